@@ -4,13 +4,13 @@
 //! into a higher view. A voter that heard of a live leader lately refuses, unless the leader itself wants the change. A
 //! vote counts, also the candidate's own, once its record is durable.
 //!
-//! INV-RAFT-1, INV-RAFT-2, INV-RAFT-9. Tests: tests/election.rs, tests/restart.rs.
+//! INV-RAFT-1, INV-RAFT-2, INV-RAFT-9, INV-RAFT-19. Tests: tests/votes.rs, tests/election.rs, tests/restart.rs.
 
-use super::replication::Leading;
 use super::stays::ends_stay;
-use super::{Raft, Role, reject, send};
+use super::store::Store;
+use super::{Leading, Raft, Role, Scene, reject, send};
 use crate::Effects;
-use crate::raft::message::{Entry, EntryBody, Position, RaftMessage};
+use crate::raft::message::{Position, RaftMessage};
 use quorate_types::{Reject, ReplicaId, View, planted};
 use std::collections::BTreeMap;
 
@@ -18,6 +18,39 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Votes {
     answers: BTreeMap<ReplicaId, bool>,
+}
+
+/// What the answers so far mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A quorum voted for it.
+    Won,
+    /// No quorum can any more.
+    Lost,
+    Open,
+}
+
+impl Votes {
+    /// One voter answered. A granted vote stays one. In an election itself the candidate's own vote must be among them. [raft L24]
+    pub(super) fn count(
+        &mut self,
+        voter: ReplicaId,
+        granted: bool,
+        store: &Store,
+        own: ReplicaId,
+    ) -> Verdict {
+        *self.answers.entry(voter).or_insert(granted) |= granted;
+        let given = |id: ReplicaId| self.answers.get(&id).copied();
+        let twice = usize::from(planted("vote-counted-twice"));
+        let for_it = store.counting().has_quorum(twice, |id| given(id) == Some(true));
+        if for_it && given(own) == Some(true) {
+            Verdict::Won
+        } else if store.has_quorum(|id| given(id) != Some(false)) {
+            Verdict::Open
+        } else {
+            Verdict::Lost
+        }
+    }
 }
 
 impl Raft {
@@ -35,7 +68,7 @@ impl Raft {
         if matches!(self.role, Role::Candidate(_) | Role::PreCandidate(_)) {
             self.timer.fail();
         }
-        if !self.may_stand() {
+        if !self.store.may_stand() {
             // [raft L123] It waits to be found.
             self.set_leader(None, out);
             return self.timer.reset(self.life.now);
@@ -45,7 +78,7 @@ impl Raft {
 
     /// [raft L12-L13]
     fn become_pre_candidate(&mut self, out: &mut Effects) {
-        if ends_stay(self.term.view()) {
+        if ends_stay(self.store.view()) {
             // No election can follow; only absurd messages lead here.
             self.timer.stop();
             return;
@@ -54,13 +87,13 @@ impl Raft {
         self.role = Role::PreCandidate(Votes::default());
         self.timer.reset(self.life.now);
         let message = RaftMessage::RequestVote {
-            view: self.term.view().next(),
-            last: self.log.last(),
+            view: self.store.view().next(),
+            last: self.store.log().last(),
             pre: true,
             transfer: false,
         };
-        for to in self.other_voters() {
-            send(out, to, message.clone(), self.view_pending());
+        for to in self.store.other_voters() {
+            send(out, to, message.clone(), self.store.view_pending());
         }
         self.count_vote(self.config.me, true, out);
         assert!(!matches!(self.role, Role::Leader(_)), "INV-RAFT-9: a pre-vote makes no leader");
@@ -68,87 +101,84 @@ impl Raft {
 
     /// [raft L18-L20]
     pub(super) fn become_candidate(&mut self, transfer: bool, out: &mut Effects) {
-        if ends_stay(self.term.view()) {
+        if ends_stay(self.store.view()) {
             return;
         }
-        let alone = self.has_quorum(|id| id == self.config.me);
+        let alone = self.store.is_quorum_alone();
         assert!(
             transfer || alone || self.timer.bound(self.life.now).is_none(),
             "INV-RAFT-21: a promise not to vote is kept"
         );
         self.set_leader(None, out);
-        self.persist_vote(self.term.view().next(), Some(self.config.me), out);
+        self.store.persist_vote(self.store.view().next(), Some(self.config.me), out);
         self.role = Role::Candidate(Votes::default());
         self.timer.reset(self.life.now);
-        let message =
-            RaftMessage::RequestVote { view: self.term.view(), last: self.log.last(), pre: false, transfer };
-        for to in self.other_voters() {
-            send(out, to, message.clone(), Some(self.term.record()));
+        let message = RaftMessage::RequestVote {
+            view: self.store.view(),
+            last: self.store.log().last(),
+            pre: false,
+            transfer,
+        };
+        for to in self.store.other_voters() {
+            send(out, to, message.clone(), Some(self.store.term().record()));
         }
         assert!(
-            self.term.voted() == Some(self.config.me) && self.term.leader().is_none(),
+            self.store.term().voted() == Some(self.config.me) && self.store.term().leader().is_none(),
             "INV-RAFT-9: a candidate votes for itself"
         );
     }
 
     /// Follows `leader`, or nobody, in `view`, which is not below the present one.
     pub(super) fn become_follower(&mut self, view: View, leader: Option<ReplicaId>, out: &mut Effects) {
-        assert!(view >= self.term.view(), "INV-RAFT-2: views only grow");
+        assert!(view >= self.store.view(), "INV-RAFT-2: views only grow");
         let was_follower = matches!(self.role, Role::Follower);
         let old = std::mem::replace(&mut self.role, Role::Follower);
         if let Role::Leader(lead) = old {
-            self.end_leadership(*lead, out);
+            lead.end(&self.store, out);
         }
-        if view > self.term.view() {
-            self.persist_vote(view, None, out);
+        if view > self.store.view() {
+            self.store.persist_vote(view, None, out);
         }
         if !was_follower {
             self.timer.reset(self.life.now);
         }
         self.set_leader(leader, out);
         assert!(
-            matches!(self.role, Role::Follower) && self.term.leader() != Some(self.config.me),
+            matches!(self.role, Role::Follower) && self.store.term().leader() != Some(self.config.me),
             "INV-RAFT-9: it follows"
         );
     }
 
     /// [raft L25-L27]
     fn become_leader(&mut self, out: &mut Effects) {
-        assert!(self.term.voted() == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
-        assert!(
-            self.records.pending(self.term.record()).is_none(),
-            "INV-RAFT-9: a leader's own vote is durable"
-        );
-        assert!(self.term.is_led_by_nobody(), "INV-RAFT-2: a view has one leader");
-        let start = self.log.last().index.next();
+        assert!(self.store.term().voted() == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
+        assert!(self.store.view_pending().is_none(), "INV-RAFT-9: a leader's own vote is durable");
+        assert!(self.store.term().is_led_by_nobody(), "INV-RAFT-2: a view has one leader");
         self.timer.win();
-        self.term.see_leading(self.config.me);
-        self.role = Role::Leader(Box::new(Leading::new(&self.config, start, self.life.now)));
-        self.note_round();
-        self.meet_audience();
+        self.store.see_leading(self.config.me);
         self.set_leader(Some(self.config.me), out);
-        let appended = self.append(Entry { view: self.term.view(), body: EntryBody::ViewStart }, out);
-        if let Role::Leader(lead) = &mut self.role {
-            lead.settled = (self.log.slots(), self.log.bytes());
-        }
-        self.adopt_waiting_reads(out);
-        self.replicate(out);
-        assert!(
-            appended == start && self.log.last().view == self.term.view(),
-            "INV-RAFT-10: a view starts with its own record"
-        );
+        let reads = self.asking.take_waiting();
+        let mut scene = Scene {
+            now: self.life.now,
+            config: &self.config,
+            store: &mut self.store,
+            changes: &mut self.changes,
+            counts: &mut self.counts,
+            out,
+        };
+        self.role = Role::Leader(Box::new(Leading::begin(reads, &mut scene)));
     }
 
     /// Somebody else leads from here on, or nobody.
     fn set_leader(&mut self, leader: Option<ReplicaId>, out: &mut Effects) {
-        if self.term.set_leader(leader) {
-            self.fail_asked_reads(out);
+        if self.store.set_leader(leader) {
+            self.asking.fail_asked(out);
         }
         if leader.is_none() {
             self.timer.forget_leader();
         }
-        self.announce(out);
-        self.ask_leader(out);
+        self.store.announce(out);
+        self.asking.ask(self.life.now, &self.store, out);
     }
 
     pub(super) fn on_request_vote(
@@ -164,38 +194,38 @@ impl Raft {
             reject(out, from, Reject::Malformed("raft: vote for a view that its own log reached"));
             return;
         }
-        let up_to_date = last >= self.log.last() || planted("log-not-compared");
+        let up_to_date = last >= self.store.log().last() || planted("log-not-compared");
         // [raft L14] Neither votes nor goes to the higher view.
-        let alive = view > self.term.view() && self.leader_is_alive();
+        let alive = view > self.store.view() && self.leader_is_alive();
         // [raft L129] Whoever the leader itself wants is no surprise to it.
         let refused =
-            view < self.term.view() || (!transfer && (alive || self.timer.bound(self.life.now).is_some()));
+            view < self.store.view() || (!transfer && (alive || self.timer.bound(self.life.now).is_some()));
         if pre {
             // [raft L16-L17]
-            let granted = !refused && view > self.term.view() && up_to_date && !self.leader_is_alive();
+            let granted = !refused && view > self.store.view() && up_to_date && !self.leader_is_alive();
             if granted {
                 self.timer.hold_back(self.life.now);
             }
-            let view = if granted { view } else { self.term.view() };
-            send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, self.view_pending());
+            let view = if granted { view } else { self.store.view() };
+            send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, self.store.view_pending());
             return;
         }
         if refused {
-            let reply = RaftMessage::RequestVoteReply { view: self.term.view(), granted: false, pre };
-            send(out, from, reply, self.view_pending());
+            let reply = RaftMessage::RequestVoteReply { view: self.store.view(), granted: false, pre };
+            send(out, from, reply, self.store.view_pending());
             return;
         }
         // [raft L21-L23]
-        let first = self.term.is_free(view);
+        let first = self.store.term().is_free(view);
         if first && up_to_date {
-            self.persist_vote(view, Some(from), out);
+            self.store.persist_vote(view, Some(from), out);
             self.become_follower(view, None, out);
             self.timer.reset(self.life.now);
-        } else if view > self.term.view() {
+        } else if view > self.store.view() {
             self.become_follower(view, None, out);
         }
-        let granted = self.term.voted() == Some(from);
-        let after = self.view_pending().filter(|_| !planted("vote-before-sync"));
+        let granted = self.store.term().voted() == Some(from);
+        let after = self.store.view_pending().filter(|_| !planted("vote-before-sync"));
         send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, after);
     }
 
@@ -207,14 +237,14 @@ impl Raft {
         pre: bool,
         out: &mut Effects,
     ) {
-        if view > self.term.view() && !(pre && granted) {
+        if view > self.store.view() && !(pre && granted) {
             self.become_follower(view, None, out);
             return;
         }
         let counts = match &self.role {
             // A refusal carries the voter's view, which may be lower.
-            Role::PreCandidate(_) => pre && (!granted || view == self.term.view().next()),
-            Role::Candidate(_) => !pre && view == self.term.view(),
+            Role::PreCandidate(_) => pre && (!granted || view == self.store.view().next()),
+            Role::Candidate(_) => !pre && view == self.store.view(),
             Role::Follower | Role::Leader(_) => false,
         };
         if counts {
@@ -224,36 +254,48 @@ impl Raft {
 
     /// The candidate's own vote counts when it is durable. [raft L19]
     pub(super) fn count_own_vote(&mut self, out: &mut Effects) {
-        if matches!(self.role, Role::Candidate(_)) && self.view_pending().is_none() {
+        if matches!(self.role, Role::Candidate(_)) && self.store.view_pending().is_none() {
             self.count_vote(self.config.me, true, out);
         }
     }
 
     /// [raft L24]
     fn count_vote(&mut self, voter: ReplicaId, granted: bool, out: &mut Effects) {
-        if !self.is_voter(voter) && voter != self.config.me {
+        let me = self.config.me;
+        if !self.store.is_voter(voter) && voter != me {
             return;
         }
-        let (pre, votes) = match &mut self.role {
-            Role::PreCandidate(votes) => (true, votes),
-            Role::Candidate(votes) => (false, votes),
+        let (pre, verdict) = match &mut self.role {
+            Role::PreCandidate(votes) => (true, votes.count(voter, granted, &self.store, me)),
+            Role::Candidate(votes) => (false, votes.count(voter, granted, &self.store, me)),
             Role::Follower | Role::Leader(_) => return,
         };
-        let answer = votes.answers.entry(voter).or_insert(granted);
-        *answer |= granted;
-        let answers = votes.answers.clone();
-        let given = |id: ReplicaId| answers.get(&id).copied();
-        let twice = usize::from(planted("vote-counted-twice"));
-        let for_it = self.counting().has_quorum(twice, |id| given(id) == Some(true));
-        let own_counts = given(self.config.me) == Some(true);
-        if for_it && pre {
-            self.become_candidate(false, out);
-        } else if for_it && own_counts {
-            self.become_leader(out);
-        } else if !self.has_quorum(|id| given(id) != Some(false)) {
-            // It can not win any more.
-            self.timer.fail();
-            self.become_follower(self.term.view(), None, out);
+        match verdict {
+            Verdict::Won if pre => self.become_candidate(false, out),
+            Verdict::Won => self.become_leader(out),
+            Verdict::Lost => {
+                self.timer.fail();
+                self.become_follower(self.store.view(), None, out);
+            }
+            Verdict::Open => {}
         }
+    }
+
+    /// An earlier life may have promised something. One that never entered a view promised nothing. [raft L130]
+    pub(super) fn promise_again(&mut self) {
+        if self.store.view() > View::ZERO && !planted("restarted-votes-early") {
+            self.timer.promise(self.life.now);
+        }
+    }
+
+    /// [raft L64-L65]
+    pub(super) fn on_timeout_now(&mut self, from: ReplicaId, view: View, out: &mut Effects) {
+        if view != self.store.view() || !matches!(self.role, Role::Follower) || !self.store.may_stand() {
+            return;
+        }
+        if self.store.term().is_led_by_another(from) {
+            return reject(out, from, Reject::NotAllowed("raft: only the leader hands on its office"));
+        }
+        self.become_candidate(true, out);
     }
 }

@@ -1,15 +1,20 @@
-//! A follower takes entries. docs/protocols/raft.md L37-L46.
+//! A follower takes entries, and checkpoints where its leader has no entries for it any more. docs/protocols/raft.md L37-L46, L78-L101.
 //!
 //! It acknowledges only what is durable, replaces only what is not committed, and says on a mismatch how far back the
 //! leader has to look. An empty message is answered at once, also while the disk is slow: leaders stay leaders and reads
 //! are confirmed without waiting for a sync.
 //!
-//! INV-RAFT-5, INV-RAFT-11, INV-RAFT-12. Tests: tests/replication.rs.
+//! What a durable checkpoint holds is forgotten; a replica that lacks more than its leader still has is told to fetch one, and one that was
+//! installed takes the place of the log's beginning.
+//!
+//! INV-RAFT-5, INV-RAFT-12, INV-RAFT-15, INV-RAFT-16. Tests: tests/replication.rs, tests/checkpoints.rs, tests/chaos.rs.
 
+use super::checkpoints::{Anchored, read_anchor};
 use super::{Raft, Role, reject, send};
-use crate::Effects;
+use crate::ledger::inconsistent;
 use crate::raft::message::{AppendOutcome, ENTRIES_MAX, Entry, Index, Position, RaftMessage};
-use quorate_types::{Reject, ReplicaId, View, planted};
+use crate::{Anchor, Effect, Effects};
+use quorate_types::{Reject, ReplicaId, Slot, View, planted};
 
 /// What no correct leader sends.
 pub(super) fn check_shape(view: View, previous: Position, entries: &[Entry]) -> Result<Index, Reject> {
@@ -56,82 +61,48 @@ impl Raft {
         if !self.hears_leader(from, view, out) {
             return;
         }
-        if !self.log.holds(previous) {
+        if !self.store.log().holds(previous) {
             return self.answer_departed(from, round, previous, out);
         }
         let empty = entries.is_empty();
-        if let Err(why) = self.take_entries(previous.index, entries, out) {
+        assert!(!matches!(self.role, Role::Leader(_)), "INV-RAFT-12: a leader never replaces its own log");
+        if let Err(why) = self.store.take(previous.index, entries, out) {
             return reject(out, from, why);
         }
         // [raft L44]
-        let end_known = if planted("commit-beyond-match") { self.log.last().index } else { end };
-        self.commit_to(commit.min(end_known), out);
+        let end_known = if planted("commit-beyond-match") { self.store.log().last().index } else { end };
+        self.store.commit_to(commit.min(end_known), out);
         // [raft L45-L46]
-        let matched = if empty { end.min(self.log.durable()) } else { end };
+        let matched = if empty { end.min(self.store.log().durable()) } else { end };
         // [raft L92] What the checkpoint holds is decided: the leader has it, too.
-        let matched = matched.max(self.log.floor().index);
+        let matched = matched.max(self.store.log().floor().index);
         self.answer_append(from, round, AppendOutcome::Matched(matched), out);
     }
 
     /// Follows the sender of a leader's message, unless it leads no more or never did. [raft L37-L38]
     pub(super) fn hears_leader(&mut self, from: ReplicaId, view: View, out: &mut Effects) -> bool {
-        if view < self.term.view() {
+        if view < self.store.view() {
             // Only the view counts: it tells a former leader that it is one. Nothing of the message is repeated,
             // since the sender may lead our view by the time it reads this, and must not take it for an answer there.
             let outcome = AppendOutcome::Rejected { asked: Index::ZERO, hint: Position::ZERO };
             self.answer_append(from, 0, outcome, out);
             return false;
         }
-        if view == self.term.view() && self.term.is_led_by_another(from) {
+        if view == self.store.view() && self.store.term().is_led_by_another(from) {
             reject(out, from, Reject::NotAllowed("raft: a second leader in one view"));
             return false;
         }
         self.become_follower(view, Some(from), out);
-        self.term.see_leading(from);
+        self.store.see_leading(from);
         self.timer.hear_leader(self.life.now);
         true
     }
 
     /// The log has something else at this position, or ends before it. [raft L39-L40]
     pub(super) fn answer_departed(&mut self, to: ReplicaId, round: u64, asked: Position, out: &mut Effects) {
-        let hint = self.log.last_with_view_up_to(asked.index, asked.view);
-        let hint = hint.map_or(Position::ZERO, |index| self.log.position(index));
+        let hint = self.store.log().last_with_view_up_to(asked.index, asked.view);
+        let hint = hint.map_or(Position::ZERO, |index| self.store.log().position(index));
         self.answer_append(to, round, AppendOutcome::Rejected { asked: asked.index, hint }, out);
-    }
-
-    /// Skips what is there already, replaces what departs, appends the rest. [raft L41-L43]
-    fn take_entries(
-        &mut self,
-        previous: Index,
-        entries: Vec<Entry>,
-        out: &mut Effects,
-    ) -> Result<(), Reject> {
-        let floor = self.log.floor();
-        let mut index = previous;
-        for entry in entries {
-            index = index.next();
-            if index < floor.index {
-                continue;
-            }
-            match self.log.view_at(index) {
-                Some(view) if view == entry.view => continue,
-                Some(_) if index <= self.commit => {
-                    return Err(Reject::NotAllowed("raft: replaces what is committed"));
-                }
-                Some(_) if planted("conflict-off-by-one") => self.truncate(index),
-                Some(_) => self.truncate(index.previous()),
-                None => {}
-            }
-            self.append(entry, out);
-        }
-        Ok(())
-    }
-
-    fn truncate(&mut self, last: Index) {
-        assert!(last >= self.commit, "INV-RAFT-11: what is committed is never replaced");
-        assert!(!matches!(self.role, Role::Leader(_)), "INV-RAFT-12: a leader never replaces its own log");
-        self.hold_records();
-        self.log.truncate(last);
     }
 
     pub(super) fn answer_append(
@@ -142,9 +113,91 @@ impl Raft {
         out: &mut Effects,
     ) {
         let after = match outcome {
-            AppendOutcome::Matched(index) => self.pending_up_to(index),
-            AppendOutcome::Rejected { .. } => self.view_pending(),
+            AppendOutcome::Matched(index) => self.store.pending_up_to(index),
+            AppendOutcome::Rejected { .. } => self.store.view_pending(),
         };
-        send(out, to, RaftMessage::AppendEntriesReply { view: self.term.view(), round, outcome }, after);
+        send(out, to, RaftMessage::AppendEntriesReply { view: self.store.view(), round, outcome }, after);
+    }
+
+    /// [raft L85-L86]
+    pub(super) fn on_trim(&mut self, slot: Slot, out: &mut Effects) {
+        let rose = self.store.forget(slot, out);
+        if let (true, Role::Leader(lead)) = (rose, &mut self.role) {
+            lead.floor_rose(&self.store);
+        }
+    }
+
+    /// The leader can not send what this replica lacks. [raft L93-L95]
+    pub(super) fn on_needs_checkpoint(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        previous: Position,
+        round: u64,
+        slot: u64,
+        out: &mut Effects,
+    ) {
+        if let Err(why) = check_shape(view, previous, &[]) {
+            return reject(out, from, why);
+        }
+        if !self.hears_leader(from, view, out) {
+            return;
+        }
+        if self.store.log().holds(previous) {
+            let matched = previous.index.min(self.store.log().durable()).max(self.store.log().floor().index);
+            return self.answer_append(from, round, AppendOutcome::Matched(matched), out);
+        }
+        out.push(Effect::Behind { slot: Slot::new(slot) });
+        self.answer_departed(from, round, previous, out);
+    }
+
+    /// [raft L96-L101]
+    pub(super) fn on_installed(&mut self, slot: Slot, anchor: &Anchor, out: &mut Effects) {
+        match read_anchor(slot, anchor) {
+            Ok(anchored) => self.install(slot, anchored, out),
+            Err(why) => self.halt(why, out),
+        }
+    }
+
+    fn install(&mut self, slot: Slot, (position, members): Anchored, out: &mut Effects) {
+        let floor = self.store.log().floor();
+        assert!(
+            position.index >= floor.index,
+            "INV-RAFT-16: no checkpoint from before the log's beginning at {floor} is installed"
+        );
+        if position.view > self.store.view() {
+            self.become_follower(position.view, None, out);
+        }
+        let holds = self.store.log().view_at(position.index) == Some(position.view);
+        if holds && self.store.log().slots_at(position.index) != slot.number() {
+            let slots = self.store.log().slots_at(position.index);
+            let why =
+                format!("the checkpoint of {slot} ends at {position}, and the log has {slots} slots there");
+            return self.halt(inconsistent(why), out);
+        }
+        // [raft L126]
+        if holds && !self.store.learn_members(position.index, members.clone()) {
+            let why = format!("the checkpoint of {slot} has other members than the log at {position}");
+            return self.halt(inconsistent(why), out);
+        }
+        if !holds || planted("suffix-dropped-at-jump") {
+            // The log does not hold the checkpoint's position: it is of no use any more. No entry after that position can ever be
+            // decided, or it would contain it. [raft L98-L99]
+            if !matches!(self.role, Role::Follower) {
+                self.become_follower(self.store.view(), None, out);
+            }
+            self.store.begin_after(position, slot, members, out);
+        }
+        self.store.go_on_after(position, slot);
+        if let Role::Leader(_) = self.role {
+            self.lead_on(out, |lead, scene| lead.learn_commit(position.index, scene));
+        } else {
+            self.store.commit_to(position.index, out);
+        }
+        if matches!(self.role, Role::PreCandidate(_) | Role::Candidate(_)) && !self.store.may_stand() {
+            // It learned that it does not vote any more.
+            self.become_follower(self.store.view(), None, out);
+        }
+        self.store.deliver(out);
     }
 }

@@ -6,52 +6,50 @@
 //! check-quorum, leader transfer and ReadIndex from Ongaro's dissertation, sections 9.6, 6.2, 3.10 and 6.4, membership changes from 4.3. Retold line by
 //! line in docs/protocols/raft.md, with the deviations and what is not implemented; a citation such as `[raft L1]` (what is kept) names a line there.
 //!
-//! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `restore` (taking them
-//! back), `election`, `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery`
-//! (decided slots, reading back old entries), `checkpoints` (where the log begins), `members` (who takes part), `reads`,
-//! `leases`, `transfer`, `stays` (an instance leaves the cluster and comes back), `invariants`.
+//! Its parts: `store` is what a replica knows, whatever it does (with `log`, entries in memory and a compact table of all others, `term`, and
+//! `persist`, how records lie on disk); `timer` says when it wants an election; `asking` holds reads that wait for the leader;
+//! `leading` is all that a leader does, and is there only while this replica leads; `restore` takes records back, before the start; `changes`
+//! is what the host wants of the membership. A part says what came of a step; what stands in this file, in `election` (every change of
+//! role) and in `follower` (messages of leaders, checkpoints) acts on that, in order. `checkpoints` reads anchors, `stays` those of an
+//! instance that left the cluster and comes back; `status` and `invariants` only look.
 //!
 //! Invariants: INV-RAFT-1 to INV-RAFT-21, see `invariants`. Tests: tests/ beside this file (each delicate point by
 //! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
 
+mod asking;
+mod changes;
 mod checkpoints;
-mod delivery;
 mod election;
 mod follower;
 mod invariants;
-mod leases;
+mod leading;
 mod log;
-mod members;
 pub mod message;
 mod persist;
-mod progress;
-mod reads;
-mod replication;
 mod restore;
+mod status;
 mod stays;
+mod store;
 mod term;
 mod timer;
-mod transfer;
 
 pub(crate) use checkpoints::anchor_anew;
 pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 pub(crate) use stays::{first_anchor, next_anchor, rank_of, stay_of, stay_of_record};
 
 use crate::OrderMessage;
-use crate::ledger::{Delivery, Records};
 use crate::life::Life;
-use crate::raft::message::{Index, RaftMessage};
+use crate::raft::message::{AppendOutcome, Index, RaftMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
+use asking::Asking;
+use changes::Changes;
 use election::Votes;
-use log::Log;
-use members::Members;
+use leading::{Counts, Heirs, Leading, Office, Scene};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
-use reads::FollowerReads;
-use replication::Leading;
 use restore::Replay;
 use stays::stay_of_view;
-use std::collections::BTreeMap;
-use term::Term;
+use std::sync::Arc;
+use store::{Loaded, Store};
 use timer::Timer;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
@@ -142,20 +140,16 @@ enum Role {
 #[derive(Debug)]
 pub struct Raft {
     config: RaftConfig,
-    members: Members,
     life: Life,
-    term: Term,
+    store: Store,
     timer: Timer,
     role: Role,
-    log: Log,
-    commit: Index,
-    delivery: Delivery,
-    records: Records,
-    /// Followers that lost what they had acknowledged while this replica led, and how many entries, since the start.
-    lost: BTreeMap<ReplicaId, u64>,
+    /// Reads that wait for a leader elsewhere.
+    asking: Asking,
+    changes: Changes,
+    counts: Counts,
     /// Only before the start.
     replay: Replay,
-    reads: FollowerReads,
 }
 
 impl Raft {
@@ -165,19 +159,15 @@ impl Raft {
     /// When `members` is empty or names one twice.
     pub fn new(config: RaftConfig) -> Self {
         Self {
-            members: Members::new(&config.members),
-            timer: Timer::new(&config),
-            config,
             life: Life::default(),
-            term: Term::default(),
+            store: Store::new(&config),
+            timer: Timer::new(&config),
             role: Role::Follower,
-            log: Log::new(),
-            commit: Index::ZERO,
-            delivery: Delivery::default(),
-            records: Records::default(),
-            lost: BTreeMap::new(),
+            asking: Asking::new(config.me, config.election_min),
+            changes: Changes::default(),
+            counts: Counts::default(),
             replay: Replay::default(),
-            reads: FollowerReads::default(),
+            config,
         }
     }
 
@@ -185,10 +175,28 @@ impl Raft {
         self.life.halt(why, out);
     }
 
-    /// Tells the other stages who leads, if that is news.
-    fn announce(&mut self, out: &mut Effects) {
-        if let Some(news) = self.term.announce() {
-            out.push(news);
+    /// Does `work` as the leader; nothing if this replica leads not.
+    fn lead<T>(
+        &mut self,
+        out: &mut Effects,
+        work: impl FnOnce(&mut Leading, &mut Scene<'_>) -> T,
+    ) -> Option<T> {
+        let Role::Leader(lead) = &mut self.role else { return None };
+        let mut scene = Scene {
+            now: self.life.now,
+            config: &self.config,
+            store: &mut self.store,
+            changes: &mut self.changes,
+            counts: &mut self.counts,
+            out,
+        };
+        Some(work(lead, &mut scene))
+    }
+
+    /// Does `work` as the leader, and follows nobody where that ends its office.
+    fn lead_on(&mut self, out: &mut Effects, work: impl FnOnce(&mut Leading, &mut Scene<'_>) -> Office) {
+        if self.lead(out, work) == Some(Office::Left) {
+            self.become_follower(self.store.view(), None, out);
         }
     }
 
@@ -206,7 +214,7 @@ impl Raft {
             return;
         }
         // [raft L144] From another stay of this instance: one of the two does not know yet.
-        if stay_of_view(message.view()) != stay_of_view(self.term.view()) && !planted("stays-meet") {
+        if stay_of_view(message.view()) != stay_of_view(self.store.view()) && !planted("stays-meet") {
             return;
         }
         match message {
@@ -228,27 +236,56 @@ impl Raft {
             RaftMessage::TimeoutNow { view } => self.on_timeout_now(from, view, out),
             RaftMessage::ReadIndex { view, read } => self.on_read_index(from, view, read, out),
             RaftMessage::ReadIndexReply { view, read, slot } => {
-                self.on_read_index_reply(from, view, read, slot, out);
+                self.asking.on_reply((from, view, read, slot), self.life.now, &self.store, out);
             }
         }
     }
 
+    fn on_append_entries_reply(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        round: u64,
+        outcome: AppendOutcome,
+        out: &mut Effects,
+    ) {
+        // [raft L58]
+        if view > self.store.view() {
+            self.become_follower(view, None, out);
+        } else if view == self.store.view() {
+            self.lead_on(out, |lead, scene| lead.on_reply(from, round, outcome, scene));
+        }
+    }
+
     fn on_durable(&mut self, record: RecordId, out: &mut Effects) {
-        if !self.records.on_durable(record) {
+        if !self.store.on_durable(record) {
             return;
         }
-        self.log.advance_durable(record);
         match self.role {
             Role::Candidate(_) => self.count_own_vote(out),
-            Role::Leader(_) => self.advance_commit(out),
+            Role::Leader(_) => self.lead_on(out, Leading::advance_commit),
             Role::Follower | Role::PreCandidate(_) => {}
+        }
+    }
+
+    fn on_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
+        let answered = match self.store.on_loaded(load, records, out) {
+            Ok(Loaded::Delivered) => Ok(()),
+            Ok(Loaded::Other(records)) => {
+                let answered = self.lead(out, |lead, scene| lead.on_loaded(load, records, scene));
+                answered.unwrap_or(Ok(()))
+            }
+            Err(why) => Err(why),
+        };
+        if let Err(why) = answered {
+            self.halt(why, out);
         }
     }
 
     fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
-            self.probe_again(peer, out);
-        } else if self.term.leader().is_none() && self.is_voter(peer) {
+            self.lead(out, |lead, scene| lead.probe_again(peer, scene));
+        } else if self.store.term().leader().is_none() && self.store.is_voter(peer) {
             // [raft L11] What failed for want of a peer may work now.
             self.timer.try_again(self.life.now);
         }
@@ -256,103 +293,125 @@ impl Raft {
 
     fn on_disconnected(&mut self, peer: ReplicaId, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
-            self.probe_again(peer, out);
-        } else if self.term.leader() == Some(peer) {
+            self.lead(out, |lead, scene| lead.probe_again(peer, scene));
+        } else if self.store.term().leader() == Some(peer) {
             // [raft L15]
             self.timer.lose_leader(self.life.now);
         }
     }
 
+    fn on_read(&mut self, read: u64, out: &mut Effects) {
+        if self.lead(out, |lead, scene| lead.read(read, scene)).is_none() {
+            self.asking.read(read, self.life.now, &self.store, out);
+        }
+    }
+
+    fn on_read_index(&mut self, from: ReplicaId, view: View, read: u64, out: &mut Effects) {
+        let leads = matches!(self.role, Role::Leader(_)) && view == self.store.view();
+        if !leads {
+            let reply = RaftMessage::ReadIndexReply { view: self.store.view(), read, slot: None };
+            return send(out, from, reply, self.store.view_pending());
+        }
+        self.lead(out, |lead, scene| lead.on_read_index(from, read, scene));
+    }
+
+    /// [raft L61]
+    fn on_transfer(&mut self, target: Option<ReplicaId>, out: &mut Effects) {
+        let heirs = self.lead(out, |lead, scene| lead.may_propose().then(|| lead.heirs(scene)));
+        let Some(heirs) = heirs.flatten() else { return };
+        let target = target.or_else(|| match heirs {
+            Heirs::Any(all) => Some(all[self.timer.draw(all.len() as u64) as usize]),
+            Heirs::Most(heir) => heir,
+        });
+        if let Some(target) = target {
+            self.lead(out, |lead, scene| lead.hand_over(target, scene));
+        }
+    }
+
+    /// The host says who else is sent the log. [raft L141]
+    fn on_listeners(&mut self, listeners: Arc<[ReplicaId]>, out: &mut Effects) {
+        if !self.changes.listen(listeners) {
+            return;
+        }
+        self.lead(out, |lead, scene| {
+            // Whoever is named no more hears at last what is committed.
+            lead.tell_commit(None, scene);
+            lead.meet_audience(scene);
+            lead.replicate(scene);
+        });
+    }
+
     fn on_deadline(&mut self, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
-            self.on_leader_deadline(out);
+            self.lead_on(out, Leading::on_deadline);
         } else if self.timer.is_over(self.life.now) {
             self.on_election_timeout(out);
         }
-        self.expire_reads(out);
-    }
-}
-
-impl Raft {
-    /// How the step leaves it behind.
-    fn stand(&mut self) {
-        let leading =
-            matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.life.halted;
-        // The first record of a view follows everything that was committed before.
-        let settled = leading && self.log.view_at(self.delivered()) == Some(self.term.view());
-        let (in_flight, in_flight_bytes) = self.proposed_and_open();
-        let holds_back = self.strains_a_follower();
-        self.life.standing =
-            Standing { view: self.term.view(), leading, settled, holds_back, in_flight, in_flight_bytes };
+        self.asking.expire(self.life.now, &self.store, out);
     }
 
-    /// The slot after which the log begins.
-    fn begins_after(&self) -> Slot {
-        if planted("floor-as-stated") {
-            return self.records.stated();
-        }
-        if self.life.started { Slot::new(self.log.floor_slots()) } else { self.forgotten_before() }
+    /// Entries that nobody needs leave the memory.
+    fn evict(&mut self) {
+        let all_matched = match &self.role {
+            Role::Leader(lead) => lead.all_matched().unwrap_or(self.store.log().durable()),
+            _ => Index::ZERO,
+        };
+        self.store.evict(all_matched);
     }
 }
 
 impl Order for Raft {
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(!self.life.started, "an anchor is restored before the start");
-        self.restore_position(slot, anchor)
+        self.replay.anchor(slot, anchor, &mut self.store)
     }
 
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
         assert!(!self.life.started, "records are restored before the start");
-        self.restore_record(id, record)
+        self.replay.record(id, record, &mut self.store)
     }
 
     fn restore_outdated(&mut self) {
-        assert!(self.records.last() == RecordId::ZERO, "it is said before all records");
-        self.replay.outdated = true;
+        self.replay.outdate(&self.store);
     }
 
     fn restore_gap(&mut self, missing: u64) {
         assert!(!self.life.started, "records are restored before the start");
-        self.restore_lost(missing);
+        self.replay.lose(missing, &mut self.store);
     }
 
     fn restored(&self) -> Restored {
-        Restored {
-            knows_vote: self.replay.knows_vote(),
-            needs_checkpoint: self.misses_entries(),
-            begins_after: self.begins_after(),
-        }
+        status::restored(self)
     }
 
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
-        self.is_covered_by(slot, anchor)
+        self.replay.is_covered_by(slot, anchor, self.store.log())
     }
 
     fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(!self.life.started, "a checkpoint takes the place of lost records before the start");
-        self.restore_over(slot, anchor)
+        self.replay.install(slot, anchor, &mut self.store)
     }
 
     fn start(&mut self, now: Time, out: &mut Effects) {
         self.life.start(now);
-        if let Err(why) = self.finish_restoring(out) {
+        if let Err(why) = std::mem::take(&mut self.replay).finish(&mut self.store, out) {
             return self.halt(why, out);
         }
-        self.term.begin();
+        self.store.begin();
         // A late answer to a read of an earlier life must not answer one of this life.
-        let mut numbers =
-            Random::new(self.config.seed ^ now.nanos() ^ self.records.last().number().rotate_left(32));
-        self.reads.begin(numbers.next() >> 1);
+        let last = self.store.records().last().number();
+        let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ last.rotate_left(32));
+        self.asking.begin(numbers.next() >> 1);
         self.promise_again();
         // [raft L9-L10]
-        let me = self.config.me;
-        if self.has_quorum(|id| id == me) && self.is_voter(me) {
+        if self.store.is_quorum_alone() && self.store.votes() {
             self.become_candidate(false, out);
         } else {
             self.timer.reset(self.life.now);
         }
-        self.tell_members(out);
-        self.stand();
+        self.changes.tell(&self.store, out);
+        self.life.standing = status::standing(self);
         self.invariants(false);
     }
 
@@ -362,7 +421,9 @@ impl Order for Raft {
             return;
         }
         match input {
-            Input::Propose(batch) => self.on_propose(batch, out),
+            Input::Propose(batch) => {
+                self.lead(out, |lead, scene| lead.propose(batch, scene));
+            }
             Input::Receive(verified) => {
                 let (from, message) = verified.into_parts();
                 self.on_receive(from, message, out);
@@ -375,15 +436,18 @@ impl Order for Raft {
             Input::Transfer(target) => self.on_transfer(target, out),
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
-            Input::Membership(change) => self.on_membership(change, out),
+            Input::Membership(change) => {
+                self.changes.want(change);
+                self.lead_on(out, Leading::advance_membership);
+            }
             Input::Listeners(listeners) => self.on_listeners(listeners, out),
             // Only leaders take requests, and a silent one is noticed without that.
             Input::Watch(_) | Input::Unwatch(_) | Input::Vouched { .. } => {}
             Input::Deadline => self.on_deadline(out),
         }
-        self.tell_members(out);
-        self.trim();
-        self.stand();
+        self.changes.tell(&self.store, out);
+        self.evict();
+        self.life.standing = status::standing(self);
         self.invariants(false);
     }
 
@@ -395,15 +459,15 @@ impl Order for Raft {
             Role::Leader(lead) => Some(lead.deadline()),
             _ => self.timer.due(),
         };
-        [own, self.reads.deadline()].into_iter().flatten().min()
+        [own, self.asking.deadline()].into_iter().flatten().min()
     }
 
     fn anchor(&self, slot: Slot) -> Option<Anchor> {
-        self.anchor_at(slot)
+        checkpoints::anchor_at(slot, &self.store)
     }
 
     fn keep_from(&self) -> Option<RecordId> {
-        self.records_needed_from()
+        self.store.records_needed_from()
     }
 
     fn standing(&self) -> Standing {
@@ -411,25 +475,11 @@ impl Order for Raft {
     }
 
     fn status(&self) -> Status {
-        Status {
-            view: self.term.view(),
-            leader: self.term.leader(),
-            decided: self.delivery.slot(),
-            members: self.member_status(),
-            caught_up: self.caught_up(),
-            there: self.there(),
-            lost: self.lost.iter().map(|(replica, entries)| (*replica, *entries)).collect(),
-            open: Vec::new(),
-            lease: self.config.lease_drift_percent.map(|_| self.holds_lease()),
-            answered_by_lease: self.reads.leased,
-            membership: self.membership().clone(),
-            committed_membership: self.committed_number(),
-            memberships: self.named_members(),
-        }
+        status::status(self)
     }
 
     fn invariants(&self, thorough: bool) {
-        self.check_invariants(thorough);
+        invariants::check(self, thorough);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Raft's records: how votes, views and entries lie in the log; `restore` takes them back.
+//! Raft's records: how votes, views and entries lie in the log. `store` writes them, `restore` takes them back.
 //!
 //! ```text
 //! ENTRY  head: index u64, view u64, kind u8                       payload: the batch; memberships; nothing for a view's first record
@@ -12,12 +12,11 @@
 //!
 //! docs/protocols/raft.md L1-L8, L86-L88. INV-RAFT-1, INV-RAFT-3, INV-RAFT-4. Tests: tests/restart.rs.
 
-use super::Raft;
-use crate::ledger::{Question, Records, inconsistent};
-use crate::raft::message::{Entry, EntryBody, Index, Position};
-use crate::{Effects, Stored};
+use crate::Stored;
+use crate::ledger::inconsistent;
+use crate::raft::message::{Entry, Index, Position};
 use bytes::Bytes;
-use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
+use quorate_types::{Halt, ReplicaId, Slot, View};
 
 /// [`Stored::kind`] of an entry.
 pub const RECORD_ENTRY: u8 = 1;
@@ -108,100 +107,4 @@ pub(super) fn read_floor(record: &Stored) -> Result<Floor, Halt> {
     let vote = vote.ok_or_else(|| inconsistent("the record of the log's floor is unreadable".to_owned()))?;
     let floor = Position::new(Index::new(u64_at(head, 0)), View::new(u64_at(head, 8)));
     Ok((floor, Slot::new(u64_at(head, 16)), head[24] == 1, vote))
-}
-
-impl Raft {
-    /// Appends an entry to the log and to the disk. [raft L6]
-    pub(super) fn append(&mut self, entry: Entry, out: &mut Effects) -> Index {
-        let index = self.log.last().index.next();
-        // Without the first record of its view a leader can not even confirm a read.
-        let vital = matches!(entry.body, EntryBody::ViewStart);
-        let id = self.records.persist(entry_record(index, &entry), vital, out);
-        self.log.push(entry, id);
-        index
-    }
-
-    /// Enters a higher view, or casts the one vote in the present one, and writes it down. [raft L2-L4]
-    pub(super) fn persist_vote(&mut self, view: View, voted: Option<ReplicaId>, out: &mut Effects) {
-        self.term.cast(view, voted);
-        self.term.written(self.records.persist(vote_record(view, voted), true, out));
-    }
-
-    /// Writes down where the log begins, and our view and vote again: with that, older records are not needed. With
-    /// `cleared` the log is empty. [raft L86]
-    pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
-        let (floor, slot) = (self.log.floor(), self.log.floor_slots());
-        let record = floor_record(floor, slot, cleared, (self.term.view(), self.term.voted()));
-        self.records.persist_floor(record, Slot::new(slot), out);
-    }
-
-    /// The next record replaces entries that may be durable. [raft L88]
-    pub(super) fn hold_records(&mut self) {
-        self.records.hold([self.first_record(), None]);
-    }
-
-    /// The record of the first entry after the log's floor.
-    fn first_record(&self) -> Option<RecordId> {
-        let first = self.log.record_at(self.log.floor().index.next());
-        (first > RecordId::ZERO).then_some(first)
-    }
-
-    /// The lowest record that a restart needs, or that is being read back. [raft L87-L88]
-    pub(super) fn records_needed_from(&self) -> Option<RecordId> {
-        self.records.keep_from([self.first_record(), None])
-    }
-
-    /// The record that a message with our view must wait for, if it is not durable yet. [raft L5]
-    pub(super) fn view_pending(&self) -> Option<RecordId> {
-        self.records.pending(self.term.record())
-    }
-
-    /// The record that an acknowledgement of the log up to `index` must wait for.
-    pub(super) fn pending_up_to(&self, index: Index) -> Option<RecordId> {
-        let needed = self.log.record_at(index).max(self.term.record());
-        self.records.pending(needed).filter(|_| !planted("ack-before-sync"))
-    }
-
-    /// Asks the disk for entries from `first` on, up to `to`. All of them are durable.
-    pub(super) fn load(
-        log: &super::log::Log,
-        records: &mut Records,
-        first: Index,
-        to: Index,
-        out: &mut Effects,
-    ) -> Option<Question> {
-        let asked = log.records_to_load(first, to);
-        records.load(first.number(), asked.len(), asked, out)
-    }
-
-    /// The entries that a question to the disk brought, compared with what the log knows of them.
-    pub(super) fn loaded_entries(
-        &self,
-        question: Question,
-        records: Vec<Stored>,
-    ) -> Result<Vec<Entry>, Halt> {
-        if records.len() != question.count {
-            return Err(inconsistent(format!(
-                "{} records asked for, {} read",
-                question.count,
-                records.len()
-            )));
-        }
-        let mut entries = Vec::with_capacity(records.len());
-        let mut expected = Index::new(question.first);
-        for record in records {
-            let (index, entry) = read_entry(record)?;
-            let slots = self.log.slots_at(expected) - self.log.slots_at(expected.previous());
-            let same_kind = matches!(entry.body, EntryBody::Batch(_)) == (slots == 1);
-            if index != expected || self.log.view_at(index) != Some(entry.view) || !same_kind {
-                return Err(inconsistent(format!(
-                    "index {expected} was asked for, {index} of {} read",
-                    entry.view
-                )));
-            }
-            entries.push(entry);
-            expected = expected.next();
-        }
-        Ok(entries)
-    }
 }

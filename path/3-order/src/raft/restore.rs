@@ -19,9 +19,10 @@
 //! INV-RAFT-1, INV-RAFT-3, INV-RAFT-4, INV-RAFT-15, INV-RAFT-17. Tests: tests/restart.rs, tests/checkpoints.rs, tests/gaps.rs,
 //! tests/chaos.rs.
 
+use super::checkpoints;
 use super::log::Log;
 use super::persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, read_entry, read_floor, read_vote};
-use super::{Raft, checkpoints};
+use super::store::Store;
 use crate::ledger::inconsistent;
 use crate::raft::message::{Entry, Index, Position};
 use crate::{Anchor, Effects, Stored};
@@ -57,7 +58,7 @@ pub(super) struct Replay {
     /// The highest index that a record names.
     named: Index,
     /// A checkpoint that reaches further than the anchor is lost. [raft L139]
-    pub(super) outdated: bool,
+    outdated: bool,
     /// The log begins after that one.
     unreached: bool,
 }
@@ -126,231 +127,234 @@ impl Replay {
     }
 }
 
-impl Raft {
-    pub(super) fn restore_position(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(self.records.last() == RecordId::ZERO, "an anchor is restored before all records");
+/// What is given back changes what the replica knows: each of these is told where that is kept.
+impl Replay {
+    /// The log goes on after this anchor.
+    pub(super) fn anchor(&mut self, slot: Slot, anchor: &Anchor, store: &mut Store) -> Result<(), Halt> {
+        assert!(store.records().last() == RecordId::ZERO, "an anchor is restored before all records");
         let (position, members) = checkpoints::read_anchor(slot, anchor)?;
-        self.log.reset(position, slot.number(), members);
-        self.commit = position.index;
-        self.delivery.go_on_after(position.index.number(), slot);
-        self.replay.anchored = true;
+        store.restore_anchor(position, slot, members);
+        self.anchored = true;
         Ok(())
     }
 
+    /// A later checkpoint than that one was here.
+    pub(super) fn outdate(&mut self, store: &Store) {
+        assert!(store.records().last() == RecordId::ZERO, "it is said before all records");
+        self.outdated = true;
+    }
+
     /// [raft L7-L8]
-    pub(super) fn restore_record(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
-        self.records.restore(id)?;
+    pub(super) fn record(&mut self, id: RecordId, record: Stored, store: &mut Store) -> Result<(), Halt> {
+        store.restore_record(id)?;
         match record.kind {
             RECORD_ENTRY => {
                 let (index, entry) = read_entry(record)?;
-                self.restore_entry(id, index, entry)?;
+                self.entry(id, index, entry, store)?;
             }
             RECORD_VOTE => {
                 let (view, voted) = read_vote(&record)?;
-                let first = view == self.term.view() && self.term.voted().is_none() && voted.is_some();
-                if view <= self.term.view() && !first {
+                let first = view == store.term().view() && store.term().voted().is_none() && voted.is_some();
+                if view <= store.term().view() && !first {
                     return Err(inconsistent(format!(
                         "a vote in {view} follows one in {}",
-                        self.term.view()
+                        store.term().view()
                     )));
                 }
-                self.restore_vote(id, view, voted)?;
+                self.vote(id, view, voted, store)?;
             }
             RECORD_FLOOR => {
                 let (floor, slot, cleared, (view, voted)) = read_floor(&record)?;
-                let same =
-                    view == self.term.view() && (voted == self.term.voted() || self.term.voted().is_none());
-                let later = self.replay.gap && (view > self.term.view() || same);
-                let first = self.term.view() == View::ZERO && self.term.voted().is_none();
-                let fits = if self.replay.vouched {
-                    (view, voted) == (self.term.view(), self.term.voted())
+                let same = view == store.term().view()
+                    && (voted == store.term().voted() || store.term().voted().is_none());
+                let later = self.gap && (view > store.term().view() || same);
+                let first = store.term().view() == View::ZERO && store.term().voted().is_none();
+                let fits = if self.vouched {
+                    (view, voted) == (store.term().view(), store.term().voted())
                 } else {
                     first || later
                 };
                 if !fits {
-                    return Err(inconsistent(format!("{view} is restated in {}", self.term.view())));
+                    return Err(inconsistent(format!("{view} is restated in {}", store.term().view())));
                 }
-                self.restore_vote(id, view, voted)?;
-                self.restore_floor(floor, slot, cleared)?;
-                self.records.restore_floor(slot);
+                self.vote(id, view, voted, store)?;
+                self.floor(floor, slot, cleared, store)?;
+                store.restore_floor(slot);
             }
             kind => return Err(inconsistent(format!("unknown kind of record {kind}"))),
         }
         Ok(())
     }
 
-    fn restore_vote(&mut self, id: RecordId, view: View, voted: Option<ReplicaId>) -> Result<(), Halt> {
-        if view < self.replay.highest {
-            return Err(inconsistent(format!("{view} follows entries of {}", self.replay.highest)));
+    fn vote(
+        &mut self,
+        id: RecordId,
+        view: View,
+        voted: Option<ReplicaId>,
+        store: &mut Store,
+    ) -> Result<(), Halt> {
+        if view < self.highest {
+            return Err(inconsistent(format!("{view} follows entries of {}", self.highest)));
         }
-        self.term.restore(view, voted, id);
-        self.replay.vouched = true;
+        store.restore_vote(id, view, voted);
+        self.vouched = true;
         Ok(())
     }
 
     /// The log began after `floor` when this was written. [raft L81]
-    fn restore_floor(&mut self, floor: Position, slot: Slot, cleared: bool) -> Result<(), Halt> {
-        let (anchor, anchor_slot) = (self.log.floor(), Slot::new(self.log.floor_slots()));
+    fn floor(&mut self, floor: Position, slot: Slot, cleared: bool, store: &mut Store) -> Result<(), Halt> {
+        let (anchor, anchor_slot) = (store.log().floor(), Slot::new(store.log().floor_slots()));
         let fits = if slot < anchor_slot { floor.index < anchor.index } else { floor == anchor };
-        if self.replay.outdated && slot > anchor_slot && floor.index > anchor.index {
+        if self.outdated && slot > anchor_slot && floor.index > anchor.index {
             // [raft L140]
-            self.replay.unreached = true;
+            self.unreached = true;
         } else if slot > anchor_slot || !fits {
             let why = format!(
                 "the log begins after {slot} at {floor}, and the checkpoint ends with {anchor_slot} at {anchor}"
             );
             return Err(inconsistent(why));
         }
-        let replay = &mut self.replay;
-        replay.named = replay.named.max(floor.index);
-        replay.stated = Some(floor);
+        self.named = self.named.max(floor.index);
+        self.stated = Some(floor);
         if cleared {
-            self.log.truncate(anchor.index);
-            (replay.gap, replay.missing) = (false, 0);
-            (replay.begin, replay.end) = (Some(floor.index.next()), floor.index);
-            (replay.at_anchor, replay.stale) = ((floor == anchor).then_some(floor.view), false);
-            replay.begin_earlier(floor);
+            store.restore_nothing_after_floor();
+            (self.gap, self.missing) = (false, 0);
+            (self.begin, self.end) = (Some(floor.index.next()), floor.index);
+            (self.at_anchor, self.stale) = ((floor == anchor).then_some(floor.view), false);
+            self.begin_earlier(floor);
         }
         Ok(())
     }
 
-    fn restore_entry(&mut self, id: RecordId, index: Index, entry: Entry) -> Result<(), Halt> {
-        let (anchor, replay) = (self.log.floor(), &mut self.replay);
-        let open = (replay.anchored || replay.gap) && replay.begin.is_none();
-        if index == Index::ZERO || (index > replay.end.next() && !open) {
-            return Err(inconsistent(format!("the entry at index {index} follows index {}", replay.end)));
+    fn entry(&mut self, id: RecordId, index: Index, entry: Entry, store: &mut Store) -> Result<(), Halt> {
+        let anchor = store.log().floor();
+        let open = (self.anchored || self.gap) && self.begin.is_none();
+        if index == Index::ZERO || (index > self.end.next() && !open) {
+            return Err(inconsistent(format!("the entry at index {index} follows index {}", self.end)));
         }
-        let known = replay.vouched || !(replay.anchored || replay.gap);
-        if entry.view == View::ZERO || (known && entry.view > self.term.view()) {
-            let why = format!("the entry at index {index} is of {} in {}", entry.view, self.term.view());
+        let known = self.vouched || !(self.anchored || self.gap);
+        if entry.view == View::ZERO || (known && entry.view > store.term().view()) {
+            let why = format!("the entry at index {index} is of {} in {}", entry.view, store.term().view());
             return Err(inconsistent(why));
         }
-        replay.highest = replay.highest.max(entry.view);
-        let begin = replay.begin.map_or(index, |begin| begin.min(index));
-        (replay.begin, replay.end) = (Some(begin), index);
-        (replay.named, replay.missing) = (replay.named.max(index), 0);
+        self.highest = self.highest.max(entry.view);
+        let begin = self.begin.map_or(index, |begin| begin.min(index));
+        (self.begin, self.end) = (Some(begin), index);
+        (self.named, self.missing) = (self.named.max(index), 0);
         if index <= anchor.index {
             // [raft L79]
-            replay.at_anchor = (index == anchor.index).then_some(entry.view);
-            replay.stale = false;
-            replay.push_earlier(id, index, entry);
-            self.log.truncate(anchor.index);
+            self.at_anchor = (index == anchor.index).then_some(entry.view);
+            self.stale = false;
+            self.push_earlier(id, index, entry);
+            store.restore_nothing_after_floor();
             return Ok(());
         }
         if index == anchor.index.next() {
-            replay.stale = replay.at_anchor.is_none() && entry.view < anchor.view;
+            self.stale = self.at_anchor.is_none() && entry.view < anchor.view;
         }
-        if begin > anchor.index.next() || !replay.continues(anchor) {
+        if begin > anchor.index.next() || !self.continues(anchor) {
             // [raft L80]
             return Ok(());
         }
-        let before = self.log.position(index.previous()).view;
+        let before = store.log().position(index.previous()).view;
         if entry.view < before {
             let why = format!("the entry at index {index} of {} follows one of {before}", entry.view);
             return Err(inconsistent(why));
         }
-        self.log.truncate(index.previous());
-        self.log.push(entry, id);
-        self.log.advance_durable(id);
-        self.trim();
+        store.restore_entry(id, index, entry);
         Ok(())
     }
 
     /// Nothing that was told so far is certain. [raft L102]
-    pub(super) fn restore_lost(&mut self, missing: u64) {
-        self.log.truncate(self.log.floor().index);
-        let replay = &mut self.replay;
-        (replay.begin, replay.end, replay.earlier) = (None, Index::ZERO, None);
-        (replay.first, replay.stated) = (None, None);
-        (replay.at_anchor, replay.stale, replay.vouched) = (None, false, false);
-        (replay.gap, replay.missing) = (true, replay.missing.saturating_add(missing));
+    pub(super) fn lose(&mut self, missing: u64, store: &mut Store) {
+        store.restore_nothing_after_floor();
+        (self.begin, self.end, self.earlier) = (None, Index::ZERO, None);
+        (self.first, self.stated) = (None, None);
+        (self.at_anchor, self.stale, self.vouched) = (None, false, false);
+        (self.gap, self.missing) = (true, self.missing.saturating_add(missing));
     }
 
     /// Whether entries after the anchor may be missing that this replica acknowledged. [raft L104, L140]
-    pub(super) fn misses_entries(&self) -> bool {
-        let (replay, anchor) = (&self.replay, self.log.floor());
+    pub(super) fn misses_entries(&self, log: &Log) -> bool {
+        let anchor = log.floor();
         // Right after the anchor is not enough: what lay at the anchor is not known then.
-        let reaches = replay.begin.is_some_and(|begin| begin <= anchor.index);
-        replay.unreached || (replay.gap && !reaches && !planted("gap-ignored"))
+        let reaches = self.begin.is_some_and(|begin| begin <= anchor.index);
+        self.unreached || (self.gap && !reaches && !planted("gap-ignored"))
     }
 
     /// [raft L105]
-    pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor) -> bool {
+    pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor, log: &Log) -> bool {
         let Ok((position, _)) = checkpoints::read_anchor(slot, anchor) else { return false };
-        let acknowledged = self.replay.named.max(self.log.floor().index).number();
-        acknowledged.checked_add(self.replay.missing).is_some_and(|last| position.index.number() >= last)
+        let acknowledged = self.named.max(log.floor().index).number();
+        acknowledged.checked_add(self.missing).is_some_and(|last| position.index.number() >= last)
     }
 
     /// [raft L106-L107]
-    pub(super) fn restore_over(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+    pub(super) fn install(&mut self, slot: Slot, anchor: &Anchor, store: &mut Store) -> Result<(), Halt> {
         assert!(
-            self.replay.knows_vote() && self.is_covered_by(slot, anchor),
+            self.knows_vote() && self.is_covered_by(slot, anchor, store.log()),
             "INV-RAFT-17: whoever lost records takes part only from a checkpoint on that holds all it acknowledged"
         );
         let (position, members) = checkpoints::read_anchor(slot, anchor)?;
-        self.log.reset(position, slot.number(), members);
-        self.commit = position.index;
-        self.delivery.go_on_after(position.index.number(), slot);
-        let highest = self.replay.highest;
+        store.restore_anchor(position, slot, members);
+        let highest = self.highest;
         // What the disk tells is of no use: FLOOR(cleared) follows.
         let told = (Some(Index::new(1)), Index::new(1));
-        self.replay = Replay { begin: told.0, end: told.1, highest, ..Replay::default() };
+        *self = Self { begin: told.0, end: told.1, highest, ..Self::default() };
         Ok(())
     }
 
     /// After which slot the log begins that the records given so far tell: who lacks that slot or one before gets a checkpoint of this
     /// replica, whoever else vouches for it.
-    pub(super) fn forgotten_before(&self) -> Slot {
-        let (replay, log) = (&self.replay, &self.log);
+    pub(super) fn forgotten_before(&self, log: &Log) -> Slot {
         let end = (log.floor(), log.floor_slots());
-        let leads = replay.continues(end.0) && replay.at_anchor.is_some();
-        let earlier = replay.earlier.as_ref().filter(|_| leads);
+        let leads = self.continues(end.0) && self.at_anchor.is_some();
+        let earlier = self.earlier.as_ref().filter(|_| leads);
         let Some((floor, slots)) = earlier.and_then(|log| Some((log.floor(), log.begins_after(end)?))) else {
             return Slot::new(end.1);
         };
-        let first = replay.first_log().and_then(|log| log.begins_after((floor, slots)));
+        let first = self.first_log().and_then(|log| log.begins_after((floor, slots)));
         // What the first one that is there follows is not known: no checkpoint before ours surely leads to it.
-        let unknown = if replay.first.is_some() { end.1 } else { slots };
+        let unknown = if self.first.is_some() { end.1 } else { slots };
         Slot::new(first.unwrap_or(unknown))
     }
 
     /// All records were given. [raft L82-L84, L107]
-    pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
+    pub(super) fn finish(mut self, store: &mut Store, out: &mut Effects) -> Result<(), Halt> {
         assert!(
-            self.replay.knows_vote() && !self.misses_entries(),
+            self.knows_vote() && !self.misses_entries(store.log()),
             "INV-RAFT-17: whoever lost records takes part only from a checkpoint on that holds all it acknowledged"
         );
-        let (mut replay, anchor) = (std::mem::take(&mut self.replay), self.log.floor());
-        if planted("gap-ignored") && replay.gap {
-            self.log.truncate(anchor.index);
-            (replay.begin, replay.at_anchor) = (Some(Index::new(1)), None);
+        let anchor = store.log().floor();
+        if planted("gap-ignored") && self.gap {
+            store.restore_nothing_after_floor();
+            (self.begin, self.at_anchor) = (Some(Index::new(1)), None);
         }
-        if let Some(begin) = replay.begin.filter(|begin| *begin > anchor.index.next()) {
+        if let Some(begin) = self.begin.filter(|begin| *begin > anchor.index.next()) {
             return Err(inconsistent(format!(
                 "the log begins at index {begin}, and the checkpoint ends at {anchor}"
             )));
         }
-        if replay.highest > self.term.view() {
-            let highest = replay.highest;
+        if self.highest > store.view() {
+            let highest = self.highest;
             return Err(inconsistent(format!("no record says what was voted in or after {highest}")));
         }
-        if anchor.view > self.term.view() {
-            self.persist_vote(anchor.view, None, out);
+        if anchor.view > store.view() {
+            store.persist_vote(anchor.view, None, out);
         }
-        if !replay.continues(anchor) {
+        if !self.continues(anchor) {
             // Until that is durable, all that was found now is what tells the next start the same.
-            self.records.hold_all();
-            self.persist_floor(true, out);
-        } else if replay.begin.is_none() && replay.stated.is_none() && anchor != Position::ZERO {
+            store.begin_empty(out);
+        } else if self.begin.is_none() && self.stated.is_none() && anchor != Position::ZERO {
             // What comes first follows this checkpoint: whoever has no later one needs all that comes.
             if !planted("floor-as-stated") {
-                self.persist_floor(false, out);
+                store.state_floor(out);
             }
-        } else if replay.at_anchor.is_some() {
-            let first = replay.first_log();
-            let fits = replay.earlier.is_some_and(|earlier| self.log.extend_down(&earlier));
+        } else if self.at_anchor.is_some() {
+            let first = self.first_log();
+            let fits = self.earlier.is_some_and(|earlier| store.extend_down(&earlier));
             if let Some(first) = first.filter(|_| fits) {
-                self.log.extend_down(&first);
+                store.extend_down(&first);
             }
         }
         Ok(())

@@ -1,12 +1,15 @@
 //! Tests of Raft: `chaos` runs whole clusters through random schedules, the others look at one delicate point each.
 
+mod asking;
 mod cache;
+mod changes;
 mod chaos;
 mod checkpoints;
 mod commit;
 mod election;
 mod gaps;
 mod hostile;
+mod leading;
 mod leases;
 mod log;
 mod members;
@@ -17,7 +20,9 @@ mod reads;
 mod replication;
 mod restart;
 mod stays;
+mod store;
 mod term;
 mod timer;
 mod transfer;
+mod votes;
 mod world;

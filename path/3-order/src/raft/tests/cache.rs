@@ -24,7 +24,7 @@ fn a_restarted_replica_reads_its_log_back() {
     let entries = (1..=50).map(|seed| entry(1, seed));
     one.receive(1, append(1, at(0, 0), 0, std::iter::once(start_of(1)).chain(entries).collect()));
     let mut again = One::restored(3, one.disk, tiny);
-    assert_eq!(again.raft.log.kept_bytes(), 0);
+    assert_eq!(again.raft.store.log().kept_bytes(), 0);
     let effects = again.receive(1, append(1, at(51, 1), 51, vec![]));
     assert_eq!(loads(&effects), 1);
     assert_eq!(loads(&again.receive(1, append(1, at(51, 1), 51, vec![]))), 0, "one question at a time");
@@ -54,7 +54,7 @@ fn a_leader_reads_back_for_a_follower() {
         all.extend(decided(&effects));
     }
     assert_eq!(all, (1..=30).collect::<Vec<_>>());
-    assert_eq!(one.raft.log.kept_bytes(), 0, "nobody needs them in memory");
+    assert_eq!(one.raft.store.log().kept_bytes(), 0, "nobody needs them in memory");
     // The other follower appears with an empty log: probed without entries, then served from the disk.
     one.step(Input::Connected(replica(2)));
     let effects = one.receive(2, matched(1, 0));

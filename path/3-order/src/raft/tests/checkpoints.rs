@@ -82,7 +82,7 @@ fn what_is_forgotten_is_not_needed_any_more() {
     assert_eq!(one.trim(3), [], "that, too, and it was written down");
     let rest = one.disk[6..].to_vec();
     let mut again = One::anchored(3, Some((3, anchor(at(4, 1)))), rest.clone(), same);
-    assert_eq!(again.raft.log.last(), at(7, 2));
+    assert_eq!(again.raft.store.log().last(), at(7, 2));
     assert_eq!(again.raft.status().decided, Slot::new(3));
     assert_eq!(decided(&again.receive(2, append(2, at(7, 2), 7, vec![]))), [4, 5]);
     let refused = RaftMessage::RequestVoteReply { view: view(2), granted: false, pre: false };
@@ -93,7 +93,7 @@ fn what_is_forgotten_is_not_needed_any_more() {
     assert_eq!(again.raft.keep_from(), Some(RecordId::new(rest.len() as u64 + 1)));
     let last = again.disk.last().expect("a record").clone();
     let empty = One::anchored(3, Some((5, anchor(at(7, 2)))), vec![last], same);
-    assert_eq!((empty.raft.log.last(), empty.raft.status().view), (at(7, 2), view(2)));
+    assert_eq!((empty.raft.store.log().last(), empty.raft.status().view), (at(7, 2), view(2)));
 }
 
 /// Entries that are replaced in memory are still what a restart finds, until the replacement is durable.
@@ -200,7 +200,7 @@ fn a_follower_asks_for_a_checkpoint() {
     // With the checkpoint of slot 8 it has more than is asked for.
     let effects = one.install(8, at(10, 2));
     assert_eq!(decided(&effects), Vec::<u64>::new());
-    assert_eq!((one.raft.log.last(), one.raft.status().decided), (at(10, 2), Slot::new(8)));
+    assert_eq!((one.raft.store.log().last(), one.raft.status().decided), (at(10, 2), Slot::new(8)));
     let effects = one.receive(2, needs(3, at(9, 2), 6, 7));
     assert_eq!(behind(&effects), None);
     assert_eq!(
@@ -219,7 +219,7 @@ fn a_message_may_begin_before_the_log() {
     let effects = one.receive(1, append(2, at(2, 1), 5, entries));
     assert_eq!(sent_to(&effects, 1).1, matched(2, 6));
     assert_eq!(decided(&effects), [4]);
-    assert_eq!(one.raft.log.last(), at(6, 2));
+    assert_eq!(one.raft.store.log().last(), at(6, 2));
     let effects = one.receive(1, append(2, at(1, 1), 5, vec![entry(1, 1)]));
     assert_eq!(sent_to(&effects, 1).1, matched(2, 4), "all of it lies in the checkpoint");
     let effects = one.receive(1, append(2, at(2, 1), 5, vec![entry(2, 2), entry(2, 3)]));
@@ -236,10 +236,10 @@ fn a_checkpoint_inside_the_log_keeps_what_follows() {
     let records = one.disk.len();
     // Forward: slot 5 is committed by it.
     assert_eq!(decided(&one.install(5, at(7, 2))), Vec::<u64>::new());
-    assert_eq!((one.raft.status().decided, one.raft.commit), (Slot::new(5), index(7)));
+    assert_eq!((one.raft.status().decided, one.raft.store.commit()), (Slot::new(5), index(7)));
     // Back: slots are handed on again.
     assert_eq!(decided(&one.install(2, at(3, 1))), [3, 4, 5]);
-    assert_eq!((one.raft.log.last(), one.raft.log.floor()), (at(7, 2), at(0, 0)));
+    assert_eq!((one.raft.store.log().last(), one.raft.store.log().floor()), (at(7, 2), at(0, 0)));
     assert_eq!(one.disk.len(), records, "nothing is written");
     let effects = one.receive(2, append(2, at(7, 2), 7, vec![]));
     assert_eq!(sent_to(&effects, 2), (None, matched(2, 7)));
@@ -254,10 +254,10 @@ fn a_checkpoint_outside_the_log_replaces_it() {
         let effects = one.install(slot, position);
         assert_eq!(decided(&effects), Vec::<u64>::new());
         let after = one.raft.status();
-        assert_eq!((one.raft.log.last(), one.raft.log.floor()), (position, position));
-        assert_eq!((after.decided, one.raft.commit), (Slot::new(slot), position.index));
+        assert_eq!((one.raft.store.log().last(), one.raft.store.log().floor()), (position, position));
+        assert_eq!((after.decided, one.raft.store.commit()), (Slot::new(slot), position.index));
         assert_eq!(after.view, before.max(position.view), "views never go back, and reach the log's");
-        let wanted = floor_record(position, slot, true, (after.view, one.raft.term.voted()));
+        let wanted = floor_record(position, slot, true, (after.view, one.raft.store.term().voted()));
         assert_eq!(one.disk.last(), Some(&wanted));
         assert_eq!(one.raft.keep_from(), Some(RecordId::FIRST));
         // The next start finds the same, with that record and without.
@@ -266,7 +266,7 @@ fn a_checkpoint_outside_the_log_replaces_it() {
         assert_eq!(one.raft.keep_from(), Some(RecordId::new(one.disk.len() as u64)));
         let with = One::anchored(3, Some((slot, anchor(position))), one.disk, same);
         for again in [without, with] {
-            assert_eq!((again.raft.log.last(), again.raft.status().view), (position, after.view));
+            assert_eq!((again.raft.store.log().last(), again.raft.status().view), (position, after.view));
         }
     }
 }
@@ -334,7 +334,7 @@ fn start(slot: u64, position: Position, records: &[Stored]) -> Result<Position, 
         return Err(why);
     }
     raft.invariants(true);
-    Ok(raft.log.last())
+    Ok(raft.store.log().last())
 }
 fn record(number: u64, in_view: u64) -> Stored {
     entry_record(index(number), &entry(in_view, number))
@@ -408,8 +408,8 @@ fn a_restart_knows_where_its_log_begins() {
         let forgotten = raft.restored().begins_after;
         raft.start(Time::ZERO, &mut Effects::new());
         raft.invariants(true);
-        let first = raft.log.record_at(raft.log.floor().index.next());
-        let floor = (raft.log.floor(), raft.log.floor_slots());
+        let first = raft.store.log().record_at(raft.store.log().floor().index.next());
+        let floor = (raft.store.log().floor(), raft.store.log().floor_slots());
         if forgotten != raft.restored().begins_after {
             assert_eq!(forgotten, Slot::new(7), "nobody knows what a checkpoint before ours leads to");
         }
@@ -454,7 +454,7 @@ fn a_log_that_a_checkpoint_founds_says_so() {
     assert_eq!(restored(4, at(5, 2), &disk).1, [], "it is said once");
     disk.extend([in_view(3), record(6, 3), record(7, 3)]);
     let (raft, _) = restored(6, at(7, 3), &disk);
-    assert_eq!((raft.log.floor(), raft.restored().begins_after), (at(5, 2), Slot::new(4)));
+    assert_eq!((raft.store.log().floor(), raft.restored().begins_after), (at(5, 2), Slot::new(4)));
 }
 
 /// What can not continue the checkpoint must not take part.

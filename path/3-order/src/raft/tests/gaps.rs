@@ -126,8 +126,11 @@ fn what_is_known_stays() {
         vec![vote(1), start(1, 1), batch(1, 2), Lost(3), vote(2), batch(1, 9), batch(1, 10), batch(2, 11)];
     let mut one = raft(8, found).expect("it fits");
     assert_eq!((one.restored().needs_checkpoint, begin(&mut one)), (false, vec![]));
-    assert_eq!(one.log.last(), at(11, 2));
-    assert_eq!((one.log.record_at(Index::new(10)), one.term.view()), (RecordId::new(6), view(2)));
+    assert_eq!(one.store.log().last(), at(11, 2));
+    assert_eq!(
+        (one.store.log().record_at(Index::new(10)), one.store.term().view()),
+        (RecordId::new(6), view(2))
+    );
 }
 
 /// With the checkpoint it goes on from there, keeps view and vote, and says so in its log; then the gap matters no more.
@@ -148,7 +151,7 @@ fn it_goes_on_from_the_checkpoint() {
     assert_eq!((id.number(), record.kind), (6, RECORD_FLOOR));
     assert_eq!(*record, floor_record(at(8, 1), 7, true, (view(2), Some(replica(1)))));
     let status = one.status();
-    assert_eq!((one.log.last(), status.decided, status.view), (at(8, 1), Slot::new(7), view(2)));
+    assert_eq!((one.store.log().last(), status.decided, status.view), (at(8, 1), Slot::new(7), view(2)));
     assert_eq!(one.keep_from(), Some(RecordId::FIRST), "until that is durable");
     let mut out = Effects::new();
     one.step(Time::ZERO, crate::Input::Durable(*id), &mut out);
@@ -159,7 +162,7 @@ fn it_goes_on_from_the_checkpoint() {
         let mut again = raft(7, found).expect("it fits");
         assert!(again.restored().knows_vote && !again.restored().needs_checkpoint);
         begin(&mut again);
-        assert_eq!((again.log.last(), again.term.view()), (last, View::new(views)));
+        assert_eq!((again.store.log().last(), again.store.term().view()), (last, View::new(views)));
     }
 }
 
@@ -187,7 +190,7 @@ fn a_log_that_begins_after_a_lost_checkpoint_waits_for_another() {
         one.restore_installed(Slot::new(10), &anchor(at(11, 1))).expect("an anchor");
         let effects = begin(&mut one);
         assert!(matches!(effects.as_slice(), [Effect::Persist { vital: true, .. }]), "{effects:?}");
-        assert_eq!((one.log.last(), one.term.view()), (at(11, 1), view(2)));
+        assert_eq!((one.store.log().last(), one.store.term().view()), (at(11, 1), view(2)));
         let none_after = restored(true, vec![vote(2), batch(1, 8), batch(1, 9), begins(8)]).expect("it fits");
         assert_eq!(needed(&none_after), Some(9));
     }
@@ -195,7 +198,7 @@ fn a_log_that_begins_after_a_lost_checkpoint_waits_for_another() {
     let mut whole =
         restored(true, vec![floor(at(3, 1), 2, false, 1), batch(1, 4), batch(1, 5)]).expect("it fits");
     assert_eq!((whole.restored().needs_checkpoint, begin(&mut whole)), (false, vec![]));
-    assert_eq!(whole.log.last(), at(5, 1));
+    assert_eq!(whole.store.log().last(), at(5, 1));
 }
 
 /// A host that starts it all the same has a bug.

@@ -75,15 +75,15 @@ fn message(random: &mut Random) -> RaftMessage {
 
 /// A checkpoint that may be: of any slot that is not forgotten, at an index where it can lie.
 fn install(one: &mut One, random: &mut Random) -> Vec<Effect> {
-    let floor = one.raft.log.floor();
-    let slot = one.raft.log.floor_slots() + random.below(4);
-    if slot == one.raft.log.floor_slots() || random.below(3) > 0 {
+    let floor = one.raft.store.log().floor();
+    let slot = one.raft.store.log().floor_slots() + random.below(4);
+    if slot == one.raft.store.log().floor_slots() || random.below(3) > 0 {
         return Vec::new();
     }
-    match one.raft.log.index_of(slot) {
-        Some(index) => one.install(slot, one.raft.log.position(index)),
+    match one.raft.store.log().index_of(slot) {
+        Some(index) => one.install(slot, one.raft.store.log().position(index)),
         None => {
-            let index = one.raft.log.last().index.plus(1 + random.below(3)).number();
+            let index = one.raft.store.log().last().index.plus(1 + random.below(3)).number();
             let view = floor.view.number().max(1) + random.below(3);
             one.install(slot, at(index.max(floor.index.number() + slot), view))
         }
@@ -180,7 +180,7 @@ fn malformed_messages_are_rejected() {
         let only =
             matches!(effects.as_slice(), [Effect::Rejected { from: who, .. }] if *who == replica(from));
         assert!(only, "{message:?}: {effects:?}");
-        assert_eq!(one.raft.log.last(), at(3, 2));
+        assert_eq!(one.raft.store.log().last(), at(3, 2));
     }
     let effects = one.receive(0, append(2, at(3, 2), 0, vec![]));
     assert_eq!(effects, vec![Effect::Rejected { from: replica(0), why: Reject::UnknownPeer }]);
@@ -197,5 +197,5 @@ fn the_last_view_ends_elections_and_nothing_else() {
     one.step(Input::Disconnected(replica(1)));
     one.expire_if_any();
     one.receive(1, append(last, at(1, 1), 1, vec![entry(1, 4)]));
-    assert_eq!(one.raft.log.last(), at(2, 1));
+    assert_eq!(one.raft.store.log().last(), at(2, 1));
 }

@@ -16,13 +16,13 @@ fn ids(numbers: &[usize]) -> Vec<ReplicaId> {
     numbers.iter().copied().map(replica).collect()
 }
 
-fn membership(number: u64, voters: &[usize], learners: &[usize]) -> Membership {
+pub(super) fn membership(number: u64, voters: &[usize], learners: &[usize]) -> Membership {
     let voters = ids(voters).into_iter().map(Member::voter);
     let learners = ids(learners).into_iter().map(Member::learner);
     Membership::new(MembershipId::new(number), voters.chain(learners).collect()).expect("a membership")
 }
 
-fn change(before: &Membership, now: &Membership) -> Arc<Memberships> {
+pub(super) fn change(before: &Membership, now: &Membership) -> Arc<Memberships> {
     Arc::new(Memberships::change(before.clone(), now.clone()).expect("the next one"))
 }
 
@@ -55,7 +55,7 @@ fn told(effects: &[Effect]) -> Vec<(u64, bool, bool)> {
 }
 
 fn commit(one: &One) -> u64 {
-    one.raft.commit.number()
+    one.raft.store.commit().number()
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_checkpoint_says_who_is_a_member_there() {
         raft.restore_anchor(Slot::new(slot), &anchors[slot as usize - 1]).expect("an anchor");
         let mut out = Effects::new();
         raft.start(Time::ZERO, &mut out);
-        assert_eq!((&raft.status().membership, raft.log.floor()), (who, position));
+        assert_eq!((&raft.status().membership, raft.store.log().floor()), (who, position));
         assert_eq!(raft.status().memberships, std::slice::from_ref(who), "nothing is known of before");
         // The same for one that jumps.
         let mut other = One::new(3);
@@ -362,7 +362,7 @@ fn a_checkpoint_says_who_is_a_member_there() {
     assert_eq!(one.raft.status().membership, done);
     let again = One::anchored(3, Some((2, anchors[1].clone())), one.disk.clone(), |config| config);
     assert_eq!(again.raft.status().membership, done);
-    assert_eq!(one.raft.log.record_at(index(5)), RecordId::new(6));
+    assert_eq!(one.raft.store.log().record_at(index(5)), RecordId::new(6));
 }
 
 /// The leader that leaves is the only one that has the second entry, and stops: nobody else can be elected without its vote, which

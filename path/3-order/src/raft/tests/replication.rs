@@ -115,7 +115,7 @@ fn entries_flow_up_to_the_window() {
         flowing += entries_to(&effects, 1);
         assert_eq!(entries_to(&effects, 2), 0, "the other one is still probed");
     }
-    let size = one.raft.log.bytes() / 20;
+    let size = one.raft.store.log().bytes() / 20;
     assert_eq!(flowing as u64, 500 / size + 1, "the window, and the entry that crosses it");
     let effects = one.receive(1, matched(1, 1 + flowing as u64));
     assert!(sent(&effects).len() > 1, "several messages");

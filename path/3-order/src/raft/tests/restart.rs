@@ -31,8 +31,8 @@ fn a_replaced_suffix_stays_replaced() {
     one.receive(1, append(1, at(0, 0), 0, vec![start_of(1), entry(1, 1), entry(1, 2), entry(1, 3)]));
     one.receive(2, append(2, at(2, 1), 0, vec![start_of(2)]));
     let mut again = One::restored(3, one.disk, same);
-    assert_eq!(again.raft.log.last(), at(3, 2));
-    assert_eq!(again.raft.log.durable(), Index::new(3));
+    assert_eq!(again.raft.store.log().last(), at(3, 2));
+    assert_eq!(again.raft.store.log().durable(), Index::new(3));
     assert_eq!(again.raft.status().decided.number(), 0, "what is decided is learned anew");
     let decided = super::one::decided(&again.receive(2, append(2, at(3, 2), 3, vec![])));
     assert_eq!(decided, vec![1]);

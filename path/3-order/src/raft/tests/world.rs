@@ -687,7 +687,7 @@ impl World {
                 return;
             }
             // The log may begin with an entry that holds no slot: by index, then.
-            let (floor, machine) = (self.raft(at).log.floor().index.number(), &self.machines[at]);
+            let (floor, machine) = (self.raft(at).store.log().floor().index.number(), &self.machines[at]);
             let old = machine.checkpoints.partition_point(|(_, anchor)| index_of(anchor) < floor);
             if machine.checkpoints.len() == old {
                 return;

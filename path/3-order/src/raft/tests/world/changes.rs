@@ -101,7 +101,10 @@ impl World {
     pub(in crate::raft) fn describe(&self) -> String {
         let mut text = format!("{:?}\n{:?}\n", self.change, self.membership);
         for (at, machine) in self.machines.iter().enumerate() {
-            let status = machine.raft.as_ref().map(|raft| (raft.status(), raft.commit, raft.log.last()));
+            let status = machine
+                .raft
+                .as_ref()
+                .map(|raft| (raft.status(), raft.store.commit(), raft.store.log().last()));
             text += &format!("{at}: waits {} {status:?}\n", machine.waiting.is_some());
         }
         text

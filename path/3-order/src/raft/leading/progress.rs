@@ -3,14 +3,14 @@
 //! A follower is probed (one message, then wait) until it accepts a position; then entries flow ahead of the answers,
 //! up to a window. A rejection or a new connection leads back to probing.
 
-use super::log::Log;
 use crate::ledger::Question;
+use crate::raft::log::Log;
 use crate::raft::message::Index;
 use quorate_types::{ReplicaId, Span, Time, planted};
 
 /// How entries are sent to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(in crate::raft) enum Flow {
     /// Where its log departs from the leader's is not known: one message at a time.
     Probe {
         /// The one message is out; heartbeats repeat its question.
@@ -24,27 +24,27 @@ pub(super) enum Flow {
 
 /// One follower, as its leader sees it.
 #[derive(Debug)]
-pub(super) struct Progress {
-    pub(super) id: ReplicaId,
+pub(in crate::raft) struct Progress {
+    pub(in crate::raft) id: ReplicaId,
     /// Its log is the leader's, durably, up to here.
-    pub(super) matched: Index,
+    pub(in crate::raft) matched: Index,
     /// The round in which that was known: a question of a later one was asked after the answer.
     matched_round: u64,
     /// The next entry to send.
-    pub(super) next: Index,
-    pub(super) flow: Flow,
+    pub(in crate::raft) next: Index,
+    pub(in crate::raft) flow: Flow,
     /// When something of this view last arrived from it.
-    pub(super) heard: Time,
+    pub(in crate::raft) heard: Time,
     /// The last round of heartbeats that it answered.
-    pub(super) round: u64,
+    pub(in crate::raft) round: u64,
     /// It promised not to vote at some moment after this one, at the latest it is known of.
-    pub(super) promised_after: Option<Time>,
+    pub(in crate::raft) promised_after: Option<Time>,
     /// The commit index that it was told, as far as its log reaches.
-    pub(super) commit_sent: Index,
+    pub(in crate::raft) commit_sent: Index,
     /// Old entries that are being read from disk for it.
-    pub(super) load: Option<Question>,
+    pub(in crate::raft) load: Option<Question>,
     /// Got all that there was at the beginning of its last round within an election time-out.
-    pub(super) caught_up: bool,
+    pub(in crate::raft) caught_up: bool,
     /// Where the present round ends, and when it began.
     round_end: Index,
     round_began: Time,
@@ -53,7 +53,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(id: ReplicaId, next: Index, now: Time) -> Self {
+    pub(in crate::raft) fn new(id: ReplicaId, next: Index, now: Time) -> Self {
         Self {
             id,
             matched: Index::ZERO,
@@ -75,24 +75,24 @@ impl Progress {
 
     /// Bytes that were sent and not acknowledged, about. Exactly 0 when everything was acknowledged: entries that left the
     /// memory are only estimated, and no answer would come that corrects the estimate.
-    pub(super) fn in_flight(&self) -> u64 {
+    pub(in crate::raft) fn in_flight(&self) -> u64 {
         let none = self.next <= self.matched.next() && !planted("window-by-estimate");
         if none { 0 } else { self.sent_bytes.saturating_sub(self.matched_bytes) }
     }
 
     /// How many of the log's `all` bytes it has not acknowledged.
-    pub(super) fn lag(&self, all: u64) -> u64 {
+    pub(in crate::raft) fn lag(&self, all: u64) -> u64 {
         all.saturating_sub(self.matched_bytes)
     }
 
     /// Everything before `next` was sent.
-    pub(super) fn set_next(&mut self, next: Index, log: &Log) {
+    pub(in crate::raft) fn set_next(&mut self, next: Index, log: &Log) {
         self.next = next;
         self.sent_bytes = log.bytes_at(next.previous());
     }
 
     /// It accepted a position, and is durable up to `matched`; the leader's rounds are at `round`. [raft L57, L91]
-    pub(super) fn accept(&mut self, matched: Index, round: u64, log: &Log) {
+    pub(in crate::raft) fn accept(&mut self, matched: Index, round: u64, log: &Log) {
         if matched > self.matched {
             (self.matched, self.matched_round) = (matched, round);
             self.matched_bytes = log.bytes_at(matched);
@@ -108,7 +108,7 @@ impl Progress {
 
     /// Catching up goes in rounds, each as long as it takes to get what there was at its beginning; one that is short enough
     /// shows that the follower can keep up. [raft L124]
-    pub(super) fn catch_up(&mut self, log: &Log, now: Time, short: Span) {
+    pub(in crate::raft) fn catch_up(&mut self, log: &Log, now: Time, short: Span) {
         if self.matched >= self.round_end || self.matched == log.last().index {
             self.caught_up = now.since(self.round_began) < short || self.matched == log.last().index;
             (self.round_end, self.round_began) = (log.last().index, now);
@@ -119,7 +119,7 @@ impl Progress {
 
     /// Its log ends before, or departs at, the position `asked`: look after `found`; none when that lies before the log's
     /// floor.
-    pub(super) fn reject(&mut self, asked: Index, found: Option<Index>, log: &Log) {
+    pub(in crate::raft) fn reject(&mut self, asked: Index, found: Option<Index>, log: &Log) {
         let stale = match self.flow {
             Flow::Probe { .. } => asked != self.next.previous(),
             Flow::Stream => asked <= self.matched,
@@ -142,13 +142,13 @@ impl Progress {
 
     /// Whether its rejection of `asked`, in this round, is of something that it acknowledged; if so, whether it was asked after
     /// that. [raft L150]
-    pub(super) fn contradicts(&self, asked: Index, round: u64) -> Option<bool> {
+    pub(in crate::raft) fn contradicts(&self, asked: Index, round: u64) -> Option<bool> {
         (asked <= self.matched).then_some(round > self.matched_round)
     }
 
     /// It lost what it acknowledged, and may have the log up to `found`; none when that lies before the log's floor. Gives how
     /// many entries at least. [raft L151]
-    pub(super) fn lose(&mut self, found: Option<Index>, log: &Log) -> u64 {
+    pub(in crate::raft) fn lose(&mut self, found: Option<Index>, log: &Log) -> u64 {
         let floor = log.floor().index;
         let lost = self.matched.number() - found.unwrap_or(floor).min(self.matched).number();
         (self.matched, self.matched_bytes, self.caught_up) = (Index::ZERO, 0, false);
@@ -163,14 +163,14 @@ impl Progress {
     }
 
     /// It needs a checkpoint that reaches `index`. [raft L89]
-    pub(super) fn fall_behind(&mut self, index: Index, log: &Log) {
+    pub(in crate::raft) fn fall_behind(&mut self, index: Index, log: &Log) {
         self.flow = Flow::Checkpoint;
         self.load = None;
         self.set_next(index.next(), log);
     }
 
     /// Entries that it may still need are gone.
-    pub(super) fn floor_rose(&mut self, log: &Log) {
+    pub(in crate::raft) fn floor_rose(&mut self, log: &Log) {
         let floor = log.floor().index;
         if self.next <= floor {
             self.fall_behind(floor, log);
@@ -179,7 +179,7 @@ impl Progress {
     }
 
     /// What was sent may be lost: begin again behind what it acknowledged.
-    pub(super) fn probe_again(&mut self, log: &Log) {
+    pub(in crate::raft) fn probe_again(&mut self, log: &Log) {
         if self.flow == Flow::Stream {
             self.set_next(self.matched.max(log.floor().index).next(), log);
         }

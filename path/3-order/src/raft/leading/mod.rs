@@ -1,0 +1,417 @@
+//! The leader's part: entries flow to the followers while they go to its own disk, heartbeats keep it in office, and what
+//! a quorum holds durably is committed. docs/protocols/raft.md L25-L36, L52-L60.
+//!
+//! It exists only while this replica leads, and is told what it is to do with a [`Scene`]: what the replica knows, and where effects go.
+//! Where it must give up its office it says so ([`Office::Left`]), and is dropped. `sending` holds how one follower gets what it lacks,
+//! `progress` what is known of one, `reads`, `leases`, `transfer` and `changes` what else a leader does.
+//!
+//! INV-RAFT-7, INV-RAFT-10, INV-RAFT-14. Tests: tests/leading.rs, tests/replication.rs, tests/commit.rs.
+
+mod changes;
+mod leases;
+pub(super) mod progress;
+mod reads;
+mod sending;
+mod transfer;
+
+use super::changes::Changes;
+use super::store::Store;
+use super::{RaftConfig, reject};
+use crate::raft::message::{AppendOutcome, Entry, EntryBody, Index};
+use crate::{Effects, Stored};
+use leases::Lease;
+use progress::{Flow, Progress};
+use quorate_types::{Halt, Reject, ReplicaId, Span, Time, planted};
+use quorate_wire::Batch;
+use reads::LeaderReads;
+use std::collections::BTreeMap;
+use transfer::Handover;
+pub(super) use transfer::Heirs;
+
+/// Sums since the start, over all times in which this replica led.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Followers that lost what they had acknowledged, and how many entries.
+    pub(super) lost: BTreeMap<ReplicaId, u64>,
+    /// Questions for reads answered by leases.
+    pub(super) leased: u64,
+}
+
+/// What a leader sees, and what it acts on.
+pub(super) struct Scene<'a> {
+    pub(super) now: Time,
+    pub(super) config: &'a RaftConfig,
+    pub(super) store: &'a mut Store,
+    pub(super) changes: &'a mut Changes,
+    pub(super) counts: &'a mut Counts,
+    pub(super) out: &'a mut Effects,
+}
+
+/// Whether a leader stays in office.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Office {
+    Kept,
+    /// It leads no more: the replica follows nobody from here on.
+    Left,
+}
+
+/// What a replica keeps only while it leads.
+#[derive(Debug)]
+pub(super) struct Leading {
+    /// The index of this view's first record.
+    start: Index,
+    /// Everybody who is sent the log.
+    peers: Vec<Progress>,
+    /// Slots and bytes of the log up to the commit index, or to `start` where that is later.
+    settled: (u64, u64),
+    /// Rounds of heartbeats begun so far; each message carries it, each answer repeats it.
+    round: u64,
+    reads: LeaderReads,
+    lease: Lease,
+    handover: Handover,
+    heartbeat_due: Time,
+    /// When followers are told of a commit that no entry carried to them.
+    commit_due: Option<Time>,
+}
+
+/// From the beginning of an office to its end.
+impl Leading {
+    /// It leads from here on: its view's first record goes into the log and to everybody. `reads` waited for a leader. [raft L25-L27]
+    pub(super) fn begin(reads: Vec<u64>, scene: &mut Scene<'_>) -> Self {
+        let start = scene.store.log().last().index.next();
+        let mut lead = Self {
+            start,
+            peers: Vec::new(),
+            settled: (0, 0),
+            round: 0,
+            reads: LeaderReads::default(),
+            lease: Lease::default(),
+            handover: Handover::default(),
+            heartbeat_due: scene.now.plus(scene.config.heartbeat),
+            commit_due: None,
+        };
+        lead.note_round(scene);
+        lead.meet_audience(scene);
+        let view = scene.store.view();
+        let appended = scene.store.append(Entry { view, body: EntryBody::ViewStart }, scene.out);
+        lead.settled = (scene.store.log().slots(), scene.store.log().bytes());
+        for read in reads {
+            lead.read(read, scene);
+        }
+        lead.replicate(scene);
+        assert!(
+            appended == start && scene.store.log().last().view == view,
+            "INV-RAFT-10: a view starts with its own record"
+        );
+        lead
+    }
+
+    /// This replica leads no more: nobody's reads wait here. [raft L60]
+    pub(super) fn end(self, store: &Store, out: &mut Effects) {
+        self.reads.fail(store, out);
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        let transfer = self.handover.due();
+        [self.commit_due, transfer].into_iter().flatten().fold(self.heartbeat_due, Time::min)
+    }
+
+    pub(super) fn on_deadline(&mut self, scene: &mut Scene<'_>) -> Office {
+        let heartbeat = scene.now >= self.heartbeat_due;
+        let commit = self.commit_due.is_some_and(|due| scene.now >= due);
+        if heartbeat || commit {
+            self.commit_due = None;
+        }
+        if heartbeat {
+            if !self.hears_quorum(scene) {
+                return Office::Left;
+            }
+            self.begin_heartbeat_round(scene);
+            self.heartbeat(scene);
+            self.repeat_transfer(scene);
+            scene.store.deliver(scene.out);
+        } else if commit {
+            self.tell_commit(None, scene);
+        }
+        self.handover.expire(scene.now);
+        self.advance_membership(scene)
+    }
+
+    /// [raft L55]
+    fn hears_quorum(&self, scene: &Scene<'_>) -> bool {
+        let heard = |peer: &Progress| scene.now.since(peer.heard) < scene.config.election_max;
+        scene.store.has_quorum(|id| {
+            id == scene.config.me || self.peers.iter().any(|peer| peer.id == id && heard(peer))
+        })
+    }
+}
+
+/// Entries to followers.
+impl Leading {
+    /// [raft L28-L29]
+    pub(super) fn propose(&mut self, batch: Batch, scene: &mut Scene<'_>) {
+        if self.handover.is_under_way() {
+            return;
+        }
+        let view = scene.store.view();
+        scene.store.append(Entry { view, body: EntryBody::Batch(batch) }, scene.out);
+        self.replicate(scene);
+    }
+
+    /// Sends every follower what it lacks.
+    pub(super) fn replicate(&mut self, scene: &mut Scene<'_>) {
+        for peer in &mut self.peers {
+            scene.entries(peer, self.round);
+        }
+    }
+
+    fn peer_mut(&mut self, id: ReplicaId) -> Option<&mut Progress> {
+        self.peers.iter_mut().find(|peer| peer.id == id)
+    }
+
+    /// Sends this follower what it lacks.
+    fn replicate_to(&mut self, id: ReplicaId, scene: &mut Scene<'_>) {
+        let round = self.round;
+        if let Some(peer) = self.peer_mut(id) {
+            scene.entries(peer, round);
+        }
+    }
+
+    /// What was sent to this follower may be lost. [raft L34]
+    pub(super) fn probe_again(&mut self, id: ReplicaId, scene: &mut Scene<'_>) {
+        let round = self.round;
+        if let Some(peer) = self.peer_mut(id) {
+            peer.probe_again(scene.store.log());
+            scene.entries(peer, round);
+        }
+    }
+
+    /// A heartbeat to every follower; carries the round.
+    fn heartbeat(&mut self, scene: &mut Scene<'_>) {
+        self.heartbeat_due = scene.now.plus(scene.config.heartbeat);
+        for peer in &mut self.peers {
+            scene.heartbeat(peer, self.round);
+        }
+    }
+
+    /// The log begins later from now on. [raft L89]
+    pub(super) fn floor_rose(&mut self, store: &Store) {
+        self.peers.iter_mut().for_each(|peer| peer.floor_rose(store.log()));
+    }
+
+    /// Tells `who`, or everybody, of a commit that did not reach it yet. [raft L36]
+    pub(super) fn tell_commit(&mut self, who: Option<ReplicaId>, scene: &mut Scene<'_>) {
+        for peer in self.peers.iter_mut().filter(|peer| who.is_none_or(|id| id == peer.id)) {
+            let told = peer.flow != Flow::Checkpoint;
+            if told && peer.commit_sent < scene.store.commit().min(peer.next.previous()) {
+                scene.append(peer, self.round, Vec::new());
+            }
+        }
+    }
+
+    /// The followers that the leader keeps track of are those whom it sends the log.
+    pub(super) fn meet_audience(&mut self, scene: &Scene<'_>) {
+        let audience = scene.store.audience(scene.changes.listeners());
+        let next = scene.store.log().last().index.next();
+        self.peers.retain(|peer| audience.contains(&peer.id));
+        for id in audience {
+            if self.peers.iter().all(|peer| peer.id != id) {
+                self.peers.push(Progress::new(id, next, scene.now));
+            }
+        }
+        self.peers.sort_by_key(|peer| peer.id);
+    }
+
+    /// A question to the disk was answered, perhaps one that was asked for a follower.
+    pub(super) fn on_loaded(
+        &mut self,
+        load: u64,
+        records: Vec<Stored>,
+        scene: &mut Scene<'_>,
+    ) -> Result<(), Halt> {
+        let asked = |peer: &&mut Progress| peer.load.is_some_and(|question| question.load == load);
+        let round = self.round;
+        let Some(peer) = self.peers.iter_mut().find(asked) else { return Ok(()) };
+        let Some(question) = peer.load.take() else { return Ok(()) };
+        let entries = scene.store.loaded_entries(question, records)?;
+        // It may have been sent back, or have got ahead, since.
+        if peer.flow == Flow::Stream && peer.next.number() == question.first {
+            scene.loaded(peer, round, entries);
+        }
+        scene.entries(peer, round);
+        Ok(())
+    }
+}
+
+/// Answers of followers, and what they commit.
+impl Leading {
+    /// A follower answered in this view. [raft L57, L59]
+    pub(super) fn on_reply(
+        &mut self,
+        from: ReplicaId,
+        round: u64,
+        outcome: AppendOutcome,
+        scene: &mut Scene<'_>,
+    ) -> Office {
+        let beyond = match outcome {
+            AppendOutcome::Matched(index) => index > scene.store.log().last().index,
+            // Answers a message of an older view.
+            AppendOutcome::Rejected { asked: Index::ZERO, .. } => return Office::Kept,
+            AppendOutcome::Rejected { asked, hint } => hint.index > asked,
+        };
+        if beyond || round > self.round {
+            reject(scene.out, from, Reject::Malformed("raft: answer to nothing that was sent"));
+            return Office::Kept;
+        }
+        let (begun, mut ask_again) = (self.round, false);
+        let Some(peer) = self.peer_mut(from) else { return Office::Kept };
+        peer.heard = scene.now;
+        peer.round = peer.round.max(round);
+        let log = scene.store.log();
+        match outcome {
+            AppendOutcome::Matched(index) => {
+                peer.accept(index, begun, log);
+                peer.catch_up(log, scene.now, scene.config.election_min);
+            }
+            AppendOutcome::Rejected { asked, hint } => {
+                // [raft L35] The leader's last position that the follower may have, too.
+                let limit = hint.index.min(asked.previous());
+                let found = log.last_with_view_up_to(limit, hint.view);
+                match peer.contradicts(asked, round).filter(|_| !planted("lost-tail-is-late")) {
+                    None => peer.reject(asked, found, log),
+                    Some(true) => *scene.counts.lost.entry(from).or_default() += peer.lose(found, log),
+                    Some(false) => ask_again = true,
+                }
+            }
+        }
+        if ask_again {
+            self.ask_in_a_new_round(from, scene);
+        }
+        self.note_promise(from, round, scene.now);
+        if self.advance_commit(scene) == Office::Left {
+            return Office::Left;
+        }
+        self.replicate_to(from, scene);
+        self.confirm_reads(scene);
+        self.advance_transfer(scene);
+        Office::Kept
+    }
+
+    /// Only the answer to a question that is asked now tells a late rejection from one of a log that lost its end. [raft L150]
+    fn ask_in_a_new_round(&mut self, who: ReplicaId, scene: &mut Scene<'_>) {
+        self.round += 1;
+        self.note_round(scene);
+        let round = self.round;
+        if let Some(peer) = self.peer_mut(who).filter(|peer| peer.flow != Flow::Checkpoint) {
+            scene.append(peer, round, Vec::new());
+        }
+    }
+
+    /// Commits what a quorum holds durably, if it is of this view. [raft L52-L54]
+    pub(super) fn advance_commit(&mut self, scene: &mut Scene<'_>) -> Office {
+        let store = &*scene.store;
+        let (me, own) = (scene.config.me, store.log().durable());
+        let extra = usize::from(planted("minority-decides"));
+        // The highest index that a quorum reached: the members are few, so each is tried.
+        let mut reached = Index::ZERO;
+        for candidate in self.peers.iter().map(|peer| peer.matched).chain([own]) {
+            let holds = |id: ReplicaId| {
+                let peer = self.peers.iter().find(|peer| peer.id == id);
+                peer.map_or(id == me && own >= candidate, |peer| peer.matched >= candidate)
+            };
+            if candidate > reached && store.counting().has_quorum(extra, holds) {
+                reached = candidate;
+            }
+        }
+        let older = reached < self.start && !planted("older-view-by-counting");
+        if reached <= store.commit() || older {
+            return Office::Kept;
+        }
+        assert!(
+            store.log().view_at(reached) == Some(store.view()) || planted("older-view-by-counting"),
+            "INV-RAFT-10: a leader counts entries of its own view"
+        );
+        self.learn_commit(reached, scene)
+    }
+
+    /// Everything up to `reached` is committed: a quorum has it, or a checkpoint that was installed.
+    pub(super) fn learn_commit(&mut self, reached: Index, scene: &mut Scene<'_>) -> Office {
+        let before = scene.store.commit();
+        if reached <= before {
+            return Office::Kept;
+        }
+        let (log, first) = (scene.store.log(), before < self.start && reached >= self.start);
+        if reached >= self.start {
+            self.settled = (log.slots_at(reached), log.bytes_at(reached));
+        }
+        if !self.peers.is_empty() {
+            // Others wait for a no-op: it is proposed for no other reason.
+            let fills = log.has_no_op(before.next(), reached);
+            let delay = if fills { Span::ZERO } else { scene.config.commit_delay };
+            let due = scene.now.plus(delay);
+            self.commit_due = Some(self.commit_due.map_or(due, |before| before.min(due)));
+        }
+        scene.store.commit_to(reached, scene.out);
+        if first {
+            self.begin_held_reads(scene);
+        }
+        self.committed_members(before, scene)
+    }
+}
+
+/// What others may know of it.
+impl Leading {
+    /// It may propose: no transfer is under way.
+    pub(super) fn may_propose(&self) -> bool {
+        !self.handover.is_under_way()
+    }
+
+    /// Every follower's log is the leader's up to here; none without followers.
+    pub(super) fn all_matched(&self) -> Option<Index> {
+        self.peers.iter().map(|peer| peer.matched).min()
+    }
+
+    /// Batches proposed in this view and not decided, with their bytes.
+    pub(super) fn proposed_and_open(&self, store: &Store) -> (usize, usize) {
+        let (slots, bytes) = self.settled;
+        ((store.log().slots() - slots) as usize, store.log().bytes().saturating_sub(bytes) as usize)
+    }
+
+    /// In memory mode entries that leave the cache are gone. Before a live follower loses its place that way, the leader
+    /// waits for it; one that is silent holds nobody up. [raft L77]
+    pub(super) fn strains_a_follower(&self, now: Time, config: &RaftConfig, store: &Store) -> bool {
+        if config.reload {
+            return false;
+        }
+        let log = store.log();
+        self.peers.iter().any(|peer| {
+            let live = now.since(peer.heard) < config.election_max;
+            let reachable = peer.flow != Flow::Checkpoint && peer.matched.next() >= log.first_kept();
+            live && reachable && peer.lag(log.bytes()) > config.cache_bytes as u64 / 2
+        })
+    }
+
+    /// Everybody who is sent the log.
+    pub(super) fn peers(&self) -> &[Progress] {
+        &self.peers
+    }
+
+    /// Panics with the name of an invariant that does not hold.
+    pub(super) fn check(&self, store: &Store) {
+        let (last, floor) = (store.log().last(), store.log().floor());
+        assert!(self.start <= last.index, "INV-RAFT-12: a leader keeps its log");
+        assert!(last.view == store.view(), "INV-RAFT-10: a leader's log ends in its view");
+        let open =
+            !store.membership_is_committed() || store.commit() < self.start || self.handover.is_under_way();
+        assert!(
+            open || store.votes(),
+            "INV-RAFT-20: who does not vote in a committed membership does not lead"
+        );
+        for peer in &self.peers {
+            let (matched, next) = (peer.matched, peer.next);
+            assert!(matched < next && next <= last.index.next(), "INV-RAFT-5: {}: {next}", peer.id);
+            assert!(next > floor.index, "INV-RAFT-15: {}: {next} comes after the floor", peer.id);
+        }
+    }
+}
