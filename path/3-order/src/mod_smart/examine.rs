@@ -6,8 +6,8 @@
 //!
 //! INV-SMART-10: what is remembered of answers is bounded. Tests: tests/examine.rs, tests/liars.rs.
 
-use super::ModSmart;
-use super::normal::AHEAD_MAX;
+use super::core::Core;
+use super::normal::{AHEAD_MAX, Tally};
 use super::tenures::holds_of;
 use crate::mod_smart::message::WRITES_MAX;
 use crate::{Effect, Effects, Waited};
@@ -51,48 +51,41 @@ impl Vouched {
     pub(super) fn is_bounded(&self) -> bool {
         self.values.len() as u64 <= AHEAD_MAX && self.values.values().all(|values| values.len() <= WRITES_MAX)
     }
-}
 
-impl ModSmart {
     /// Asks about the first proposal for a slot in a view. [mod_smart L100]
-    pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, out: &mut Effects) {
+    pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, core: &Core, out: &mut Effects) {
         // What is said of the membership this replica knows itself.
-        if self.may_lie() && !self.voting.vouched.contains(slot, digest) && holds_of(batch).is_none() {
+        if core.may_lie() && !self.contains(slot, digest) && holds_of(batch).is_none() {
             out.push(Effect::Examine { slot, digest, batch: batch.clone() });
         }
     }
 
-    /// The host's answer may come late: in a later view, or when the slot is decided. [mod_smart L101]
-    pub(super) fn on_vouched(
-        &mut self,
-        slot: Slot,
-        digest: Digest,
-        waited: Option<Waited>,
-        out: &mut Effects,
-    ) {
-        let next = self.decided().next();
-        if self.may_lie() && slot >= next && slot.since(next) < AHEAD_MAX {
-            self.voting.vouched.insert(slot, digest, waited);
-            self.progress(out);
+    /// The host's answer may come late: in a later view, or when the slot is decided. Whether it is of use. [mod_smart L101]
+    pub(super) fn answer(&mut self, slot: Slot, digest: Digest, waited: Option<Waited>, core: &Core) -> bool {
+        let next = core.decided().next();
+        let of_use = core.may_lie() && slot >= next && slot.since(next) < AHEAD_MAX;
+        if of_use {
+            self.insert(slot, digest, waited);
         }
+        of_use
     }
 
     /// How long what was proposed waited here, if the host said so.
     pub(super) fn waited(&self, slot: Slot, digest: Digest) -> Option<Waited> {
-        self.voting.vouched.get(slot, digest).flatten()
+        self.get(slot, digest).flatten()
     }
 
     /// Whether clients sent what was proposed, as far as is known here. [mod_smart L101]
-    pub(super) fn may_take(&self, slot: Slot, digest: Digest) -> bool {
-        if !self.may_lie() || self.voting.vouched.contains(slot, digest) || planted("smart-votes-unvouched") {
+    pub(super) fn may_take(&self, slot: Slot, digest: Digest, tally: &Tally, core: &Core) -> bool {
+        if !core.may_lie() || self.contains(slot, digest) || planted("smart-votes-unvouched") {
             return true;
         }
-        let Some(tally) = self.voting.tallies.get(&slot) else { return false };
         let proposal = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
-        if proposal.and_then(|(_, batch)| holds_of(batch)).is_some_and(|holds| self.vouches_for(&holds)) {
+        let holds = proposal.and_then(|(_, batch)| holds_of(batch));
+        if holds.is_some_and(|holds| core.members.vouch_for(&holds)) {
             return true;
         }
-        let others = tally.writes.iter().filter(|(id, vote)| **id != self.config.me && **vote == digest);
-        others.count() >= self.members.trust.truth() as usize
+        let others = tally.writes.iter().filter(|(id, vote)| **id != core.config.me && **vote == digest);
+        others.count() >= core.truth()
     }
 }

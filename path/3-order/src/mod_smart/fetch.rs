@@ -3,16 +3,18 @@
 //! What others seem to have decided is a hint and nothing more: a liar that names an absurd slot is asked in vain, and then another
 //! member is. [mod_smart L68-L69, L72-L75]
 //!
-//! Tests: tests/fetch.rs.
+//! Tests: tests/parts.rs, tests/fetch.rs.
 
+use super::core::Core;
+use super::normal::Open;
 use super::persist::held;
 use super::statements::digest_of;
 use super::tenures::number_of;
-use super::{ModSmart, SLOT_MAX, reject};
+use super::{SLOT_MAX, reject};
 use crate::ledger::{Proof, Question, read_back};
 use crate::mod_smart::message::{FETCH_MAX, ModSmartBody as Body};
 use crate::{Effects, Stored};
-use quorate_types::{Reject, ReplicaId, Slot, Span, Time, View, planted};
+use quorate_types::{Halt, Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::Batch;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,6 +84,16 @@ pub(super) struct Fetching {
     reading: BTreeMap<ReplicaId, Question>,
 }
 
+/// What came of an answer.
+#[derive(Debug)]
+pub(super) enum Got {
+    Nothing,
+    /// This slot follows what is decided here, and is decided.
+    Decided(Proof, Batch),
+    /// Nobody has what is missing but in a checkpoint of this slot or a later one.
+    Gone(Slot),
+}
+
 impl Fetching {
     /// A member seems to have decided this slot.
     pub(super) fn hint(&mut self, from: ReplicaId, slot: Slot, decided: Slot) {
@@ -140,71 +152,74 @@ impl Fetching {
     fn can_ask_more(&self) -> bool {
         self.sources.keys().any(|id| !self.tried.contains(id))
     }
-}
 
-impl ModSmart {
     /// Asks the next member that seems to have what is missing here. [mod_smart L72]
-    pub(super) fn fetch_on(&mut self, out: &mut Effects) {
-        let decided = self.decided();
-        let unproven = self.may_lie() && decided > Slot::ZERO && self.ledger.proof(decided).is_none();
-        let fetching = &mut self.fetching;
-        fetching.forget_askers(self.life.now, self.config.repeat);
-        if fetching.asked.is_some_and(|asked| self.life.now.since(asked.at) < self.config.repeat) {
+    pub(super) fn go_on(&mut self, core: &Core, out: &mut Effects) {
+        let (decided, now) = (core.decided(), core.now());
+        let unproven = core.may_lie() && decided > Slot::ZERO && core.ledger.proof(decided).is_none();
+        self.forget_askers(now, core.config.repeat);
+        if self.asked.is_some_and(|asked| now.since(asked.at) < core.config.repeat) {
             return;
         }
         let first = if unproven { decided } else { decided.next() };
-        fetching.asked = None;
+        self.asked = None;
         // Who does not vote hears of votes from nobody. [mod_smart L123]
-        let patience = self.config.timeout;
-        let silent = !self.members.voters.contains(&self.config.me)
-            && self.life.now.since(fetching.came) >= patience
-            && (!fetching.sources.is_empty() || self.life.now.since(fetching.looked) >= patience);
-        let mut others: Vec<_> = fetching.sources.keys().copied().collect();
+        let patience = core.config.timeout;
+        let silent = !core.votes()
+            && now.since(self.came) >= patience
+            && (!self.sources.is_empty() || now.since(self.looked) >= patience);
+        let mut others: Vec<_> = self.sources.keys().copied().collect();
         if unproven || silent {
-            others.extend(&self.members.voters);
-            others.extend(self.members.connected.iter().filter(|_| silent));
+            others.extend(core.members.voters());
+            others.extend(core.members.connected().iter().filter(|_| silent));
             others.sort_unstable();
             others.dedup();
         }
-        others.retain(|id| *id != self.config.me);
-        let after = others.iter().find(|id| Some(**id) > fetching.last).or(others.first());
+        others.retain(|id| *id != core.config.me);
+        let after = others.iter().find(|id| Some(**id) > self.last).or(others.first());
         let Some(to) = after.copied() else { return };
-        fetching.last = Some(to);
-        fetching.tried.insert(to);
-        self.ask(to, first, out);
+        self.last = Some(to);
+        self.tried.insert(to);
+        self.ask(to, first, core, out);
     }
 
-    fn ask(&mut self, to: ReplicaId, first: Slot, out: &mut Effects) {
+    fn ask(&mut self, to: ReplicaId, first: Slot, core: &Core, out: &mut Effects) {
         let count = WINDOW.min(FETCH_MAX);
-        self.fetching.looked = self.life.now;
-        self.fetching.asked = Some(Asked::up_to(first.plus(u64::from(count) - 1), self.life.now));
-        self.send(out, to, Body::Fetch { slot: first, count }, None);
+        self.looked = core.now();
+        self.asked = Some(Asked::up_to(first.plus(u64::from(count) - 1), core.now()));
+        core.send(out, to, Body::Fetch { slot: first, count }, None);
     }
 
     /// [mod_smart L73]
-    pub(super) fn on_fetch(&mut self, from: ReplicaId, slot: Slot, count: u16, out: &mut Effects) {
-        if slot > self.decided() || slot == Slot::ZERO {
+    pub(super) fn on_fetch(
+        &mut self,
+        from: ReplicaId,
+        (slot, count): (Slot, u16),
+        core: &mut Core,
+        out: &mut Effects,
+    ) {
+        if slot > core.decided() || slot == Slot::ZERO {
             return;
         }
-        if !self.fetching.gives(from, (slot, count), self.life.now, self.config.repeat) {
+        if !self.gives(from, (slot, count), core.now(), core.config.repeat) {
             return;
         }
-        let floor = self.ledger.floor();
+        let floor = core.ledger.floor();
         if slot <= floor {
-            let proof = self.ledger.proof(floor).cloned();
-            return self.send(out, from, Body::Gone { slot: floor, proof }, None);
+            let proof = core.ledger.proof(floor).cloned();
+            return core.send(out, from, Body::Gone { slot: floor, proof }, None);
         }
-        let last = slot.plus(u64::from(count) - 1).min(self.decided());
+        let last = slot.plus(u64::from(count) - 1).min(core.decided());
         let (mut next, mut bytes) = (slot, 0);
         while next <= last {
-            let Some(kept) = self.ledger.get(next) else { return };
+            let Some(kept) = core.ledger.get(next) else { return };
             let Some((batch, proof)) = kept else {
-                return self.read_for(from, next, last, out);
+                return self.read_for(from, next, last, core, out);
             };
             bytes += batch.bytes().len();
-            self.fetching.charge(from, batch.bytes().len(), self.life.now);
+            self.charge(from, batch.bytes().len(), core.now());
             let body = Body::Decision { proof: proof.clone(), batch: batch.clone() };
-            self.send(out, from, body, None);
+            core.send(out, from, body, None);
             if bytes > ANSWER_BYTES {
                 return;
             }
@@ -213,111 +228,132 @@ impl ModSmart {
     }
 
     /// Asks the disk for what a member asked for, unless that is being done. [mod_smart L28]
-    fn read_for(&mut self, to: ReplicaId, first: Slot, last: Slot, out: &mut Effects) {
-        if !self.fetching.reading.contains_key(&to) {
-            let question = self.ledger.load(first, last, out);
-            self.fetching.reading.extend(question.map(|question| (to, question)));
+    fn read_for(&mut self, to: ReplicaId, first: Slot, last: Slot, core: &mut Core, out: &mut Effects) {
+        if !self.reading.contains_key(&to) {
+            let question = core.ledger.load(first, last, out);
+            self.reading.extend(question.map(|question| (to, question)));
         }
     }
 
     /// What was read back goes to who asked.
-    pub(super) fn answer_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
-        let asked = self.fetching.reading.iter().find(|(_, question)| question.load == load);
-        let Some((to, question)) = asked.map(|(to, question)| (*to, *question)) else { return };
-        self.fetching.reading.remove(&to);
-        match read_back(&question, records, held) {
-            Ok(decisions) => {
-                for (proof, batch) in decisions {
-                    self.fetching.charge(to, batch.bytes().len(), self.life.now);
-                    self.send(out, to, Body::Decision { proof, batch }, None);
-                }
-            }
-            Err(why) => self.halt(why, out),
+    pub(super) fn answer_loaded(
+        &mut self,
+        load: u64,
+        records: Vec<Stored>,
+        core: &Core,
+        out: &mut Effects,
+    ) -> Result<(), Halt> {
+        let asked = self.reading.iter().find(|(_, question)| question.load == load);
+        let Some((to, question)) = asked.map(|(to, question)| (*to, *question)) else { return Ok(()) };
+        self.reading.remove(&to);
+        for (proof, batch) in read_back(&question, records, held)? {
+            self.charge(to, batch.bytes().len(), core.now());
+            core.send(out, to, Body::Decision { proof, batch }, None);
         }
+        Ok(())
     }
 
     /// [mod_smart L74]
-    pub(super) fn on_decision(&mut self, from: ReplicaId, proof: Proof, batch: Batch, out: &mut Effects) {
-        let decided = self.decided();
+    pub(super) fn on_decision(
+        &mut self,
+        from: ReplicaId,
+        (proof, batch): (Proof, Batch),
+        core: &mut Core,
+        out: &mut Effects,
+    ) -> Got {
+        let decided = core.decided();
         let floor =
-            proof.slot == decided && self.ledger.proof(decided).is_none() && decided == self.ledger.floor();
+            proof.slot == decided && core.ledger.proof(decided).is_none() && decided == core.ledger.floor();
         if proof.slot != decided.next() && !floor {
-            self.fetching.hint(from, proof.slot, decided);
-            return;
+            self.hint(from, proof.slot, decided);
+            return Got::Nothing;
         }
-        if proof.digest != digest_of(&batch) || !self.proves(&proof) {
-            return reject(out, from, Reject::NotAllowed("a decision without a proof"));
+        if proof.digest != digest_of(&batch) || !core.proves(&proof) {
+            reject(out, from, Reject::NotAllowed("a decision without a proof"));
+            return Got::Nothing;
         }
-        if let Some(asked) = &mut self.fetching.asked {
+        if let Some(asked) = &mut self.asked {
             asked.bytes += batch.bytes().len();
         }
         if floor {
-            return self.ledger.set_floor_proof(proof);
+            core.ledger.set_floor_proof(proof);
+            return Got::Nothing;
         }
-        self.fetching.hint(from, proof.slot, decided);
-        self.decide(proof, batch, out);
-        self.fetching.came = self.life.now;
-        self.progress(out);
-        let decided = self.decided();
-        if self.fetching.asked.is_some_and(|asked| asked.is_answered(decided)) {
-            self.fetching.asked = None;
-            self.fetch_on(out);
-            if self.fetching.asked.is_none() {
+        self.hint(from, proof.slot, decided);
+        Got::Decided(proof, batch)
+    }
+
+    /// What this one sent was decided: perhaps the next question is due.
+    pub(super) fn came_from(&mut self, from: ReplicaId, core: &Core, out: &mut Effects) {
+        let decided = core.decided();
+        if self.asked.is_some_and(|asked| asked.is_answered(decided)) {
+            self.asked = None;
+            self.go_on(core, out);
+            if self.asked.is_none() {
                 // Who had as much as an answer holds may have more, and who does not vote hears of that seldom.
-                self.ask(from, decided.next(), out);
+                self.ask(from, decided.next(), core, out);
             }
         }
+    }
+
+    /// A slot came.
+    pub(super) fn came(&mut self, now: Time) {
+        self.came = now;
     }
 
     /// A member has only a checkpoint of what is missing. Others may still have the slots: a checkpoint that one member holds is less than
     /// what all decided. Once nobody seems to have them, and that one shows that the checkpoint's slot is decided; or so many say so that one of
     /// them tells the truth. [mod_smart L75]
-    pub(super) fn on_gone(&mut self, from: ReplicaId, slot: Slot, proof: Option<Proof>, out: &mut Effects) {
-        let decided = self.decided();
+    pub(super) fn on_gone(
+        &mut self,
+        from: ReplicaId,
+        (slot, proof): (Slot, Option<Proof>),
+        open: &Open,
+        core: &mut Core,
+        out: &mut Effects,
+    ) -> Got {
+        let decided = core.decided();
         // Who decided what lies so far ahead may not be known here.
-        let number = self.membership_number();
+        let number = core.membership_number();
         let known = |proof: &Proof| proof.view >= View::FIRST && number_of(proof.view) <= number;
         let proof = proof.filter(|proof| proof.slot == slot && slot >= decided && known(proof));
-        if proof.as_ref().is_some_and(|proof| !self.proves(proof)) {
-            return reject(out, from, Reject::NotAllowed("a decision without a proof"));
+        if proof.as_ref().is_some_and(|proof| !core.proves(proof)) {
+            reject(out, from, Reject::NotAllowed("a decision without a proof"));
+            return Got::Nothing;
         }
-        if slot == decided && slot == self.ledger.floor() && self.ledger.proof(slot).is_none() {
-            proof.into_iter().for_each(|proof| self.ledger.set_floor_proof(proof));
+        if slot == decided && slot == core.ledger.floor() && core.ledger.proof(slot).is_none() {
+            proof.into_iter().for_each(|proof| core.ledger.set_floor_proof(proof));
             // Nobody may have that proof any more. What follows is proven by itself.
-            if self.fetching.sources.contains_key(&from) {
-                self.ask(from, decided.next(), out);
+            if self.sources.contains_key(&from) {
+                self.ask(from, decided.next(), core, out);
             }
-            return;
+            return Got::Nothing;
         }
         if slot <= decided || slot > SLOT_MAX {
-            return;
+            return Got::Nothing;
         }
         if slot == decided.next()
             && let Some(proof) = &proof
-            && let Some((batch, _)) = self.voting.open.batches.get(&proof.digest)
+            && let Some((batch, _)) = open.batches.get(&proof.digest)
         {
             // We voted for it, and may be the only one who still has it.
-            let batch = batch.clone();
-            self.decide(proof.clone(), batch, out);
-            return self.progress(out);
+            return Got::Decided(proof.clone(), batch.clone());
         }
-        self.fetching.asked = None;
-        self.fetching.sources.remove(&from);
-        if self.is_member(from) || !self.may_lie() {
-            self.fetching.gone.insert(from, slot);
+        self.asked = None;
+        self.sources.remove(&from);
+        if core.is_member(from) || !core.may_lie() {
+            self.gone.insert(from, slot);
         }
-        if self.fetching.can_ask_more() {
-            return self.fetch_on(out);
+        if self.can_ask_more() {
+            self.go_on(core, out);
+            return Got::Nothing;
         }
         // Where nobody lies this one says where its log begins. What others said before may be of those who are gone themselves.
-        if proof.is_some() || !self.may_lie() {
-            return self.needs_later(slot, out);
+        if proof.is_some() || !core.may_lie() {
+            return Got::Gone(slot);
         }
-        let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();
+        let mut floors: Vec<_> = self.gone.values().copied().collect();
         floors.sort_unstable_by(|one, next| next.cmp(one));
-        let needed = self.members.trust.truth() as usize;
-        if let Some(slot) = floors.get(needed - 1).copied() {
-            self.needs_later(slot, out);
-        }
+        floors.get(core.truth() - 1).copied().map_or(Got::Nothing, Got::Gone)
     }
 }

@@ -7,62 +7,64 @@
 //! 2012; Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014. Retold line by line in
 //! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
 //!
-//! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `examine` (whether clients sent it), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
-//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `rotation` (leaders that rotate), `fetch` (decided slots from
-//! others), `tenures` and `members` (who takes part, and how that changes), `log` (decided slots), `delivery`, `checkpoints`, `persist` and
-//! `restore` (records), `reads`, `invariants`.
+//! Its parts look at what the replica knows (`core`, with `members` and `tenures`: who takes part; `statements`: what is signed, and its checks;
+//! `persist`: records), and each keeps what it alone needs: `normal` votes on slots and `examine` asks whether clients sent what is
+//! proposed, `stops` asks for views and `sync` gathers what binds one (by the `rules`), `watch` knows who waits for what, `rates` slow
+//! leaders, `rotation` whose shift it is, `fetch` gets decided slots from others, `reads` confirms reads, `restore` takes records back. A
+//! part says what came of a step. What stands in this file, in `slots` and in `views` acts on that, in order; `status` and `invariants`
+//! only look.
 //!
 //! Invariants: INV-SMART-1 to INV-SMART-12, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
 //! `liars` adversaries), the common suite in check/script/tests/all/order_suite.rs.
 
-mod checkpoints;
-mod delivery;
+mod core;
 mod examine;
 mod fetch;
 mod invariants;
 mod members;
 pub mod message;
 mod normal;
+mod office;
 mod persist;
 mod rates;
 mod reads;
 mod restore;
 mod rotation;
 mod rules;
+mod slots;
 mod statements;
+mod status;
 mod stops;
 mod sync;
 mod tenures;
+mod views;
 mod watch;
 
 pub use crate::ledger::{RECORD_DECIDED, RECORD_FLOOR};
 pub use persist::{RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 pub(crate) use tenures::first_anchor;
 
+use self::core::Core;
 use crate::OrderMessage;
-use crate::ledger::Ledger;
-use crate::life::Life;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
-use examine::Vouched;
 use fetch::Fetching;
-use members::Members;
-use normal::{Open, Own, Tally};
+use normal::Voting;
 use quorate_auth::Authenticator;
-use quorate_auth::Signed;
 use quorate_types::{
-    ClusterId, Digest, Faults, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span, Time,
-    View, planted,
+    ClusterId, Faults, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span, Time, View,
+    planted,
 };
-use quorate_wire::{Batch, Verified};
+use quorate_wire::Verified;
 use rates::Rates;
-use reads::Reads;
+use reads::{Look, Reads};
+use restore::Replay;
 use rotation::Rotation;
 pub use statements::{Statements, digest_of};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use stops::Stops;
 use sync::Gathered;
-use tenures::{Tenures, number_of};
+use tenures::number_of;
 use watch::Watch;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
@@ -139,47 +141,6 @@ impl ModSmartConfig {
     }
 }
 
-/// Whether votes are cast.
-#[derive(Debug)]
-enum Phase {
-    /// The view is entered, and what binds it is not known.
-    Syncing,
-    /// Its first slot is known; if a value binds that, it is here until it is decided.
-    /// `settled`: everything that may have been decided before lies up to there.
-    Normal { base: Slot, forced: Option<(Digest, Batch)>, settled: Slot },
-}
-
-/// The view, what made it, and what binds it.
-#[derive(Debug)]
-struct Office {
-    view: View,
-    /// The STOPs that made the view.
-    certificate: Signed,
-    /// The record that says in which view this replica is.
-    record: RecordId,
-    /// It led this view and does not any more: in an earlier life, of which it does not know what it proposed, or because it reached
-    /// nobody.
-    barred: bool,
-    phase: Phase,
-    /// What [`Effect::LeaderChanged`] said last.
-    announced: (View, Option<ReplicaId>),
-}
-
-/// What is voted on: the slot after the last decided one, and a few after that.
-#[derive(Debug, Default)]
-struct Voting {
-    /// This replica's votes on the slot after the last decided one.
-    open: Open,
-    /// The votes of this view, by slot.
-    tallies: BTreeMap<Slot, Tally>,
-    /// Proposals of which the host knows that clients sent them.
-    vouched: Vouched,
-    /// Own votes that count when their record is durable.
-    own: VecDeque<(RecordId, Own)>,
-    /// Batches proposed here and not yet taken up.
-    queue: VecDeque<Batch>,
-}
-
 /// What is done once in a while, and for whom it was done since the last tick.
 #[derive(Debug, Default)]
 struct Pace {
@@ -195,14 +156,8 @@ struct Pace {
 /// One Mod-SMaRt instance on one replica.
 #[derive(Debug)]
 pub struct ModSmart {
-    config: ModSmartConfig,
-    auth: Box<dyn Authenticator>,
-    life: Life,
-    /// Who takes part, by slot.
-    members: Members,
-    office: Office,
+    core: Core,
     voting: Voting,
-    ledger: Ledger,
     stops: Stops,
     gathered: Gathered,
     watch: Watch,
@@ -211,6 +166,8 @@ pub struct ModSmart {
     fetching: Fetching,
     reads: Reads,
     pace: Pace,
+    /// Only before the start.
+    replay: Replay,
 }
 
 impl ModSmart {
@@ -218,24 +175,9 @@ impl ModSmart {
     ///
     /// # Panics
     /// When `members` is empty or names one twice.
-    pub fn new(mut config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
-        config.members.sort_unstable();
-        let founded = config.members.contains(&config.me);
-        let tenures = Tenures::created(&config.members, config.instance, config.faults, founded);
+    pub fn new(config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
         Self {
-            members: Members::new(tenures, config.faults),
-            ledger: Ledger::new(config.reload.then_some(config.cache_bytes)),
-            config,
-            auth,
-            life: Life::default(),
-            office: Office {
-                view: View::ZERO,
-                certificate: Signed::new(),
-                record: RecordId::ZERO,
-                barred: false,
-                phase: Phase::Syncing,
-                announced: (View::ZERO, None),
-            },
+            core: Core::new(config, auth),
             voting: Voting::default(),
             stops: Stops::default(),
             gathered: Gathered::default(),
@@ -245,82 +187,27 @@ impl ModSmart {
             fetching: Fetching::default(),
             reads: Reads::default(),
             pace: Pace::default(),
-        }
-    }
-
-    fn leader_of(&self, view: View) -> ReplicaId {
-        rules::leader_of(&self.members.voters, self.config.instance.number(), view)
-    }
-    fn leader(&self) -> ReplicaId {
-        self.leader_of(self.office.view)
-    }
-    /// Whether this view is ours to lead, begun or not.
-    fn is_mine(&self) -> bool {
-        self.leader() == self.config.me && !self.office.barred
-    }
-    fn decided(&self) -> Slot {
-        self.ledger.last()
-    }
-    fn may_lie(&self) -> bool {
-        self.config.faults.may_lie()
-    }
-    fn membership_number(&self) -> MembershipId {
-        self.members.tenures.now().number()
-    }
-    /// Whether this replica votes on the open slot.
-    fn votes(&self) -> bool {
-        self.is_member(self.config.me)
-    }
-
-    fn send(&self, out: &mut Effects, to: ReplicaId, body: Body, after: Option<RecordId>) {
-        if to != self.config.me {
-            let message =
-                ModSmartMessage { membership: self.membership_number(), view: self.office.view, body };
-            // A message says in which view we are: that must be durable, too.
-            let after =
-                after.max(Some(self.office.record)).and_then(|record| self.ledger.records().pending(record));
-            out.push(Effect::Send { to, message: OrderMessage::of(message), after });
-        }
-    }
-    fn send_all(&self, out: &mut Effects, body: &Body, after: Option<RecordId>) {
-        for to in &self.members.voters {
-            self.send(out, *to, body.clone(), after);
-        }
-    }
-    /// The same, also to those who only listen.
-    fn tell_all(&self, out: &mut Effects, body: &Body) {
-        self.send_all(out, body, None);
-        for to in self.hearers() {
-            self.send(out, to, body.clone(), None);
+            replay: Replay::default(),
         }
     }
 
     fn halt(&mut self, why: Halt, out: &mut Effects) {
-        self.life.halt(why, out);
+        self.core.life.halt(why, out);
     }
 
     /// Tells the other stages who leads, if that is news.
     fn announce(&mut self, out: &mut Effects) {
-        let known = matches!(self.office.phase, Phase::Normal { .. }) && self.members.tenures.is_known();
-        let leader = match self.leader() {
-            me if me == self.config.me => self.leads().then_some(me),
-            other => Some(other).filter(|_| known && self.hears_leader()),
+        let core = &self.core;
+        let leader = match core.leader() {
+            me if me == core.config.me => core.leads().then_some(me),
+            other => Some(other).filter(|_| {
+                core.has_begun() && core.members.tenures().is_known() && self.watch.hears_leader(core)
+            }),
         };
-        let news = leader != self.office.announced.1
-            || (leader.is_some() && self.office.view != self.office.announced.0);
-        if news {
-            self.office.announced = (self.office.view, leader);
-            let rotated = self.follows_whole_shift();
-            out.push(Effect::LeaderChanged { view: self.office.view, leader, rotated });
+        if self.core.office.announce(leader) {
+            let (view, rotated) = (self.core.office.view(), self.rotation.follows_whole(&self.core));
+            out.push(Effect::LeaderChanged { view, leader, rotated });
         }
-    }
-
-    /// Leads a view that has begun.
-    fn leads(&self) -> bool {
-        self.is_mine()
-            && matches!(self.office.phase, Phase::Normal { .. })
-            && !self.life.halted
-            && self.life.started
     }
 
     fn on_receive(&mut self, verified: Verified<OrderMessage>, out: &mut Effects) {
@@ -329,21 +216,21 @@ impl ModSmart {
             return reject(out, from, Reject::Malformed("mod-smart: another protocol's message"));
         };
         let ModSmartMessage { membership, view, body } = message;
-        if from == self.config.me {
+        if from == self.core.config.me {
             return reject(out, from, Reject::UnknownPeer);
         }
         if view > VIEW_MAX || view < View::FIRST || !is_view_of(view, membership) {
             return reject(out, from, Reject::Malformed("mod-smart: view"));
         }
-        if membership != self.membership_number() {
+        if membership != self.core.membership_number() {
             return self.on_other_membership(from, membership, body, out);
         }
-        if !self.may_say(from, &body) {
+        if !self.core.members.may_say(from, &body) {
             return reject(out, from, Reject::UnknownPeer);
         }
-        if view < self.office.view {
+        if view < self.core.office.view() {
             self.show_certificate(from, out);
-        } else if view > self.office.view {
+        } else if view > self.core.office.view() {
             self.ask_for_certificate(from, &body, out);
         }
         self.on_body(from, view, body, out);
@@ -363,7 +250,7 @@ impl ModSmart {
             Body::Fetch { slot, count } => return self.on_fetch(from, slot, count, out),
             Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
             Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
-            _ if view != self.office.view => return,
+            _ if view != self.core.office.view() => return,
             _ => {}
         }
         match body {
@@ -373,113 +260,123 @@ impl ModSmart {
             Body::StopData { collect, last, batches } => self.on_stop_data(from, collect, last, batches, out),
             Body::Alive { decided, round } => self.on_alive(from, decided, round, out),
             Body::AliveReply { decided, round } => self.on_alive_reply(from, decided, round, out),
-            Body::Read { read } => self.on_read_question(from, read, out),
-            Body::ReadReply { read, slot } => self.on_read_reply(from, read, slot, out),
+            Body::Read { read } => {
+                let look = Look { core: &self.core, voting: &self.voting };
+                self.reads.on_question(from, read, look, out);
+            }
+            Body::ReadReply { read, slot } => self.reads.on_reply(from, read, slot, &self.core, out),
             _ => {}
         }
     }
 
+    /// [mod_smart L59]
+    fn on_alive(&mut self, from: ReplicaId, decided: Slot, round: u64, out: &mut Effects) {
+        if from != self.core.leader() {
+            return;
+        }
+        self.watch.heard_leader(from, &self.core);
+        let own = self.core.decided();
+        self.fetching.hint(from, decided, own);
+        self.core.send(out, from, Body::AliveReply { decided: own, round }, None);
+    }
+
+    /// [mod_smart L94]
+    fn on_alive_reply(&mut self, from: ReplicaId, decided: Slot, round: u64, out: &mut Effects) {
+        if !self.core.is_mine() || round > self.reads.round() {
+            return;
+        }
+        self.watch.note_heard(from, self.core.now());
+        let own = self.core.decided();
+        self.core.members.note_decided(from, decided, own);
+        self.fetching.hint(from, decided, own);
+        let look = Look { core: &self.core, voting: &self.voting };
+        self.reads.answered(from, round, look, out);
+    }
+
     fn on_durable(&mut self, record: RecordId, out: &mut Effects) {
-        self.ledger.on_durable(record);
+        self.core.ledger.on_durable(record);
         self.count_own(out);
     }
 
+    fn on_read(&mut self, read: u64, out: &mut Effects) {
+        let look = Look { core: &self.core, voting: &self.voting };
+        self.reads.on_read(read, look, out);
+    }
+
     fn on_tick(&mut self, out: &mut Effects) {
-        if self.life.now < self.pace.tick {
+        let now = self.core.now();
+        if now < self.pace.tick {
             return;
         }
-        self.pace.tick = self.life.now.plus(self.config.heartbeat);
+        self.pace.tick = now.plus(self.core.config.heartbeat);
         self.pace.shown.clear();
         self.pace.helped.clear();
         self.step_down_alone(out);
-        self.beat(out);
+        self.reads.beat(&self.core, out);
         self.look_at_the_clock(out);
         self.repeat(out);
-        self.fetch_on(out);
-        self.expire_reads(out);
-    }
-}
-
-impl ModSmart {
-    /// How the step leaves it behind.
-    fn stand(&mut self) {
-        let leading = self.leads() && self.stops.leaving.is_none() && !self.shift_is_full();
-        let handed_on = match &self.office.phase {
-            Phase::Normal { settled, .. } => self.ledger.delivered() >= *settled,
-            Phase::Syncing => false,
-        };
-        let settled = leading && handed_on && self.is_confirmed();
-        let (in_flight, in_flight_bytes) = self.proposed_and_open();
-        self.life.standing = Standing {
-            view: self.office.view,
-            leading,
-            settled,
-            holds_back: false,
-            in_flight,
-            in_flight_bytes,
-        };
+        self.fetching.go_on(&self.core, out);
+        self.reads.expire(&self.core, out);
     }
 }
 
 impl Order for ModSmart {
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(!self.life.started, "an anchor is restored before the start");
-        self.restore_position(slot, anchor)
+        assert!(!self.core.life.started, "an anchor is restored before the start");
+        Replay::anchor(slot, anchor, &mut self.core)
     }
 
     fn restore_outdated(&mut self) {
-        self.ledger.restore_outdated();
+        self.core.ledger.restore_outdated();
     }
 
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
-        assert!(!self.life.started, "records are restored before the start");
-        self.restore_record(id, record)
+        assert!(!self.core.life.started, "records are restored before the start");
+        self.replay.record(id, record, &mut self.core, &mut self.voting.open)
     }
 
     fn restore_gap(&mut self, _missing: u64) {
-        assert!(!self.life.started, "records are restored before the start");
-        self.restore_lost();
+        assert!(!self.core.life.started, "records are restored before the start");
+        restore::lose(&mut self.core, &mut self.voting.open);
     }
 
     fn restored(&self) -> Restored {
-        let restored = self.ledger.restored(self.votes_read());
-        let begins_after = if self.life.started { self.ledger.floor() } else { restored.begins_after };
-        Restored { begins_after, ..restored }
+        status::restored(self)
     }
 
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
-        self.is_covered_by(slot, anchor)
+        restore::is_covered_by(slot, anchor, &self.core)
     }
 
     fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(!self.life.started, "a checkpoint takes the place of lost records before the start");
-        self.restore_over(slot, anchor)
+        assert!(!self.core.life.started, "a checkpoint takes the place of lost records before the start");
+        restore::install(slot, anchor, &mut self.core, &mut self.voting.open)
     }
 
     fn start(&mut self, now: Time, out: &mut Effects) {
-        self.life.start(now);
-        if let Err(why) = self.finish_restoring(out) {
+        self.core.life.start(now);
+        let replay = std::mem::take(&mut self.replay);
+        if let Err(why) = replay.finish(&mut self.core, &mut self.voting.open, out) {
             return self.halt(why, out);
         }
         // A late answer to a read of an earlier life must not answer one of this life.
-        let mut numbers = Random::new(
-            self.config.seed ^ now.nanos() ^ self.ledger.records().last().number().rotate_left(32),
-        );
+        let last = self.core.ledger.records().last().number();
+        let mut numbers = Random::new(self.core.config.seed ^ now.nanos() ^ last.rotate_left(32));
         self.reads.begin(numbers.next() >> 1);
-        self.pace.tick = now.plus(self.config.heartbeat);
+        self.pace.tick = now.plus(self.core.config.heartbeat);
         self.begin_life(out);
         self.announce(out);
-        self.tell_members(out);
-        self.stand();
+        self.core.members.tell(self.core.ledger.last(), out);
+        self.core.life.standing = status::standing(self);
         self.invariants(false);
     }
 
     fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
-        if !self.life.step(now) {
+        if !self.core.life.step(now) {
             return;
         }
-        self.watch.has_turn(self.life.now.since(self.pace.tick), self.config.timeout_max);
-        let first = self.ledger.begin();
+        self.watch.has_turn(self.core.life.now.since(self.pace.tick), self.core.config.timeout_max);
+        let first = self.core.ledger.begin();
         match input {
             Input::Propose(batch) => self.on_batch(batch, out),
             Input::Receive(verified) => self.on_receive(verified, out),
@@ -492,27 +389,29 @@ impl Order for ModSmart {
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             Input::Membership(change) => self.on_membership(change, out),
-            Input::Listeners(listeners) => self.on_listeners(listeners),
-            Input::Watch(request) => self.on_watch(request),
+            Input::Listeners(listeners) => self.core.members.listen(listeners, self.core.ledger.last()),
+            Input::Watch(request) => self.watch.on_watch(request, self.core.now()),
             Input::Unwatch(request) => self.watch.forget(&request),
             Input::Vouched { slot, digest, waited } => self.on_vouched(slot, digest, waited, out),
             Input::Deadline => self.on_tick(out),
         }
         if first {
-            self.deliver(out);
+            // [mod_smart L28]
+            self.core.ledger.deliver(out);
         }
         self.end_shift(out);
         self.leave_if_idle(out);
         self.announce(out);
-        self.tell_members(out);
-        self.evict();
-        self.stand();
+        self.core.members.tell(self.core.ledger.last(), out);
+        // [mod_smart L29]
+        self.core.ledger.evict();
+        self.core.life.standing = status::standing(self);
         self.invariants(false);
     }
 
     fn deadline(&self) -> Option<Time> {
-        let next = if self.ledger.has_begun() { self.pace.tick } else { self.life.now };
-        (self.life.started && !self.life.halted).then_some(next)
+        let next = if self.core.ledger.has_begun() { self.pace.tick } else { self.core.life.now };
+        (self.core.life.started && !self.core.life.halted).then_some(next)
     }
 
     fn anchor(&self, slot: Slot) -> Option<Anchor> {
@@ -520,33 +419,20 @@ impl Order for ModSmart {
     }
 
     fn keep_from(&self) -> Option<RecordId> {
-        self.records_needed_from()
+        // [mod_smart L80]
+        self.core.ledger.keep_from(self.voting.open.first_record())
     }
 
     fn standing(&self) -> Standing {
-        self.life.standing
+        self.core.life.standing
     }
 
     fn status(&self) -> Status {
-        Status {
-            view: self.office.view,
-            leader: self.office.announced.1,
-            decided: self.ledger.delivered(),
-            members: self.member_status(),
-            caught_up: self.caught_up(),
-            there: self.there(),
-            lost: Vec::new(),
-            open: self.voting.open.batches.values().map(|(batch, _)| batch.clone()).collect(),
-            lease: None,
-            answered_by_lease: 0,
-            membership: self.members.tenures.now().members.clone(),
-            committed_membership: self.established_number(),
-            memberships: self.members.tenures.all().iter().map(|tenure| tenure.members.clone()).collect(),
-        }
+        status::status(self)
     }
 
     fn invariants(&self, thorough: bool) {
-        self.check_invariants(thorough);
+        invariants::check(self, thorough);
     }
 }
 

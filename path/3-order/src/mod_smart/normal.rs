@@ -4,18 +4,22 @@
 //!
 //! INV-SMART-4: in one view a replica writes, locks and accepts one value of a slot at most, and what it did so is never replaced.
 //! INV-SMART-5: an own vote counts, and leaves, when its record is durable. INV-SMART-6: a slot is decided by a quorum of accepts of
-//! one value in one view, or by a proof of that. Tests: tests/normal.rs, tests/liars.rs, tests/chaos.rs.
+//! one value in one view, or by a proof of that. Tests: tests/parts.rs, tests/normal.rs, tests/liars.rs, tests/chaos.rs.
 
+use super::core::Core;
+use super::examine::Vouched;
+use super::office::Phase;
+use super::persist::{RECORD_LOCKED, RECORD_WROTE, vote_head};
 use super::statements::digest_of;
-use super::{ModSmart, Phase, SLOT_MAX, reject};
-use crate::Effects;
-use crate::ledger::Proof;
+use super::{reject, rotation};
+use crate::ledger::{Proof, Votes};
 use crate::mod_smart::message::{Collect, ModSmartBody as Body, WRITES_MAX};
-use quorate_auth::Claim;
-use quorate_auth::Signature;
+use crate::{Effects, Waited};
+use bytes::Bytes;
+use quorate_auth::{Claim, Signature};
 use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Votes on so many slots after the last decided one are kept: others may be ahead by a moment. [mod_smart L26]
 pub(super) const AHEAD_MAX: u64 = 4;
@@ -34,8 +38,7 @@ pub(super) struct Open {
 impl Open {
     /// What it took in this view. [mod_smart L14]
     pub(super) fn taken(&self, view: View) -> Option<Digest> {
-        let locked = self.lock.filter(|lock| lock.0 == view).map(|lock| lock.1);
-        locked.or_else(|| self.writes.iter().find(|write| write.0 == view).map(|write| write.1))
+        self.locked(view).or_else(|| self.wrote(view))
     }
     /// Notes a write; a value that was written before takes the new view. [mod_smart L15]
     pub(super) fn note_write(&mut self, view: View, digest: Digest) {
@@ -48,6 +51,20 @@ impl Open {
                 self.batches.remove(&gone);
             }
         }
+    }
+    /// What it wrote in this view.
+    fn wrote(&self, view: View) -> Option<Digest> {
+        self.writes.iter().find(|write| write.0 == view).map(|write| write.1)
+    }
+    /// What it locked in this view.
+    fn locked(&self, view: View) -> Option<Digest> {
+        self.lock.filter(|lock| lock.0 == view).map(|lock| lock.1)
+    }
+    /// What is known of the votes that were read last, before the start.
+    pub(super) fn read(&self) -> Votes {
+        let mut all = self.writes.iter().chain(&self.lock);
+        let whole = all.clone().all(|vote| self.batches.contains_key(&vote.1));
+        Votes { any: all.next().is_some(), whole }
     }
     /// The first record that a restart needs to know this.
     pub(super) fn first_record(&self) -> Option<RecordId> {
@@ -66,7 +83,7 @@ pub(super) struct Accepted {
 
 impl Accepted {
     /// Our own.
-    pub(super) fn own(digest: Digest, signature: Signature) -> Self {
+    fn own(digest: Digest, signature: Signature) -> Self {
         Self { digest, signature, checked: true }
     }
 }
@@ -94,108 +111,130 @@ impl Tally {
 
 /// An own vote, or statement, that counts once its record is durable.
 #[derive(Clone, Debug)]
-pub(super) enum Own {
+enum Own {
     Write(Slot, Digest),
     Accept(Slot, Digest, Signature),
     Collect(Collect),
 }
 
-impl ModSmart {
-    /// [mod_smart L9]
-    pub(super) fn on_batch(&mut self, batch: Batch, out: &mut Effects) {
-        if self.leads() && self.stops.leaving.is_none() {
-            self.voting.queue.push_back(batch);
-            self.progress(out);
-        }
+/// What is voted on: the slot after the last decided one, and a few after that.
+#[derive(Debug, Default)]
+pub(super) struct Voting {
+    /// This replica's votes on the slot after the last decided one.
+    pub(super) open: Open,
+    /// The votes of this view, by slot.
+    pub(super) tallies: BTreeMap<Slot, Tally>,
+    /// Proposals of which the host knows that clients sent them.
+    pub(super) vouched: Vouched,
+    /// Own votes that count when their record is durable.
+    own: VecDeque<(RecordId, Own)>,
+    /// Batches proposed here and not yet taken up.
+    queue: VecDeque<Batch>,
+}
+
+/// What came of the votes on the next slot.
+#[derive(Debug)]
+pub(super) enum Next {
+    Open,
+    /// It is decided.
+    Decided(Proof, Batch),
+    /// A quorum accepted something that is not here. Those have it.
+    With(Vec<ReplicaId>),
+}
+
+impl Voting {
+    /// A batch waits to be proposed. [mod_smart L9]
+    pub(super) fn queue(&mut self, batch: Batch) {
+        self.queue.push_back(batch);
+    }
+    /// Nothing more is proposed here.
+    pub(super) fn forget_queue(&mut self) {
+        self.queue.clear();
     }
 
-    /// Takes the next batch up if nothing is open. [mod_smart L10-L11]
-    fn propose_next(&mut self, out: &mut Effects) {
-        let Phase::Normal { base, forced: None, .. } = &self.office.phase else { return };
-        let slot = self.decided().next();
-        let fresh = self.voting.tallies.get(&slot).is_none_or(|tally| tally.proposal.is_none());
-        if !self.is_mine()
-            || self.shift_is_over()
+    /// Takes the next batch up if nothing is open: what the leader says on its own, or one that waits. Whether it did. [mod_smart L10-L11]
+    pub(super) fn propose_next(
+        &mut self,
+        own: impl FnOnce() -> Option<Batch>,
+        core: &Core,
+        out: &mut Effects,
+    ) -> bool {
+        let Phase::Normal { base, forced: None, .. } = core.office.phase() else { return false };
+        let slot = core.decided().next();
+        let fresh = self.tallies.get(&slot).is_none_or(|tally| tally.proposal.is_none());
+        if !core.is_mine()
+            || rotation::is_over(core)
             || slot < *base
             || !fresh
-            || self.voting.open.taken(self.office.view).is_some()
+            || self.open.taken(core.office.view()).is_some()
         {
-            return;
+            return false;
         }
-        let Some(batch) = self.own_proposal().or_else(|| self.voting.queue.pop_front()) else { return };
+        let Some(batch) = own().or_else(|| self.queue.pop_front()) else { return false };
         let digest = digest_of(&batch);
-        self.voting.tallies.entry(slot).or_default().proposal = Some((digest, batch.clone()));
-        self.examine(slot, digest, &batch, out);
-        self.send_all(out, &Body::Propose { slot, batch }, None);
-        self.watch.slot_is_open(self.life.now);
+        self.tallies.entry(slot).or_default().proposal = Some((digest, batch.clone()));
+        self.vouched.examine(slot, digest, &batch, core, out);
+        core.send_all(out, &Body::Propose { slot, batch }, None);
+        true
     }
 
-    /// [mod_smart L12-L13]
-    pub(super) fn on_propose(&mut self, from: ReplicaId, slot: Slot, batch: Batch, out: &mut Effects) {
-        if from != self.leader() && !planted("smart-anybody-proposes") {
-            return reject(out, from, Reject::NotAllowed("a proposal of who does not lead"));
-        }
-        if !self.keeps_votes_on(from, slot) {
-            return;
-        }
+    /// Who leads proposed this. Whether it is the first proposal for the slot, or the same again. [mod_smart L12-L13]
+    pub(super) fn on_propose(
+        &mut self,
+        from: ReplicaId,
+        (slot, batch): (Slot, Batch),
+        core: &Core,
+        out: &mut Effects,
+    ) -> bool {
         let digest = digest_of(&batch);
-        let tally = self.voting.tallies.entry(slot).or_default();
+        let tally = self.tallies.entry(slot).or_default();
         match &tally.proposal {
             Some((first, _)) if *first != digest && !planted("smart-second-proposal") => {
-                return reject(out, from, Reject::NotAllowed("another proposal for the same slot"));
+                reject(out, from, Reject::NotAllowed("another proposal for the same slot"));
+                return false;
             }
             Some((same, _)) if *same == digest => {}
             _ => {
                 tally.proposal = Some((digest, batch.clone()));
-                self.examine(slot, digest, &batch, out);
+                self.vouched.examine(slot, digest, &batch, core, out);
             }
         }
-        self.compare_faces(slot, out);
-        self.heard_leader(from);
-        self.progress(out);
+        self.compare_faces(slot, core, out);
+        true
     }
 
-    /// Whether votes on this slot are of use. Who votes on a slot decided those before: a hint, no more. [mod_smart L26, L68]
-    fn keeps_votes_on(&mut self, from: ReplicaId, slot: Slot) -> bool {
-        let next = self.decided().next();
-        if slot > SLOT_MAX || slot < next {
-            return false;
-        }
-        self.fetching.hint(from, slot.previous(), self.decided());
-        if slot == next {
-            self.watch.slot_is_open(self.life.now);
-        }
-        slot.since(next) < AHEAD_MAX || planted("smart-votes-without-end")
-    }
-
-    /// [mod_smart L16]
-    pub(super) fn on_write(&mut self, from: ReplicaId, slot: Slot, digest: Digest, out: &mut Effects) {
-        if !self.keeps_votes_on(from, slot) {
-            return;
-        }
-        let writes = &mut self.voting.tallies.entry(slot).or_default().writes;
+    /// A member wrote this. Whether that counts. [mod_smart L16]
+    pub(super) fn on_write(
+        &mut self,
+        from: ReplicaId,
+        (slot, digest): (Slot, Digest),
+        core: &Core,
+        out: &mut Effects,
+    ) -> bool {
+        let writes = &mut self.tallies.entry(slot).or_default().writes;
         let first = *writes.entry(from).or_insert(digest);
         if planted("smart-last-vote-counts") {
             writes.insert(from, digest);
         }
         if first != digest {
-            return reject(out, from, Reject::NotAllowed("two different writes in one view"));
+            reject(out, from, Reject::NotAllowed("two different writes in one view"));
+            return false;
         }
-        self.compare_faces(slot, out);
-        self.progress(out);
+        self.compare_faces(slot, core, out);
+        true
     }
 
     /// Of f+1 that wrote a value one is honest, and got it from who leads: if that proposed another one here, it has two faces.
     /// [mod_smart L155]
-    fn compare_faces(&mut self, slot: Slot, out: &mut Effects) {
-        let (honest, leader) = (self.members.trust.truth() as usize, self.leader());
-        let Phase::Normal { base, forced, .. } = &self.office.phase else { return };
+    fn compare_faces(&mut self, slot: Slot, core: &Core, out: &mut Effects) {
+        let (honest, leader) = (core.truth(), core.leader());
+        let Phase::Normal { base, forced, .. } = core.office.phase() else { return };
         // Who lacks slots before its view may write what binds that, whatever is proposed.
         let free = slot > *base || (slot == *base && forced.is_none());
-        if !self.may_lie() || !free || leader == self.config.me || planted("smart-two-faces-unseen") {
+        if !core.may_lie() || !free || leader == core.config.me || planted("smart-two-faces-unseen") {
             return;
         }
-        let Some(tally) = self.voting.tallies.get_mut(&slot) else { return };
+        let Some(tally) = self.tallies.get_mut(&slot) else { return };
         let Some((proposed, _)) = &tally.proposal else { return };
         let mut others = tally.writes.values().filter(|value| *value != proposed);
         if !tally.two_faced && others.any(|value| tally.written(*value) >= honest) {
@@ -204,36 +243,32 @@ impl ModSmart {
         }
     }
 
-    /// [mod_smart L20-L21]
+    /// A member accepted this. Whether that is news. [mod_smart L20-L21]
     pub(super) fn on_accept(
         &mut self,
         from: ReplicaId,
-        slot: Slot,
-        digest: Digest,
+        (slot, digest): (Slot, Digest),
         signature: Signature,
         out: &mut Effects,
-    ) {
-        if !self.keeps_votes_on(from, slot) {
-            return;
-        }
-        let known = self.voting.tallies.get(&slot).and_then(|tally| tally.accepts.get(&from));
+    ) -> bool {
+        let known = self.tallies.get(&slot).and_then(|tally| tally.accepts.get(&from));
         if let Some(first) = known {
             if first.digest != digest {
                 reject(out, from, Reject::NotAllowed("two different accepts in one view"));
             }
-            return;
+            return false;
         }
         let vote = Accepted { digest, signature, checked: false };
-        self.voting.tallies.entry(slot).or_default().accepts.insert(from, vote);
-        self.progress(out);
+        self.tallies.entry(slot).or_default().accepts.insert(from, vote);
+        true
     }
 
     /// The value that a quorum accepted with signatures that are right, if there is one. No more of them are looked at than are needed,
     /// and those together. Wrong ones go. [mod_smart L20, L22]
-    fn accepted(&mut self, slot: Slot, out: &mut Effects) -> Option<Digest> {
-        let quorum = self.members.trust.agreement() as usize;
+    fn accepted(&mut self, slot: Slot, core: &Core, out: &mut Effects) -> Option<Digest> {
+        let quorum = core.agreement();
         loop {
-            let tally = self.voting.tallies.get(&slot)?;
+            let tally = self.tallies.get(&slot)?;
             let digest = tally.accepted(quorum)?;
             let of_it = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest);
             let checked = of_it.clone().filter(|(_, vote)| vote.checked).count();
@@ -242,14 +277,14 @@ impl ModSmart {
                 .take(quorum.saturating_sub(checked))
                 .map(|(id, vote)| (*id, vote.signature))
                 .collect();
-            let statement = self.accept_statement(self.office.view, slot, digest);
+            let statement = core.accept_statement(core.office.view(), slot, digest);
             let claims: Vec<Claim<'_>> = new.iter().map(|(id, sig)| (*id, &statement[..], sig)).collect();
-            let all = planted("smart-accept-unsigned") || self.auth.verify_all(&claims);
+            let all = planted("smart-accept-unsigned") || core.auth.verify_all(&claims);
             let right = |(id, signature): &(ReplicaId, Signature)| {
-                all || self.auth.verify(*id, &statement, signature)
+                all || core.auth.verify(*id, &statement, signature)
             };
             let (right, wrong): (Vec<_>, Vec<_>) = new.into_iter().partition(right);
-            let tally = self.voting.tallies.entry(slot).or_default();
+            let tally = self.tallies.entry(slot).or_default();
             for (id, _) in right {
                 tally.accepts.entry(id).and_modify(|vote| vote.checked = true);
             }
@@ -263,164 +298,157 @@ impl ModSmart {
         }
     }
 
-    /// Does all that has become possible, in whatever order the votes came. [mod_smart L12-L25]
-    pub(super) fn progress(&mut self, out: &mut Effects) {
-        loop {
-            self.propose_next(out);
-            self.take(out);
-            self.lock(out);
-            if planted("smart-own-vote-before-sync") {
-                self.count_own_now();
-            }
-            if !self.decide_if_accepted(out) {
-                return;
-            }
-        }
-    }
-
-    /// Takes what the view is bound to, or else what the leader proposed. [mod_smart L12-L15, L57, L101]
-    fn take(&mut self, out: &mut Effects) {
-        let slot = self.decided().next();
-        let Phase::Normal { base, forced, .. } = &self.office.phase else { return };
-        if slot < *base || self.voting.open.taken(self.office.view).is_some() || !self.votes() {
-            return;
+    /// Takes what the view is bound to, or else what the leader proposed. Gives the slot, and how long what is in it waited here, as far as who
+    /// leads is to blame for that. [mod_smart L12-L15, L57, L101]
+    pub(super) fn take(&mut self, core: &mut Core, out: &mut Effects) -> Option<(Slot, Option<Waited>)> {
+        let slot = core.decided().next();
+        let Phase::Normal { base, forced, .. } = core.office.phase() else { return None };
+        if slot < *base || self.open.taken(core.office.view()).is_some() || !core.votes() {
+            return None;
         }
         let forced = forced.as_ref().filter(|_| slot == *base);
-        let proposed = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let tally = self.tallies.get(&slot);
+        let proposed = tally.and_then(|tally| Some((tally, tally.proposal.as_ref()?)));
         // What binds the view was examined by who wrote it first.
-        let proposed = proposed.filter(|(digest, _)| self.may_take(slot, *digest));
+        let may_take = |tally: &Tally, digest| self.vouched.may_take(slot, digest, tally, core);
+        let proposed = proposed.filter(|(tally, (digest, _))| may_take(tally, *digest));
+        let proposed = proposed.map(|(_, proposed)| proposed);
         // Nor is who leads to blame for the time that it takes.
-        let waited = proposed.filter(|_| forced.is_none()).and_then(|(digest, _)| self.waited(slot, *digest));
-        let Some((digest, batch)) = forced.or(proposed).cloned() else { return };
-        self.watch.slot_is_open(self.life.now);
-        self.note_taken(slot, waited);
-        if self.may_lie() {
-            self.voting.open.note_write(self.office.view, digest);
-            let record = self.persist_write(slot, digest, batch, out);
-            self.voting.own.push_back((record, Own::Write(slot, digest)));
-            self.send_all(out, &Body::Write { slot, digest }, self.vote_after(record));
+        let waited = proposed.filter(|_| forced.is_none());
+        let waited = waited.and_then(|(digest, _)| self.vouched.waited(slot, *digest));
+        let (digest, batch) = forced.or(proposed).cloned()?;
+        if core.may_lie() {
+            self.open.note_write(core.office.view(), digest);
+            let record = self.persist(RECORD_WROTE, (slot, digest), Some(batch), core, out);
+            self.own.push_back((record, Own::Write(slot, digest)));
+            core.send_all(out, &Body::Write { slot, digest }, vote_after(record));
         } else {
-            self.accept(slot, digest, Some(batch), out);
+            self.accept(slot, digest, Some(batch), core, out);
         }
-    }
-
-    /// Votes are sent after their record.
-    fn vote_after(&self, record: RecordId) -> Option<RecordId> {
-        (!planted("smart-vote-before-sync")).then_some(record)
+        Some((slot, waited))
     }
 
     /// Locks a value and accepts it. [mod_smart L18-L19]
-    fn accept(&mut self, slot: Slot, digest: Digest, batch: Option<Batch>, out: &mut Effects) {
-        assert!(
-            self.voting.open.lock.is_none_or(|(view, _)| view < self.office.view),
-            "INV-SMART-4: one lock in a view"
-        );
-        self.voting.open.lock = Some((self.office.view, digest));
-        let record = self.persist_lock(slot, digest, batch, out);
-        let signature = self.sign_accept(self.office.view, slot, digest);
-        self.voting.own.push_back((record, Own::Accept(slot, digest, signature)));
-        self.send_all(out, &Body::Accept { slot, digest, signature }, self.vote_after(record));
+    fn accept(
+        &mut self,
+        slot: Slot,
+        digest: Digest,
+        batch: Option<Batch>,
+        core: &mut Core,
+        out: &mut Effects,
+    ) {
+        let view = core.office.view();
+        assert!(self.open.lock.is_none_or(|lock| lock.0 < view), "INV-SMART-4: one lock in a view");
+        self.open.lock = Some((view, digest));
+        let record = self.persist(RECORD_LOCKED, (slot, digest), batch, core, out);
+        let signature = core.sign_accept(view, slot, digest);
+        self.own.push_back((record, Own::Accept(slot, digest, signature)));
+        core.send_all(out, &Body::Accept { slot, digest, signature }, vote_after(record));
+    }
+
+    /// Writes a vote down, with its batch unless that lies in the log already. [mod_smart L77]
+    fn persist(
+        &mut self,
+        kind: u8,
+        (slot, digest): (Slot, Digest),
+        batch: Option<Batch>,
+        core: &mut Core,
+        out: &mut Effects,
+    ) -> RecordId {
+        let head = vote_head(slot, core.office.view(), digest);
+        let new = batch.filter(|_| !self.open.batches.contains_key(&digest));
+        let payload = new.as_ref().map_or_else(Bytes::new, |batch| batch.bytes().clone());
+        let record = core.write(kind, head, payload, new.is_none(), out);
+        if let Some(batch) = new {
+            self.open.batches.insert(digest, (batch, record));
+        }
+        record
     }
 
     /// A quorum wrote what we wrote: lock it. [mod_smart L17-L19]
-    fn lock(&mut self, out: &mut Effects) {
-        let slot = self.decided().next();
-        let wrote =
-            self.voting.open.writes.iter().find(|write| write.0 == self.office.view).map(|write| write.1);
-        let (Some(digest), Some(tally)) = (wrote, self.voting.tallies.get(&slot)) else { return };
-        let few = planted("smart-lock-early") && tally.written(digest) >= self.members.trust.truth() as usize;
-        let enough = tally.written(digest) >= self.members.trust.agreement() as usize || few;
-        if enough && self.voting.open.lock.is_none_or(|lock| lock.0 < self.office.view) {
-            self.accept(slot, digest, None, out);
+    pub(super) fn lock(&mut self, core: &mut Core, out: &mut Effects) {
+        let slot = core.decided().next();
+        let wrote = self.open.wrote(core.office.view());
+        let (Some(digest), Some(tally)) = (wrote, self.tallies.get(&slot)) else { return };
+        let few = planted("smart-lock-early") && tally.written(digest) >= core.truth();
+        let enough = tally.written(digest) >= core.agreement() || few;
+        if enough && self.open.lock.is_none_or(|lock| lock.0 < core.office.view()) {
+            self.accept(slot, digest, None, core, out);
         }
     }
 
-    /// [mod_smart L22-L25, L30]
-    fn decide_if_accepted(&mut self, out: &mut Effects) -> bool {
-        let slot = self.decided().next();
-        let Some(digest) = self.accepted(slot, out) else { return false };
-        let Some(tally) = self.voting.tallies.get(&slot) else { return false };
+    /// Whether a quorum accepted something for the next slot. [mod_smart L22-L25, L30]
+    pub(super) fn next(&mut self, core: &Core, out: &mut Effects) -> Next {
+        let slot = core.decided().next();
+        let Some(digest) = self.accepted(slot, core, out) else { return Next::Open };
+        let Some(tally) = self.tallies.get(&slot) else { return Next::Open };
         let proposed = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
-        let forced = match &self.office.phase {
+        let forced = match core.office.phase() {
             Phase::Normal { base, forced, .. } if *base == slot => forced.as_ref(),
             _ => None,
         };
-        let own = self.voting.open.batches.get(&digest).map(|(batch, _)| batch.clone());
+        let own = self.open.batches.get(&digest).map(|(batch, _)| batch.clone());
         let batch = own.or_else(|| {
             proposed.or(forced.filter(|forced| forced.0 == digest)).map(|(_, batch)| batch.clone())
         });
         let accepted = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest && vote.checked);
         let Some(batch) = batch else {
             // Whoever accepted has the batch. [mod_smart L23]
-            let known: Vec<_> = accepted.map(|(id, _)| *id).collect();
-            known.into_iter().for_each(|id| self.fetching.hint(id, slot, self.decided()));
-            return false;
+            return Next::With(accepted.map(|(id, _)| *id).collect());
         };
         let accepts = accepted.map(|(id, vote)| (*id, vote.signature)).collect();
-        self.decide(Proof { slot, view: self.office.view, digest, accepts }, batch, out);
-        true
+        Next::Decided(Proof { slot, view: core.office.view(), digest, accepts }, batch)
     }
 
-    /// The next slot is decided. [mod_smart L25]
-    pub(super) fn decide(&mut self, proof: Proof, batch: Batch, out: &mut Effects) {
-        let slot = proof.slot;
-        assert!(slot == self.decided().next(), "INV-SMART-6: slots are decided in order, {slot}");
-        self.watch.decided(&batch);
-        self.rate_decided(slot);
-        self.send_decision(&proof, &batch, out);
-        let tenure = self.tenure_after(slot, &batch);
-        self.persist_decision(proof, batch, out);
-        self.voting.open = Open::default();
-        self.voting.tallies.retain(|of, _| *of > slot);
-        self.voting.vouched.forget(slot);
-        self.voting.own.retain(|(_, own)| match own {
+    /// This slot is decided.
+    pub(super) fn decided(&mut self, slot: Slot) {
+        self.open = Open::default();
+        self.tallies.retain(|of, _| *of > slot);
+        self.vouched.forget(slot);
+        self.own.retain(|(_, own)| match own {
             Own::Write(of, _) | Own::Accept(of, ..) => *of > slot,
             Own::Collect(_) => true,
         });
-        if let Phase::Normal { base, forced, .. } = &mut self.office.phase
-            && *base <= slot
-        {
-            *forced = None;
-        }
-        self.fetching.forget(slot);
-        self.deliver(out);
-        if let Some((tenure, holds)) = tenure {
-            self.begin_tenure(tenure, &holds, out);
-        }
-        self.meet_decision();
     }
 
-    /// Own votes whose records are durable count now.
-    pub(super) fn count_own(&mut self, out: &mut Effects) {
-        let before = self.voting.own.len();
-        let collect = self.count_own_now();
-        if let Some(collect) = collect {
-            self.add_own_collect(collect, out);
-        }
-        if self.voting.own.len() < before {
-            self.progress(out);
-        }
+    /// A checkpoint holds everything up to this slot. Votes on that are of no use; a statement about it is made anew.
+    pub(super) fn begin_after(&mut self, slot: Slot) {
+        self.decided(slot);
+        self.own.clear();
     }
 
-    fn count_own_now(&mut self) -> Option<Collect> {
-        let mut last = None;
-        while let Some((record, _)) = self.voting.own.front() {
-            if *record > self.ledger.records().durable() && !planted("smart-own-vote-before-sync") {
+    /// Another view is entered: what was said in the one before counts no more.
+    pub(super) fn enter(&mut self) {
+        self.tallies.clear();
+        self.own.clear();
+        self.queue.clear();
+    }
+
+    /// This replica's own statement counts when all records so far are durable.
+    pub(super) fn push_collect(&mut self, collect: Collect, core: &Core) {
+        self.own.push_back((core.ledger.records().last(), Own::Collect(collect)));
+    }
+
+    /// How many own votes and statements wait for their records.
+    pub(super) fn waiting(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Own votes whose records are durable count now. Gives the statement among them.
+    pub(super) fn count_own(&mut self, core: &Core) -> Option<Collect> {
+        let (mut last, me) = (None, core.config.me);
+        while let Some((record, _)) = self.own.front() {
+            if *record > core.ledger.records().durable() && !planted("smart-own-vote-before-sync") {
                 break;
             }
-            let Some((_, own)) = self.voting.own.pop_front() else { break };
-            let me = self.config.me;
+            let Some((_, own)) = self.own.pop_front() else { break };
             match own {
                 Own::Write(slot, digest) => {
-                    self.voting.tallies.entry(slot).or_default().writes.insert(me, digest);
+                    self.tallies.entry(slot).or_default().writes.insert(me, digest);
                 }
                 Own::Accept(slot, digest, signature) => {
-                    self.voting
-                        .tallies
-                        .entry(slot)
-                        .or_default()
-                        .accepts
-                        .insert(me, Accepted::own(digest, signature));
+                    let vote = Accepted::own(digest, signature);
+                    self.tallies.entry(slot).or_default().accepts.insert(me, vote);
                 }
                 Own::Collect(collect) => last = Some(collect),
             }
@@ -428,40 +456,96 @@ impl ModSmart {
         last
     }
 
-    /// What was sent for the open slot and had no effect is sent again. [mod_smart L27]
-    pub(super) fn repeat_votes(&mut self, out: &mut Effects) {
-        let slot = self.decided().next();
-        let Phase::Normal { base, .. } = &self.office.phase else { return };
-        let taken = self.voting.open.taken(self.office.view);
-        let bound = slot == *base && taken.is_some() && self.gathered.bound() == taken;
-        if self.is_mine() && !bound {
-            let proposal = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.clone());
+    /// Votes of an earlier life, in the present view, count: they are durable. Whether there are any.
+    pub(super) fn recount_own(&mut self, core: &Core) -> bool {
+        let (slot, view, me) = (core.decided().next(), core.office.view(), core.config.me);
+        let (wrote, locked) = (self.open.wrote(view), self.open.locked(view));
+        if wrote.is_none() && locked.is_none() {
+            return false;
+        }
+        let signature = locked.map(|digest| core.sign_accept(view, slot, digest));
+        let tally = self.tallies.entry(slot).or_default();
+        if let Some(digest) = wrote {
+            tally.writes.insert(me, digest);
+        }
+        if let Some((digest, signature)) = locked.zip(signature) {
+            tally.accepts.insert(me, Accepted::own(digest, signature));
+        }
+        true
+    }
+
+    /// What was sent for the open slot and had no effect is sent again; `bound`: the value that the leader's view began with.
+    /// [mod_smart L27]
+    pub(super) fn repeat(&self, bound: Option<Digest>, core: &Core, out: &mut Effects) {
+        let (slot, view) = (core.decided().next(), core.office.view());
+        let Phase::Normal { base, .. } = core.office.phase() else { return };
+        let taken = self.open.taken(view);
+        let bound = slot == *base && taken.is_some() && bound == taken;
+        if core.is_mine() && !bound {
+            let proposal = self.tallies.get(&slot).and_then(|tally| tally.proposal.clone());
             if let Some((_, batch)) = proposal {
-                self.send_all(out, &Body::Propose { slot, batch }, None);
+                core.send_all(out, &Body::Propose { slot, batch }, None);
             }
         }
         let Some(digest) = taken else { return };
         // All votes so far are durable or wait for the last record.
-        let after = Some(self.ledger.records().last());
-        if self.may_lie() {
-            self.send_all(out, &Body::Write { slot, digest }, after);
+        let after = Some(core.ledger.records().last());
+        if core.may_lie() {
+            core.send_all(out, &Body::Write { slot, digest }, after);
         }
-        if let Some((view, digest)) = self.voting.open.lock
-            && view == self.office.view
-        {
-            let signature = self.sign_accept(view, slot, digest);
-            self.send_all(out, &Body::Accept { slot, digest, signature }, after);
+        if let Some(digest) = self.open.locked(view) {
+            let signature = core.sign_accept(view, slot, digest);
+            core.send_all(out, &Body::Accept { slot, digest, signature }, after);
         }
     }
 
     /// Batches proposed here and not decided, and their bytes.
-    pub(super) fn proposed_and_open(&self) -> (usize, usize) {
-        if !self.is_mine() {
+    pub(super) fn proposed_and_open(&self, core: &Core) -> (usize, usize) {
+        if !core.is_mine() {
             return (0, 0);
         }
-        let slot = self.decided().next();
-        let open = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
-        let all = self.voting.queue.iter().chain(open.map(|(_, batch)| batch));
+        let slot = core.decided().next();
+        let open = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let all = self.queue.iter().chain(open.map(|(_, batch)| batch));
         all.fold((0, 0), |(count, bytes), batch| (count + 1, bytes + batch.bytes().len()))
     }
+
+    /// Panics with the name of an invariant that does not hold.
+    pub(super) fn check(&self, core: &Core, thorough: bool) {
+        let (next, view) = (core.decided().next(), core.office.view());
+        assert!(self.open.lock.is_none_or(|lock| lock.0 <= view), "INV-SMART-4: no lock of a later view");
+        assert!(self.open.writes.iter().all(|write| write.0 <= view), "INV-SMART-4: no vote in a later view");
+        if core.has_begun() && core.may_lie() {
+            let (locked, wrote) = (self.open.locked(view), self.open.wrote(view));
+            assert!(
+                locked.is_none() || wrote.is_none() || locked == wrote,
+                "INV-SMART-4: what is locked is what was written"
+            );
+        }
+        for (record, own) in &self.own {
+            assert!(
+                *record <= core.ledger.records().last(),
+                "INV-SMART-5: a vote waits for a record that was numbered"
+            );
+            let fits = match own {
+                Own::Write(slot, _) | Own::Accept(slot, ..) => *slot == next,
+                Own::Collect(_) => true,
+            };
+            assert!(fits, "INV-SMART-5: own votes are on {next}");
+        }
+        assert!(self.vouched.is_bounded(), "INV-SMART-10: a few values of a few slots");
+        assert!(
+            core.votes() || (self.open.taken(view).is_none() && self.own.is_empty()),
+            "INV-SMART-12: who is no member votes for nothing"
+        );
+        if thorough {
+            let beyond = self.tallies.keys().any(|slot| *slot < next);
+            assert!(!beyond, "INV-SMART-6: votes on decided slots are forgotten");
+        }
+    }
+}
+
+/// Votes are sent after their record.
+fn vote_after(record: RecordId) -> Option<RecordId> {
+    (!planted("smart-vote-before-sync")).then_some(record)
 }

@@ -11,9 +11,9 @@
 //!
 //! docs/protocols/mod_smart.md L75-L90. INV-SMART-1, INV-SMART-4. Tests: tests/restart.rs, tests/chaos.rs.
 
-use super::ModSmart;
+use super::core::Core;
 use crate::ledger::{
-    Decided, Floor, Held, Proof, RECORD_DECIDED, RECORD_FLOOR, batch_of, inconsistent, u64_at, unreadable,
+    Decided, Floor, Held, RECORD_DECIDED, RECORD_FLOOR, batch_of, inconsistent, u64_at, unreadable,
 };
 use crate::{Effects, Stored};
 use bytes::Bytes;
@@ -66,6 +66,15 @@ pub(super) fn read(record: Stored) -> Result<Record, Halt> {
     }
 }
 
+/// How a vote lies in the log. [mod_smart L77]
+pub(super) fn vote_head(slot: Slot, view: View, digest: Digest) -> Vec<u8> {
+    let mut head = Vec::with_capacity(VOTE_HEAD);
+    head.extend_from_slice(&slot.number().to_le_bytes());
+    head.extend_from_slice(&view.number().to_le_bytes());
+    head.extend_from_slice(digest.bytes());
+    head
+}
+
 /// The batch that a vote's record holds. The ledger reads the rest of a decided slot by itself.
 pub(super) fn held(record: Stored) -> Result<Held, Halt> {
     match read(record)? {
@@ -76,102 +85,43 @@ pub(super) fn held(record: Stored) -> Result<Held, Halt> {
     }
 }
 
-impl ModSmart {
-    fn write(&mut self, kind: u8, head: Vec<u8>, payload: Bytes, vital: bool, out: &mut Effects) -> RecordId {
+impl Core {
+    pub(super) fn write(
+        &mut self,
+        kind: u8,
+        head: Vec<u8>,
+        payload: Bytes,
+        vital: bool,
+        out: &mut Effects,
+    ) -> RecordId {
         self.ledger.persist(Stored { kind, head: Bytes::from(head), payload }, vital, out)
     }
 
     /// [mod_smart L76]
     pub(super) fn persist_view(&mut self, out: &mut Effects) {
         let mut stops = Vec::new();
-        write_signed(&mut stops, &self.office.certificate);
-        let head = self.office.view.number().to_le_bytes().to_vec();
-        self.office.record = self.write(RECORD_VIEW, head, Bytes::from(stops), true, out);
-    }
-
-    fn vote_head(&self, slot: Slot, digest: Digest) -> Vec<u8> {
-        let mut head = Vec::with_capacity(VOTE_HEAD);
-        head.extend_from_slice(&slot.number().to_le_bytes());
-        head.extend_from_slice(&self.office.view.number().to_le_bytes());
-        head.extend_from_slice(digest.bytes());
-        head
-    }
-
-    /// Writes a vote, with its batch unless that lies in the log already. [mod_smart L77]
-    fn persist_vote(
-        &mut self,
-        kind: u8,
-        (slot, digest): (Slot, Digest),
-        batch: Option<Batch>,
-        out: &mut Effects,
-    ) -> RecordId {
-        let head = self.vote_head(slot, digest);
-        let new = batch.filter(|_| !self.voting.open.batches.contains_key(&digest));
-        let payload = new.as_ref().map_or_else(Bytes::new, |batch| batch.bytes().clone());
-        let record = self.write(kind, head, payload, new.is_none(), out);
-        if let Some(batch) = new {
-            self.voting.open.batches.insert(digest, (batch, record));
-        }
-        record
-    }
-
-    pub(super) fn persist_write(
-        &mut self,
-        slot: Slot,
-        digest: Digest,
-        batch: Batch,
-        out: &mut Effects,
-    ) -> RecordId {
-        self.persist_vote(RECORD_WROTE, (slot, digest), Some(batch), out)
-    }
-
-    pub(super) fn persist_lock(
-        &mut self,
-        slot: Slot,
-        digest: Digest,
-        batch: Option<Batch>,
-        out: &mut Effects,
-    ) -> RecordId {
-        self.persist_vote(RECORD_LOCKED, (slot, digest), batch, out)
-    }
-
-    /// [mod_smart L78]
-    pub(super) fn persist_decision(&mut self, proof: Proof, batch: Batch, out: &mut Effects) {
-        let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
-        self.ledger.decide(proof, batch, self.office.view, known, out);
+        write_signed(&mut stops, self.office.certificate());
+        let head = self.office.view().number().to_le_bytes().to_vec();
+        let record = self.write(RECORD_VIEW, head, Bytes::from(stops), true, out);
+        self.office.written(record);
     }
 
     /// Writes down where the log begins, and the view again: with that, older records are not needed. [mod_smart L79]
     pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
         let slot = self.ledger.floor();
         // That a cluster began empty goes without saying.
-        let tenure = self.members.tenures.of(slot.next());
+        let tenure = self.members.tenures().of(slot.next());
         let told = tenure.number() > MembershipId::FIRST || tenure.is_of_state();
         let mut stops = Vec::new();
-        write_signed(&mut stops, &self.office.certificate);
+        write_signed(&mut stops, self.office.certificate());
         let floor = Floor {
             slot,
-            view: self.office.view,
+            view: self.office.view(),
             cleared,
             own: Bytes::from(stops),
-            anchor: self.members.tenures.anchor(slot).filter(|_| told),
+            anchor: self.members.tenures().anchor(slot).filter(|_| told),
             proof: self.ledger.proof(slot).cloned(),
         };
         self.ledger.persist_floor(&floor, out);
-    }
-
-    /// The lowest record that a restart needs, or that is being read back. [mod_smart L80]
-    pub(super) fn records_needed_from(&self) -> Option<RecordId> {
-        self.ledger.keep_from(self.voting.open.first_record())
-    }
-
-    /// Old slots were read back: for delivery, or for a member that asked. [mod_smart L28]
-    pub(super) fn on_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
-        match self.ledger.on_loaded(load, records, held, out) {
-            Ok(None) => return,
-            Ok(Some(records)) => self.answer_loaded(load, records, out),
-            Err(why) => return self.halt(why, out),
-        }
-        self.deliver(out);
     }
 }

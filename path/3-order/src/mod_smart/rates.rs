@@ -6,9 +6,9 @@
 //! a quarter of the time in which anything waits is complained about. Who is alone with that, because its own link is slow, deposes nobody.
 //! [mod_smart L140-L147]
 //!
-//! INV-SMART-11: what is remembered of rates is bounded. Tests: tests/rates.rs.
+//! INV-SMART-11: what is remembered of rates is bounded. Tests: tests/parts.rs, tests/rates.rs.
 
-use super::ModSmart;
+use super::core::Core;
 use crate::Waited;
 use quorate_types::{ReplicaId, Slot, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -98,8 +98,31 @@ impl Rates {
         self.late = self.late.plus(late).minus(waited.divided(SHARE));
     }
 
+    /// How much a leader may add to what the group needs, if that is known. After each row of leaders that were all too slow, twice as
+    /// much: then it is not them. [mod_smart L142, L146]
+    pub(super) fn limit(&self, core: &Core) -> Option<Span> {
+        let base = self.quick()?.times(FACTOR).plus(core.config.timeout.divided(PARTS));
+        let rows = self.streak / core.members.voters().len().max(1) as u32;
+        Some(base.times(1 << rows.min(DOUBLINGS_MAX)))
+    }
+
+    /// A proposal was taken, in which something waited for so long here. Nobody measures itself.
+    pub(super) fn take(&mut self, slot: Slot, waited: Option<Waited>, core: &Core) {
+        if !core.may_lie() {
+            return;
+        }
+        let (now, full) = (core.now(), waited.is_some_and(|waited| waited.full));
+        self.took = Some(Took { slot, at: now, full });
+        let Some((waited, limit)) = waited.zip(self.limit(core)) else { return };
+        if !core.is_leader() {
+            let since = self.could_since(waited);
+            let most = limit.times(4).max(core.config.timeout);
+            self.count(since, now, limit, most);
+        }
+    }
+
     /// A slot is decided. [mod_smart L140-L141]
-    fn decide(&mut self, slot: Slot, now: Time) {
+    pub(super) fn decide(&mut self, slot: Slot, now: Time) {
         self.decided = now;
         let took = self.took.take().filter(|took| took.slot == slot);
         let Some(Took { at, full, .. }) = took else { return };
@@ -112,8 +135,8 @@ impl Rates {
         self.waited_until = now;
     }
 
-    /// Another view begins, with another leader.
-    fn enter(&mut self, now: Time) {
+    /// Another view begins, with this leader.
+    pub(super) fn enter(&mut self, now: Time, leader: ReplicaId) {
         if self.slow {
             self.streak += 1;
         }
@@ -121,14 +144,28 @@ impl Rates {
         self.roomy.clear();
         (self.waited_until, self.late_until, self.calm_since) = (now, now, now);
         self.begin(now);
+        self.late = self.kept.remove(&leader).unwrap_or_default();
     }
 
-    fn begin(&mut self, now: Time) {
+    /// A leader ends its shift, and leads again later: not with an empty bucket. [mod_smart L144]
+    pub(super) fn keep(&mut self, leader: ReplicaId) {
+        if !self.slow {
+            self.kept.insert(leader, self.late);
+        }
+    }
+
+    /// Whether the leader is found slow. [mod_smart L144]
+    pub(super) fn is_slow(&self, core: &Core) -> bool {
+        self.slow && !core.is_leader()
+    }
+
+    /// What binds the view is known, and votes are cast from now on.
+    pub(super) fn begin(&mut self, now: Time) {
         (self.began, self.decided) = (now, now);
     }
 
     /// Time passes. [mod_smart L144, L147]
-    fn look(&mut self, now: Time, timeout: Span) {
+    pub(super) fn look(&mut self, now: Time, timeout: Span) {
         let passed = now.since(std::mem::replace(&mut self.looked, now));
         // Who was slow for long can show soon that it is not any more.
         self.late = self.late.minus(passed.divided(CALM)).min(timeout.times(3));
@@ -156,60 +193,5 @@ fn push<T>(list: &mut VecDeque<T>, last: T, most: usize) {
     list.push_back(last);
     if list.len() > most {
         list.pop_front();
-    }
-}
-
-impl ModSmart {
-    /// How much a leader may add to what the group needs, if that is known. After each row of leaders that were all too slow, twice as
-    /// much: then it is not them. [mod_smart L142, L146]
-    pub(super) fn rate_limit(&self) -> Option<Span> {
-        let base = self.rates.quick()?.times(FACTOR).plus(self.config.timeout.divided(PARTS));
-        let rows = self.rates.streak / self.members.voters.len().max(1) as u32;
-        Some(base.times(1 << rows.min(DOUBLINGS_MAX)))
-    }
-
-    /// A proposal was taken, in which something waited for so long here. Nobody measures itself.
-    pub(super) fn note_taken(&mut self, slot: Slot, waited: Option<Waited>) {
-        if !self.may_lie() {
-            return;
-        }
-        let (now, full) = (self.life.now, waited.is_some_and(|waited| waited.full));
-        self.rates.took = Some(Took { slot, at: now, full });
-        let Some((waited, limit)) = waited.zip(self.rate_limit()) else { return };
-        if self.leader() != self.config.me {
-            let since = self.rates.could_since(waited);
-            let most = limit.times(4).max(self.config.timeout);
-            self.rates.count(since, now, limit, most);
-        }
-    }
-
-    pub(super) fn rate_decided(&mut self, slot: Slot) {
-        self.rates.decide(slot, self.life.now);
-    }
-
-    pub(super) fn enter_rates(&mut self) {
-        self.rates.enter(self.life.now);
-        self.rates.late = self.rates.kept.remove(&self.leader()).unwrap_or_default();
-    }
-
-    /// A leader ends its shift, and leads again later: not with an empty bucket. [mod_smart L144]
-    pub(super) fn keep_rates(&mut self) {
-        let (leader, late) = (self.leader(), self.rates.late);
-        if !self.rates.slow {
-            self.rates.kept.insert(leader, late);
-        }
-    }
-
-    pub(super) fn begin_rates(&mut self) {
-        self.rates.begin(self.life.now);
-    }
-
-    pub(super) fn look_at_rates(&mut self) {
-        self.rates.look(self.life.now, self.config.timeout);
-    }
-
-    /// Whether the leader is found slow. [mod_smart L144]
-    pub(super) fn is_slow(&self) -> bool {
-        self.rates.slow && self.leader() != self.config.me
     }
 }

@@ -5,12 +5,13 @@
 //!
 //! INV-SMART-9. Tests: tests/restart.rs.
 
-use super::ModSmart;
+use super::core::Core;
 use super::normal::Open;
 use super::persist::{Record, read};
 use super::tenures::{Tenures, holds_of, number_of};
-use crate::ledger::{Decided, Votes, inconsistent};
+use crate::ledger::{Decided, inconsistent};
 use crate::{Anchor, Effects, Stored};
+use quorate_auth::Signed;
 use quorate_types::{Digest, Halt, RecordId, Slot, View, planted};
 use quorate_wire::{Batch, Holds};
 use std::collections::BTreeMap;
@@ -24,158 +25,176 @@ pub(super) struct Replay {
     floor_tenures: Option<(Slot, Tenures)>,
 }
 
-impl ModSmart {
-    pub(super) fn restore_position(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        self.members.tenures = self.read_anchor(slot, anchor)?;
-        self.ledger.restore_position(slot, anchor.clone());
+/// What is given back changes what the replica knows, and its votes on the open slot.
+impl Replay {
+    /// The log goes on after this anchor.
+    pub(super) fn anchor(slot: Slot, anchor: &Anchor, core: &mut Core) -> Result<(), Halt> {
+        core.members.set_tenures(read_anchor(slot, anchor, core)?);
+        core.ledger.restore_position(slot, anchor.clone());
         Ok(())
     }
 
     /// [mod_smart L81-L84]
-    pub(super) fn restore_record(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
-        self.ledger.restore(id)?;
+    pub(super) fn record(
+        &mut self,
+        id: RecordId,
+        record: Stored,
+        core: &mut Core,
+        open: &mut Open,
+    ) -> Result<(), Halt> {
+        core.ledger.restore(id)?;
         match read(record)? {
             Record::View(view, stops) => {
-                if view <= self.office.view {
-                    return Err(inconsistent(format!("{view} follows {}", self.office.view)));
+                if view <= core.office.view() {
+                    return Err(inconsistent(format!("{view} follows {}", core.office.view())));
                 }
-                (self.office.view, self.office.certificate) = (view, stops);
+                core.office.restore(view, stops);
             }
             Record::Wrote(slot, view, digest, batch) => {
-                self.restore_view(view)?;
-                self.restore_batch(slot, digest, batch, id);
-                self.voting.open.note_write(view, digest);
+                restore_view(view, core)?;
+                restore_batch(slot, digest, (batch, id), core, open);
+                open.note_write(view, digest);
             }
             Record::Locked(slot, view, digest, batch) => {
-                self.restore_view(view)?;
-                self.restore_batch(slot, digest, batch, id);
-                self.voting.open.lock = Some((view, digest));
+                restore_view(view, core)?;
+                restore_batch(slot, digest, (batch, id), core, open);
+                open.lock = Some((view, digest));
             }
             Record::Decided(decided) => {
-                self.restore_view(decided.view)?;
-                self.restore_decision(decided, id)?;
+                restore_view(decided.view, core)?;
+                self.decision(decided, id, core, open)?;
             }
             Record::Floor(floor, stops) => {
-                self.restore_view(floor.view)?;
-                self.office.certificate = stops;
-                let tenures = floor.anchor.map(|anchor| self.read_anchor(floor.slot, &anchor)).transpose()?;
-                self.members.replay.floor_tenures = tenures.map(|tenures| (floor.slot, tenures));
-                if self.ledger.restore_floor(floor.slot, floor.cleared, floor.proof)? {
-                    self.voting.open = Open::default();
+                restore_view(floor.view, core)?;
+                core.office.restore(floor.view, stops);
+                let tenures =
+                    floor.anchor.map(|anchor| read_anchor(floor.slot, &anchor, core)).transpose()?;
+                self.floor_tenures = tenures.map(|tenures| (floor.slot, tenures));
+                if core.ledger.restore_floor(floor.slot, floor.cleared, floor.proof)? {
+                    *open = Open::default();
                 }
             }
         }
-        self.ledger.evict_restored();
+        core.ledger.evict_restored();
         Ok(())
-    }
-
-    /// A record says in which view we were.
-    fn restore_view(&mut self, view: View) -> Result<(), Halt> {
-        // Where the log begins, or after a gap, the record that says so may be missing.
-        let unknown = self.office.view == View::ZERO || self.ledger.has_gap();
-        if view < self.office.view || (view > self.office.view && !unknown) {
-            return Err(inconsistent(format!("a record of {view} in {}", self.office.view)));
-        }
-        if view > self.office.view {
-            self.office.view = view;
-            self.office.certificate.clear();
-        }
-        Ok(())
-    }
-
-    /// A vote on this slot follows, perhaps with its batch.
-    fn restore_batch(&mut self, slot: Slot, digest: Digest, batch: Option<Batch>, id: RecordId) {
-        if self.ledger.restore_vote(slot) {
-            self.voting.open = Open::default();
-        }
-        if let Some(batch) = batch {
-            self.voting.open.batches.insert(digest, (batch, id));
-        }
     }
 
     /// [mod_smart L86]
-    fn restore_decision(&mut self, decided: Decided, id: RecordId) -> Result<(), Halt> {
+    fn decision(
+        &mut self,
+        decided: Decided,
+        id: RecordId,
+        core: &mut Core,
+        open: &mut Open,
+    ) -> Result<(), Halt> {
         let Decided { slot, proof, batch, .. } = decided;
-        let votes = std::mem::take(&mut self.voting.open);
-        let of_it = self.ledger.votes_are_on(slot);
+        let votes = std::mem::take(open);
+        let of_it = core.ledger.votes_are_on(slot);
         let known = votes.batches.get(&proof.digest).filter(|_| of_it).cloned();
         let found = batch.map(|batch| (batch, id)).or(known);
         if let Some(holds) = found.as_ref().and_then(|(batch, _)| holds_of(batch)) {
-            self.members.replay.changes.insert(slot, holds);
+            self.changes.insert(slot, holds);
         }
-        self.ledger.restore_decided(slot, proof, found)
-    }
-
-    /// [mod_smart L85]
-    pub(super) fn restore_lost(&mut self) {
-        self.ledger.restore_gap();
-        self.voting.open = Open::default();
-    }
-
-    /// [mod_smart L87]
-    pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor) -> bool {
-        self.read_anchor(slot, anchor).is_ok() && slot >= self.ledger.floor()
-    }
-
-    /// [mod_smart L87]
-    pub(super) fn restore_over(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(
-            self.is_covered_by(slot, anchor),
-            "INV-SMART-9: whoever lost records takes part only from a checkpoint on that continues what is left"
-        );
-        self.members.tenures = self.read_anchor(slot, anchor)?;
-        if self.ledger.restore_over(slot, anchor.clone()) {
-            self.voting.open = Open::default();
-        }
-        Ok(())
-    }
-
-    /// What is known of the votes that were read last.
-    pub(super) fn votes_read(&self) -> Votes {
-        let mut all = self.voting.open.writes.iter().chain(&self.voting.open.lock);
-        let whole = all.clone().all(|vote| self.voting.open.batches.contains_key(&vote.1));
-        Votes { any: all.next().is_some(), whole }
+        core.ledger.restore_decided(slot, proof, found)
     }
 
     /// All records were given. [mod_smart L88]
-    pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
-        if self.office.view == View::ZERO && self.ledger.records().last() > RecordId::ZERO {
+    pub(super) fn finish(self, core: &mut Core, open: &mut Open, out: &mut Effects) -> Result<(), Halt> {
+        if core.office.view() == View::ZERO && core.ledger.records().last() > RecordId::ZERO {
             return Err(inconsistent("no record says in which view this replica was"));
         }
         // [mod_smart L102]
-        if !self.ledger.go_on(self.votes_read()) {
-            self.voting.open = Open::default();
+        if !core.ledger.go_on(open.read()) {
+            *open = Open::default();
         }
         // Of decided slots, and after a gap, the record that holds it may be gone.
-        let whole =
-            self.voting.open.writes.iter().all(|write| self.voting.open.batches.contains_key(&write.1));
-        if !whole && !self.ledger.has_gap() {
-            return Err(inconsistent(format!("a vote on {} without its batch", self.ledger.last().next())));
+        let whole = open.writes.iter().all(|write| open.batches.contains_key(&write.1));
+        if !whole && !core.ledger.has_gap() {
+            return Err(inconsistent(format!("a vote on {} without its batch", core.ledger.last().next())));
         }
-        self.restore_tenures()?;
-        if let Some(cleared) = self.ledger.floor_is_due() {
-            self.persist_floor(cleared, out);
+        self.tenures(core)?;
+        if let Some(cleared) = core.ledger.floor_is_due() {
+            core.persist_floor(cleared, out);
         }
         Ok(())
     }
 
     /// Who takes part follows from the checkpoint, or where the log ends before it from where it begins; and from what was decided since.
     /// [mod_smart L124]
-    fn restore_tenures(&mut self) -> Result<(), Halt> {
-        let (last, checkpoint) = (self.ledger.last(), self.ledger.checkpoint());
-        let changes = std::mem::take(&mut self.members.replay.changes);
-        let floor = self.members.replay.floor_tenures.take();
-        let (at, known) = match floor.unwrap_or_else(|| (Slot::ZERO, self.members.created.clone())) {
-            _ if last >= checkpoint => (checkpoint, self.members.tenures.clone()),
+    fn tenures(self, core: &mut Core) -> Result<(), Halt> {
+        let (last, checkpoint) = (core.ledger.last(), core.ledger.checkpoint());
+        let Self { changes, floor_tenures } = self;
+        let (at, known) = match floor_tenures.unwrap_or_else(|| (Slot::ZERO, core.members.created().clone()))
+        {
+            _ if last >= checkpoint => (checkpoint, core.members.tenures().clone()),
             before => before,
         };
-        self.members.tenures = known.replayed(at, last, &changes);
-        self.members.tenures.forget(self.ledger.floor());
-        self.count_by_tenure();
-        let (number, view) = (self.membership_number(), self.office.view);
+        core.members.set_tenures(known.replayed(at, last, &changes));
+        core.members.forget(core.ledger.floor());
+        let decided = core.decided();
+        core.members.count_by_tenure(core.config.faults, decided);
+        let (number, view) = (core.membership_number(), core.office.view());
         if view > View::ZERO && number_of(view) > number && !planted("smart-views-go-on") {
             return Err(inconsistent(format!("{view} is no view of membership {number}")));
         }
         Ok(())
     }
+}
+
+/// Which tenures an anchor of this slot names.
+pub(super) fn read_anchor(slot: Slot, anchor: &Anchor, core: &Core) -> Result<Tenures, Halt> {
+    Tenures::read(core.members.created(), slot, anchor)
+}
+
+/// A record says in which view we were.
+fn restore_view(view: View, core: &mut Core) -> Result<(), Halt> {
+    // Where the log begins, or after a gap, the record that says so may be missing.
+    let unknown = core.office.view() == View::ZERO || core.ledger.has_gap();
+    if view < core.office.view() || (view > core.office.view() && !unknown) {
+        return Err(inconsistent(format!("a record of {view} in {}", core.office.view())));
+    }
+    if view > core.office.view() {
+        core.office.restore(view, Signed::new());
+    }
+    Ok(())
+}
+
+/// A vote on this slot follows, perhaps with its batch.
+fn restore_batch(
+    slot: Slot,
+    digest: Digest,
+    (batch, id): (Option<Batch>, RecordId),
+    core: &mut Core,
+    open: &mut Open,
+) {
+    if core.ledger.restore_vote(slot) {
+        *open = Open::default();
+    }
+    if let Some(batch) = batch {
+        open.batches.insert(digest, (batch, id));
+    }
+}
+
+/// Records are missing here. [mod_smart L85]
+pub(super) fn lose(core: &mut Core, open: &mut Open) {
+    core.ledger.restore_gap();
+    *open = Open::default();
+}
+
+/// [mod_smart L87]
+pub(super) fn is_covered_by(slot: Slot, anchor: &Anchor, core: &Core) -> bool {
+    read_anchor(slot, anchor, core).is_ok() && slot >= core.ledger.floor()
+}
+
+/// [mod_smart L87]
+pub(super) fn install(slot: Slot, anchor: &Anchor, core: &mut Core, open: &mut Open) -> Result<(), Halt> {
+    assert!(
+        is_covered_by(slot, anchor, core),
+        "INV-SMART-9: whoever lost records takes part only from a checkpoint on that continues what is left"
+    );
+    core.members.set_tenures(read_anchor(slot, anchor, core)?);
+    if core.ledger.restore_over(slot, anchor.clone()) {
+        *open = Open::default();
+    }
+    Ok(())
 }

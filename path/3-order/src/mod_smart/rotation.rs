@@ -8,10 +8,10 @@
 //! Source of the idea: Veronese, Correia, Bessani and Lung, "Spin One's Wheels? Byzantine Fault Tolerance with a Spinning Primary", SRDS
 //! 2009, which rotates with every slot and needs no messages for it. docs/decisions/0023-rotation-by-views.md.
 //!
-//! Tests: tests/rotation.rs, tests/chaos.rs.
+//! Tests: tests/parts.rs, tests/rotation.rs, tests/chaos.rs.
 
-use super::{ModSmart, Phase};
-use crate::Effects;
+use super::core::Core;
+use super::office::Phase;
 use crate::mod_smart::message::Complaint;
 use quorate_types::{ReplicaId, Slot, Time, View, planted};
 use std::collections::VecDeque;
@@ -27,6 +27,17 @@ struct PassedOver {
     /// For so many shifts from now on, and from when it failed.
     left: u32,
     of: u32,
+}
+
+/// How the view before ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// This replica complained of it.
+    pub(super) blames: bool,
+    /// So many asked for the next one since its shift was over.
+    pub(super) rotates: bool,
+    /// Its leader gave its office up.
+    pub(super) left: bool,
 }
 
 /// What is known of the view before.
@@ -82,94 +93,83 @@ impl Rotation {
     pub(super) fn is_bounded(&self, f: u32) -> bool {
         self.passed_over.len() <= f as usize
     }
-}
 
-impl ModSmart {
-    /// So many slots of this view are decided, or, with what is on its way, will be.
-    fn shift_is_used_by(&self, slots: u64) -> bool {
-        let Phase::Normal { base, .. } = &self.office.phase else { return false };
-        let most = self.config.rotate_after;
-        most > 0
-            && self.members.voters.len() > 1
-            && slots.saturating_add(self.decided().next().since(*base)) >= most
-    }
-
-    /// All that this view's leader may lead is decided. [mod_smart L149]
-    pub(super) fn shift_is_over(&self) -> bool {
-        // Whoever lacks slots counts fewer of them.
-        self.shift_is_used_by(0)
-    }
-
-    /// Whether the leader may propose no more than it did. [mod_smart L149]
-    pub(super) fn shift_is_full(&self) -> bool {
-        self.shift_is_used_by(self.proposed_and_open().0 as u64)
+    /// The shift of this view may be over. Whether it just ended. [mod_smart L150]
+    pub(super) fn ends(&mut self, core: &Core) -> bool {
+        let ends = self.over.is_none() && is_over(core);
+        if ends {
+            self.over = Some(core.now());
+        }
+        ends
     }
 
     /// Whether the view before was left because its shift was over, as far as was known on entering this one.
-    pub(super) const fn was_whole_shift(&self) -> bool {
-        self.rotation.whole
-    }
-
-    /// Asks for the next leader as soon as the shift is over. [mod_smart L150]
-    pub(super) fn end_shift(&mut self, out: &mut Effects) {
-        if self.rotation.over.is_none() && self.shift_is_over() {
-            self.rotation.over = Some(self.life.now);
-            // Whom an operator wanted to lead waits for its shift.
-            self.stops.leaving = None;
-            self.ask_for_view(out);
-        }
-    }
-
-    /// The complaint at the end of a shift. Who leads is let go at once, also by those that do not rotate. [mod_smart L150]
-    pub(super) fn rotates(&self) -> Option<Complaint> {
-        let mine = self.leader() == self.config.me;
-        self.shift_is_over().then_some(if mine { Complaint::Leaves } else { Complaint::Rotation })
+    pub(super) const fn was_whole(&self) -> bool {
+        self.whole
     }
 
     /// The view for which to ask. [mod_smart L150-L151]
-    pub(super) fn view_after(&self, why: Complaint) -> View {
-        let next = self.office.view.next();
-        let fresh = self.rotation.over.is_some_and(|over| self.life.now.since(over) < self.config.repeat);
-        if Some(why) != self.rotates() || !fresh {
+    pub(super) fn view_after(&self, why: Complaint, core: &Core) -> View {
+        let (view, next) = (core.office.view(), core.office.view().next());
+        let fresh = self.over.is_some_and(|over| core.now().since(over) < core.config.repeat);
+        if Some(why) != complaint(core) || !fresh {
             return next;
         }
-        let round = self.members.voters.len() as u64;
-        let able = |view: &View| !self.rotation.passes_over(self.leader_of(*view));
-        (1..=round).map(|step| self.office.view.plus(step)).find(able).unwrap_or(next)
+        let round = core.members.voters().len() as u64;
+        let able = |view: &View| !self.passes_over(core.leader_of(*view));
+        (1..=round).map(|step| view.plus(step)).find(able).unwrap_or(next)
     }
 
-    /// A view ends, and this one is entered. Who only lacks slots, or joined others, blames nobody. [mod_smart L152]
-    pub(super) fn note_shift(&mut self, left: bool, entered: View) {
-        let blames =
-            self.complaint().is_some_and(|why| !matches!(why, Complaint::Leaves | Complaint::Rotation));
-        let over = self.shift_is_over() || self.stops.say_rotates(entered, self.members.trust.truth());
-        let begun = match &self.office.phase {
+    /// The present view ends. Who only lacks slots, or joined others, blames nobody. Whether it was a whole shift. [mod_smart L152]
+    pub(super) fn note(&mut self, ended: Ended, core: &Core) -> bool {
+        let over = is_over(core);
+        let begun = match core.office.phase() {
             Phase::Normal { base, .. } => Some(*base),
             Phase::Syncing => None,
         };
-        let rotates = self.config.rotate_after > 0;
-        self.rotation.over = None;
-        self.rotation.whole = rotates && over;
-        self.rotation.before = Before { begun, failed: blames && !self.shift_is_over(), left };
-        if !rotates {
-            return;
+        let rotates = core.config.rotate_after > 0;
+        self.over = None;
+        self.whole = rotates && (over || ended.rotates);
+        self.before = Before { begun, failed: ended.blames && !over, left: ended.left };
+        if self.whole {
+            self.led(core.leader());
+        } else if rotates && ended.blames {
+            self.failed(core.leader(), core.members.trust().faults());
         }
-        let (leader, f) = (self.leader(), self.members.trust.faults());
-        if self.rotation.whole {
-            self.watch.shift_was_whole();
-            self.keep_rates();
-            self.rotation.led(leader);
-        } else if blames {
-            self.rotation.failed(leader, f);
-        }
+        self.whole
     }
 
     /// Whether nothing failed before this view: its first slot tells all alike how much was decided in the one before, also those who did not
     /// see that yet. Who does not know when that began does not know better, and blames nobody. [mod_smart L153]
-    pub(super) fn follows_whole_shift(&self) -> bool {
-        let Phase::Normal { base, .. } = &self.office.phase else { return false };
-        let Before { begun, failed, left } = self.rotation.before;
-        let enough = |begun: Slot| base.since(begun) >= self.config.rotate_after;
-        self.config.rotate_after > 0 && (left || begun.map_or(!failed, enough))
+    pub(super) fn follows_whole(&self, core: &Core) -> bool {
+        let Phase::Normal { base, .. } = core.office.phase() else { return false };
+        let Before { begun, failed, left } = self.before;
+        let most = core.config.rotate_after;
+        most > 0 && (left || begun.map_or(!failed, |begun| base.since(begun) >= most))
     }
+}
+
+/// So many slots of this view are decided, or, with what is on its way, will be.
+fn is_used_by(core: &Core, slots: u64) -> bool {
+    let Phase::Normal { base, .. } = core.office.phase() else { return false };
+    let most = core.config.rotate_after;
+    most > 0
+        && core.members.voters().len() > 1
+        && slots.saturating_add(core.decided().next().since(*base)) >= most
+}
+
+/// All that this view's leader may lead is decided. [mod_smart L149]
+pub(super) fn is_over(core: &Core) -> bool {
+    // Whoever lacks slots counts fewer of them.
+    is_used_by(core, 0)
+}
+
+/// Whether the leader, who proposed so many that are open, may propose no more. [mod_smart L149]
+pub(super) fn is_full(core: &Core, proposed: usize) -> bool {
+    is_used_by(core, proposed as u64)
+}
+
+/// The complaint at the end of a shift. Who leads is let go at once, also by those that do not rotate. [mod_smart L150]
+pub(super) fn complaint(core: &Core) -> Option<Complaint> {
+    is_over(core).then(|| if core.is_leader() { Complaint::Leaves } else { Complaint::Rotation })
 }

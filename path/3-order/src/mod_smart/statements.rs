@@ -6,12 +6,13 @@
 //!
 //! Tests: tests/normal.rs, tests/sync.rs, tests/stops.rs.
 
+use super::core::Core;
+use super::is_view_of;
 use super::tenures::Tenure;
-use super::{ModSmart, is_view_of};
 use crate::ledger::Proof;
 use crate::mod_smart::message::Collect;
 use quorate_auth::{Signature, Signed};
-use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
+use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, Slot, View, planted};
 use quorate_wire::Batch;
 
 const ACCEPT: &[u8; 8] = b"qms/acc1";
@@ -77,7 +78,7 @@ impl Statements {
     }
 }
 
-impl ModSmart {
+impl Core {
     fn statements(&self, tenure: &Tenure) -> Statements {
         Statements {
             cluster: self.config.cluster,
@@ -88,15 +89,15 @@ impl ModSmart {
 
     /// Of the membership that votes on this slot.
     pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
-        self.statements(self.members.tenures.of(slot)).accept(view, slot, digest)
+        self.statements(self.members.tenures().of(slot)).accept(view, slot, digest)
     }
 
     pub(super) fn stop_statement(&self, asked: View) -> Vec<u8> {
-        self.statements(self.members.tenures.now()).stop(asked)
+        self.statements(self.members.tenures().now()).stop(asked)
     }
 
     pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
-        self.statements(self.members.tenures.now()).collect(view, collect)
+        self.statements(self.members.tenures().now()).collect(view, collect)
     }
 
     /// Whether these are enough members of a tenure, all of which signed this.
@@ -110,9 +111,9 @@ impl ModSmart {
 
     /// Whether a quorum asked for this view. The first one of a tenure needs nobody's consent. [mod_smart L31, L111]
     pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
-        let now = self.members.tenures.now();
+        let now = self.members.tenures().now();
         // Who joins does not know who began; where nobody lies it need not.
-        let unknown = !self.members.tenures.is_known() && !self.may_lie();
+        let unknown = !self.members.tenures().is_known() && !self.may_lie();
         view == now.begins || unknown || self.signed_by_quorum(now, stops, &self.stop_statement(view))
     }
 
@@ -122,7 +123,7 @@ impl ModSmart {
         if planted("smart-proof-unchecked") {
             return true;
         }
-        let tenure = self.members.tenures.of(proof.slot);
+        let tenure = self.members.tenures().of(proof.slot);
         let statement = self.accept_statement(proof.view, proof.slot, proof.digest);
         let theirs = proof.view >= View::FIRST && is_view_of(proof.view, tenure.number());
         (theirs || planted("smart-proof-of-any-membership"))
@@ -132,7 +133,7 @@ impl ModSmart {
     /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by
     /// then. [mod_smart L42]
     pub(super) fn collect_holds(&self, view: View, collect: &Collect) -> bool {
-        let begins = self.members.tenures.now().begins;
+        let begins = self.members.tenures().now().begins;
         let before = |(voted, _): &(View, Digest)| *voted >= begins && *voted < view;
         let sensible = collect.lock.iter().all(before) && collect.writes.iter().all(before);
         let mut digests: Vec<_> = collect.writes.iter().map(|(_, digest)| digest).collect();
@@ -147,10 +148,6 @@ impl ModSmart {
     /// Whether its sender said it on entering this view. Who restarts in a view that has begun may have voted in it already.
     pub(super) fn collect_is_signed(&self, view: View, collect: &Collect) -> bool {
         self.auth.verify(collect.from, &self.collect_statement(view, collect), &collect.signature)
-    }
-
-    pub(super) fn is_member(&self, id: ReplicaId) -> bool {
-        self.members.voters.contains(&id)
     }
 
     pub(super) fn sign_accept(&self, view: View, slot: Slot, digest: Digest) -> Signature {

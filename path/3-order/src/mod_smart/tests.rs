@@ -10,6 +10,7 @@ mod liars;
 mod members;
 mod normal;
 mod one;
+mod parts;
 #[cfg(planted)]
 mod planted;
 mod rates;

@@ -8,9 +8,11 @@
 //! at every tick, and has it later. It gives others several times as long. Nobody else has a say in that, so that nobody can lie about it.
 //! [mod_smart L156]
 //!
-//! Tests: tests/stops.rs.
+//! Tests: tests/parts.rs, tests/stops.rs.
 
-use super::{ModSmart, Phase};
+use super::ModSmartConfig;
+use super::core::Core;
+use super::office::Phase;
 use crate::mod_smart::message::Complaint;
 use crate::{Effect, Effects};
 use quorate_auth::digest_of_request;
@@ -124,118 +126,100 @@ impl Watch {
             *watched = Watched { since: now, forwarded: false };
         }
     }
-}
 
-impl ModSmart {
     /// How long things may take at present. [mod_smart L65, L156]
-    pub(super) fn patience(&self) -> Span {
-        let (base, max) = (self.config.timeout, self.config.timeout_max);
-        let grown = base.times(1 << self.watch.failures.saturating_sub(1).min(20));
-        let late = if planted("smart-late-by-others") { Span::ZERO } else { self.watch.late };
+    pub(super) fn patience(&self, config: &ModSmartConfig) -> Span {
+        let (base, max) = (config.timeout, config.timeout_max);
+        let grown = base.times(1 << self.failures.saturating_sub(1).min(20));
+        let late = if planted("smart-late-by-others") { Span::ZERO } else { self.late };
         grown.max(late.times(TURNS)).min(max.max(base))
     }
 
     /// [mod_smart L60]
-    pub(super) fn on_watch(&mut self, request: Digest) {
-        if self.watch.requests.len() < WATCHED_MAX {
-            let watched = Watched { since: self.life.now, forwarded: false };
-            self.watch.requests.entry(request).or_insert(watched);
+    pub(super) fn on_watch(&mut self, request: Digest, now: Time) {
+        if self.requests.len() < WATCHED_MAX {
+            let watched = Watched { since: now, forwarded: false };
+            self.requests.entry(request).or_insert(watched);
         }
     }
 
-    pub(super) fn heard_leader(&mut self, from: ReplicaId) {
-        if from == self.leader() && matches!(self.office.phase, Phase::Normal { .. }) {
-            self.watch.leader_heard = self.life.now;
+    /// The leader is heard, if this is one.
+    pub(super) fn heard_leader(&mut self, from: ReplicaId, core: &Core) {
+        if from == core.leader() && core.has_begun() {
+            self.leader_heard = core.now();
         }
-        self.watch.heard.insert(from, self.life.now);
+        self.note_heard(from, core.now());
     }
 
-    pub(super) fn hears_leader(&self) -> bool {
-        self.life.now.since(self.watch.leader_heard) <= self.patience()
+    pub(super) fn note_heard(&mut self, from: ReplicaId, now: Time) {
+        self.heard.insert(from, now);
     }
 
-    pub(super) fn hears(&self, id: ReplicaId) -> bool {
-        let heard = self.watch.heard.get(&id).copied();
-        heard.is_some_and(|heard| self.life.now.since(heard) <= self.patience())
+    pub(super) fn hears_leader(&self, core: &Core) -> bool {
+        core.now().since(self.leader_heard) <= self.patience(&core.config)
     }
 
-    /// A leader that hears no quorum leaves its office, and does not come back to it in this view: who answers late must not make it a
-    /// leader again beside a later one. [mod_smart L70]
-    pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
-        let others =
-            self.members.voters.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
-        let fresh = self.life.now.since(self.watch.leader_heard) <= self.patience();
-        if self.leads() && !fresh && others + 1 < self.members.trust.agreement() as usize {
-            self.office.barred = true;
-            self.voting.queue.clear();
-            self.stops.leaving = None;
-            self.fail_reads(out);
+    pub(super) fn hears(&self, id: ReplicaId, core: &Core) -> bool {
+        let heard = self.heard.get(&id).copied();
+        heard.is_some_and(|heard| core.now().since(heard) <= self.patience(&core.config))
+    }
+
+    /// Whether a leader hears no quorum. It leaves its office then, and does not come back to it in this view: who answers late must not make
+    /// it a leader again beside a later one. [mod_smart L70]
+    pub(super) fn leads_alone(&self, core: &Core) -> bool {
+        if !core.leads() || self.hears_leader(core) {
+            return false;
         }
+        let heard = |id: &&ReplicaId| **id != core.config.me && self.hears(**id, core);
+        core.members.voters().iter().filter(heard).count() + 1 < core.agreement()
     }
 
-    pub(super) fn note_heard(&mut self, from: ReplicaId) {
-        self.watch.heard.insert(from, self.life.now);
-    }
-
-    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64, L145, L150]
-    pub(super) fn complaint(&self) -> Option<Complaint> {
-        if self.office.barred || self.stops.left() {
-            return Some(Complaint::Leaves);
-        }
-        let (now, patience) = (self.life.now, self.patience());
+    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64]
+    pub(super) fn complaint(&self, core: &Core) -> Option<Complaint> {
+        let (now, patience) = (core.now(), self.patience(&core.config));
         let twice = Span::from_nanos(patience.nanos().saturating_mul(2));
         let late = |since: &Time| now.since(*since) > twice;
-        let request =
-            self.watch.requests.iter().find(|(_, watched)| watched.forwarded && late(&watched.since));
+        let request = self.requests.iter().find(|(_, watched)| watched.forwarded && late(&watched.since));
         if let Some((digest, _)) = request {
             return Some(Complaint::Request(*digest));
         }
-        if self.watch.open_since.as_ref().is_some_and(late) {
-            return Some(Complaint::Slot(self.decided().next()));
+        if self.open_since.as_ref().is_some_and(late) {
+            return Some(Complaint::Slot(core.decided().next()));
         }
-        let mine = self.leader() == self.config.me;
-        let silent = now.since(self.watch.leader_heard) > patience;
-        let waits = !mine || matches!(self.office.phase, Phase::Syncing);
-        if silent && waits {
-            return Some(Complaint::Silence);
-        }
-        self.is_slow().then_some(Complaint::Rate).or(self.rotates())
+        let silent = now.since(self.leader_heard) > patience;
+        let waits = !core.is_leader() || !core.has_begun();
+        (silent && waits).then_some(Complaint::Silence)
     }
 
-    /// Whether this replica has a reason of its own to doubt the leader, if not yet to complain: with crash faults nobody joins
-    /// others' complaints without. [mod_smart L34]
-    pub(super) fn doubts(&self) -> bool {
-        let late = |since: Time| self.life.now.since(since) > self.patience();
-        self.config.faults.may_lie()
-            || self.watch.requests.values().any(|watched| watched.forwarded)
-            || self.watch.open_since.is_some_and(late)
-            || self.complaint().is_some()
+    /// Whether something is late that is no complaint yet: with crash faults nobody joins others' complaints without a doubt of its own.
+    /// [mod_smart L34]
+    pub(super) fn doubts(&self, core: &Core) -> bool {
+        let late = |since: Time| core.now().since(since) > self.patience(&core.config);
+        self.requests.values().any(|watched| watched.forwarded) || self.open_since.is_some_and(late)
     }
 
     /// Who lacks a slot before the view's first one can neither vote nor lead there: that it comes is waited for like for a proposal. A
     /// checkpoint takes its time, and is no leader's concern. [mod_smart L64]
-    fn watch_the_base(&mut self) {
-        if let Phase::Normal { base, .. } = &self.office.phase
-            && self.decided().next() < *base
-            && !self.fetching.awaits_checkpoint()
+    fn watch_the_base(&mut self, core: &Core, awaits_checkpoint: bool) {
+        if let Phase::Normal { base, .. } = core.office.phase()
+            && core.decided().next() < *base
+            && !awaits_checkpoint
             && !planted("smart-nothing-to-wait-for")
         {
-            self.watch.slot_is_open(self.life.now);
+            self.slot_is_open(core.now());
         }
     }
 
-    /// [mod_smart L61-L64]
-    pub(super) fn look_at_the_clock(&mut self, out: &mut Effects) {
-        self.watch.late = self.watch.late.minus(self.watch.late.divided(FORGOTTEN));
-        let (now, patience) = (self.life.now, self.patience());
-        for (request, watched) in &mut self.watch.requests {
+    /// Time passed. [mod_smart L61-L64]
+    pub(super) fn look_at_the_clock(&mut self, core: &Core, awaits_checkpoint: bool, out: &mut Effects) {
+        self.late = self.late.minus(self.late.divided(FORGOTTEN));
+        let (now, patience) = (core.now(), self.patience(&core.config));
+        for (request, watched) in &mut self.requests {
             if !watched.forwarded && now.since(watched.since) > patience {
                 watched.forwarded = true;
                 out.push(Effect::Overdue { request: *request });
             }
         }
-        self.watch_the_base();
-        self.look_at_rates();
-        self.ask_for_view(out);
+        self.watch_the_base(core, awaits_checkpoint);
     }
 }

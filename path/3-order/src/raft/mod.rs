@@ -352,6 +352,9 @@ impl Raft {
 
     /// Entries that nobody needs leave the memory.
     fn evict(&mut self) {
+        if !self.store.may_evict() {
+            return;
+        }
         let all_matched = match &self.role {
             Role::Leader(lead) => lead.all_matched().unwrap_or(self.store.log().durable()),
             _ => Index::ZERO,

@@ -18,7 +18,7 @@ fn ten(model: FaultModel) -> One {
 fn restart(one: &One, model: FaultModel, records: &[Stored], slot: u64) -> (ModSmart, Vec<Effect>) {
     let members = if model == Crash { 3 } else { 4 };
     let mut order = One::fresh(0, members, model);
-    let anchor = one.order.anchor(one.order.decided()).expect("a decided slot");
+    let anchor = one.order.anchor(one.order.core.decided()).expect("a decided slot");
     order.restore_anchor(Slot::new(slot), &anchor).expect("an anchor of ours");
     for (id, record) in (1..).zip(records) {
         order.restore(RecordId::new(id), record.clone()).expect("records of ours");
@@ -40,9 +40,9 @@ fn what_leads_to_a_checkpoint_is_kept_for_others() {
         for slot in 1..=10 {
             let (order, effects) = restart(&one, model, &one.disk, slot);
             assert_eq!(decisions(&effects).len() as u64, 10 - slot);
-            assert_eq!((order.restored().begins_after, order.decided()), (Slot::ZERO, Slot::new(10)));
-            assert!((1..=10).all(|slot| order.ledger.get(Slot::new(slot)).is_some()), "{slot}");
-            assert!(order.ledger.proof(Slot::new(10)).is_some(), "the last one is in memory");
+            assert_eq!((order.restored().begins_after, order.core.decided()), (Slot::ZERO, Slot::new(10)));
+            assert!((1..=10).all(|slot| order.core.ledger.get(Slot::new(slot)).is_some()), "{slot}");
+            assert!(order.core.ledger.proof(Slot::new(10)).is_some(), "the last one is in memory");
             assert_eq!(order.keep_from(), Some(RecordId::FIRST));
             // Without the record of slot 3 what lies before is of no use.
             let first = one.disk.iter().position(|record| record.kind == RECORD_DECIDED).expect("slot 1");
@@ -86,7 +86,7 @@ fn what_a_checkpoint_holds_is_forgotten() {
         assert!(keep > RecordId::new(6), "{keep}");
         for from in 1..=keep.number() {
             let (order, effects) = restart(&one, model, &one.disk[from as usize - 1..], 6);
-            assert_eq!(order.office.view, one.order.office.view);
+            assert_eq!(order.core.office.view(), one.order.core.office.view());
             let slots: Vec<_> = decisions(&effects).iter().map(|(slot, _)| *slot).collect();
             assert_eq!(slots, [7, 8, 9, 10], "from record {from}");
         }
@@ -105,8 +105,8 @@ pub(super) fn the_proof_of_the_last_slot_stays() {
     let keep = one.order.keep_from().expect("the floor's record");
     let (order, effects) = restart(&one, Byzantine, &one.disk[keep.number() as usize - 1..], 10);
     assert_eq!(decisions(&effects), []);
-    let proof = order.ledger.proof(Slot::new(10)).expect("it was written down").clone();
-    assert!(order.proves(&proof));
+    let proof = order.core.ledger.proof(Slot::new(10)).expect("it was written down").clone();
+    assert!(order.core.proves(&proof));
 }
 
 /// An open vote needs its record, however far the checkpoint reaches.
@@ -161,12 +161,12 @@ fn a_checkpoint_leads_forward_and_back() {
     one.hear(1, 1, Body::Propose { slot: Slot::new(11), batch: some(11) });
     let out = one.step(Input::Installed { slot: Slot::new(20), anchor });
     assert_eq!(decisions(&out), []);
-    assert_eq!((one.order.decided(), one.order.voting.open.writes.len()), (Slot::new(20), 0));
+    assert_eq!((one.order.core.decided(), one.order.voting.open.writes.len()), (Slot::new(20), 0));
     let out = one.decide(1, 21, 1, &some(21));
     assert_eq!(decisions(&out), [(21, some(21))]);
     let keep = one.order.keep_from().expect("records").number() as usize;
     let (order, effects) = restart(&one, Byzantine, &one.disk[keep - 1..], 20);
-    assert_eq!((order.decided(), decisions(&effects)), (Slot::new(21), vec![(21, some(21))]));
+    assert_eq!((order.core.decided(), decisions(&effects)), (Slot::new(21), vec![(21, some(21))]));
 }
 
 /// Batches leave the memory, and are read back for whoever asks, and for delivery.

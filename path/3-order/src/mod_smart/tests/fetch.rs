@@ -203,7 +203,7 @@ fn the_proof_of_a_foreign_checkpoint_is_asked_for() {
     assert!(!fetches(&one.pass(Span::from_millis(120))).is_empty());
     let proof = one.proof(1, 6, &some(6), &[1, 2, 3]);
     one.hear(2, 1, Body::Gone { slot: Slot::new(6), proof: Some(proof.clone()) });
-    assert_eq!(one.order.ledger.proof(Slot::new(6)), Some(&proof));
+    assert_eq!(one.order.core.ledger.proof(Slot::new(6)), Some(&proof));
     assert_eq!(fetches(&one.pass(Span::from_millis(200))), [] as [usize; 0]);
 }
 

@@ -111,7 +111,7 @@ fn a_log_knows_the_state_that_it_began_with() {
         assert_eq!(anchor, first_anchor(Slot::new(STATE)), "all name the same");
         let order = again(&one, model, slot, &anchor, &ends_here);
         assert_eq!(
-            (order.decided(), order.members.tenures.now().since),
+            (order.core.decided(), order.core.members.tenures().now().since),
             (Slot::new(STATE), Slot::new(STATE))
         );
         assert_eq!(order.restored().begins_after, Slot::new(STATE));

@@ -78,7 +78,7 @@ fn after_change(me: usize, model: FaultModel, members: usize, now: &Membership) 
     let effects = one.hear(1, 1, Body::Decision { proof, batch: batch.clone() });
     let voters: Vec<_> = now.voters().collect();
     let begins = if voters.contains(&replica(0)) { second(voters.len() as u64) } else { (1 << 40) + 1 };
-    assert_eq!((decisions(&effects).len(), one.order.office.view.number()), (1, begins));
+    assert_eq!((decisions(&effects).len(), one.order.core.office.view().number()), (1, begins));
     (one, batch)
 }
 
@@ -106,7 +106,7 @@ fn the_old_members_decide_the_change_and_the_new_ones_what_follows() {
     let proposal = |body: &Body| matches!(body, Body::Propose { slot, .. } if slot.number() == 3);
     assert_eq!(receivers(&effects, proposal), [2, 3], "the next slot is for the new ones");
     assert_eq!(status.committed_membership, MembershipId::FIRST, "nobody knows yet that they are there");
-    let own = one.order.members.tenures.batch(None, replica(1));
+    let own = one.order.core.members.tenures().batch(None, replica(1));
     let accept = |one: &One, from| one.accept(from, second(3), 3, value(&own));
     let left = accept(&one, 0);
     let effects = one.hear_in(2, 0, second(3), left);
@@ -125,12 +125,12 @@ pub(super) fn a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_dec
     let mut there = One::new(2, 3, Crash);
     let stops = there.stops(7, &[0, 1]);
     there.hear(1, 7, Body::Certificate { stops });
-    assert_eq!(there.order.office.view.number(), 7);
+    assert_eq!(there.order.core.office.view().number(), 7);
     let (_, batch) = first_change(3, &now, 0);
     let proof = proof_in(&there, 1, 7, 1, &batch, &[]);
     there.hear(1, 7, Body::Decision { proof, batch });
     assert_eq!(
-        (here.order.office.view, there.order.office.view),
+        (here.order.core.office.view(), there.order.core.office.view()),
         (View::new(second(3)), View::new(second(3)))
     );
 }
@@ -155,10 +155,10 @@ pub(super) fn a_slot_is_proven_by_its_own_membership() {
         1,
         "the new ones decided nothing there"
     );
-    assert!(two.order.ledger.proof(Slot::FIRST).is_none());
+    assert!(two.order.core.ledger.proof(Slot::FIRST).is_none());
     let old_ones = proof_in(&two, 1, 1, 1, &batch, &[0, 2, 3]);
     assert_eq!(rejected(&two.hear_in(2, 1, second(4), gone(old_ones.clone()))), 0);
-    assert_eq!(two.order.ledger.proof(Slot::FIRST), Some(&old_ones));
+    assert_eq!(two.order.core.ledger.proof(Slot::FIRST), Some(&old_ones));
     let decision = |proof| Body::Decision { proof, batch: some(2) };
     let old_ones = proof_in(&two, 1, 9, 2, &some(2), &[0, 1, 2, 3]);
     let effects = two.hear_in(2, 1, second(4), decision(old_ones));
@@ -182,7 +182,7 @@ fn who_is_behind_is_shown_what_ended_its_membership() {
     let effects = one.hear_in(1, 2, 1, stop.clone());
     let shown = sent(&effects, 2);
     assert!(matches!(&shown[..], [Body::Decision { batch: one, .. }] if *one == batch), "{shown:?}");
-    assert_eq!(one.order.office.view.number(), second(3), "and has no say");
+    assert_eq!(one.order.core.office.view().number(), second(3), "and has no say");
     assert!(sent(&one.hear_in(1, 2, 1, stop.clone()), 2).is_empty(), "once a tick");
     let effects = one.hear_in(1, 8, 1, stop);
     assert_eq!((rejected(&effects), sent(&effects, 8).len()), (1, 0), "a stranger is shown nothing");
@@ -197,7 +197,7 @@ fn who_is_ahead_is_asked_for_what_is_missing() {
         matches!(&sent(&effects, 3)[..], [Body::Fetch { slot, .. }] if *slot == Slot::FIRST),
         "{effects:?}"
     );
-    assert_eq!((one.order.office.view, rejected(&effects)), (View::FIRST, 0));
+    assert_eq!((one.order.core.office.view(), rejected(&effects)), (View::FIRST, 0));
     let effects = one.hear_in(2, 1, 1, Body::Alive { decided: Slot::new(4), round: 1 });
     assert_eq!(rejected(&effects), 1, "no view of that membership");
 }
@@ -209,7 +209,7 @@ fn nobody_asks_for_a_view_of_another_membership() {
     assert_eq!(rejected(&one.hear(1, 1, stop)), 1);
     let stops = one.stops(second(4), &[1, 2, 3]);
     assert_eq!(rejected(&one.hear_in(1, 1, second(4), Body::Certificate { stops })), 1);
-    assert_eq!(one.order.office.view, View::FIRST);
+    assert_eq!(one.order.core.office.view(), View::FIRST);
 }
 
 /// A learner is sent what is decided, asks for what it lacks, and votes for nothing.
@@ -227,7 +227,7 @@ fn a_learner_listens() {
     assert_eq!(receivers(&effects, |body| matches!(body, Body::Fetch { .. })), [0]);
     let proof = proof_in(&one, 2, second(3), 2, &some(1), &[]);
     one.hear_in(2, 0, second(3), Body::Decision { proof, batch: some(1) });
-    assert_eq!(one.order.decided().number(), 2);
+    assert_eq!(one.order.core.decided().number(), 2);
     let effects = one.pass(Span::from_secs(5));
     assert!(
         receivers(&effects, |body| matches!(body, Body::Stop { .. })).is_empty(),
@@ -241,7 +241,7 @@ fn a_learner_listens() {
 fn the_leader_tells_those_who_listen_and_knows_who_has_caught_up() {
     let now = membership(2, &[0, 1, 2], &[3]);
     let (mut one, _) = after_change(0, Crash, 3, &now);
-    let establishing = one.order.members.tenures.batch(None, replica(0));
+    let establishing = one.order.core.members.tenures().batch(None, replica(0));
     let accept = one.accept(1, second(3), 2, value(&establishing));
     one.hear_in(2, 1, second(3), accept);
     assert!(one.order.status().caught_up.is_empty());
@@ -293,18 +293,18 @@ fn a_read_waits_while_a_change_is_open() {
 fn who_left_hears_and_answers() {
     let now = membership(2, &[1, 2, 3], &[]);
     let (mut one, batch) = after_change(0, Crash, 3, &now);
-    assert!(!one.order.votes());
-    let view = one.order.office.view.number();
+    assert!(!one.order.core.votes());
+    let view = one.order.core.office.view().number();
     one.step(Input::Propose(some(1)));
     let effects = one.hear_in(2, 3, view, Body::Fetch { slot: Slot::FIRST, count: 9 });
     assert!(matches!(&sent(&effects, 3)[..], [Body::Decision { batch: one, .. }] if *one == batch));
     let effects = one.hear_in(1, 3, 1, Body::Fetch { slot: Slot::FIRST, count: 10 });
     assert_eq!(sent(&effects, 3).len(), 1, "also those who do not know yet that they vote");
-    let leader: ReplicaId = one.order.leader();
+    let leader: ReplicaId = one.order.core.leader();
     let proof = proof_in(&one, 2, view, 2, &some(3), &[]);
     let from = usize::from(leader.number());
     one.hear_in(2, from, view, Body::Decision { proof, batch: some(3) });
-    assert_eq!(one.order.decided().number(), 2);
+    assert_eq!(one.order.core.decided().number(), 2);
 }
 
 /// Where replicas may lie a change is voted for by who executed the command that asks for it.
@@ -331,10 +331,13 @@ fn a_restart_in_the_middle_goes_on_with_the_new_members() {
     // The last that is durable is the decision, or its own view, or what it proposed there.
     for kept in 2..=one.disk.len() {
         let again = One::restored(0, 3, Crash, one.disk[..kept].to_vec());
-        assert_eq!((again.order.office.view.number(), again.order.decided().number()), (second(3), 1));
-        assert_eq!(again.order.members.voters, [replica(0), replica(1), replica(3)]);
+        assert_eq!(
+            (again.order.core.office.view().number(), again.order.core.decided().number()),
+            (second(3), 1)
+        );
+        assert_eq!(again.order.core.members.voters(), [replica(0), replica(1), replica(3)]);
         // Who led in an earlier life leads no more; nobody did in a life that did not know of it.
-        assert_eq!(again.order.office.barred, kept > 2);
+        assert_eq!(again.order.core.office.is_barred(), kept > 2);
     }
 }
 
@@ -342,13 +345,13 @@ fn a_restart_in_the_middle_goes_on_with_the_new_members() {
 fn a_checkpoint_beyond_the_log_brings_the_membership() {
     let now = membership(2, &[0, 1, 3], &[]);
     let (mut ahead, _) = after_change(0, Crash, 3, &now);
-    let establishing = ahead.order.members.tenures.batch(None, replica(0));
+    let establishing = ahead.order.core.members.tenures().batch(None, replica(0));
     let accept = ahead.accept(1, second(3), 2, value(&establishing));
     ahead.hear_in(2, 1, second(3), accept);
     let (slot, anchor) = (Slot::new(2), ahead.order.anchor(Slot::new(2)).expect("known"));
     let mut one = One::new(3, 3, Crash);
     let effects = one.step(Input::Installed { slot, anchor: anchor.clone() });
-    assert_eq!((told(&effects), one.order.office.view.number()), (vec![(2, true)], second(3)));
+    assert_eq!((told(&effects), one.order.core.office.view().number()), (vec![(2, true)], second(3)));
     assert_eq!(one.order.anchor(slot), Some(anchor.clone()));
     let mut order = One::fresh(3, 3, Crash);
     order.restore_anchor(slot, &anchor).expect("an anchor of ours");
@@ -357,7 +360,7 @@ fn a_checkpoint_beyond_the_log_brings_the_membership() {
         order.restore_anchor(slot, &anchor).expect("an anchor of ours");
         let again = One::begun(order, 3, 3, Crash, one.disk[..kept].to_vec());
         assert_eq!(
-            (again.order.office.view.number(), again.order.decided()),
+            (again.order.core.office.view().number(), again.order.core.decided()),
             (second(3), slot),
             "{kept} records"
         );

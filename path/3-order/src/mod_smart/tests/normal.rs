@@ -41,8 +41,8 @@ fn a_slot_takes_a_quorum_of_writes_and_one_of_accepts() {
     assert_eq!(decisions(&one.hear(1, 1, vote)), []);
     let vote = one.accept(3, 1, 1, digest);
     assert_eq!(decisions(&one.hear(3, 1, vote)), [(1, some(7))]);
-    let proof = one.order.ledger.proof(Slot::new(1)).expect("it is kept").clone();
-    assert!(one.order.proves(&proof), "whoever decided can show it");
+    let proof = one.order.core.ledger.proof(Slot::new(1)).expect("it is kept").clone();
+    assert!(one.order.core.proves(&proof), "whoever decided can show it");
     assert_eq!(proof.accepts.len(), 3);
 }
 
@@ -180,7 +180,7 @@ fn wrong_signatures_are_in_no_proof() {
         assert_eq!(decisions(&out).len(), usize::from(other == 6), "{other}");
     }
     assert_eq!(refused, 2);
-    let proof = one.order.ledger.proof(Slot::new(1)).expect("it is kept");
+    let proof = one.order.core.ledger.proof(Slot::new(1)).expect("it is kept");
     assert!(
         proof.accepts.iter().all(|(id, _)| ![1, 2].map(replica).contains(id)) && proof.accepts.len() == 5
     );

@@ -152,24 +152,24 @@ impl One {
 
     pub(super) fn accept(&self, from: usize, view: u64, slot: u64, digest: Digest) -> Body {
         let (view, slot) = (View::new(view), Slot::new(slot));
-        let signature = self.sign(from, &self.order.accept_statement(view, slot, digest));
+        let signature = self.sign(from, &self.order.core.accept_statement(view, slot, digest));
         Body::Accept { slot, digest, signature }
     }
 
     pub(super) fn stop(&self, from: usize, asked: u64, why: Complaint) -> Body {
         let asked = View::new(asked);
-        let signature = self.sign(from, &self.order.stop_statement(asked));
+        let signature = self.sign(from, &self.order.core.stop_statement(asked));
         Body::Stop { asked, why, decided: Slot::ZERO, signature }
     }
 
     pub(super) fn stops(&self, view: u64, members: &[usize]) -> Signed {
-        let statement = self.order.stop_statement(View::new(view));
+        let statement = self.order.core.stop_statement(View::new(view));
         members.iter().map(|id| (replica(*id), self.sign(*id, &statement))).collect()
     }
 
     pub(super) fn proof(&self, view: u64, slot: u64, batch: &Batch, members: &[usize]) -> Proof {
         let (view, slot, digest) = (View::new(view), Slot::new(slot), value(batch));
-        let statement = self.order.accept_statement(view, slot, digest);
+        let statement = self.order.core.accept_statement(view, slot, digest);
         let accepts = members.iter().map(|id| (replica(*id), self.sign(*id, &statement))).collect();
         Proof { slot, view, digest, accepts }
     }
@@ -190,7 +190,7 @@ impl One {
             writes: writes.iter().map(value).collect(),
             signature: Signature::NONE,
         };
-        collect.signature = self.sign(from, &self.order.collect_statement(View::new(view), &collect));
+        collect.signature = self.sign(from, &self.order.core.collect_statement(View::new(view), &collect));
         collect
     }
 
@@ -239,4 +239,24 @@ pub(super) fn decisions(effects: &[Effect]) -> Vec<(u64, Batch)> {
 /// A batch by number.
 pub(super) fn some(number: u64) -> Batch {
     batch(number, 10)
+}
+
+/// How long things may take at present.
+pub(super) fn patience(order: &ModSmart) -> Span {
+    order.watch.patience(&order.core.config)
+}
+
+/// How much a leader may add to what the group needs, if that is known.
+pub(super) fn rate_limit(order: &ModSmart) -> Option<Span> {
+    order.rates.limit(&order.core)
+}
+
+/// Whether the leader is found slow.
+pub(super) fn is_slow(order: &ModSmart) -> bool {
+    order.rates.is_slow(&order.core)
+}
+
+/// Whether nothing failed before the present view.
+pub(super) fn follows_whole(order: &ModSmart) -> bool {
+    order.rotation.follows_whole(&order.core)
 }

@@ -1,6 +1,6 @@
 //! Slow leaders, found by comparing what they add with what the group needs.
 
-use super::one::{One, sent, some};
+use super::one::{One, is_slow, rate_limit, sent, some};
 use super::world::value;
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::{Effect, Waited};
@@ -59,7 +59,7 @@ impl Group {
             let accept = self.one.accept(other, view, self.slot, value(&batch));
             list.extend(self.one.hear(other, view, accept));
         }
-        assert_eq!(self.one.order.decided(), slot);
+        assert_eq!(self.one.order.core.decided(), slot);
         self.slot += 1;
         list
     }
@@ -86,7 +86,7 @@ impl Group {
         let proof = Some(self.one.proof(1, last, &some(last), &[1, 2, 3]));
         let body = Body::Sync { stops, collects, last: proof, value: None };
         self.one.hear(self.leader(), self.view, body);
-        assert_eq!(self.one.order.office.view.number(), self.view);
+        assert_eq!(self.one.order.core.office.view().number(), self.view);
     }
 }
 
@@ -113,7 +113,7 @@ fn where_nobody_lies_nobody_is_slow() {
     let mut group = Group::new(Crash);
     group.slots(10, millis(2), millis(3));
     group.slots(30, millis(250), millis(3));
-    assert!(!group.one.order.is_slow());
+    assert!(!is_slow(&group.one.order));
 }
 
 /// It ends when the leader is quick again, and not before: who asks for nothing meanwhile proves nothing.
@@ -194,11 +194,11 @@ fn a_new_leader_begins_anew() {
     let mut group = Group::new(Byzantine);
     group.slots(10, millis(2), millis(3));
     group.slots(8, millis(250), millis(3));
-    assert!(group.one.order.is_slow());
+    assert!(is_slow(&group.one.order));
     let waited = Waited { since: group.one.now, full: false };
     group.pass(millis(300));
     group.next_view();
-    assert!(!group.one.order.is_slow());
+    assert!(!is_slow(&group.one.order));
     for _ in 0..20 {
         group.decide(waited, millis(3));
     }
@@ -210,12 +210,12 @@ fn a_new_leader_begins_anew() {
 fn where_all_are_slow_the_limit_grows() {
     let mut group = Group::new(Byzantine);
     group.slots(40, millis(2), millis(3));
-    let limit = |group: &Group| group.one.order.rate_limit().expect("there were slots").nanos();
+    let limit = |group: &Group| rate_limit(&group.one.order).expect("there were slots").nanos();
     let (first, mut changes, mut since) = (limit(&group), 0, 0);
     for _ in 0..400 {
         group.slots(1, millis(250), millis(3));
         since += 1;
-        if group.one.order.is_slow() {
+        if is_slow(&group.one.order) {
             group.next_view();
             (changes, since) = (changes + 1, 0);
         }
@@ -233,9 +233,9 @@ fn where_all_are_slow_the_limit_grows() {
 fn other_changes_do_not_raise_the_limit() {
     let mut group = Group::new(Byzantine);
     group.slots(10, millis(2), millis(3));
-    let before = group.one.order.rate_limit();
+    let before = rate_limit(&group.one.order);
     for _ in 0..9 {
         group.next_view();
     }
-    assert_eq!(group.one.order.rate_limit(), before);
+    assert_eq!(rate_limit(&group.one.order), before);
 }

@@ -17,7 +17,7 @@ fn propose(slot: u64, number: u64) -> Body {
 
 fn wrote(one: &One) -> Vec<Body> {
     let digest = value(&some(7));
-    vec![Body::Write { slot: Slot::new(one.order.decided().number() + 1), digest }]
+    vec![Body::Write { slot: Slot::new(one.order.core.decided().number() + 1), digest }]
 }
 
 /// A vote binds the next life, too.
@@ -70,8 +70,8 @@ fn decisions_survive() {
         let effects: Vec<_> = out.drain().collect();
         let want: Vec<_> = (1..=5).map(|slot| (slot, some(slot))).collect();
         assert_eq!(decisions(&effects), want);
-        let proof = order.ledger.proof(Slot::new(5)).expect("the last proof is in memory").clone();
-        assert!(order.proves(&proof));
+        let proof = order.core.ledger.proof(Slot::new(5)).expect("the last proof is in memory").clone();
+        assert!(order.core.proves(&proof));
         order.invariants(true);
     }
 }
@@ -83,7 +83,7 @@ fn a_view_survives() {
     let stops = one.stops(3, &[1, 2, 3]);
     one.hear(3, 3, Body::Certificate { stops: stops.clone() });
     let mut again = One::restored(0, 4, Byzantine, one.disk);
-    assert_eq!(again.order.office.view, View::new(3));
+    assert_eq!(again.order.core.office.view(), View::new(3));
     let out = again.hear(1, 1, Body::Alive { decided: Slot::ZERO, round: 1 });
     assert_eq!(sent(&out, 1), [Body::Certificate { stops }]);
     assert_eq!(sent(&again.hear(3, 3, propose(1, 7)), 1), []);
@@ -101,7 +101,7 @@ fn every_beginning_of_the_records_restores() {
         for count in 0..=one.disk.len() {
             let again = One::restored(0, members, model, one.disk[..count].to_vec());
             again.order.invariants(true);
-            assert!(again.order.decided() <= Slot::new(3));
+            assert!(again.order.core.decided() <= Slot::new(3));
         }
     }
 }
@@ -129,7 +129,7 @@ fn a_vote_for_what_was_not_decided_needs_no_batch() {
     let mut disk = one.disk.clone();
     disk.insert(decided, record(RECORD_WROTE, &[1, 1], true, Bytes::new()));
     let again = One::restored(0, 4, Byzantine, disk);
-    assert_eq!(again.order.decided(), Slot::new(2));
+    assert_eq!(again.order.core.decided(), Slot::new(2));
 }
 
 /// Records that do not fit together are a reason to stop.
@@ -189,12 +189,12 @@ fn votes_before_a_decision_do_not_matter_any_more() {
             assert!(order.restored().needs_checkpoint, "slots are missing");
             let anchor = One::new(0, 4, Byzantine).order.anchor(Slot::ZERO).expect("the same at all");
             assert!(!order.covers(Slot::ZERO, &anchor));
-            let slot = order.ledger.floor();
+            let slot = order.core.ledger.floor();
             assert!(order.covers(slot, &anchor));
             order.restore_installed(slot, &anchor).expect("it continues what is left");
             let mut out = Effects::new();
             order.start(one.now, &mut out);
-            assert_eq!(order.decided(), Slot::new(4));
+            assert_eq!(order.core.decided(), Slot::new(4));
             order.invariants(true);
         }
     }
@@ -224,7 +224,7 @@ fn a_checkpoint_ahead_of_the_log_takes_no_vote_back() {
         let (disk, lost) = four_decided(model, members);
         assert_eq!(lost.len(), 1);
         let mut again = after_checkpoint(4, model, members, &disk);
-        assert_eq!(again.order.decided(), Slot::new(3), "as far as its log says");
+        assert_eq!(again.order.core.decided(), Slot::new(3), "as far as its log says");
         assert_eq!(again.order.status().decided, Slot::new(4), "as far as it was handed on");
         assert_eq!(
             again.order.anchor(Slot::new(4)),
@@ -244,13 +244,13 @@ fn a_checkpoint_ahead_of_the_log_takes_no_vote_back() {
         );
         let proof = again.proof(1, 4, &some(4), &[0, 1, 2]);
         let out = again.hear(1, 2, Body::Decision { proof, batch: some(4) });
-        assert_eq!((decisions(&out), again.order.decided()), (vec![], Slot::new(4)), "it was executed");
+        assert_eq!((decisions(&out), again.order.core.decided()), (vec![], Slot::new(4)), "it was executed");
         let proof = again.proof(1, 5, &some(5), &[0, 1, 2]);
         let out = again.hear(1, 2, Body::Decision { proof, batch: some(5) });
         assert_eq!(decisions(&out), [(5, some(5))]);
         // What was decided again survives as any other.
         let again = after_checkpoint(4, model, members, &again.disk);
-        assert_eq!(again.order.decided(), Slot::new(5));
+        assert_eq!(again.order.core.decided(), Slot::new(5));
     }
 }
 
@@ -265,11 +265,11 @@ fn a_checkpoint_ahead_of_any_part_of_the_log_restores() {
             // With nothing but the view the log may as well begin with the checkpoint.
             let begun = count > 1;
             assert_eq!(
-                again.order.decided().number(),
+                again.order.core.decided().number(),
                 if begun { decided } else { 4 },
                 "{count} records, {model:?}"
             );
-            for slot in again.order.decided().number() + 1..=5 {
+            for slot in again.order.core.decided().number() + 1..=5 {
                 let proof = again.proof(1, slot, &some(slot), &[0, 1, 2]);
                 let out = again.hear(1, 1, Body::Decision { proof, batch: some(slot) });
                 assert_eq!(decisions(&out).len(), usize::from(slot == 5), "{slot} of {count} records");
@@ -284,7 +284,7 @@ fn a_checkpoint_ahead_of_the_log_is_not_fetched_again() {
     for (model, members) in [(Crash, 3), (Byzantine, 4)] {
         let (disk, _) = four_decided(model, members);
         let mut again = after_checkpoint(6, model, members, &disk);
-        assert_eq!(again.order.decided(), Slot::new(3));
+        assert_eq!(again.order.core.decided(), Slot::new(3));
         let gone = |one: &One, slot| Body::Gone {
             slot: Slot::new(slot),
             proof: Some(one.proof(1, slot, &some(slot), &[0, 1, 2])),
@@ -292,12 +292,12 @@ fn a_checkpoint_ahead_of_the_log_is_not_fetched_again() {
         let body = gone(&again, 5);
         let out = again.hear(1, 1, body);
         assert!(!out.iter().any(|effect| matches!(effect, Effect::Behind { .. })), "{out:?}");
-        assert_eq!(again.order.decided(), Slot::new(6), "{model:?}");
+        assert_eq!(again.order.core.decided(), Slot::new(6), "{model:?}");
         let body = gone(&again, 9);
         let out = again.hear(1, 1, body);
         assert!(out.contains(&Effect::Behind { slot: Slot::new(9) }), "that one is too early: {out:?}");
         let again = after_checkpoint(6, model, members, &again.disk);
-        assert_eq!(again.order.decided(), Slot::new(6), "the log says where it begins");
+        assert_eq!(again.order.core.decided(), Slot::new(6), "the log says where it begins");
     }
 }
 
@@ -307,7 +307,10 @@ fn a_checkpoint_ahead_of_the_log_is_trimmed_to_as_far_as_that_goes() {
     let (disk, _) = four_decided(Crash, 3);
     let mut again = after_checkpoint(4, Crash, 3, &disk);
     again.step(Input::Trim { slot: Slot::new(4) });
-    assert_eq!((again.order.restored().begins_after, again.order.decided()), (Slot::new(3), Slot::new(3)));
+    assert_eq!(
+        (again.order.restored().begins_after, again.order.core.decided()),
+        (Slot::new(3), Slot::new(3))
+    );
     let again = after_checkpoint(4, Crash, 3, &again.disk);
     assert_eq!(again.order.voting.open.lock, Some((View::FIRST, value(&some(4)))));
 }

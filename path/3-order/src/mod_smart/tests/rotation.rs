@@ -2,7 +2,7 @@
 
 use super::chaos::{hasty, schedule, seeds};
 use super::liars::How;
-use super::one::{One, sent, some};
+use super::one::{One, follows_whole, patience, sent, some};
 use super::world::{Plan, World, encode, replica};
 use crate::mod_smart::ModSmartConfig;
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
@@ -111,17 +111,17 @@ fn liars_do_not_split_those_who_pass_over_others() {
     }
     world.crash(3);
     world.crash(6);
-    let (decided, before) = (world.order(0).decided(), world.decided.len());
+    let (decided, before) = (world.order(0).core.decided(), world.decided.len());
     for _ in 0..500 {
         if world.pending.is_empty() {
             world.ask(10);
         }
         if world.view(0) == 12 && world.view(1) == 12 {
             for (liar, to) in [(3, 0), (3, 1), (6, 0), (6, 1)] {
-                let signature = world.auth(liar).sign(&world.order(0).stop_statement(View::new(14)));
+                let signature = world.auth(liar).sign(&world.order(0).core.stop_statement(View::new(14)));
                 let (asked, why) = (View::new(14), Complaint::Rotation);
                 let body = Body::Stop { asked, why, decided, signature };
-                let (membership, view) = (MembershipId::new(1), world.order(0).office.view);
+                let (membership, view) = (MembershipId::new(1), world.order(0).core.office.view());
                 world.send(liar, to, encode(&ModSmartMessage { membership, view, body }));
             }
         }
@@ -141,7 +141,7 @@ fn all_agree_on_whether_a_shift_was_whole() {
         world.ask(10);
         let all = |world: &World| (0..4).all(|at| world.view(at) == 2 && world.is_normal(at));
         assert!(world.run_until(Span::from_secs(5), all), "{}", world.describe());
-        assert!((0..4).all(|at| world.order(at).follows_whole_shift()), "seed {seed}");
+        assert!((0..4).all(|at| follows_whole(world.order(at))), "seed {seed}");
     }
 }
 
@@ -155,10 +155,10 @@ fn patience_comes_down_in_short_shifts() {
     world.served = false;
     world.ask(10);
     world.run(Span::from_secs(30));
-    assert!((0..4).all(|at| world.order(at).patience() > Span::from_millis(1000)), "it has grown");
+    assert!((0..4).all(|at| patience(world.order(at)) > Span::from_millis(1000)), "it has grown");
     world.served = true;
     led(&mut world, 60);
-    assert!((0..4).all(|at| world.order(at).patience() <= Span::from_millis(300)));
+    assert!((0..4).all(|at| patience(world.order(at)) <= Span::from_millis(300)));
 }
 
 /// What an operator asked for in the middle of a shift does not hold up its end.
@@ -213,7 +213,7 @@ pub(super) fn who_failed_is_passed_over() {
 fn a_shift_is_so_many_slots() {
     for model in [Crash, Byzantine] {
         let mut one = One::fresh(0, 4, model);
-        one.config.rotate_after = 3;
+        one.core.config.rotate_after = 3;
         let mut one = One::begun(one, 0, 4, model, Vec::new());
         let mut asked = Vec::new();
         for slot in 1..=3 {
@@ -221,7 +221,9 @@ fn a_shift_is_so_many_slots() {
             asked = stops(&one.decide(1, slot, 1, &some(slot)));
         }
         assert_eq!(asked, [(2, Complaint::Rotation)], "{model:?}");
-        assert!(one.order.leader() != one.order.config.me && one.order.office.view.number() == 1);
+        assert!(
+            one.order.core.leader() != one.order.core.config.me && one.order.core.office.view().number() == 1
+        );
         let rest = one.pass(Span::from_millis(400));
         assert!(stops(&rest).contains(&(2, Complaint::Rotation)), "until it happens");
     }
@@ -239,7 +241,7 @@ fn stops(effects: &[Effect]) -> Vec<(u64, Complaint)> {
 #[test]
 fn a_leader_proposes_no_more_than_its_shift() {
     let mut one = One::fresh(1, 4, Byzantine);
-    one.config.rotate_after = 2;
+    one.core.config.rotate_after = 2;
     let mut one = One::begun(one, 1, 4, Byzantine, Vec::new());
     let proposed = |effects: &[Effect]| {
         sent(effects, 2).iter().filter(|body| matches!(body, Body::Propose { .. })).count()
@@ -260,7 +262,7 @@ fn a_leader_proposes_no_more_than_its_shift() {
 #[test]
 pub(super) fn who_is_lifted_only_joins() {
     let mut one = One::fresh(0, 7, Byzantine);
-    one.config.rotate_after = 1;
+    one.core.config.rotate_after = 1;
     let mut one = One::begun(one, 0, 7, Byzantine, Vec::new());
     assert_eq!(stops(&one.decide(1, 1, 1, &some(1))), [(2, Complaint::Rotation)]);
     let mut asked = Vec::new();
@@ -275,13 +277,13 @@ pub(super) fn who_is_lifted_only_joins() {
 #[test]
 fn liars_end_no_shift() {
     let mut one = One::fresh(0, 7, Byzantine);
-    one.config.rotate_after = 3;
+    one.core.config.rotate_after = 3;
     let mut one = One::begun(one, 0, 7, Byzantine, Vec::new());
     for from in [2, 3] {
         let stop = one.stop(from, 2, Complaint::Rotation);
         assert_eq!(stops(&one.hear(from, 1, stop)), []);
     }
-    assert_eq!(one.order.office.view.number(), 1);
+    assert_eq!(one.order.core.office.view().number(), 1);
 }
 
 /// The usual random schedules, and those with adversaries, where views change all the time anyway.

@@ -1,6 +1,6 @@
 //! Complaints, and views that come of them.
 
-use super::one::{One, rejected, sent, some};
+use super::one::{One, patience, rejected, sent, some};
 use super::world::{Plan, World, replica, request_of};
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::{Effect, Input, Order};
@@ -19,7 +19,7 @@ fn asked(effects: &[Effect], to: usize) -> Vec<(u64, Complaint)> {
 fn alive(one: &mut One, view: u64, leader: usize, millis: u64) -> Vec<Effect> {
     let mut list = Vec::new();
     for round in 0..millis / 20 {
-        list.extend(one.hear(leader, view, Body::Alive { decided: one.order.decided(), round }));
+        list.extend(one.hear(leader, view, Body::Alive { decided: one.order.core.decided(), round }));
         list.extend(one.pass(Span::from_millis(20)));
     }
     list
@@ -79,7 +79,7 @@ pub(super) fn more_than_f_complaints_are_joined() {
     let stop = one.stop(3, 2, Complaint::Silence);
     let out = one.hear(3, 1, stop);
     assert_eq!(asked(&out, 3), [(2, Complaint::Joined)]);
-    assert_eq!(one.order.office.view.number(), 2, "three of four ask for it");
+    assert_eq!(one.order.core.office.view().number(), 2, "three of four ask for it");
     assert!(
         sent(&out, 2).iter().any(|body| matches!(body, Body::StopData { .. })),
         "to the leader of view 2"
@@ -95,7 +95,7 @@ fn the_last_stop_of_a_member_counts() {
         let stop = one.stop(from, view, Complaint::Silence);
         one.hear(from, 1, stop);
     }
-    assert_eq!(one.order.office.view.number(), 2, "three of four ask for it");
+    assert_eq!(one.order.core.office.view().number(), 2, "three of four ask for it");
 }
 
 /// A leader that lies leaves for another view with each: those that have a reason of their own stay together.
@@ -132,7 +132,7 @@ pub(super) fn where_nobody_lies_who_hears_the_leader_stays() {
     assert_eq!(asked(&one.hear(2, 1, stop.clone()), 2), []);
     one.pass(Span::from_millis(400));
     one.hear(2, 1, stop);
-    assert_eq!(one.order.office.view.number(), 2, "now it has not heard the leader either");
+    assert_eq!(one.order.core.office.view().number(), 2, "now it has not heard the leader either");
 }
 
 /// T22: a complaint that is not repeated is over. Long after, another one alone deposes nobody.
@@ -167,7 +167,7 @@ fn a_view_needs_a_certificate() {
     let show = |stops| {
         let mut one = one();
         let out = one.hear(3, 2, Body::Certificate { stops });
-        (rejected(&out), one.order.office.view.number())
+        (rejected(&out), one.order.core.office.view().number())
     };
     assert_eq!(show(one().stops(2, &[1, 2, 3])), (0, 2));
     assert_eq!(show(one().stops(2, &[1, 2])), (1, 1), "too few");
@@ -239,12 +239,12 @@ fn a_complaint_about_a_decided_slot_is_answered() {
 #[test]
 fn patience_grows_and_comes_down() {
     let mut one = One::new(0, 4, Byzantine);
-    let first = one.order.patience();
+    let first = patience(&one.order);
     let mut views = vec![first];
     for view in 2..=7 {
         let stops = one.stops(view, &[1, 2, 3]);
         one.hear(3, view, Body::Certificate { stops });
-        views.push(one.order.patience());
+        views.push(patience(&one.order));
     }
     assert!(views.is_sorted() && views[6] > views[0], "{views:?}");
     assert!(views[6] <= One::config(0, 4, Byzantine).timeout_max);
@@ -255,14 +255,14 @@ fn patience_grows_and_comes_down() {
     for slot in 1..=30 {
         one.decide(7, slot, 3, &some(slot));
     }
-    assert_eq!(one.order.decided(), Slot::new(30));
-    assert_eq!(one.order.patience(), first);
+    assert_eq!(one.order.core.decided(), Slot::new(30));
+    assert_eq!(patience(&one.order), first);
 }
 
 /// A turn comes so long after the one before, and the leader was heard meanwhile, or not.
 fn late_turn(one: &mut One, after: Span, hears: bool) -> Vec<Effect> {
     one.now = one.now.plus(after);
-    let alive = Body::Alive { decided: one.order.decided(), round: 0 };
+    let alive = Body::Alive { decided: one.order.core.decided(), round: 0 };
     let mut list = if hears { one.hear(1, 1, alive) } else { Vec::new() };
     list.extend(one.step(Input::Deadline));
     list
@@ -273,14 +273,14 @@ fn late_turn(one: &mut One, after: Span, hears: bool) -> Vec<Effect> {
 pub(super) fn who_has_its_turns_late_gives_the_leader_time() {
     for model in [Crash, Byzantine] {
         let mut one = One::new(0, 4, model);
-        let first = one.order.patience();
+        let first = patience(&one.order);
         for turn in 0..20 {
             let out = late_turn(&mut one, first.plus(Span::from_millis(100)), turn % 2 == 0);
             assert_eq!(asked(&out, 2), [], "{model:?}, turn {turn}");
         }
-        assert!(one.order.patience() > first.times(3), "{model:?}: {:?}", one.order.patience());
+        assert!(patience(&one.order) > first.times(3), "{model:?}: {:?}", patience(&one.order));
         assert_eq!(asked(&alive(&mut one, 1, 1, 10_000), 2), []);
-        assert_eq!(one.order.patience(), first, "{model:?}: its turns come in time again");
+        assert_eq!(patience(&one.order), first, "{model:?}: its turns come in time again");
         let out = one.pass(Span::from_millis(400));
         assert!(asked(&out, 2).contains(&(2, Complaint::Silence)), "{model:?}: the leader is silent");
     }
@@ -290,12 +290,12 @@ pub(super) fn who_has_its_turns_late_gives_the_leader_time() {
 #[test]
 fn an_hour_is_soon_forgotten() {
     let mut one = One::new(0, 4, Byzantine);
-    let first = one.order.patience();
+    let first = patience(&one.order);
     late_turn(&mut one, Span::from_secs(3600), true);
     let most = One::config(0, 4, Byzantine).timeout_max;
-    assert!((most.divided(2)..=most).contains(&one.order.patience()), "{:?}", one.order.patience());
+    assert!((most.divided(2)..=most).contains(&patience(&one.order)), "{:?}", patience(&one.order));
     alive(&mut one, 1, 1, 5000);
-    assert_eq!(one.order.patience(), first);
+    assert_eq!(patience(&one.order), first);
 }
 
 /// A leader that restarts does not know what it proposed, and asks to be replaced.

@@ -141,7 +141,7 @@ pub(super) fn a_flood_of_questions_gets_few_syncs() {
         }
     }
     assert_eq!(count, [1, 1], "each by itself");
-    one.now = one.now.plus(one.order.config.repeat);
+    one.now = one.now.plus(one.order.core.config.repeat);
     let said = one.collect(3, 2, 0, None, &[]);
     assert_eq!(syncs(&one.hear(3, 2, stop_data(said, None, &[])), 3), [None], "it is lost again");
 }
@@ -156,14 +156,14 @@ pub(super) fn what_was_written_in_many_views_fits_into_frames() {
     for (view, batch) in (1..).zip(&values) {
         let digest = value(batch);
         one.order.voting.open.note_write(View::new(view), digest);
-        let record = one.order.ledger.records().last();
+        let record = one.order.core.ledger.records().last();
         one.order.voting.open.batches.insert(digest, (batch.clone(), record));
     }
     let locked = value(&values[3]);
     one.order.voting.open.lock = Some((View::new(4), locked));
     let (mut shown, mut first) = (std::collections::BTreeSet::new(), None);
     for _ in 0..WRITES_MAX {
-        let batches = one.order.next_batches();
+        let batches = one.order.gathered.next_batches(&one.order.voting.open);
         first = first.or(batches.first().map(value));
         shown.extend(batches.iter().map(value));
         let writes = one.order.voting.open.writes.clone();
@@ -278,7 +278,10 @@ fn one_sync_begins_a_view() {
     let none: Vec<_> = (1..4).map(|from| one.collect(from, 2, 0, None, &[])).collect();
     let sync = sync_of(&one, 2, none, None, None);
     one.hear(3, 2, sync.clone());
-    assert!(!matches!(one.order.office.phase, crate::mod_smart::Phase::Normal { .. }), "not the leader's");
+    assert!(
+        !matches!(one.order.core.office.phase(), crate::mod_smart::office::Phase::Normal { .. }),
+        "not the leader's"
+    );
     one.hear(2, 2, sync);
     let digest = value(&some(7));
     let locked = (1..4).map(|from| one.collect(from, 2, 0, Some((1, digest)), &[(1, digest)])).collect();
@@ -294,10 +297,10 @@ fn a_sync_leads_into_its_view() {
     let none: Vec<_> = (1..4).map(|from| one.collect(from, 2, 0, None, &[])).collect();
     let few = Body::Sync { stops: one.stops(2, &[1, 3]), collects: none.clone(), last: None, value: None };
     assert_eq!(rejected(&one.hear(2, 2, few)), 1);
-    assert_eq!(one.order.office.view.number(), 1);
+    assert_eq!(one.order.core.office.view().number(), 1);
     let sync = sync_of(&one, 2, none, None, None);
     assert_eq!(outcome(&mut one, sync), (0, true));
-    assert_eq!(one.order.office.view.number(), 2);
+    assert_eq!(one.order.core.office.view().number(), 2);
 }
 
 /// A SYNC that comes after the next STOP was sent, and before the next view, still serves.

@@ -9,8 +9,9 @@ mod changes;
 use super::liars::Lies;
 use crate::OrderMessage;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
+use crate::mod_smart::office::Phase;
 use crate::mod_smart::statements::digest_of;
-use crate::mod_smart::{ModSmart, ModSmartConfig, Phase, first_anchor};
+use crate::mod_smart::{ModSmart, ModSmartConfig, first_anchor};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use changes::Changes;
 use quorate_auth::digest_of_request;
@@ -241,10 +242,10 @@ impl World {
         !self.machines[at].unsynced.is_empty()
     }
     pub(super) fn view(&self, at: usize) -> u64 {
-        self.order(at).office.view.number()
+        self.order(at).core.office.view().number()
     }
     pub(super) fn is_normal(&self, at: usize) -> bool {
-        matches!(self.order(at).office.phase, Phase::Normal { .. })
+        matches!(self.order(at).core.office.phase(), Phase::Normal { .. })
     }
     pub(super) fn auth(&self, at: usize) -> Keyed {
         Keyed::new(replica(at), self.seed)
@@ -691,13 +692,13 @@ impl World {
             let lies = self.lies[at].as_ref().map(|lies| format!(" lies by {:?}", lies.how));
             match &self.machines[at].order {
                 Some(order) => {
-                    let phase = format!("{:?}", order.office.phase);
+                    let phase = format!("{:?}", order.core.office.phase());
                     let phase: String = phase.chars().take(40).collect();
                     text += &format!(
                         " r{at}: {} leader {} slot {} {phase}{};",
-                        order.office.view,
-                        order.leader(),
-                        order.decided(),
+                        order.core.office.view(),
+                        order.core.leader(),
+                        order.core.decided(),
                         lies.unwrap_or_default()
                     );
                 }

@@ -305,9 +305,14 @@ impl Store {
         Ok(entries)
     }
 
+    /// Whether an entry is in memory that may leave it: one that is durable.
+    pub(super) fn may_evict(&self) -> bool {
+        self.log.first_kept() <= self.log.durable()
+    }
+
     /// Drops entries from memory; every follower has those up to `all_matched`. [raft L49-L51]
     pub(super) fn evict(&mut self, all_matched: Index) {
-        while self.log.first_kept() <= self.log.durable() {
+        while self.may_evict() {
             let first = self.log.first_kept();
             let full = self.log.kept_bytes() > self.cache_bytes;
             let delivered = first <= self.delivered();

@@ -1,0 +1,129 @@
+//! What a replica knows, whatever it is asked: its configuration and key, who takes part, in which view it is, and what was decided.
+//!
+//! All parts look at it. Its own parts are who takes part (`members`), the view (`office`), and the log (the ledger); they change where a
+//! vote is written down, and by what gathers all parts (`mod`, `slots`, `views`) and `restore`. What is signed, and how others'
+//! signatures are checked: `statements`. What it writes down: `persist`.
+
+use super::members::Members;
+use super::message::{ModSmartBody as Body, ModSmartMessage};
+use super::office::{Office, Phase};
+use super::tenures::Tenures;
+use super::{ModSmartConfig, rules};
+use crate::ledger::Ledger;
+use crate::life::Life;
+use crate::{Effect, Effects, OrderMessage};
+use quorate_auth::{Authenticator, Signed};
+use quorate_types::{MembershipId, RecordId, ReplicaId, Slot, Time, View};
+
+/// What a replica knows; see the module.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) config: ModSmartConfig,
+    pub(super) auth: Box<dyn Authenticator>,
+    pub(super) life: Life,
+    /// Who takes part, by slot.
+    pub(super) members: Members,
+    pub(super) office: Office,
+    pub(super) ledger: Ledger,
+}
+
+impl Core {
+    pub(super) fn new(mut config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
+        config.members.sort_unstable();
+        let founded = config.members.contains(&config.me);
+        let tenures = Tenures::created(&config.members, config.instance, config.faults, founded);
+        Self {
+            members: Members::new(config.me, tenures, config.faults),
+            ledger: Ledger::new(config.reload.then_some(config.cache_bytes)),
+            config,
+            auth,
+            life: Life::default(),
+            office: Office::default(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.life.now
+    }
+    pub(super) fn leader_of(&self, view: View) -> ReplicaId {
+        rules::leader_of(self.members.voters(), self.config.instance.number(), view)
+    }
+    pub(super) fn leader(&self) -> ReplicaId {
+        self.leader_of(self.office.view())
+    }
+    /// Whether this replica is the leader, barred or not.
+    pub(super) fn is_leader(&self) -> bool {
+        self.leader() == self.config.me
+    }
+    /// Whether this view is ours to lead, begun or not.
+    pub(super) fn is_mine(&self) -> bool {
+        self.is_leader() && !self.office.is_barred()
+    }
+    /// Whether it is known what binds the view.
+    pub(super) fn has_begun(&self) -> bool {
+        self.office.has_begun()
+    }
+    /// Leads a view that has begun.
+    pub(super) fn leads(&self) -> bool {
+        self.is_mine() && self.has_begun() && !self.life.halted && self.life.started
+    }
+    pub(super) fn decided(&self) -> Slot {
+        self.ledger.last()
+    }
+    pub(super) fn may_lie(&self) -> bool {
+        self.config.faults.may_lie()
+    }
+    pub(super) fn membership_number(&self) -> MembershipId {
+        self.members.tenures().now().number()
+    }
+    pub(super) fn is_member(&self, id: ReplicaId) -> bool {
+        self.members.is_voter(id)
+    }
+    /// Whether this replica votes on the open slot.
+    pub(super) fn votes(&self) -> bool {
+        self.is_member(self.config.me)
+    }
+    /// So many agree on something.
+    pub(super) fn agreement(&self) -> usize {
+        self.members.trust().agreement() as usize
+    }
+    /// Of so many one tells the truth.
+    pub(super) fn truth(&self) -> usize {
+        self.members.trust().truth() as usize
+    }
+
+    /// With what a view begins here that is not the first one of its tenure. Who does not vote need not know what binds it.
+    pub(super) fn first_phase(&self) -> Phase {
+        if self.votes() { Phase::Syncing } else { Phase::free_after(self.decided()) }
+    }
+
+    /// Enters a view, which is written down.
+    pub(super) fn enter(&mut self, view: View, certificate: Signed, phase: Phase, out: &mut Effects) {
+        self.office.enter(view, certificate, phase);
+        self.persist_view(out);
+    }
+
+    pub(super) fn send(&self, out: &mut Effects, to: ReplicaId, body: Body, after: Option<RecordId>) {
+        if to != self.config.me {
+            let message =
+                ModSmartMessage { membership: self.membership_number(), view: self.office.view(), body };
+            // A message says in which view we are: that must be durable, too.
+            let after = after
+                .max(Some(self.office.record()))
+                .and_then(|record| self.ledger.records().pending(record));
+            out.push(Effect::Send { to, message: OrderMessage::of(message), after });
+        }
+    }
+    pub(super) fn send_all(&self, out: &mut Effects, body: &Body, after: Option<RecordId>) {
+        for to in self.members.voters() {
+            self.send(out, *to, body.clone(), after);
+        }
+    }
+    /// The same, also to those who only listen.
+    pub(super) fn tell_all(&self, out: &mut Effects, body: &Body) {
+        self.send_all(out, body, None);
+        for to in self.members.hearers() {
+            self.send(out, *to, body.clone(), None);
+        }
+    }
+}

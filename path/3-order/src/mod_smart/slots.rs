@@ -1,0 +1,270 @@
+//! What happens in one slot after the other: proposals, votes, decisions; and decided slots from others.
+//!
+//! The votes are a part of their own (`normal`), like what is asked of whom (`fetch`). What stands here hands from one part to another: a
+//! decision ends what the watch waits for, is measured, written down, told to those who only listen, and may begin a tenure.
+//!
+//! Tests: tests/normal.rs, tests/fetch.rs, tests/members.rs.
+
+use super::fetch::Got;
+use super::members::decided_by;
+use super::normal::{AHEAD_MAX, Next};
+use super::persist::held;
+use super::{ModSmart, SLOT_MAX, reject};
+use crate::ledger::Proof;
+use crate::mod_smart::message::ModSmartBody as Body;
+use crate::{Effects, Stored, Waited};
+use quorate_auth::Signature;
+use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, planted};
+use quorate_wire::{Batch, Memberships};
+use std::sync::Arc;
+
+/// Proposals and votes.
+impl ModSmart {
+    /// [mod_smart L9]
+    pub(super) fn on_batch(&mut self, batch: Batch, out: &mut Effects) {
+        if self.core.leads() && !self.stops.is_leaving() {
+            self.voting.queue(batch);
+            self.progress(out);
+        }
+    }
+
+    /// The host executed a command that asks for this change. [mod_smart L112]
+    pub(super) fn on_membership(&mut self, change: Arc<Memberships>, out: &mut Effects) {
+        if self.core.members.want(change) {
+            self.progress(out);
+        }
+    }
+
+    /// The host's answer about a proposal. [mod_smart L101]
+    pub(super) fn on_vouched(
+        &mut self,
+        slot: Slot,
+        digest: Digest,
+        waited: Option<Waited>,
+        out: &mut Effects,
+    ) {
+        if self.voting.vouched.answer(slot, digest, waited, &self.core) {
+            self.progress(out);
+        }
+    }
+
+    /// [mod_smart L12-L13]
+    pub(super) fn on_propose(&mut self, from: ReplicaId, slot: Slot, batch: Batch, out: &mut Effects) {
+        if from != self.core.leader() && !planted("smart-anybody-proposes") {
+            return reject(out, from, Reject::NotAllowed("a proposal of who does not lead"));
+        }
+        if self.keeps_votes_on(from, slot) && self.voting.on_propose(from, (slot, batch), &self.core, out) {
+            self.watch.heard_leader(from, &self.core);
+            self.progress(out);
+        }
+    }
+
+    /// [mod_smart L16]
+    pub(super) fn on_write(&mut self, from: ReplicaId, slot: Slot, digest: Digest, out: &mut Effects) {
+        if self.keeps_votes_on(from, slot) && self.voting.on_write(from, (slot, digest), &self.core, out) {
+            self.progress(out);
+        }
+    }
+
+    /// [mod_smart L20-L21]
+    pub(super) fn on_accept(
+        &mut self,
+        from: ReplicaId,
+        slot: Slot,
+        digest: Digest,
+        signature: Signature,
+        out: &mut Effects,
+    ) {
+        if self.keeps_votes_on(from, slot) && self.voting.on_accept(from, (slot, digest), signature, out) {
+            self.progress(out);
+        }
+    }
+
+    /// Whether votes on this slot are of use. Who votes on a slot decided those before: a hint, no more. [mod_smart L26, L68]
+    fn keeps_votes_on(&mut self, from: ReplicaId, slot: Slot) -> bool {
+        let decided = self.core.decided();
+        let next = decided.next();
+        if slot > SLOT_MAX || slot < next {
+            return false;
+        }
+        self.fetching.hint(from, slot.previous(), decided);
+        if slot == next {
+            self.watch.slot_is_open(self.core.now());
+        }
+        slot.since(next) < AHEAD_MAX || planted("smart-votes-without-end")
+    }
+
+    /// Does all that has become possible, in whatever order the votes came. [mod_smart L12-L25]
+    pub(super) fn progress(&mut self, out: &mut Effects) {
+        loop {
+            self.propose_next(out);
+            if let Some((slot, waited)) = self.voting.take(&mut self.core, out) {
+                self.watch.slot_is_open(self.core.now());
+                self.rates.take(slot, waited, &self.core);
+            }
+            self.voting.lock(&mut self.core, out);
+            if planted("smart-own-vote-before-sync") {
+                self.voting.count_own(&self.core);
+            }
+            match self.voting.next(&self.core, out) {
+                Next::Open => return,
+                Next::Decided(proof, batch) => self.decide(proof, batch, out),
+                Next::With(known) => {
+                    let decided = self.core.decided();
+                    known.into_iter().for_each(|id| self.fetching.hint(id, decided.next(), decided));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The leader takes the next batch up: what it says on its own, or one that waits. [mod_smart L10-L11]
+    fn propose_next(&mut self, out: &mut Effects) {
+        let (stops, watch, core) = (&self.stops, &self.watch, &self.core);
+        let own = || {
+            let members = &core.members;
+            if stops.is_leaving() {
+                None
+            } else {
+                members.own_proposal(core.decided(), |id| watch.hears(id, core))
+            }
+        };
+        if self.voting.propose_next(own, core, out) {
+            self.watch.slot_is_open(self.core.now());
+        }
+    }
+
+    /// Own votes whose records are durable count now.
+    pub(super) fn count_own(&mut self, out: &mut Effects) {
+        let before = self.voting.waiting();
+        if let Some(collect) = self.voting.count_own(&self.core) {
+            self.add_own_collect(collect, out);
+        }
+        if self.voting.waiting() < before {
+            self.progress(out);
+        }
+    }
+}
+
+/// Decisions.
+impl ModSmart {
+    /// The next slot is decided. [mod_smart L25]
+    pub(super) fn decide(&mut self, proof: Proof, batch: Batch, out: &mut Effects) {
+        let slot = proof.slot;
+        assert!(slot == self.core.decided().next(), "INV-SMART-6: slots are decided in order, {slot}");
+        self.watch.decided(&batch);
+        self.rates.decide(slot, self.core.now());
+        self.send_decision(&proof, &batch, out);
+        let tenure = self.core.members.tenure_after(slot, &batch);
+        // [mod_smart L78]
+        let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
+        self.core.ledger.decide(proof, batch, self.core.office.view(), known, out);
+        self.voting.decided(slot);
+        self.core.office.release(slot);
+        self.fetching.forget(slot);
+        self.core.ledger.deliver(out);
+        if let Some((tenure, holds)) = tenure {
+            self.begin_tenure(tenure, &holds, out);
+        }
+        self.core.members.meet_decision(self.core.ledger.last());
+    }
+
+    /// The leader decided a slot: those who do not vote are told, as long as they keep up. [mod_smart L120]
+    fn send_decision(&mut self, proof: &Proof, batch: &Batch, out: &mut Effects) {
+        if self.core.members.hearers().is_empty() || !self.core.is_mine() {
+            return;
+        }
+        for to in self.core.members.who_hears(proof.slot) {
+            let body = Body::Decision { proof: proof.clone(), batch: batch.clone() };
+            self.core.send(out, to, body, None);
+        }
+    }
+
+    /// Old slots were read back: for delivery, or for a member that asked. [mod_smart L28]
+    pub(super) fn on_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
+        match self.core.ledger.on_loaded(load, records, held, out) {
+            Ok(None) => return,
+            Ok(Some(records)) => {
+                if let Err(why) = self.fetching.answer_loaded(load, records, &self.core, out) {
+                    self.halt(why, out);
+                }
+            }
+            Err(why) => return self.halt(why, out),
+        }
+        self.core.ledger.deliver(out);
+    }
+}
+
+/// Decided slots from others, and for them.
+impl ModSmart {
+    /// [mod_smart L73]
+    pub(super) fn on_fetch(&mut self, from: ReplicaId, slot: Slot, count: u16, out: &mut Effects) {
+        self.fetching.on_fetch(from, (slot, count), &mut self.core, out);
+    }
+
+    /// [mod_smart L74]
+    pub(super) fn on_decision(&mut self, from: ReplicaId, proof: Proof, batch: Batch, out: &mut Effects) {
+        let got = self.fetching.on_decision(from, (proof, batch), &mut self.core, out);
+        if let Got::Decided(proof, batch) = got {
+            self.decide(proof, batch, out);
+            self.fetching.came(self.core.now());
+            self.progress(out);
+            self.fetching.came_from(from, &self.core, out);
+        }
+    }
+
+    /// [mod_smart L75]
+    pub(super) fn on_gone(&mut self, from: ReplicaId, slot: Slot, proof: Option<Proof>, out: &mut Effects) {
+        let open = &self.voting.open;
+        match self.fetching.on_gone(from, (slot, proof), open, &mut self.core, out) {
+            Got::Nothing => {}
+            Got::Decided(proof, batch) => {
+                self.decide(proof, batch, out);
+                self.progress(out);
+            }
+            Got::Gone(slot) => self.needs_later(slot, out),
+        }
+    }
+
+    /// Whoever complains may only lack what is decided here, or know more than is. [mod_smart L69]
+    pub(super) fn help_or_follow(&mut self, from: ReplicaId, decided: Slot, out: &mut Effects) {
+        self.fetching.hint(from, decided, self.core.decided());
+        self.help(from, decided, out);
+    }
+
+    /// Whoever lacks what is decided here is sent the next slot. A liar must not turn small messages into large answers.
+    fn help(&mut self, to: ReplicaId, decided: Slot, out: &mut Effects) {
+        if decided < self.core.decided() && self.pace.helped.insert(to) {
+            self.on_fetch(to, decided.next(), 1, out);
+        }
+    }
+
+    /// A message of an earlier or a later membership. What is decided is so in any; who is behind is shown what comes next; who is ahead
+    /// is asked for it. Nothing else is heard. [mod_smart L118-L119]
+    pub(super) fn on_other_membership(
+        &mut self,
+        from: ReplicaId,
+        membership: MembershipId,
+        body: Body,
+        out: &mut Effects,
+    ) {
+        let later = membership > self.core.membership_number();
+        if !later && !self.core.members.knows(from) && !self.core.is_member(from) {
+            return reject(out, from, Reject::UnknownPeer);
+        }
+        let theirs = decided_by(&body);
+        match body {
+            Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
+            Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
+            Body::Fetch { slot, count } => self.on_fetch(from, slot, count, out),
+            // Whoever is in an earlier membership lacks the slot that ended it. [mod_smart L118]
+            _ if !later => theirs.into_iter().for_each(|theirs| self.help(from, theirs, out)),
+            _ => {}
+        }
+        if later {
+            let decided = self.core.decided();
+            self.fetching.hint(from, theirs.unwrap_or_default().max(decided.next()), decided);
+            self.fetching.go_on(&self.core, out);
+        }
+    }
+}

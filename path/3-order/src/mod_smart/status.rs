@@ -1,0 +1,51 @@
+//! What others may know of an instance. Nothing here changes anything.
+
+use super::office::Phase;
+use super::{ModSmart, rotation};
+use crate::{Restored, Standing, Status};
+use quorate_types::ReplicaId;
+
+/// How the step leaves it behind.
+pub(super) fn standing(smart: &ModSmart) -> Standing {
+    let core = &smart.core;
+    let (in_flight, in_flight_bytes) = smart.voting.proposed_and_open(core);
+    let leading = core.leads() && !smart.stops.is_leaving() && !rotation::is_full(core, in_flight);
+    let handed_on = match core.office.phase() {
+        Phase::Normal { settled, .. } => core.ledger.delivered() >= *settled,
+        Phase::Syncing => false,
+    };
+    let settled = leading && handed_on && smart.reads.is_confirmed(core);
+    Standing { view: core.office.view(), leading, settled, holds_back: false, in_flight, in_flight_bytes }
+}
+
+/// Where it stands, whole.
+pub(super) fn status(smart: &ModSmart) -> Status {
+    let (core, tenures) = (&smart.core, smart.core.members.tenures());
+    let hears = |id: &ReplicaId| smart.watch.hears(*id, core);
+    let others = if core.leads() { core.members.others() } else { Vec::new() };
+    Status {
+        view: core.office.view(),
+        leader: core.office.announced(),
+        decided: core.ledger.delivered(),
+        // What the leader knows of the others.
+        members: others.iter().map(|id| (*id, 0, hears(id))).collect(),
+        // [mod_smart L121]
+        caught_up: core.members.near().filter(|_| core.leads()).filter(hears).collect(),
+        there: others.iter().copied().filter(hears).collect(),
+        lost: Vec::new(),
+        open: smart.voting.open.batches.values().map(|(batch, _)| batch.clone()).collect(),
+        lease: None,
+        answered_by_lease: 0,
+        membership: tenures.now().members.clone(),
+        committed_membership: core.members.established_number(core.decided()),
+        memberships: tenures.all().iter().map(|tenure| tenure.members.clone()).collect(),
+    }
+}
+
+/// What the records that were given back tell, before the start.
+pub(super) fn restored(smart: &ModSmart) -> Restored {
+    let ledger = &smart.core.ledger;
+    let restored = ledger.restored(smart.voting.open.read());
+    let begins_after = if smart.core.life.started { ledger.floor() } else { restored.begins_after };
+    Restored { begins_after, ..restored }
+}
