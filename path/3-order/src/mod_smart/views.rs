@@ -3,7 +3,7 @@
 //! Each of these ends what every part knew of the view before, in one order. The parts decide: who asks for which view (`stops`), what is late
 //! (`watch`, `rates`), whose shift it is (`rotation`), what binds a view (`sync`, `rules`).
 //!
-//! INV-SMART-7, INV-SMART-9. Tests: tests/stops.rs, tests/sync.rs, tests/checkpoints.rs, tests/members.rs.
+//! INV-SMART-9. Tests: tests/stops.rs, tests/sync.rs, tests/checkpoints.rs, tests/members.rs.
 
 use super::office::Phase;
 use super::restore::read_anchor;

@@ -17,7 +17,7 @@ pub(super) fn check(raft: &Raft, thorough: bool) {
     let leads = store.term().leader() == Some(me);
     let leader = matches!(raft.role, Role::Leader(_));
     assert!(leads == leader, "INV-RAFT-9: leads exactly as leader");
-    let voted = store.term().voted() == Some(me);
+    let voted = || store.term().voted() == Some(me);
     match &raft.role {
         Role::Follower => {}
         Role::PreCandidate(_) => {
@@ -25,10 +25,10 @@ pub(super) fn check(raft: &Raft, thorough: bool) {
         }
         Role::Candidate(_) => {
             assert!(store.may_stand(), "INV-RAFT-19: only a voter stands for an election");
-            assert!(voted, "INV-RAFT-9: a candidate votes for itself");
+            assert!(voted(), "INV-RAFT-9: a candidate votes for itself");
         }
         Role::Leader(lead) => {
-            assert!(voted, "INV-RAFT-9: a leader voted for itself");
+            assert!(voted(), "INV-RAFT-9: a leader voted for itself");
             lead.check(store);
         }
     }

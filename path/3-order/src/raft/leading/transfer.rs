@@ -113,6 +113,9 @@ impl Leading {
 
     /// Asks the target as soon as it has everything. [raft L62]
     pub(super) fn advance_transfer(&mut self, scene: &mut Scene<'_>) {
+        if !self.handover.is_under_way() {
+            return;
+        }
         if let Some(target) = self.handover.ask(&self.peers, scene.store.log().last().index) {
             send(scene.out, target, RaftMessage::TimeoutNow { view: scene.store.view() }, None);
         }
