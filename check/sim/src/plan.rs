@@ -627,7 +627,8 @@ impl Plan {
 
 /// How late execution is.
 fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
-    let takes_back = rng.pick(&[0, 50, 300]);
+    // Others than services in the store have no state to go back to.
+    let takes_back = if plan.service.kind == Kind::InStore { rng.pick(&[0, 50, 300]) } else { 0 };
     let lateness =
         Lateness { behind: rng.pick(&[1, 3, 10, 50]), patience: rng.spread(MS / 10, 100 * MS), takes_back };
     plan.lateness = Some(lateness);

@@ -14,7 +14,7 @@ use crate::reconfigure::Reconfigure;
 use crate::report;
 use crate::status::NodeStatus;
 use quorate_admit::Intake;
-use quorate_execute::Executor;
+use quorate_execute::{Agreed, Executor};
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Nature};
@@ -387,7 +387,12 @@ impl Node {
         self.groups.first().view()
     }
 
-    /// What was executed so far.
+    /// What is agreed on with what was delivered to execution.
+    pub fn agreed(&self) -> &Agreed {
+        self.engine.agreed()
+    }
+
+    /// What was executed so far, and is final.
     pub fn executor(&self) -> &Executor {
         self.engine.executor()
     }

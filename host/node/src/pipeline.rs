@@ -2,7 +2,7 @@
 //! A request goes from the gate by the intake to a group, as a record to the journal, decided to the engine, and as a reply to the gate
 //! (ARCHITECTURE.md, "The life of a write").
 
-use crate::effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
+use crate::effects::{Effect, Effects, Event, Input, Unneeded};
 use crate::engine;
 use crate::gate::{self, Arrived, Asks, Change, Says};
 use crate::group;
@@ -13,7 +13,6 @@ use crate::reconfigure::{self, Reconfigure};
 use quorate_admit as intake;
 use quorate_merge::RecordIndex;
 use quorate_order::{Effect as OrderEffect, Input as OrderInput};
-use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, Time};
 use quorate_wire::{
     Batch, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, SystemCommand, caught_up_frame,
@@ -198,6 +197,7 @@ impl Node {
     /// The order in which the parts hear that time passed.
     fn on_deadline(&mut self, now: Time, out: &mut Effects) {
         self.finish(now, out);
+        self.deliver(now, out);
         self.dial(now, out);
         self.after_connections(now, out);
         if self.groups.on_deadline(now) {
@@ -459,10 +459,8 @@ impl Node {
             keeping::Out::Halt(halt) => out.push(Effect::Halt(halt)),
             keeping::Out::CopyAhead => self.engine.prepare_image(COPY_BYTES),
             keeping::Out::CaptureAhead(border) => {
-                if let Some(version) = self.engine.executor().objects() {
-                    let job = Job::Ahead { border, version };
-                    out.push(Effect::Keep(KeeperWork { job, stops: false }));
-                }
+                self.engine.ahead(border);
+                self.finish(now, out);
             }
             keeping::Out::Capture { border, seq } => self.capture(now, border, seq, out),
             keeping::Out::Fetch(need) => self.begin_fetch(now, need, out),

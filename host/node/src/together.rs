@@ -1,7 +1,7 @@
 //! What several parts do together, each step told to one of them: to admit and propose, to do what protocols want until they rest, to
 //! capture a checkpoint, to trim the log behind it, to go on from one, to follow a membership and a number of instances.
 
-use crate::effects::{Effect, Effects, Event};
+use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::engine::{self, Delivery, Finished};
 use crate::group::{self, Asker, Pace, Terrain, role_of};
 use crate::intake::Standing;
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use quorate_admit::{Intake, Out as IntakeOut, Sender};
 use quorate_merge::{Generation, Refused};
 use quorate_order::{Input as OrderInput, OrderMessage};
+use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{Batch, BatchHeader, Memberships, RequestHeader, Verified, fill_frame};
 use std::collections::BTreeSet;
@@ -411,6 +412,10 @@ impl Node {
         while let Some(finished) = self.engine.finished(now) {
             match finished {
                 Finished::Batch { instance, proposed } => self.executed(instance, proposed),
+                Finished::Ahead(border, version) => {
+                    let job = Job::Ahead { border, version };
+                    out.push(Effect::Keep(KeeperWork { job, stops: false }));
+                }
                 Finished::Image(system, image) => self.keep(now, captured(*system, image), out),
             }
         }

@@ -26,6 +26,8 @@ pub enum Ordered {
     Pass(Seq),
     /// What comes from here on is read at this feature level.
     Level(u32),
+    /// Capturing begins here for the border with this number, so that less is left to do there.
+    Ahead(u64),
     /// A border: the state here becomes an image.
     Border,
 }
@@ -36,6 +38,8 @@ pub enum Final {
     Batch(Seq),
     /// Nothing stood there, or nothing that anybody waits for.
     Nothing,
+    /// The objects as they are where capturing begins for the border with this number, if they are known between borders.
+    Ahead(u64, Option<Version>),
     /// The state at a border, or why the service can not give it.
     Image(Result<ImageParts, CheckpointError>),
 }
@@ -114,6 +118,7 @@ impl Executor {
                 self.read_at(level);
                 Final::Nothing
             }
+            Ordered::Ahead(border) => Final::Ahead(border, self.objects()),
             Ordered::Border => Final::Image(self.image()),
         }
     }

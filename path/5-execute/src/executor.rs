@@ -336,7 +336,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Takes back what was executed since an image was taken: the state is that of the image, and what was delivered since is delivered.
+    /// Takes back what was executed since an image was taken: the state is that of the image, and what was delivered since is delivered. Only for
+    /// services in the store: others have to begin anew with what was copied of them for the next image.
     ///
     /// # Errors
     /// Those of [`Self::restore_image`].

@@ -238,7 +238,7 @@ impl Judge {
         if did.jumped {
             self.restored(who, node);
         }
-        self.levels.look(&time.name(who), node.executor().seq().number(), node.level())?;
+        self.levels.look(&time.name(who), node.agreed().seq().number(), node.level())?;
         Ok(did)
     }
 

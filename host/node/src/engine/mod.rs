@@ -98,6 +98,8 @@ pub(crate) enum Delivery {
 pub(crate) enum Finished {
     /// A batch of this instance; its outcomes are those of [`Engine::outcomes`]. `proposed`: it was proposed here.
     Batch { instance: InstanceId, proposed: bool },
+    /// The objects where capturing begins for the border with this number.
+    Ahead(u64, Version),
     /// The state at a border, with what was said of the other parts there; or why the service can not give it.
     Image(Box<System>, Result<ImageParts, CheckpointError>),
 }
@@ -259,8 +261,12 @@ impl Engine {
         })
     }
 
-    /// Delivers what comes next in the global log, if it is known.
+    /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until its image is there: how far the next
+    /// one is depends on how large the state is at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
+        if !self.borders.is_empty() {
+            return None;
+        }
         match self.merge.next(now)? {
             Delivered::Batch { seq, position, payload } => {
                 self.meet_leaders();
@@ -280,6 +286,11 @@ impl Engine {
         self.under_way.push_back((seq, instance, proposed));
     }
 
+    /// Capturing begins here for the border with this number.
+    pub(crate) fn ahead(&mut self, border: u64) {
+        self.execution.deliver(Ordered::Ahead(border));
+    }
+
     /// A border was delivered, at which this is to be said of the other parts: the state there becomes an image.
     pub(crate) fn border(&mut self, of_others: Box<System>) {
         self.borders.push_back(of_others);
@@ -290,7 +301,8 @@ impl Engine {
     pub(crate) fn finished(&mut self, now: Time) -> Option<Finished> {
         loop {
             match self.execution.next(now, &mut self.outcomes)? {
-                Final::Nothing => {}
+                Final::Nothing | Final::Ahead(_, None) => {}
+                Final::Ahead(border, Some(version)) => return Some(Finished::Ahead(border, version)),
                 Final::Batch(seq) => {
                     self.counts.requests += self.outcomes.list().len() as u64;
                     let events = self.outcomes.take_events();

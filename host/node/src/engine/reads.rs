@@ -62,8 +62,9 @@ impl Engine {
         if !self.merge.has_reads() {
             return again;
         }
-        // Those whose clients were told that nobody answered, or went away, wait for nothing.
-        let (reads, seq) = (&mut self.reads, self.execution.state().seq());
+        // Those whose clients were told that nobody answered, or went away, wait for nothing. Their place is behind what was delivered: it may not be
+        // executed yet.
+        let (reads, seq) = (&mut self.reads, self.execution.agreed().seq());
         self.merge.retain_reads(|group| reads.waits(group));
         self.merge.reads(|group, end| match end {
             ReadEnd::Ready => reads.confirmed(group, seq),

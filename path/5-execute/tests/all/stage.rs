@@ -16,6 +16,7 @@ fn finals(stage: &mut Box<dyn Execution>) -> Vec<String> {
         words.push(match done {
             Final::Batch(seq) => format!("{seq}: {} outcomes of {}", outcomes.list().len(), outcomes.seq()),
             Final::Nothing => "nothing".into(),
+            Final::Ahead(border, objects) => format!("ahead of {border}: {}", objects.is_some()),
             Final::Image(image) => format!("image of {}", image.is_ok()),
         });
     }
@@ -27,6 +28,7 @@ fn what_is_delivered_becomes_final_in_order() {
     let mut stage = stage();
     stage.batch(seq(1), batch(500, 1, &[open(1, 1)]));
     stage.pass(seq(4));
+    stage.deliver(Ordered::Ahead(7));
     stage.deliver(Ordered::Border);
     stage.set_level(1);
     stage.batch(seq(5), batch(700, 1, &[]));
@@ -39,7 +41,14 @@ fn what_is_delivered_becomes_final_in_order() {
     assert!(stage.is_behind());
     assert_eq!(
         finals(&mut stage),
-        ["q1: 1 outcomes of q1", "nothing", "image of true", "nothing", "q5: 0 outcomes of q5"]
+        [
+            "q1: 1 outcomes of q1",
+            "nothing",
+            "ahead of 7: false",
+            "image of true",
+            "nothing",
+            "q5: 0 outcomes of q5"
+        ]
     );
     assert_eq!((stage.state().seq(), stage.state().time()), (seq(5), AgreedTime::from_nanos(700)));
     assert!(!stage.is_behind() && stage.deadline().is_none());
