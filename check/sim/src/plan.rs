@@ -630,7 +630,7 @@ fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
     // Others than services in the store have no state to go back to.
     let takes_back = if plan.service.kind == Kind::InStore { rng.pick(&[0, 50, 300]) } else { 0 };
     let lateness =
-        Lateness { behind: rng.pick(&[1, 3, 10, 50]), patience: rng.spread(MS / 10, 100 * MS), takes_back };
+        Lateness { behind: rng.pick(&[1, 3, 10, 50]), patience: rng.spread(MS / 10, 10 * MS), takes_back };
     plan.lateness = Some(lateness);
 }
 

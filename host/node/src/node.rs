@@ -275,8 +275,9 @@ impl Node {
 
     /// When a batch is ordered for the time alone, if this replica does that.
     pub(crate) fn tick_at(&self) -> Option<Time> {
-        let may = self.groups.first().is_idle(self.engine.merge()) && self.journal.log().has_room();
-        may.then(|| self.engine.tick_at()).flatten()
+        // Mostly there is no deadline, and nothing else has to be asked.
+        let at = self.engine.tick_at()?;
+        (self.groups.first().is_idle(self.engine.merge()) && self.journal.log().has_room()).then_some(at)
     }
 
     /// When to look whether the others went on without what this replica waits for.

@@ -100,6 +100,17 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --first 100001 --count 40")],
     },
     Campaign {
+        name: "sim-late",
+        covers: "execution that follows delivery late, and takes back some of what it did",
+        usual: "15 min",
+        steps: &[
+            sim("sim --late --count 4000"),
+            sim("sim --late --fault-model byzantine --count 2000"),
+            sim("sim --late --protocol mod-smart --count 2000"),
+        ],
+        sample: &[few("sim --late --first 100001 --count 20")],
+    },
+    Campaign {
         name: "sim-mod-smart",
         covers: "simulated clusters with Mod-SMaRt that survive crashes, also while replicas come and go",
         usual: "10 min",

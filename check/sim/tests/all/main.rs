@@ -7,6 +7,7 @@ mod costs;
 mod count;
 mod focus;
 mod hashes;
+mod late;
 mod liars;
 mod ring;
 mod rotation;
