@@ -12,8 +12,10 @@ mod parts;
 mod paths;
 mod references;
 mod repo;
+mod rooms;
 mod rust;
 mod scripts;
+mod subjects;
 mod words;
 
 use repo::Repo;
@@ -46,7 +48,7 @@ impl Findings {
 type Check = fn(&Repo, &mut Findings);
 
 /// Checks of the text. The direction of dependencies is asked of cargo, see `deps`.
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 12] = [
     ("paths", paths::check),
     ("lengths", lengths::check),
     ("words", words::check),
@@ -58,6 +60,7 @@ const CHECKS: [(&str, Check); 11] = [
     ("protocols", deps::check_protocols),
     ("models", models::check),
     ("parts", parts::check),
+    ("rooms", rooms::check),
 ];
 
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -81,8 +84,11 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     let mut findings = Findings::default();
     deps::check(&packages, &mut findings);
     report("deps", findings);
+    let mut findings = Findings::default();
+    subjects::check(root, &mut findings);
+    report("subjects", findings);
     if failed == 0 {
-        println!("tidy: {} checks, no problem", CHECKS.len() + 1);
+        println!("tidy: {} checks, no problem", CHECKS.len() + 2);
         Ok(())
     } else {
         Err(format!("tidy: {failed} problems"))

@@ -31,6 +31,7 @@ mod reconfigure;
 mod recovered;
 mod report;
 mod restoring;
+mod roster;
 mod status;
 mod system;
 mod together;

@@ -22,15 +22,17 @@ use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time,
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
 use std::net::IpAddr;
 
-/// The instance that carries what is about all of them: commands to the engine itself, and borders that somebody asks for.
-pub(crate) const FIRST: usize = 0;
 /// So many reads wait of clients that ask for much, while others wait.
 const CONTENDED_READS: usize = 1024;
 
 /// What a part may know of the others while it is stepped: references to them, and to nothing that it owns itself.
 macro_rules! look {
     ($node:expr, groups) => {
-        look!($node, group { config, engine, reconfigure })
+        crate::group::Look {
+            config: &$node.config,
+            engine: &$node.engine,
+            roster: $node.reconfigure.roster(),
+        }
     };
     ($node:expr, guide) => {
         look!($node, guide { config, groups, engine, gate })
@@ -39,7 +41,13 @@ macro_rules! look {
         look!($node, leading { config, nature, groups, engine, gate, journal, keeping })
     };
     ($node:expr, keeping) => {
-        look!($node, keeping { config, groups, engine, journal, reconfigure })
+        crate::keeping::Look {
+            config: &$node.config,
+            groups: &$node.groups,
+            engine: &$node.engine,
+            journal: &$node.journal,
+            roster: $node.reconfigure.roster(),
+        }
     };
     ($node:expr, reconfigure) => {
         look!($node, reconfigure { config, groups, engine, gate, keeping, journal, leading })

@@ -6,9 +6,10 @@ use crate::effects::{Effect, Effects, Event, Input, Unneeded};
 use crate::engine;
 use crate::gate::{self, Arrived, Asks, Change, Says};
 use crate::group;
+use crate::group::FIRST;
 use crate::keeping::{self, In};
 use crate::leading;
-use crate::node::{FIRST, Node, look};
+use crate::node::{Node, look};
 use crate::reconfigure::{self, Reconfigure};
 use quorate_admit as intake;
 use quorate_merge::RecordIndex;
@@ -196,8 +197,7 @@ impl Node {
 
     /// The order in which the parts hear that time passed.
     fn on_deadline(&mut self, now: Time, out: &mut Effects) {
-        self.finish(now, out);
-        self.deliver(now, out);
+        self.finish_late(now, out);
         self.dial(now, out);
         self.after_connections(now, out);
         if self.groups.on_deadline(now) {

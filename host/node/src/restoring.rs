@@ -2,15 +2,17 @@
 
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
-use crate::gate::{Gate, Lives, NODE};
+use crate::gate::{Gate, Lives};
+use crate::group::FIRST;
 use crate::group::{Admitting, BORN, Birth, Group, Groups, born, index_of, new_instance};
 use crate::guide::Guide;
-use crate::journal::{Journal, TRIMMED, Trimmed, Volumes};
+use crate::journal::{Journal, NODE, TRIMMED, Trimmed, Volumes};
 use crate::keeping::{self, Keeping, Left};
 use crate::leading::Leading;
-use crate::node::{FIRST, Node};
-use crate::reconfigure::{LEVEL, Levels, Reconfigure, Roster};
+use crate::node::Node;
+use crate::reconfigure::{LEVEL, Levels, Reconfigure};
 use crate::recovered::Recovered;
+use crate::roster::Roster;
 use crate::system::System;
 use quorate_execute::{Execution, Executor, Sequential, Service};
 use quorate_log::{Damage, Log, Record};

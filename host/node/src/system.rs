@@ -17,7 +17,7 @@
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
-use crate::reconfigure::Roster;
+use crate::roster::Roster;
 use bytes::Bytes;
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
 use quorate_order::Anchor;

@@ -3,11 +3,12 @@
 
 use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::engine::{self, Delivery, Finished};
+use crate::group::FIRST;
 use crate::group::{self, Asker, Pace, Terrain, role_of};
 use crate::intake::Standing;
 use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
 use crate::leading;
-use crate::node::{FIRST, Node, look};
+use crate::node::{Node, look};
 use crate::reconfigure::level_record;
 use crate::system::System;
 use bytes::Bytes;
@@ -418,6 +419,15 @@ impl Node {
                 }
                 Finished::Image(system, image) => self.keep(now, captured(*system, image), out),
             }
+        }
+    }
+
+    /// Time passed: more may be final. Where a border held up what comes behind it, that is delivered.
+    pub(crate) fn finish_late(&mut self, now: Time, out: &mut Effects) {
+        let held = self.engine.is_at_border();
+        self.finish(now, out);
+        if held {
+            self.deliver(now, out);
         }
     }
 

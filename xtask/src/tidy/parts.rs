@@ -14,9 +14,6 @@ const FILES: usize = 3;
 /// The file that hands on what the parts of a replica want done, and how many lines it may have: it decides nothing, and is read at once.
 const PIPELINE: (&str, usize) = ("host/node/src/pipeline.rs", 500);
 
-/// Those that are larger still, with their fields and files: the numbers only become lower. There are none.
-const STILL: &[(&str, &str, usize, usize)] = &[];
-
 /// What is known of one type of a package.
 #[derive(Debug, Default)]
 struct Type {
@@ -27,7 +24,7 @@ struct Type {
 }
 
 pub(super) fn check(repo: &Repo, out: &mut Findings) {
-    judge(repo, STILL, out);
+    judge(repo, out);
     pipeline(repo, PIPELINE, out);
 }
 
@@ -44,38 +41,23 @@ fn pipeline(repo: &Repo, (path, lines_max): (&str, usize), out: &mut Findings) {
     }
 }
 
-fn judge(repo: &Repo, still: &[(&str, &str, usize, usize)], out: &mut Findings) {
+fn judge(repo: &Repo, out: &mut Findings) {
     let mut types: BTreeMap<(String, String), Type> = BTreeMap::new();
     for (path, text) in repo.ending(".rs") {
         let Some(package) = package(path).filter(|_| !is_test(path)) else { continue };
         read(path, package, &rust::code(text), &mut types);
     }
-    let mut used = BTreeSet::new();
-    for ((package, name), found) in types.iter().filter(|(_, found)| found.is_stepped) {
+    for ((_, name), found) in types.iter().filter(|(_, found)| found.is_stepped) {
         let Some((path, line, fields)) = &found.fields else { continue };
         let files = found.files.len();
-        let known = still.iter().find(|(of, known, ..)| of == package && known == name);
-        let (most_fields, most_files) =
-            known.map_or((FIELDS, FILES), |(.., fields, files)| (*fields, *files));
-        used.extend(known.map(|_| (package.as_str(), name.as_str())));
-        if *fields > most_fields.max(FIELDS) {
+        if *fields > FIELDS {
             out.at(path, *line, format!("{name} is stepped and has {fields} fields; {FIELDS} are allowed"));
         }
-        if files > most_files.max(FILES) {
+        if files > FILES {
             let list: Vec<&str> = found.files.iter().map(String::as_str).collect();
             let list = list.join(", ");
             out.at(path, *line, format!("{name} is stepped, and its impls stand in {files} files: {list}"));
         }
-        if known.is_some() && (*fields < most_fields || files < most_files) {
-            out.at(
-                path,
-                *line,
-                format!("{name} has {fields} fields and {files} files now: lower its numbers"),
-            );
-        }
-    }
-    for (package, name, ..) in still.iter().filter(|(package, name, ..)| !used.contains(&(*package, *name))) {
-        out.file("xtask/src/tidy/parts.rs", format!("{name} of {package} is not stepped any more"));
     }
 }
 

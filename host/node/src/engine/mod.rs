@@ -201,6 +201,11 @@ impl Engine {
         self.execution.agreed()
     }
 
+    /// Whether there is no image yet of the last border that was delivered.
+    pub(crate) fn is_at_border(&self) -> bool {
+        !self.borders.is_empty()
+    }
+
     /// Whether something was delivered that is not final yet.
     pub(crate) fn is_behind(&self) -> bool {
         self.execution.is_behind()
@@ -264,7 +269,7 @@ impl Engine {
     /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until its image is there: how far the next
     /// one is depends on how large the state is at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
-        if !self.borders.is_empty() {
+        if self.is_at_border() {
             return None;
         }
         match self.merge.next(now)? {

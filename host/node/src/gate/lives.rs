@@ -8,13 +8,12 @@
 //!
 //! INV-NODE-5: a member's life, once known, never changes.
 
+use crate::journal::NODE;
 use bytes::Bytes;
 use quorate_log::Record;
-use quorate_types::{Halt, InstanceId, Random, ReplicaId};
+use quorate_types::{Halt, Random, ReplicaId};
 use std::collections::BTreeMap;
 
-/// Records of the node itself, as opposed to those of its instances.
-pub(crate) const NODE: InstanceId = InstanceId::new(0);
 const LIFE: u8 = 1;
 const HEAD: usize = 10;
 

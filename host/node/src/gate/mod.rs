@@ -6,6 +6,7 @@
 
 mod access;
 mod arrived;
+mod levels;
 mod links;
 mod lives;
 mod peers;
@@ -13,8 +14,9 @@ mod seats;
 
 pub use access::{Access, Permissions};
 pub(crate) use arrived::{Arrived, Asks, Says};
+pub(crate) use levels::too_low;
 pub(crate) use links::lane_of;
-pub(crate) use lives::{Lives, NODE};
+pub(crate) use lives::Lives;
 pub(crate) use peers::{Change, Conn, Peers};
 pub use seats::{Place, SeatLimits};
 

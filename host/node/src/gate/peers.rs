@@ -3,12 +3,12 @@
 //! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both
 //! directions are. Where there are several lanes, it makes further connections to each; see `links.rs`.
 
+use super::levels::{check_level, too_low};
 use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
 use super::lives::Lives;
 use super::seats::{Owner, Place, Seats, network};
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
-use crate::reconfigure::{check_level, too_low};
 use crate::status::SeatsStatus;
 use quorate_admit::{Members, check_identity};
 use quorate_order::Random;
@@ -444,7 +444,7 @@ impl Peers {
             })
             .and_then(|hello| check_identity(&hello, who, me, served).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
-            .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
+            .and_then(|(format, hello)| check_level(&hello, config.level.cluster).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))
             .and_then(|(format, hello)| self.room_for(now, conn, &hello, config).map(|()| (format, hello)));
         let (format, hello) = match checked {

@@ -14,7 +14,7 @@ use super::{Birth, Group};
 use crate::config::NodeConfig;
 use crate::engine::Engine;
 use crate::journal::{Loaded, VolumeId, Volumes};
-use crate::reconfigure::Reconfigure;
+use crate::roster::Roster;
 use crate::system::{InstancePart, System};
 use quorate_merge::{Generation, Leader, Merge, RecordIndex};
 use quorate_order::{Anchor, Input as OrderInput};
@@ -27,7 +27,7 @@ use std::ops::{Deref, DerefMut};
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) engine: &'a Engine,
-    pub(crate) reconfigure: &'a Reconfigure,
+    pub(crate) roster: &'a Roster,
 }
 
 /// What others have to do when instances come and go.
@@ -240,7 +240,7 @@ impl Groups {
 
     /// Where the next stay of an instance begins: the same on all replicas.
     fn birth(&self, id: InstanceId, look: &Look<'_>) -> Result<Birth, Halt> {
-        let members = look.reconfigure.roster().current().cloned().map(Memberships::one);
+        let members = look.roster.current().cloned().map(Memberships::one);
         let Some(last) = self.of(id) else {
             let anchor = look.config.order.next_stay(None, members.as_ref())?;
             return Ok(Birth { id, record: Slot::ZERO, anchor });

@@ -1,7 +1,7 @@
 //! Where a stay of an instance begins, and the record of the log that says so: a replica that starts again reads the instance's records
 //! before it executes the command that made it.
 
-use crate::gate::NODE;
+use crate::journal::NODE;
 use crate::system::InstancePart;
 use bytes::Bytes;
 use quorate_log::Record;

@@ -37,6 +37,9 @@ use quorate_wire::{Batch, BatchHeader, ReplyStatus, Verified};
 use stay::Stay;
 use std::collections::BTreeSet;
 
+/// The instance that carries what is about all of them: commands to the engine itself, and borders that somebody asks for.
+pub(crate) const FIRST: usize = 0;
+
 /// What a group may have under way at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {

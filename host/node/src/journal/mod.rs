@@ -24,6 +24,9 @@ use quorate_types::{Halt, InstanceId, RecordId, Room, Span, Time, planted};
 use std::collections::BTreeMap;
 use trimming::Trimming;
 
+/// Records of the node itself, as opposed to those of its instances.
+pub(crate) const NODE: InstanceId = InstanceId::new(0);
+
 /// More than a protocol's own part of a batch's record takes, in bytes.
 const ENTRY_HEAD_MAX: u64 = 64;
 

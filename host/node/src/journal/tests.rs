@@ -204,7 +204,12 @@ fn what_is_read_back_is_given_to_who_asked() {
 }
 
 fn life() -> Record {
-    Record { instance: crate::gate::NODE, kind: 1, head: Bytes::from_static(b"life"), payload: Bytes::new() }
+    Record {
+        instance: crate::journal::NODE,
+        kind: 1,
+        head: Bytes::from_static(b"life"),
+        payload: Bytes::new(),
+    }
 }
 
 /// A segment goes once no instance needs a record in it, and what was written again of the node's own is durable.

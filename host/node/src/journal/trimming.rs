@@ -4,8 +4,7 @@
 //! slots. With one instance a log may also begin behind a checkpoint that nobody agreed on. Tests: journal/tests.rs,
 //! check/sim/tests/all/stopped.rs.
 
-use super::{Journal, VolumeId};
-use crate::gate::NODE;
+use super::{Journal, NODE, VolumeId};
 use bytes::Bytes;
 use quorate_log::Record;
 use quorate_types::{Halt, RecordId, Seq};

@@ -6,7 +6,7 @@ use crate::effects::KeeperWork;
 use crate::engine::Engine;
 use crate::group::Groups;
 use crate::journal::Journal;
-use crate::reconfigure::Reconfigure;
+use crate::roster::Roster;
 use crate::system::System;
 use quorate_log::{Rot, ScrubOk};
 use quorate_state::agreement::Verdict;
@@ -22,7 +22,7 @@ pub(crate) struct Look<'a> {
     pub(crate) groups: &'a Groups,
     pub(crate) engine: &'a Engine,
     pub(crate) journal: &'a Journal,
-    pub(crate) reconfigure: &'a Reconfigure,
+    pub(crate) roster: &'a Roster,
 }
 
 impl Look<'_> {

@@ -29,7 +29,7 @@ pub(crate) fn describe(parts: &Look<'_>, (border, seq): (u64, Seq)) -> System {
         window: if always_one { 0 } else { merge.window },
         generations: [merge.generation].into_iter().chain(merge.next).collect(),
         instances: parts.groups.iter().zip(&merge.instances).map(part).collect(),
-        roster: parts.reconfigure.roster().clone(),
+        roster: parts.roster.clone(),
         level: if planted("level-by-own-binary") { level.highest } else { level.cluster },
         executor: Bytes::new(),
     }

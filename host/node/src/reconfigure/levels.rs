@@ -11,11 +11,11 @@
 //! INV-LEVEL-1: what depends on the level follows from the executed commands, never from the own program. Tests: levels/tests.rs,
 //! check/sim, front/cli/tests/hurt/upgrades.rs.
 
-use crate::gate::NODE;
+use crate::journal::NODE;
 use bytes::Bytes;
 use quorate_log::Record;
-use quorate_types::{Halt, ReplicaId, Span, Time};
-use quorate_wire::{FEATURE_LEVEL, FEATURE_LEVEL_MIN, Hello, Refusal, RefusalReason, Role};
+use quorate_types::{Halt, Span, Time};
+use quorate_wire::{FEATURE_LEVEL, FEATURE_LEVEL_MIN};
 
 /// A record of the node that says which level it works at: a program that can not do it stops before it takes part.
 pub(crate) const LEVEL: u8 = 2;
@@ -106,24 +106,6 @@ impl Levels {
 pub(crate) fn record(level: u32) -> Record {
     let head = Bytes::copy_from_slice(&level.to_le_bytes());
     Record { instance: NODE, kind: LEVEL, head, payload: Bytes::new() }
-}
-
-/// A member that can not do what the cluster does is of no use to it.
-pub(crate) fn check_level(hello: &Hello, level: &LevelConfig) -> Result<(), Refusal> {
-    match hello.role {
-        Role::Peer { replica, .. } if hello.feature_level < level.cluster => {
-            let text = too_low(replica, hello.feature_level, level.cluster);
-            Err(Refusal { reason: RefusalReason::Format, text })
-        }
-        Role::Peer { .. } | Role::Client(_) | Role::Admin => Ok(()),
-    }
-}
-
-pub(crate) fn too_low(replica: ReplicaId, can: u32, cluster: u32) -> String {
-    format!(
-        "the cluster works at feature level {cluster}, and the program of {replica} can work at {can} at most: start a newer program there \
-         (`quorate upgrade status` shows what runs where)"
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reconfiguring: who the members are, how many instances there are, and at which feature level the cluster works.
 //!
 //! An operator asks, the leader of the first instance checks what is asked (`planning.rs`) and proposes a command to the engine. All
-//! replicas execute it alike ([`Reconfigure::executed`]); of a membership it only begins a change (`roster.rs`), which each instance carries
+//! replicas execute it alike ([`Reconfigure::executed`]); of a membership it only begins a change (`../roster.rs`), which each instance carries
 //! out in its own log (path/3-order), and once all are through a second command ends it. Connections follow what holds in the instances
 //! (`standing.rs`). One thing changes at a time.
 //!
@@ -11,34 +11,29 @@
 mod caught_up;
 mod levels;
 mod planning;
-mod roster;
 mod standing;
 
 pub use levels::LevelConfig;
-pub(crate) use levels::{LEVEL, Levels, check_level, record as level_record, too_low};
+pub(crate) use levels::{LEVEL, Levels, record as level_record};
 pub(crate) use planning::{Plan, may_propose};
-pub(crate) use roster::Roster;
 pub(crate) use standing::Directory;
 
 use crate::config::NodeConfig;
 use crate::effects::Event;
 use crate::engine::Engine;
 use crate::gate::Gate;
-use crate::group::{Group, Groups, index_of};
+use crate::group::{FIRST, Group, Groups, index_of};
 use crate::journal::Journal;
 use crate::keeping::Keeping;
 use crate::leading::Leading;
+use crate::roster::{Done, Roster};
 use caught_up::CaughtUp;
 use quorate_admit::Member as Known;
 use quorate_order::OrderConfig;
 use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Time, View, planted};
 use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
-use roster::Done;
 use standing::Standing;
 use std::sync::Arc;
-
-/// The instance that carries commands to the engine.
-const FIRST: usize = 0;
 
 /// What this part may know of the others.
 #[derive(Clone, Copy)]

@@ -1,8 +1,8 @@
 //! What an operator asks for is checked here, by the leader of the first instance, before anything is proposed: whether it is possible, and
 //! whether nothing else is under way. Execution decides again, on all replicas alike.
 
-use super::levels::too_low;
 use super::{Look, Reconfigure, number_of};
+use crate::gate::too_low;
 use crate::group::Group;
 use crate::status::{LevelStatus, MemberLevel, MembershipMember, MembershipStatus};
 use quorate_merge::{Merge, RecordIndex};

@@ -1,9 +1,9 @@
-//! Three things say who the members are: the log of each instance, what was ordered (`roster.rs`), and, where this replica lags, what others
+//! Three things say who the members are: the log of each instance, what was ordered (`../roster.rs`), and, where this replica lags, what others
 //! tell it. The first decides; the last only says whom to dial and whom to let in, so that a replica that was away for long finds those who
 //! have replaced everybody it knew.
 
-use super::roster::Roster;
 use super::unnamed;
+use crate::roster::Roster;
 use quorate_admit::{Member as Known, Members};
 use quorate_types::{MembershipId, ReplicaId};
 use quorate_wire::{Member, MemberRole, Membership, Memberships};

@@ -2,7 +2,7 @@
 
 use crate::config::NodeConfig;
 use crate::effects::Input;
-use crate::node::FIRST;
+use crate::group::FIRST;
 use crate::node::tests::{Host, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;

@@ -1,7 +1,6 @@
-//! What a program can work at, and what it says of others. How the level is raised is tested with whole clusters (check/sim).
+//! What a program can work at. How the level is raised is tested with whole clusters (check/sim).
 
 use super::*;
-use quorate_types::{ClientId, ClusterId, Incarnation};
 
 fn level(cluster: u32, highest: u32) -> LevelConfig {
     LevelConfig { highest, ..LevelConfig::made_with(cluster) }
@@ -26,23 +25,4 @@ fn a_log_that_was_written_at_a_level_stops_programs_that_can_not_do_it() {
     assert_eq!(stopped, Err(Halt::FeatureLevel { cluster: 2, lowest: 1, highest: 1 }));
     let cut = Record { head: record(2).head.slice(..3), ..record(2) };
     assert!(matches!(levels.restore(&cut, &level(1, 2)), Err(Halt::LogInconsistent { .. })));
-}
-
-#[test]
-fn members_that_can_do_too_little_are_refused_and_clients_are_not() {
-    let peer = Role::Peer { replica: ReplicaId::new(2), incarnation: Incarnation::new(5) };
-    let hello = |role, level| Hello::new(ClusterId::new(1), None, role).able(level);
-    let own = level(2, 2);
-    assert_eq!(refused(&hello(peer, 2), &own), None);
-    assert_eq!(refused(&hello(peer, 3), &own), None, "a newer one");
-    let refusal = refused(&hello(peer, 1), &own).expect("it can not do what the cluster does");
-    assert_eq!(refusal.reason, RefusalReason::Format);
-    assert!(refusal.text.contains("level 2") && refusal.text.contains("r2"), "{}", refusal.text);
-    assert_eq!(refused(&hello(peer, 1), &level(1, 2)), None, "a cluster that was not raised");
-    assert_eq!(refused(&hello(Role::Client(ClientId::new(1)), 1), &own), None);
-    assert_eq!(refused(&hello(Role::Admin, 1), &own), None);
-}
-
-fn refused(hello: &Hello, level: &LevelConfig) -> Option<Refusal> {
-    check_level(hello, level).err()
 }
