@@ -247,6 +247,8 @@ impl Engine {
                 self.routes.unbind_conn(conn);
                 self.reads.drop_conn(conn);
             }
+            // What is under way is answered where it was asked: it may be that nobody else does.
+            In::Unbound(_) if self.is_behind() => {}
             In::Unbound(conn) => self.routes.unbind_conn(conn),
         }
     }
