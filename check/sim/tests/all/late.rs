@@ -1,5 +1,6 @@
 //! Clusters whose execution is late: batches are final some batches later, and some are executed, taken back and executed again.
 
+use quorate_order::Protocol;
 use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::FaultModel;
 
@@ -23,4 +24,10 @@ fn nobody_takes_execution_for_done_with_delivery() {
 #[test]
 fn so_it_is_where_replicas_lie() {
     clean(1..9, &Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() });
+}
+
+/// Another replica leads after each slot, before what the last one proposed is final: its clients are answered where they asked.
+#[test]
+fn whoever_led_answers_what_it_proposed() {
+    clean(1447..1448, &Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() });
 }
