@@ -4,6 +4,7 @@
 //! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
 //! smaller by leaving some out.
 
+mod apart;
 mod beginning;
 mod calm;
 mod dead;
@@ -26,6 +27,8 @@ use crate::liars::clients::ClientTrick;
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+pub use apart::Apart;
+use apart::plan_apart;
 use beginning::plan_beginning;
 use dead::plan_dead;
 pub use disks::DiskFault;
@@ -409,6 +412,8 @@ pub struct Plan {
     pub lying_clients: Vec<ClientTrick>,
     /// How late execution is; without, every batch is final as soon as it is delivered.
     pub lateness: Option<Lateness>,
+    /// Which parts of a replica have lanes of their own.
+    pub apart: Option<Apart>,
     /// Whether clients sign their requests.
     pub signs: bool,
     /// Clients put a tag for each replica under their requests, and send to the leader first.
@@ -516,6 +521,7 @@ impl Plan {
             liars: Vec::new(),
             lying_clients: Vec::new(),
             lateness: None,
+            apart: None,
             signs: false,
             tags: false,
             rotate_after: 0,
@@ -588,6 +594,9 @@ impl Plan {
         plan_beginning(self);
         if profile.late {
             plan_lateness(self, &mut Rng::of(seed, 9100));
+        }
+        if profile.apart {
+            plan_apart(self, &mut Rng::of(seed, 9110));
         }
     }
 

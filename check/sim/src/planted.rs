@@ -21,18 +21,24 @@ pub struct Bug {
     pub byzantine: bool,
     /// It is looked for in runs with this focus.
     pub focus: Option<Focus>,
+    /// It is looked for where parts of replicas have lanes of their own.
+    pub apart: bool,
 }
 
 const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: false, focus: None }
+    Bug { name, what, byzantine: false, focus: None, apart: false }
 }
 
 const fn about(focus: Focus, name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: focus.lies(), focus: Some(focus) }
+    Bug { name, what, byzantine: focus.lies(), focus: Some(focus), apart: false }
 }
 
 const fn byzantine(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: true, focus: None }
+    Bug { name, what, byzantine: true, focus: None, apart: false }
+}
+
+const fn apart(name: &'static str, what: &'static str) -> Bug {
+    Bug { name, what, byzantine: false, focus: None, apart: true }
 }
 
 /// All of them.
@@ -181,6 +187,14 @@ pub const BUGS: &[Bug] = &[
     byzantine("border-whenever-asked", "a border comes whenever a leader asks for one"),
     about(Focus::Reads, "read-at-once", "a replica answers reads from before what it accepted"),
     about(Focus::Reads, "read-of-few", "a client takes what f+1 answer to a read that is not ordered"),
+    apart(
+        "lane-not-called-in",
+        "a checkpoint takes the place of the state while a protocol's lane is at work on what was before",
+    ),
+    apart(
+        "gate-of-the-future",
+        "the main lane sees connections whose frames it has not heard of yet as gone",
+    ),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
 
@@ -188,7 +202,12 @@ impl Bug {
     /// Where it is looked for.
     pub fn profile(&self, profile: Profile) -> Profile {
         let fault_model = if self.byzantine { Some(FaultModel::Byzantine) } else { profile.fault_model };
-        Profile { fault_model, focus: self.focus.or(profile.focus), ..profile }
+        Profile {
+            fault_model,
+            focus: self.focus.or(profile.focus),
+            apart: self.apart || profile.apart,
+            ..profile
+        }
     }
 }
 
@@ -224,5 +243,6 @@ pub fn line(found: &Found) -> String {
         None => ("not found", format!("> {}", found.seeds)),
     };
     let focus = found.bug.focus.map_or(String::new(), |focus| format!(", with `--focus {}`", focus.name()));
-    format!("| `{}` | {} | `{checker}` | {seed}{focus} |", found.bug.name, found.bug.what)
+    let apart = if found.bug.apart { ", with `--apart`" } else { "" };
+    format!("| `{}` | {} | `{checker}` | {seed}{focus}{apart} |", found.bug.name, found.bug.what)
 }

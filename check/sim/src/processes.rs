@@ -205,6 +205,13 @@ impl Processes {
         }
     }
 
+    /// A part of a replica has its turn, if it is still the life in which it was to have one.
+    pub fn run_part(&mut self, who: usize, life: u32, part: quorate_node::Part, time: &mut Timeline) {
+        if self.list[who].up && self.list[who].life == life {
+            self.arrive_at_main(who, Arrival::Run(part), time);
+        }
+    }
+
     fn arrive_at_main(&mut self, who: usize, arrival: Arrival, time: &mut Timeline) {
         self.list[who].inbox.push_back(arrival);
         self.wake(who, time);

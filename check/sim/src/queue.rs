@@ -1,6 +1,7 @@
 //! What will happen, in the order of virtual time. What happens at the same time happens in an order that the seed decides.
 
 use crate::random::Rng;
+use quorate_node::Part;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -46,6 +47,15 @@ pub enum Event {
         life: u32,
         /// Which.
         lane: u16,
+    },
+    /// A part of a replica that has a lane of its own, or the main lane beside it, is to have its turn.
+    Run {
+        /// Whose.
+        who: usize,
+        /// In which of its lives.
+        life: u32,
+        /// Which.
+        part: Part,
     },
     /// A liar says something that it held up.
     Said {

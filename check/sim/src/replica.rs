@@ -161,6 +161,7 @@ impl Replica {
             order: order_config(plan, me, ids, seed),
             instances: plan.instances,
             lanes: plan.lanes_of(who, life),
+            placement: plan.apart.map(|apart| apart.placement).unwrap_or_default(),
             merge: quorate_node::MergeConfig { window: plan.window, held_bytes_max: 1 << 20 },
             admission: AdmissionLimits {
                 request_bytes_max: REQUEST_MAX,

@@ -123,6 +123,7 @@ impl Trip {
             liars: Vec::new(),
             lying_clients: Vec::new(),
             lateness: None,
+            apart: None,
             signs: false,
             tags: byzantine,
             rotate_after: 0,

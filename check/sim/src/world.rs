@@ -140,6 +140,7 @@ impl World {
             Event::Dial { dial } => self.processes.dialed(dial, &mut self.time),
             Event::Deliver { conn, from } => self.processes.deliver(conn, from, &mut self.time),
             Event::TimeOut { conn } => self.processes.time_out(conn, &mut self.time),
+            Event::Run { who, life, part } => self.processes.run_part(who, life, part, &mut self.time),
             Event::Said { who, life, number } => self.said_late(who, life, number),
             Event::Disk { who, life } => self.disk_done(who, life),
             Event::Side { who, life } => self.side_done(who, life),

@@ -102,6 +102,9 @@ pub struct Args {
     /// Execution is late: batches are final some batches later, and some are executed, taken back and executed again
     #[arg(long)]
     late: bool,
+    /// Parts of replicas have lanes of their own: the gate, the protocols of instances, and the main lane, which wait for each other
+    #[arg(long)]
+    apart: bool,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,
@@ -284,6 +287,7 @@ fn options(args: Args) -> Outcome<Options> {
         lanes: args.lanes,
         upgrades: args.upgrades,
         late: args.late,
+        apart: args.apart,
         focus,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

@@ -2,6 +2,7 @@
 
 use crate::gate::SeatLimits;
 use crate::keeping::BorderConfig;
+use crate::lanes::Placement;
 use crate::reconfigure::LevelConfig;
 use quorate_admit::{AdmissionLimits, Members, ServedByReplicas};
 use quorate_execute::SessionLimits;
@@ -29,6 +30,8 @@ pub struct NodeConfig {
     pub instances: u16,
     /// How many lanes the host runs. With more than one, the first has the node, and the others the connections of instances.
     pub lanes: u16,
+    /// Which parts have lanes of their own.
+    pub placement: Placement,
     /// How their logs become one.
     pub merge: quorate_merge::Config,
     /// How they agree, and how that is timed and bounded.

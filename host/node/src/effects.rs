@@ -1,6 +1,7 @@
 //! What goes into a node and what comes out.
 
 use crate::keeping::SegmentScrub;
+use crate::lanes::Part;
 use crate::status::NodeStatus;
 use bytes::Bytes;
 use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, WriteId};
@@ -89,6 +90,8 @@ pub enum Input {
     },
     /// The keeper did or found something.
     Kept(Report),
+    /// A part that has a lane of its own, or the main lane beside it, has its turn: the answer to [`Effect::Run`].
+    Run(Part),
     /// The moment that [`crate::Node::deadline`] named has come.
     Deadline,
     /// Everything that arrived at once was handed in: batches are sealed, replies leave, blocks are written.
@@ -196,6 +199,8 @@ pub enum Effect {
         /// What the node knows.
         status: Box<NodeStatus>,
     },
+    /// Something waits for this part: give its lane a turn, some time.
+    Run(Part),
     /// Record what an operator did.
     Audit {
         /// On which connection it was asked for.

@@ -2,13 +2,14 @@
 //! `pipeline.rs`; what several parts do together in `together.rs`.
 
 use crate::config::NodeConfig;
-use crate::effects::{Effect, Effects, Event};
+use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Answerers, Engine};
 use crate::gate::{self, Access, Change, Conn, Gate, Place};
 use crate::group::{Admitting, Group, Groups};
 use crate::guide::{self, Guide};
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
+use crate::lanes::Part;
 use crate::leading::Leading;
 use crate::reconfigure::Reconfigure;
 use crate::report;
@@ -18,7 +19,7 @@ use quorate_execute::{Agreed, Executor};
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Nature};
-use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time, Trust, View};
+use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time, Trust, View, planted};
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
 use std::net::IpAddr;
 
@@ -96,6 +97,7 @@ impl Node {
         self.begin(now, out);
         self.dial(now, out);
         self.end_turn(now, out);
+        self.ask_lanes(out);
     }
 
     /// Tells of damage that was found in the log at the start. If what this replica acknowledged may be among it, it takes no part
@@ -150,6 +152,19 @@ impl Node {
         self.gate.step(now, (&self.config, self.journal.log().durable()), input, out);
     }
 
+    /// Something happened to a connection, and it may be gone.
+    pub(crate) fn on_happened(&mut self, now: Time, input: Input, out: &mut Effects) {
+        let Some(happened) = gate::In::of(input) else { return };
+        match (happened.ends(), happened) {
+            (Some(conn), gate::In::Closed(_)) => self.on_closed(now, conn, out),
+            (Some(conn), happened) => {
+                self.at_gate(now, happened, out);
+                self.on_closed(now, conn, out);
+            }
+            (None, happened) => self.at_gate(now, happened, out),
+        }
+    }
+
     /// Dials who is due, once this replica's own life is durable: nobody may hear of one that a crash could take back.
     pub(crate) fn dial(&mut self, now: Time, out: &mut Effects) {
         self.at_gate(now, gate::In::Deadline, out);
@@ -164,8 +179,20 @@ impl Node {
         out: &mut Effects,
     ) {
         let notice = self.notice_for(client);
-        let known = self.gate.hello(now, (conn, frame), (&self.config, notice), out);
-        if let Some((replica, record)) = known {
+        let learned = self.gate.hello(now, (conn, frame), (&self.config, notice), out);
+        self.on_met(now, conn, learned, out);
+        self.after_connections(now, out);
+    }
+
+    /// Somebody said who it is: perhaps a member of whose life this replica hears for the first time.
+    pub(crate) fn on_met(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        learned: Option<(ReplicaId, Record)>,
+        out: &mut Effects,
+    ) {
+        if let Some((replica, record)) = learned {
             match self.journal.note(record) {
                 // Before the cluster began there is always room. Later it is a replica that joins, whose life counts from
                 // the membership on that makes it a voter.
@@ -177,7 +204,13 @@ impl Node {
         if let Some(Conn::Client(_)) = self.gate.peers().conn(conn) {
             self.tell_client(conn, out);
         }
-        self.after_connections(now, out);
+    }
+
+    /// A member that was dialed answered.
+    pub(crate) fn on_answered(&self, conn: ConnId, replica: ReplicaId, out: &mut Effects) {
+        if self.gate.peers().to(replica) == Some(conn) {
+            self.tell_members(conn, out);
+        }
     }
 
     /// A connection broke the rules: it is counted and closed.
@@ -187,11 +220,16 @@ impl Node {
     }
 
     pub(crate) fn on_closed(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
+        self.forget_conn(now, conn, out);
+        self.at_gate(now, gate::In::Closed(conn), out);
+        self.after_connections(now, out);
+    }
+
+    /// Nobody waits there any more.
+    pub(crate) fn forget_conn(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
         self.engine.step(engine::In::Closed(conn));
         self.guide.forget(conn);
         self.keep(now, In::Left(conn), out);
-        self.at_gate(now, gate::In::Closed(conn), out);
-        self.after_connections(now, out);
     }
 
     /// Tells the instances whose messages get to a member and back.
@@ -231,6 +269,71 @@ impl Node {
                 "begun".into()
             }
             Err(why) => format!("error: {why}"),
+        }
+    }
+}
+
+/// Parts that have lanes of their own.
+impl Node {
+    /// Gives an input to the lane that it is for. Whether it is for another one than the main lane's.
+    pub(crate) fn is_for_lane(&mut self, now: Time, input: &Input, out: &mut Effects) -> bool {
+        match (input, self.gate.lane()) {
+            (Input::Run(Part::Main), _) => return false,
+            (Input::Run(Part::Gate), Some(lane)) => lane.take_turn(now, out),
+            (Input::Run(Part::Group(id)), _) => {
+                self.groups.of_mut(*id).map(|group| group.take_turn(now));
+            }
+            (Input::Frame { conn, frame }, Some(lane)) => lane.framed(now, *conn, frame.clone(), out),
+            (input, Some(lane)) => match gate::In::of(input.clone()) {
+                Some(happened) => lane.happened(now, happened, out),
+                None => return false,
+            },
+            (_, None) => return false,
+        }
+        out.push(Effect::Run(Part::Main));
+        true
+    }
+
+    /// What other lanes said until now arrives at the main lane.
+    pub(crate) fn hear_lanes(&mut self, now: Time, out: &mut Effects) {
+        self.groups.iter_mut().for_each(Group::hear_lane);
+        self.after_order(now, out);
+        while let Some(said) = self.gate.hear() {
+            self.on_gate(now, said, out);
+        }
+    }
+
+    /// The main lane waits until the lanes of all groups have taken everything, and hears what they say.
+    pub(crate) fn call_in(&mut self, now: Time, out: &mut Effects) {
+        let groups = self.config.placement.groups && !planted("lane-not-called-in");
+        while groups && self.groups.take_turns(now) {
+            self.groups.iter_mut().for_each(Group::hear_lane);
+            self.after_order(now, out);
+        }
+    }
+
+    /// Keeping takes this, which may make a checkpoint take the place of everything: all lanes have to be done with what was before.
+    pub(crate) fn keep_called_in(&mut self, now: Time, input: In, out: &mut Effects) {
+        self.call_in(now, out);
+        self.keep(now, input, out);
+    }
+
+    /// Lanes are told how the main lane stands, and are asked to take what their parts were told.
+    pub(crate) fn ask_lanes(&mut self, out: &mut Effects) {
+        if self.config.placement.gate {
+            let (notice, durable) = (self.notice_for(None), self.journal.log().durable());
+            match self.gate.lane() {
+                Some(lane) => {
+                    lane.learn(&self.config, notice, durable);
+                    if lane.asks() {
+                        out.push(Effect::Run(Part::Gate));
+                    }
+                }
+                None => self.gate.stands_apart(&self.config, notice, durable),
+            }
+        }
+        if self.config.placement.groups {
+            self.groups.ask_lanes(|id| out.push(Effect::Run(Part::Group(id))));
         }
     }
 }
@@ -333,12 +436,12 @@ impl Node {
 
     /// What a connection is, as far as the host has to know.
     pub fn place(&self, conn: ConnId) -> Place {
-        self.gate.peers().place(conn)
+        self.gate.own_peers().place(conn)
     }
 
     /// The member at the other end of a connection, if it is one.
     pub fn member_at(&self, conn: ConnId) -> Option<ReplicaId> {
-        match self.gate.peers().conn(conn)? {
+        match self.gate.own_peers().conn(conn)? {
             Conn::Dialed { replica, .. } | Conn::To(replica, _) | Conn::From(replica, _) => Some(replica),
             Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => None,
         }

@@ -4,10 +4,11 @@
 
 use crate::effects::{Effect, Effects, Event, Input, Unneeded};
 use crate::engine;
-use crate::gate::{self, Arrived, Asks, Change, Says};
+use crate::gate::{self, Arrived, Asks, Change, Said, Says};
 use crate::group;
 use crate::group::FIRST;
 use crate::keeping::{self, In};
+use crate::lanes::Placement;
 use crate::leading;
 use crate::node::{Node, look};
 use crate::reconfigure::{self, Reconfigure};
@@ -16,8 +17,7 @@ use quorate_merge::RecordIndex;
 use quorate_order::{Effect as OrderEffect, Input as OrderInput};
 use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, Time};
 use quorate_wire::{
-    Batch, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, SystemCommand, caught_up_frame,
-    write_position,
+    Batch, ClientMessage, FrameKind, OutFrame, ReadRequest, SystemCommand, caught_up_frame, write_position,
 };
 
 /// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
@@ -28,10 +28,18 @@ impl Node {
     /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
     /// the turn had. A host that can be stopped between the two would answer reads by a lease that is over.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        let apart = self.config.placement != Placement::default();
+        if apart && self.is_for_lane(now, &input, out) {
+            return;
+        }
         self.notice_pause(now);
         self.now = now;
         match input {
-            Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
+            Input::Frame { conn, frame } => {
+                let arrived = self.gate.arrived(now, conn, frame, &self.config.order);
+                self.on_arrived(now, conn, arrived, out);
+            }
+            Input::Run(_) => self.hear_lanes(now, out),
             Input::TurnEnd => self.end_turn(now, out),
             Input::Written(id) => {
                 self.journal.written(now, id, out);
@@ -46,35 +54,23 @@ impl Node {
                 self.after_order(now, out);
             }
             Input::Loaded { load, records } => self.on_loaded(now, load, &records, out),
-            Input::Accepted { conn, from } => self.at_gate(now, gate::In::Accepted { conn, from }, out),
-            Input::Identified { conn, identity } => {
-                self.at_gate(now, gate::In::Identified { conn, identity }, out)
-            }
-            Input::Unsafe { conn, why } => {
-                self.at_gate(now, gate::In::Unsafe { conn, why }, out);
-                self.on_closed(now, conn, out);
-            }
-            Input::Dialed { conn, replica, link } => {
-                self.at_gate(now, gate::In::Dialed { conn, replica, link }, out)
-            }
-            Input::DialFailed { replica, link } => {
-                self.at_gate(now, gate::In::DialFailed { replica, link }, out)
-            }
-            Input::Closed(conn) => self.on_closed(now, conn, out),
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
-            Input::Kept(report) => self.keep(now, In::Kept(report), out),
+            Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
             Input::Deadline => self.on_deadline(now, out),
+            // To a connection.
+            input => self.on_happened(now, input, out),
+        }
+        if apart {
+            self.ask_lanes(out);
         }
     }
 
-    fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
-        match self.gate.arrived(now, conn, frame, &self.config.order) {
+    fn on_arrived(&mut self, now: Time, conn: ConnId, arrived: Arrived, out: &mut Effects) {
+        match arrived {
             Arrived::Hello(frame, client) => self.on_hello(now, (conn, client), frame, out),
             Arrived::Answer { replica, link, frame } => {
                 self.at_gate(now, gate::In::Answer { conn, replica, link, frame }, out);
-                if self.gate.peers().to(replica) == Some(conn) {
-                    self.tell_members(conn, out);
-                }
+                self.on_answered(conn, replica, out);
                 self.after_connections(now, out);
             }
             Arrived::Member(from, says) => self.on_member(now, (conn, from), says, out),
@@ -89,7 +85,7 @@ impl Node {
     fn on_member(&mut self, now: Time, (conn, from): (ConnId, ReplicaId), says: Says, out: &mut Effects) {
         match says {
             Says::Order(instance, message) => self.on_message(now, instance, message, out),
-            Says::State(message) => self.keep(now, In::Heard { from, message }, out),
+            Says::State(message) => self.keep_called_in(now, In::Heard { from, message }, out),
             Says::Room(room) => self.lead(now, leading::In::Room(from, room), out),
             Says::Sight(sight) => self.lead(now, leading::In::Sight(from, sight), out),
             Says::Members(members) => self.reconfigure.told(members, &self.config),
@@ -217,9 +213,25 @@ impl Node {
 
 /// The way of what each part wants done.
 impl Node {
+    /// A gate that stands apart says something.
+    pub(crate) fn on_gate(&mut self, now: Time, said: Said, out: &mut Effects) {
+        match said {
+            Said::Arrived(conn, arrived) => self.on_arrived(now, conn, arrived, out),
+            Said::Met(conn, learned) => self.on_met(now, conn, learned, out),
+            Said::Answered(conn, replica) => self.on_answered(conn, replica, out),
+            Said::Closed(conn) => self.forget_conn(now, conn, out),
+            Said::Changed(changes) => self.connections_changed(now, changes, out),
+        }
+    }
+
     /// Members came and went: who hears of it.
     pub(crate) fn after_connections(&mut self, now: Time, out: &mut Effects) {
-        for change in self.gate.changes(out) {
+        let changes = self.gate.changes(out);
+        self.connections_changed(now, changes, out);
+    }
+
+    fn connections_changed(&mut self, now: Time, changes: Vec<Change>, out: &mut Effects) {
+        for change in changes {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
@@ -465,6 +477,7 @@ impl Node {
             keeping::Out::Capture { border, seq } => self.capture(now, border, seq, out),
             keeping::Out::Fetch(need) => self.begin_fetch(now, need, out),
             keeping::Out::Examine(found) => {
+                self.groups.take_turns(now);
                 let verdict = keeping::examine(&found, &self.config, &self.groups).map(Box::new);
                 self.keep(now, In::Examined { found, verdict }, out);
             }

@@ -477,6 +477,7 @@ impl Node {
 impl Node {
     /// A border is here: what the other parts are here is known now, and the state becomes an image as soon as it is final.
     pub(crate) fn capture(&mut self, now: Time, border: u64, seq: Seq, out: &mut Effects) {
+        self.groups.take_turns(now);
         self.engine.border(Box::new(describe(&look!(self, keeping), (border, seq))));
         self.finish(now, out);
     }
@@ -499,6 +500,7 @@ impl Node {
 
     /// The fetched checkpoint is durable: execution and ordering go on from it.
     pub(crate) fn install(&mut self, now: Time, installing: Installing, out: &mut Effects) {
+        self.call_in(now, out);
         let Installing { image, system, digest, why } = installing;
         let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
         if let Err(error) = self.engine.restore(&system.executor, &image.objects) {
@@ -690,6 +692,7 @@ impl Node {
 impl Node {
     /// From the next border on there are so many instances.
     pub(crate) fn change_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
+        self.groups.take_turns(now);
         let before = self.engine.merge().generation().instances;
         match self.engine.change_instances(count) {
             Ok(next) => {
@@ -767,6 +770,7 @@ impl Node {
     /// The log was given up to this seq: what is behind a border before it needs no records any more.
     fn fall_asleep(&mut self, now: Time, trimmed: Seq, out: &mut Effects) {
         let mut outs = Vec::new();
+        self.groups.take_turns(now);
         let volumes = self.journal.volumes();
         let done = self.groups.fall_asleep(trimmed, &look!(self, groups), volumes, &mut outs);
         outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));

@@ -679,6 +679,8 @@ impl Config {
             served_by_replicas: self.served_by_replicas(),
             instances: self.instances,
             lanes: self.lanes,
+            // The lanes beside the first have connections only.
+            placement: quorate_node::Placement::default(),
             merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },
             admission: AdmissionLimits {
                 request_bytes_max: self.limits.request_bytes,

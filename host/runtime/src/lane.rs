@@ -455,6 +455,8 @@ impl Lane {
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
                 Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
                 Effect::Event(event) => log_event(&event, &mut self.sockets.refusals, now),
+                // No part has a lane of its own here.
+                Effect::Run(_) => {}
                 Effect::Halt(halt) => self.halt = Some(halt),
             }
         }

@@ -184,7 +184,7 @@ pub struct Restored {
 }
 
 /// One ordering protocol in one instance: it is told what the log holds, started, and stepped.
-pub trait Order: Send + std::fmt::Debug {
+pub trait Order: std::any::Any + Send + std::fmt::Debug {
     /// The service's state comes from a durable checkpoint, and the log begins after it; before any [`Order::restore`].
     ///
     /// # Errors

@@ -111,6 +111,18 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --late --first 100001 --count 20")],
     },
     Campaign {
+        name: "sim-apart",
+        covers: "parts of replicas that have lanes of their own, and hear of each other late",
+        usual: "2 h",
+        steps: &[
+            sim("sim --apart --count 10000"),
+            sim("sim --apart --protocol mod-smart --count 10000"),
+            sim("sim --apart --instances 3 --count 5000"),
+            sim("sim --apart --fault-model byzantine --count 5000"),
+        ],
+        sample: &[few("sim --apart --first 100001 --count 20")],
+    },
+    Campaign {
         name: "sim-mod-smart",
         covers: "simulated clusters with Mod-SMaRt that survive crashes, also while replicas come and go",
         usual: "10 min",

@@ -35,6 +35,8 @@ pub struct Profile {
     pub upgrades: Option<bool>,
     /// Whether execution is late, and takes back some of what it did.
     pub late: bool,
+    /// Whether parts of replicas have lanes of their own.
+    pub apart: bool,
     /// What the runs are about more than others; otherwise the seed decides, mostly for nothing.
     pub focus: Option<Focus>,
 }
@@ -55,6 +57,7 @@ impl Default for Profile {
             lanes: None,
             upgrades: None,
             late: false,
+            apart: false,
             focus: None,
         }
     }
@@ -106,7 +109,11 @@ impl Profile {
             ("length", length.map(|times| times.to_string())),
         ];
         let chosen = chosen.into_iter().filter_map(|(name, value)| Some(format!("--{name} {}", value?)));
-        let flags = [(!self.faults).then_some("--no-faults"), self.late.then_some("--late")];
+        let flags = [
+            (!self.faults).then_some("--no-faults"),
+            self.late.then_some("--late"),
+            self.apart.then_some("--apart"),
+        ];
         let all: Vec<String> = chosen.chain(flags.into_iter().flatten().map(str::to_owned)).collect();
         all.join(" ")
     }

@@ -41,6 +41,8 @@ pub enum Arrival {
     Scrubbed(u64, Result<ScrubOk, Rot>),
     /// The keeper of checkpoints did or found something.
     Kept(Report),
+    /// A part of the process that has a lane of its own has its turn.
+    Run(quorate_node::Part),
 }
 
 /// One process.

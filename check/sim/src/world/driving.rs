@@ -232,6 +232,7 @@ impl World {
             Arrival::Prepared(segment, result) => Input::Prepared { segment, result },
             Arrival::Scrubbed(segment, result) => Input::Scrubbed { segment, result },
             Arrival::Kept(report) => Input::Kept(report),
+            Arrival::Run(part) => Input::Run(part),
             Arrival::Loaded(load, records) => Input::Loaded { load, records },
         };
         self.node_step(who, local, input);
@@ -351,6 +352,10 @@ impl World {
                 let count = places.len();
                 self.time.note(Level::All, Some(who), "load", || format!("{load}: {count} records"));
                 replica.storage.help(SideJob::Load(load, places));
+            }
+            Effect::Run(part) => {
+                let wait = self.cluster.plan.apart.map_or(0, |apart| apart.draw(self.time.rng()));
+                self.time.after(wait, Event::Run { who, life: self.processes.life(who), part });
             }
             Effect::Status { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
             Effect::Event(event) => {

@@ -38,7 +38,7 @@ pub(crate) fn lane_for(link: Link, lanes: u16) -> u16 {
 }
 
 /// How far a connection is that this replica makes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Outgoing {
     Waiting { until: Time },
     Dialing { until: Time },
@@ -47,7 +47,7 @@ pub(crate) enum Outgoing {
 }
 
 /// One connection that this replica makes, again and again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) outgoing: Outgoing,
     pub(crate) backoff: Span,
@@ -86,7 +86,7 @@ impl Line {
 }
 
 /// What this replica makes to one member.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lines {
     list: Vec<Line>,
 }
@@ -147,7 +147,7 @@ impl Lines {
 }
 
 /// What one member makes to this replica.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Incoming {
     pub(crate) first: Option<ConnId>,
     /// Further ones since the first one stands; none where one broke.

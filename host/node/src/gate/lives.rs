@@ -18,7 +18,7 @@ const LIFE: u8 = 1;
 const HEAD: usize = 10;
 
 /// The lives of all members, as far as they are known.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lives {
     known: BTreeMap<ReplicaId, u64>,
 }

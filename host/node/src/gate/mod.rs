@@ -5,6 +5,7 @@
 //! `lives.rs` whether a member is still the one that it was, `access.rs` what clients may do. Tests: gate/tests.rs, and beside each of them.
 
 mod access;
+mod apart;
 mod arrived;
 mod levels;
 mod links;
@@ -13,6 +14,7 @@ mod peers;
 mod seats;
 
 pub use access::{Access, Permissions};
+pub(crate) use apart::{GateLane, Said};
 pub(crate) use arrived::{Arrived, Asks, Says};
 pub(crate) use levels::too_low;
 pub(crate) use links::lane_of;
@@ -21,7 +23,8 @@ pub(crate) use peers::{Change, Conn, Peers};
 pub use seats::{Place, SeatLimits};
 
 use crate::config::NodeConfig;
-use crate::effects::{Effect, Effects, Event};
+use crate::effects::{Effect, Effects, Event, Input};
+use apart::Told;
 use peers::Us;
 use quorate_admit::Members;
 use quorate_log::Record;
@@ -52,6 +55,29 @@ pub(crate) enum In {
     Deadline,
 }
 
+impl In {
+    /// What an input of the host says about a connection, if it is about one, and no frame.
+    pub(crate) fn of(input: Input) -> Option<Self> {
+        Some(match input {
+            Input::Accepted { conn, from } => Self::Accepted { conn, from },
+            Input::Identified { conn, identity } => Self::Identified { conn, identity },
+            Input::Unsafe { conn, why } => Self::Unsafe { conn, why },
+            Input::Dialed { conn, replica, link } => Self::Dialed { conn, replica, link },
+            Input::DialFailed { replica, link } => Self::DialFailed { replica, link },
+            Input::Closed(conn) => Self::Closed(conn),
+            _ => return None,
+        })
+    }
+
+    /// The connection that is gone with that.
+    pub(crate) fn ends(&self) -> Option<ConnId> {
+        match self {
+            Self::Closed(conn) | Self::Unsafe { conn, .. } => Some(*conn),
+            _ => None,
+        }
+    }
+}
+
 /// Every connection of this replica; see the module.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -62,6 +88,8 @@ pub(crate) struct Gate {
     access: Access,
     /// What broke a rule since the start of the process.
     rejected: u64,
+    /// The connections have a lane of their own: this is how it showed them last.
+    lane: Option<Box<GateLane>>,
 }
 
 /// What others may ask of it.
@@ -73,12 +101,23 @@ impl Gate {
             own_life: (0, RecordId::ZERO),
             access: Access::default(),
             rejected: 0,
+            lane: None,
         }
     }
 
     /// The connections, to be looked at.
     pub(crate) const fn peers(&self) -> &Peers {
         &self.peers
+    }
+
+    /// The same, as the host has them.
+    pub(crate) fn own_peers(&self) -> &Peers {
+        self.lane.as_ref().map_or(&self.peers, |lane| lane.gate().peers())
+    }
+
+    /// The lane of the connections, if they have one of their own.
+    pub(crate) fn lane(&mut self) -> Option<&mut GateLane> {
+        self.lane.as_deref_mut()
     }
 
     /// Which life of each member is known.
@@ -108,7 +147,10 @@ impl Gate {
 
     /// When to step it with [`In::Deadline`], if nothing else happens; so much of the log is durable.
     pub(crate) fn deadline(&self, durable: RecordId) -> Option<Time> {
-        self.may_speak(durable).then(|| self.peers.deadline()).flatten()
+        match &self.lane {
+            Some(lane) => lane.deadline(),
+            None => self.may_speak(durable).then(|| self.peers.deadline()).flatten(),
+        }
     }
 }
 
@@ -139,6 +181,9 @@ impl Gate {
         input: In,
         out: &mut Effects,
     ) {
+        if let Some(lane) = &mut self.lane {
+            return lane.tell(Told::Step(input));
+        }
         match input {
             In::Accepted { conn, from } => self.peers.on_accepted(now, conn, from, config, out),
             In::Identified { conn, identity } => self.peers.on_identified(conn, identity),
@@ -200,11 +245,17 @@ impl Gate {
     /// What was learned of a member could not be written down: it may come with another life after all.
     pub(crate) fn unlearn(&mut self, replica: ReplicaId) {
         self.lives.unlearn(replica);
+        if let Some(lane) = &mut self.lane {
+            lane.tell(Told::Unlearn(replica));
+        }
     }
 
     /// These are the members from now on.
     pub(crate) fn meet(&mut self, now: Time, members: &Members, out: &mut Effects) {
-        self.peers.meet(now, members, out);
+        match &mut self.lane {
+            Some(lane) => lane.tell(Told::Meet(members.clone())),
+            None => self.peers.meet(now, members, out),
+        }
     }
 
     /// Which members came and went since this was asked last. Connections that go with those that ended are closed.
@@ -215,6 +266,9 @@ impl Gate {
 
     /// A connection broke the rules: that is counted, and it is closed.
     pub(crate) fn reject(&mut self, conn: ConnId, text: String, out: &mut Effects) {
+        if let Some(lane) = &mut self.lane {
+            return lane.tell(Told::Reject(conn, text));
+        }
         self.rejected += 1;
         out.event(Event::Rejected { conn, text: text.clone() });
         if matches!(self.peers.conn(conn), Some(Conn::Client(_) | Conn::Admin)) {
@@ -225,12 +279,18 @@ impl Gate {
 
     /// What came was wrong in another way.
     pub(crate) fn count_wrong(&mut self) {
-        self.rejected += 1;
+        match &mut self.lane {
+            Some(lane) => lane.tell(Told::Wrong),
+            None => self.rejected += 1,
+        }
     }
 
     /// Whether to let somebody in who comes from there.
     pub(crate) fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
-        self.peers.lets_in(from)
+        match &mut self.lane {
+            Some(lane) => lane.gate_mut().lets_in(from),
+            None => self.peers.lets_in(from),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) enum Conn {
     Admin,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Peer {
     address: String,
     lines: Lines,
@@ -120,7 +120,7 @@ pub(crate) struct Refused {
 }
 
 /// All connections of the node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peers {
     conns: BTreeMap<ConnId, Conn>,
     peers: BTreeMap<ReplicaId, Peer>,

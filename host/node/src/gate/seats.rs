@@ -79,7 +79,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Where a connection sits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Seat {
     Shaking { until: Time, from: Option<IpAddr> },
     Client(Owner, u64),
@@ -87,14 +87,14 @@ enum Seat {
 }
 
 /// What one owner takes up, and which number it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Taken {
     connections: usize,
     number: u64,
 }
 
 /// Who is here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Seats {
     limits: SeatLimits,
     seats: BTreeMap<ConnId, Seat>,

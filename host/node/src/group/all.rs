@@ -83,7 +83,8 @@ pub(crate) fn index_of(id: InstanceId) -> usize {
 /// An instance without a history, in this stay.
 pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u16, stay: u64) -> Group {
     let id = InstanceId::new(number);
-    Group::new(id, stay, config.order.build(id, stay), config.admission, volumes.open(id))
+    let group = Group::new(id, stay, config.order.build(id, stay), config.admission, volumes.open(id));
+    if config.placement.groups { group.apart() } else { group }
 }
 
 /// An instance whose stay begins there, with nothing in it yet.
@@ -171,6 +172,20 @@ impl Groups {
         for group in self.in_force.iter_mut().filter(|group| group.stay().is_present()) {
             group.step(now, input.clone());
         }
+    }
+
+    /// Names those whose lanes have to be asked to take what they were told.
+    pub(crate) fn ask_lanes(&mut self, mut ask: impl FnMut(InstanceId)) {
+        for group in &mut self.in_force {
+            if group.asks_lane() {
+                ask(group.id());
+            }
+        }
+    }
+
+    /// The lanes of all have their turns now. Whether there was anything to take.
+    pub(crate) fn take_turns(&mut self, now: Time) -> bool {
+        self.in_force.iter_mut().filter_map(|group| group.take_turn(now).then_some(())).count() > 0
     }
 
     /// The disk read what one of them asked for.

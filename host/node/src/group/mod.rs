@@ -9,6 +9,7 @@
 
 mod admitting;
 mod all;
+mod apart;
 mod birth;
 mod gathering;
 mod held;
@@ -21,6 +22,7 @@ pub(crate) use birth::{BORN, Birth};
 
 use crate::config::NodeConfig;
 use crate::journal::{VolumeId, Volumes};
+use apart::StandIn;
 use gathering::Gathering;
 use held::Held;
 use lead::Lead;
@@ -35,6 +37,7 @@ use quorate_order::{
 use quorate_types::{ClientId, Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
 use quorate_wire::{Batch, BatchHeader, ReplyStatus, Verified};
 use stay::Stay;
+use std::any::Any;
 use std::collections::BTreeSet;
 
 /// The instance that carries what is about all of them: commands to the engine itself, and borders that somebody asks for.
@@ -453,6 +456,37 @@ impl Group {
             first.is_none_or(|after| after > durable),
             "INV-NODE-1 a message waits although {first:?} is durable"
         );
+    }
+}
+
+/// Its lane, where it has one of its own.
+impl Group {
+    /// The protocol has a lane of its own, once it has started.
+    #[must_use]
+    pub(crate) fn apart(mut self) -> Self {
+        self.order = Box::new(StandIn::new(self.order));
+        self
+    }
+
+    fn stand_in(&mut self) -> Option<&mut StandIn> {
+        (&mut *self.order as &mut dyn Any).downcast_mut()
+    }
+
+    /// Whether its lane has to be asked to take what it was told.
+    pub(crate) fn asks_lane(&mut self) -> bool {
+        self.stand_in().is_some_and(StandIn::asks)
+    }
+
+    /// Its lane has its turn, if there is something to take. Whether there was.
+    pub(crate) fn take_turn(&mut self, now: Time) -> bool {
+        self.stand_in().is_some_and(|order| order.take_turn(now))
+    }
+
+    /// What its lane did until now arrives at the main lane.
+    pub(crate) fn hear_lane(&mut self) {
+        let mut effects = self.take();
+        self.touched |= self.stand_in().is_some_and(|order| order.hear(&mut effects));
+        self.effects = effects;
     }
 }
 

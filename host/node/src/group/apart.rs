@@ -1,0 +1,162 @@
+//! The stand-in for a protocol that has a lane of its own. The main lane tells the stand-in what it would tell the protocol, and asks it what it
+//! would ask. What the protocol is told waits until its lane has a turn, and what it wants done waits until the main lane hears of that turn. In
+//! between the main lane knows of it what it said last.
+//!
+//! INV-NODE-9: the main lane never looks into a protocol while its lane has something to take. Tests: apart/tests.rs, check/sim.
+
+use quorate_order::{Anchor, Effects, Input, Order, Restored, Standing, Status, Stored};
+use quorate_types::{Halt, RecordId, Slot, Time};
+use std::collections::VecDeque;
+
+/// What the main lane knows of a protocol.
+#[derive(Debug)]
+struct Known {
+    standing: Standing,
+    status: Status,
+    keep_from: Option<RecordId>,
+}
+
+impl Known {
+    fn of(order: &dyn Order) -> Self {
+        Self { standing: order.standing(), status: order.status(), keep_from: order.keep_from() }
+    }
+}
+
+/// One turn of the lane.
+#[derive(Debug)]
+struct Turn {
+    effects: Effects,
+    known: Known,
+    /// So many proposals were taken in it.
+    proposals: usize,
+}
+
+/// What stands in for a protocol; see the module.
+#[derive(Debug)]
+pub(super) struct StandIn {
+    order: Box<dyn Order>,
+    /// What is known of it, once it has started: from then on its lane alone steps it.
+    known: Option<Known>,
+    /// What it was told, and its lane did not take yet.
+    told: VecDeque<Input>,
+    /// The lane was asked to take it.
+    asked: bool,
+    /// The sizes of batches that were proposed and are not in what is known of it.
+    proposed: VecDeque<usize>,
+    /// Turns of its lane of which the main lane did not hear yet.
+    turns: VecDeque<Turn>,
+}
+
+impl StandIn {
+    /// For a protocol that has not started.
+    pub(super) fn new(order: Box<dyn Order>) -> Self {
+        Self {
+            order,
+            known: None,
+            told: VecDeque::new(),
+            asked: false,
+            proposed: VecDeque::new(),
+            turns: VecDeque::new(),
+        }
+    }
+
+    /// Whether its lane has to be asked to take something.
+    pub(super) fn asks(&mut self) -> bool {
+        !self.told.is_empty() && !std::mem::replace(&mut self.asked, true)
+    }
+
+    /// A turn of the lane: the protocol takes what it was told. Whether there was anything.
+    pub(super) fn take_turn(&mut self, now: Time) -> bool {
+        self.asked = false;
+        if self.told.is_empty() {
+            return false;
+        }
+        let (mut effects, mut proposals) = (Effects::new(), 0);
+        for input in self.told.drain(..) {
+            proposals += usize::from(matches!(input, Input::Propose(_)));
+            self.order.step(now, input, &mut effects);
+        }
+        self.turns.push_back(Turn { effects, known: Known::of(&*self.order), proposals });
+        true
+    }
+
+    /// The main lane hears what its lane did until now: what is wanted done is added to the list. Whether there was a turn.
+    pub(super) fn hear(&mut self, out: &mut Effects) -> bool {
+        let any = !self.turns.is_empty();
+        for Turn { mut effects, known, proposals } in self.turns.drain(..) {
+            self.proposed.drain(..proposals);
+            self.known = Some(known);
+            effects.drain().for_each(|effect| out.push(effect));
+        }
+        any
+    }
+
+    /// The protocol itself, while its lane has nothing to take.
+    fn here(&self) -> &dyn Order {
+        assert!(
+            self.told.is_empty(),
+            "INV-NODE-9 the main lane looks into a protocol while its lane steps it"
+        );
+        &*self.order
+    }
+}
+
+impl Order for StandIn {
+    fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        self.order.restore_anchor(slot, anchor)
+    }
+    fn restore_outdated(&mut self) {
+        self.order.restore_outdated();
+    }
+    fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
+        self.order.restore(id, record)
+    }
+    fn restore_gap(&mut self, missing: u64) {
+        self.order.restore_gap(missing);
+    }
+    fn restored(&self) -> Restored {
+        self.here().restored()
+    }
+    fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
+        self.here().covers(slot, anchor)
+    }
+    fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        self.order.restore_installed(slot, anchor)
+    }
+    fn start(&mut self, now: Time, out: &mut Effects) {
+        self.order.start(now, out);
+        self.known = Some(Known::of(&*self.order));
+    }
+    fn step(&mut self, _: Time, input: Input, _: &mut Effects) {
+        if let Input::Propose(batch) = &input {
+            self.proposed.push_back(batch.bytes().len());
+        }
+        self.told.push_back(input);
+    }
+    fn deadline(&self) -> Option<Time> {
+        self.told.is_empty().then(|| self.order.deadline()).flatten()
+    }
+    /// As it will be once it has taken what was proposed.
+    fn standing(&self) -> Standing {
+        let Some(known) = &self.known else { return self.order.standing() };
+        let mut standing = known.standing;
+        standing.in_flight += self.proposed.len();
+        standing.in_flight_bytes += self.proposed.iter().sum::<usize>();
+        standing
+    }
+    fn status(&self) -> Status {
+        self.known.as_ref().map_or_else(|| self.order.status(), |known| known.status.clone())
+    }
+    fn anchor(&self, slot: Slot) -> Option<Anchor> {
+        self.here().anchor(slot)
+    }
+    fn keep_from(&self) -> Option<RecordId> {
+        self.known.as_ref().map_or_else(|| self.order.keep_from(), |known| known.keep_from)
+    }
+    fn invariants(&self, thorough: bool) {
+        self.order.invariants(thorough);
+    }
+}
+
+#[cfg(test)]
+mod tests;
