@@ -1,9 +1,9 @@
 //! Ed25519 under the rules of ZIP-215.
 //!
 //! RFC 8032 leaves open which borderline signatures are valid (points of small order, encodings that are not canonical), and
-//! libraries differ, some even between checking one and checking many. Replicas that differ in their verdict about one
+//! libraries differ, some even between checking one and checking many. Replicas that differ about one
 //! signature would differ about a proof. ZIP-215 says exactly which are valid, by an equation with the cofactor, so that checking
-//! many at once gives the verdict of checking each.
+//! many at once gives the result of checking each.
 //!
 //! Checking many takes random factors that whoever made the signatures can not foresee. They are drawn from a hash of all that is
 //! checked: the same on all replicas, and different as soon as one bit of one signature is. Tests: auth/tests.rs.

@@ -6,7 +6,7 @@
 //!
 //! | | makes | checks | for |
 //! | --- | --- | --- | --- |
-//! | [`Ed25519`] | signatures | under ZIP-215 rules, alone or many at once with the same verdict | Byzantine faults |
+//! | [`Ed25519`] | signatures | under ZIP-215 rules, alone or many at once with the same result | Byzantine faults |
 //! | [`Keyed`] | short keyed hashes | by knowing everybody's key | simulators and tests: cheap and deterministic |
 //! | [`Trusting`] | nothing | nothing | crash faults |
 //!
@@ -49,7 +49,7 @@ pub trait Authenticator: Send + Debug {
     /// Whether this member signed this statement.
     fn verify(&self, signer: ReplicaId, statement: &[u8], signature: &Signature) -> bool;
 
-    /// Whether all of these are right. All replicas come to the same verdict, and it is that of checking one by one.
+    /// Whether all of these are right. All replicas come to the same result, which is that of checking one by one.
     fn verify_all(&self, claims: &[Claim<'_>]) -> bool {
         claims.iter().all(|(signer, statement, signature)| self.verify(*signer, statement, signature))
     }

@@ -4,7 +4,7 @@
 //! which signatures are right follows from what was decided alone. Signed is a hash of the cluster, the request's header and its body; the
 //! header names the session and the number, so that a signature serves no other request.
 //!
-//! Rules and factors are those of `ed25519.rs`: ZIP-215, and checking many gives the verdict of checking each. Tests: auth/tests/requests.rs.
+//! Rules and factors are those of `ed25519.rs`: ZIP-215, and checking many gives the result of checking each. Tests: auth/tests/requests.rs.
 
 use super::Keys;
 use super::ed25519::{Ed25519, Factors, PublicKey, TOGETHER_MIN, factors};

@@ -1,4 +1,4 @@
-//! Signatures and tags: what is taken, what is refused, and that checking many gives the verdict of checking each.
+//! Signatures and tags: what is taken, what is refused, and that checking many gives the result of checking each.
 
 mod macs;
 mod requests;
@@ -64,7 +64,7 @@ fn keys_make_what_signs_with_them() {
 }
 
 #[test]
-fn many_at_once_get_the_verdict_of_each() {
+fn many_at_once_get_the_result_of_each() {
     let auth = real(1);
     let mut random = Random::new(3);
     let (mut right, mut wrong) = (0, 0);
@@ -81,9 +81,9 @@ fn many_at_once_get_the_verdict_of_each() {
         }
         let claims: Vec<Claim<'_>> =
             (1..).zip(&statements).zip(&signatures).map(|((n, m), s)| (id(n), &m[..], s)).collect();
-        let verdict = auth.verify_all(&claims);
-        assert_eq!(verdict, each(&auth, &claims));
-        *(if verdict { &mut right } else { &mut wrong }) += 1;
+        let result = auth.verify_all(&claims);
+        assert_eq!(result, each(&auth, &claims));
+        *(if result { &mut right } else { &mut wrong }) += 1;
     }
     assert!(right > 10 && wrong > 10, "{right} right, {wrong} wrong");
 }
@@ -125,7 +125,7 @@ fn keys_of_small_order_are_refused() {
 /// A signer that knows its own key can make signatures on which sloppy checks differ: R off by a point of small order is valid with the
 /// cofactor and not without. Under ZIP-215 alone and together must agree: each way to check says yes to these.
 #[test]
-fn signatures_at_the_edge_get_one_verdict() {
+fn signatures_at_the_edge_get_one_result() {
     use super::ed25519::PublicKey as Key;
     let auth_of = |keys: Vec<Key>| {
         let members = (1..).zip(keys).map(|(number, key)| (id(number), key));

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Where a record's bytes lie, for reading it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Extent {
     /// The record that lies there.
     pub id: RecordId,
     /// The segment's number.
@@ -22,7 +22,7 @@ pub struct Place {
     pub position: u64,
 }
 
-impl Place {
+impl Extent {
     /// Reads the record from the bytes that the host read at this place. Copies nothing.
     ///
     /// # Errors
@@ -49,12 +49,12 @@ struct SegmentIndex {
     number: u64,
     /// The first record.
     first: u64,
-    places: Vec<(u32, u32)>,
+    extents: Vec<(u32, u32)>,
 }
 
 impl SegmentIndex {
     fn next(&self) -> u64 {
-        self.first + self.places.len() as u64
+        self.first + self.extents.len() as u64
     }
 }
 
@@ -70,20 +70,24 @@ impl Index {
         let next = self.segments.back().map_or(0, SegmentIndex::next);
         assert!(next <= id.number(), "INV-LOG-1 records are numbered upwards: {id} comes before {next}");
         if self.segments.back().is_none_or(|last| last.number != segment || next != id.number()) {
-            self.segments.push_back(SegmentIndex { number: segment, first: id.number(), places: Vec::new() });
+            self.segments.push_back(SegmentIndex {
+                number: segment,
+                first: id.number(),
+                extents: Vec::new(),
+            });
         }
         if let Some(last) = self.segments.back_mut() {
-            last.places.push((offset, len));
+            last.extents.push((offset, len));
         }
     }
 
-    pub(crate) fn find(&self, id: RecordId, segment_bytes: u64) -> Option<Place> {
+    pub(crate) fn find(&self, id: RecordId, segment_bytes: u64) -> Option<Extent> {
         let after = self.segments.partition_point(|segment| segment.first <= id.number());
         let segment = self.segments.get(after.checked_sub(1)?)?;
-        let (offset, len) = *segment.places.get((id.number() - segment.first) as usize)?;
+        let (offset, len) = *segment.extents.get((id.number() - segment.first) as usize)?;
         let offset = u64::from(offset);
         let position = segment.number * segment_bytes + offset;
-        Some(Place { id, segment: segment.number, offset, len, position })
+        Some(Extent { id, segment: segment.number, offset, len, position })
     }
 
     /// The segment of this record; if it is lost, of the next one that is there.
@@ -118,7 +122,7 @@ impl Index {
             self.segments.pop_back();
         }
         if let Some(last) = self.segments.back_mut() {
-            last.places.truncate((id - last.first) as usize);
+            last.extents.truncate((id - last.first) as usize);
         }
     }
 }

@@ -24,7 +24,7 @@ mod writer;
 
 pub use config::{Class, ConfigError, LogConfig, SyncMode};
 pub use format::{FORMAT_VERSION, Record, SECTOR};
-pub use index::Place;
+pub use index::Extent;
 pub use recover::{Damage, RecoverError, Recovered, Recovery, Rewrite};
 pub use scrub::{Rot, ScrubOk, scrub};
 pub use writer::{AppendError, DiskFull, Log, LogEffect, SyncId, Write, WriteId};

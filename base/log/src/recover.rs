@@ -119,7 +119,7 @@ impl Chain {
 }
 
 /// A segment that may have to be written again.
-struct Kept {
+struct KeptSegment {
     number: u64,
     bytes: Bytes,
     /// Where its last block ends.
@@ -141,7 +141,7 @@ pub struct Recovery {
     cut: bool,
     /// The highest life of any block seen beyond the chain's end. The next life is above it: see `opening_block`.
     life_beyond: u32,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptSegment>,
     index: Index,
     /// What lies beyond the chain's end.
     beyond: Beyond,
@@ -372,14 +372,14 @@ impl Recovery {
 
 /// A block of this segment that ends at `used` belongs to the log: notes what lies behind the mark.
 fn keep_block(
-    kept: &mut VecDeque<Kept>,
+    kept: &mut VecDeque<KeptSegment>,
     segment_bytes: u64,
     (number, bytes, used): (u64, &Bytes, usize),
     mark: u64,
 ) {
     match kept.back_mut().filter(|last| last.number == number) {
         Some(last) => last.used = used,
-        None => kept.push_back(Kept { number, bytes: bytes.clone(), used }),
+        None => kept.push_back(KeptSegment { number, bytes: bytes.clone(), used }),
     }
     while kept.front().is_some_and(|kept| kept.number * segment_bytes + kept.used as u64 <= mark) {
         kept.pop_front();

@@ -18,7 +18,7 @@
 use crate::block::{self, Built};
 use crate::config::{Class, LogConfig, SyncMode};
 use crate::format::{BLOCK_HEADER, BlockHeader, RECORD_HEADER, Record, whole_sectors};
-use crate::index::{Index, Place};
+use crate::index::{Extent, Index};
 use crate::recover::Damage;
 use bytes::Bytes;
 use quorate_types::{RecordId, Room, planted};
@@ -503,7 +503,7 @@ impl Log {
     }
 
     /// Where a record's bytes lie, once its write completed and until it is trimmed.
-    pub fn locate(&self, id: RecordId) -> Option<Place> {
+    pub fn locate(&self, id: RecordId) -> Option<Extent> {
         (id <= self.durable).then(|| self.index.find(id, self.config.segment_bytes)).flatten()
     }
 

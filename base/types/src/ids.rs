@@ -177,13 +177,13 @@ impl fmt::Debug for Incarnation {
     }
 }
 
-/// A client's session, opened through the log. The index is its place in the session table, so that finding a
-/// session costs one bounds check; the generation tells a reused place from its former owner.
+/// A client's session, opened through the log. The index is its cell in the session table, so that finding a
+/// session costs one bounds check; the generation tells a reused cell from its former owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SessionId {
-    /// Place in the session table.
+    /// Which cell of the session table.
     pub index: u32,
-    /// How often that place was given out, from 1; 0 names no session.
+    /// How often that cell was given out, from 1; 0 names no session.
     pub generation: u32,
 }
 

@@ -6,9 +6,9 @@
 //! replica's only thread: with one slot under way there is nothing else to do. A real protocol needs more than that
 //! one sync for each slot.
 
-mod link;
 mod mesh;
 mod message;
+mod peer;
 mod proposals;
 mod slots;
 
@@ -19,8 +19,8 @@ use crate::net::{self, Moved};
 use crate::roles::{self, Done, Word};
 use crate::tag::{self, Key};
 use crate::{Config, Doing, Error, Result};
-use link::Link;
 use message::{Heard, Kind, Message, Sender};
+use peer::Peer;
 use proposals::Proposals;
 use rustix::event::{PollFd, PollFlags};
 use slots::Slots;
@@ -38,7 +38,7 @@ const HUNG_UP: PollFlags = PollFlags::HUP.union(PollFlags::ERR);
 struct Replica<'a> {
     config: &'a Config,
     sender: Sender,
-    links: Vec<Link>,
+    peers: Vec<Peer>,
     slots: Slots,
     log: Option<LogFile>,
     /// Who leads has something to propose.
@@ -69,10 +69,10 @@ struct Client {
 pub(crate) fn run(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result<()> {
     let log = LogFile::of(config, &format!("{}.log", roles::replica(number.into()).replace(' ', "-")))?;
     let replicas = config.replicas();
-    let mesh::Mesh { peers, client } = mesh::join(config, number, earlier)?;
+    let mesh::Mesh { peers: streams, client } = mesh::join(config, number, earlier)?;
     client.set_nonblocking(true).doing("make a socket non-blocking")?;
-    let mut links = Vec::new();
-    for (from, stream) in peers {
+    let mut peers = Vec::new();
+    for (from, stream) in streams {
         let expected = message::Expected {
             replicas: usize::from(replicas),
             from,
@@ -82,7 +82,7 @@ pub(crate) fn run(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result
             batch_max: config.batch_bytes,
             command_bytes: config.command_bytes,
         };
-        links.push(Link::new(stream, expected)?);
+        peers.push(Peer::new(stream, expected)?);
     }
     let leader = || Leader {
         proposals: Proposals::new(usize::from(replicas), config.batch_bytes, config.command_bytes),
@@ -93,7 +93,7 @@ pub(crate) fn run(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result
     let mut replica = Replica {
         config,
         sender: Sender::new(number, replicas),
-        links,
+        peers,
         slots: Slots::new(number, replicas, config.command_bytes),
         log,
         leader: (number == 0).then(leader),
@@ -112,9 +112,9 @@ impl Replica<'_> {
         if ready.client {
             self.take_commands()?;
         }
-        for (link, events) in self.links.iter_mut().zip(ready.links) {
-            if events.intersects(PollFlags::IN | HUNG_UP) && !link.is_silent() {
-                link.hear(&mut self.slots, self.log.as_mut())?;
+        for (peer, events) in self.peers.iter_mut().zip(ready.peers) {
+            if events.intersects(PollFlags::IN | HUNG_UP) && !peer.is_silent() {
+                peer.hear(&mut self.slots, self.log.as_mut())?;
             }
         }
         if self.leader.is_none() {
@@ -127,7 +127,7 @@ impl Replica<'_> {
         }
         self.propose()?;
         self.vote();
-        self.send(&ready.links)?;
+        self.send(&ready.peers)?;
         self.write_own()?;
         self.client.send()?;
         self.is_over()
@@ -136,9 +136,9 @@ impl Replica<'_> {
     /// Waits until something can be done, and says what.
     fn wait(&self) -> Result<Ready> {
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(FDS_MAX);
-        for link in &self.links {
-            if !link.wanted().is_empty() {
-                fds.push(PollFd::new(link.stream(), link.wanted()));
+        for peer in &self.peers {
+            if !peer.wanted().is_empty() {
+                fds.push(PollFd::new(peer.stream(), peer.wanted()));
             }
         }
         let mut wanted = PollFlags::empty();
@@ -151,9 +151,9 @@ impl Replica<'_> {
         }
         net::poll(&mut fds, Some(IDLE))?;
         let mut found = fds.iter().map(PollFd::revents);
-        let mut ready = Ready { links: [PollFlags::empty(); FDS_MAX], client: false };
-        for (events, link) in ready.links.iter_mut().zip(&self.links) {
-            if !link.wanted().is_empty() {
+        let mut ready = Ready { peers: [PollFlags::empty(); FDS_MAX], client: false };
+        for (events, peer) in ready.peers.iter_mut().zip(&self.peers) {
+            if !peer.wanted().is_empty() {
                 *events = found.next().unwrap_or(PollFlags::empty());
             }
         }
@@ -198,23 +198,23 @@ impl Replica<'_> {
             new.push(said(Kind::End, self.slots.proposed, &tag::NO_BATCH, &self.sender));
         }
         for message in new {
-            self.links.iter_mut().for_each(|link| link.push(message.clone()));
+            self.peers.iter_mut().for_each(|peer| peer.push(message.clone()));
         }
         Ok(())
     }
 
     /// Votes wherever that is due.
     fn vote(&mut self) {
-        let Replica { slots, links, sender, .. } = self;
+        let Replica { slots, peers, sender, .. } = self;
         slots.vote(|kind, slot, digest| {
             let vote = said(kind, slot, digest, sender);
-            links.iter_mut().for_each(|link| link.push(vote.clone()));
+            peers.iter_mut().for_each(|peer| peer.push(vote.clone()));
         });
     }
 
     fn send(&mut self, ready: &[PollFlags; FDS_MAX]) -> Result<()> {
-        for (link, events) in self.links.iter_mut().zip(ready) {
-            link.send(events.intersects(PollFlags::OUT | HUNG_UP))?;
+        for (peer, events) in self.peers.iter_mut().zip(ready) {
+            peer.send(events.intersects(PollFlags::OUT | HUNG_UP))?;
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Replica<'_> {
     /// meanwhile.
     fn write_own(&mut self) -> Result<()> {
         let (Some(leader), Some(log)) = (&mut self.leader, &mut self.log) else { return Ok(()) };
-        let have = 1 + self.links.iter().filter(|link| link.is_sent()).count();
+        let have = 1 + self.peers.iter().filter(|peer| peer.is_sent()).count();
         if leader.unwritten.is_empty() || have < self.slots.quorum() {
             return Ok(());
         }
@@ -238,11 +238,11 @@ impl Replica<'_> {
 
     /// Has everything been decided here, and has everybody else finished, too?
     fn is_over(&mut self) -> Result<bool> {
-        if !self.finished && self.slots.complete() && self.links.iter().all(Link::is_sent) {
+        if !self.finished && self.slots.complete() && self.peers.iter().all(Peer::is_sent) {
             self.finished = true;
-            self.links.iter_mut().for_each(Link::finish);
+            self.peers.iter_mut().for_each(Peer::finish);
         }
-        if !self.links.iter().all(Link::is_silent) {
+        if !self.peers.iter().all(Peer::is_silent) {
             return Ok(false);
         }
         if self.finished {
@@ -288,6 +288,6 @@ fn said(kind: Kind, slot: u64, digest: &tag::Digest, sender: &Sender) -> Rc<Mess
 
 /// What poll found.
 struct Ready {
-    links: [PollFlags; FDS_MAX],
+    peers: [PollFlags; FDS_MAX],
     client: bool,
 }

@@ -4,13 +4,13 @@
 //! A frame is filled straight from the socket, never copied, and shared by reference between the followers'
 //! sockets and the disk thread; when all of them are through, it is filled again.
 
-mod log;
+mod backlog;
 
 use crate::disk::{Disk, LogFile};
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Done, Word};
 use crate::{Config, Doing, Error, Result, net};
-use log::Log;
+use backlog::Backlog;
 use rustix::event::{PollFd, PollFlags};
 use std::io::IoSlice;
 use std::net::{SocketAddr, TcpStream};
@@ -38,7 +38,7 @@ struct Leader<'a> {
     followers: Vec<Follower>,
     client: TcpStream,
     disk: Option<Disk>,
-    log: Log,
+    backlog: Backlog,
     replies: Vec<u8>,
     replied: usize,
     /// The load generator has closed: finish what is begun, then end.
@@ -48,7 +48,7 @@ struct Leader<'a> {
 }
 
 pub(crate) fn run(config: &Config, followers: &[SocketAddr]) -> Result<()> {
-    let log = LogFile::of(config, "leader.log")?;
+    let backlog = LogFile::of(config, "leader.log")?;
     let followers = followers.iter().map(|a| Follower::connect(*a, config)).collect::<Result<_>>()?;
     let (listener, address) = net::listen()?;
     roles::say(&Word::Ready(address))?;
@@ -58,8 +58,8 @@ pub(crate) fn run(config: &Config, followers: &[SocketAddr]) -> Result<()> {
         config,
         followers,
         client,
-        disk: log.map(Disk::start).transpose()?,
-        log: Log::new(config.batch_bytes),
+        disk: backlog.map(Disk::start).transpose()?,
+        backlog: Backlog::new(config.batch_bytes),
         replies: Vec::new(),
         replied: 0,
         closing: false,
@@ -68,7 +68,7 @@ pub(crate) fn run(config: &Config, followers: &[SocketAddr]) -> Result<()> {
     while !leader.turn()? {}
     let writes = leader.disk.as_mut().map_or(Ok(0), Disk::finish)?;
     // the followers end when their connection does
-    roles::say(&Word::Replica(Done { commands: leader.log.commands, sum: leader.log.sum, writes }))
+    roles::say(&Word::Replica(Done { commands: leader.backlog.commands, sum: leader.backlog.sum, writes }))
 }
 
 impl Follower {
@@ -79,11 +79,11 @@ impl Follower {
     }
 
     /// Sends what is missing, as far as the socket takes it.
-    fn send(&mut self, log: &Log) -> Result<()> {
+    fn send(&mut self, backlog: &Backlog) -> Result<()> {
         let mut slices = [IoSlice::new(&[]); SEND_FRAMES_MAX];
         let mut n = 0;
         let mut inside = self.inside;
-        for (slot, frame) in slices.iter_mut().zip(log.from(self.frame)) {
+        for (slot, frame) in slices.iter_mut().zip(backlog.from(self.frame)) {
             *slot = IoSlice::new(&frame.sealed()[inside..]);
             inside = 0;
             n += 1;
@@ -100,7 +100,7 @@ impl Follower {
                 self.sent += wrote as u64;
                 let mut left = self.inside + wrote;
                 let mut done = 0;
-                for frame in log.from(self.frame) {
+                for frame in backlog.from(self.frame) {
                     if left < frame.sealed().len() {
                         break;
                     }
@@ -122,15 +122,15 @@ impl Leader<'_> {
         if ready.disk {
             self.disk.iter().for_each(Disk::woken);
         }
-        let before = self.log.end;
+        let before = self.backlog.end;
         if ready.client {
             self.take_commands()?;
         }
-        let end = self.log.end;
+        let end = self.backlog.end;
         for (follower, events) in self.followers.iter_mut().zip(ready.followers) {
             // one that had everything has room in its socket: no need to be told so by poll
             if follower.sent < end && (events.contains(PollFlags::OUT) || follower.sent == before) {
-                follower.send(&self.log)?;
+                follower.send(&self.backlog)?;
             }
             if events.intersects(PollFlags::IN | HUNG_UP) && !follower.acks.read(&follower.stream)? {
                 return Err(closed());
@@ -139,7 +139,7 @@ impl Leader<'_> {
         let durable = self.disk.as_mut().map_or(Ok(end), Disk::durable)?;
         self.commit(durable);
         self.reply()?;
-        self.log.forget(self.followers.iter().map(|f| f.frame).min().unwrap_or(0), durable);
+        self.backlog.forget(self.followers.iter().map(|f| f.frame).min().unwrap_or(0), durable);
         let all_hold = self.followers.iter().all(|f| f.acks.latest() == end);
         Ok(self.closing && durable == end && all_hold)
     }
@@ -148,13 +148,13 @@ impl Leader<'_> {
     fn wait(&self) -> Result<Ready> {
         let followers = self.followers.len();
         let mut wanted = PollFlags::empty();
-        wanted.set(PollFlags::IN, self.log.has_room() && !self.closing);
+        wanted.set(PollFlags::IN, self.backlog.has_room() && !self.closing);
         wanted.set(PollFlags::OUT, self.replied < self.replies.len());
         let has_disk = usize::from(self.disk.is_some());
         // the client comes last: with nothing wanted of it, it is left out, since a closed one wakes poll each time
         let mut fds: [PollFd<'_>; FDS_MAX] =
             std::array::from_fn(|i| match (self.followers.get(i), &self.disk) {
-                (Some(f), _) if f.sent < self.log.end => {
+                (Some(f), _) if f.sent < self.backlog.end => {
                     PollFd::new(&f.stream, PollFlags::IN | PollFlags::OUT)
                 }
                 (Some(f), _) => PollFd::new(&f.stream, PollFlags::IN),
@@ -179,11 +179,11 @@ impl Leader<'_> {
 
     /// Reads commands into the open frame and hands it on.
     fn take_commands(&mut self) -> Result<()> {
-        match net::read(&self.client, self.log.unfilled())? {
+        match net::read(&self.client, self.backlog.unfilled())? {
             Moved::WouldBlock => {}
             Moved::Closed => self.closing = true,
             Moved::Bytes(n) => {
-                let sealed = self.log.filled(n, self.config.command_bytes);
+                let sealed = self.backlog.filled(n, self.config.command_bytes);
                 if let (Some(frame), Some(disk)) = (sealed, &self.disk) {
                     disk.write(frame);
                 }
@@ -197,7 +197,7 @@ impl Leader<'_> {
         self.held.clear();
         self.held.extend(self.followers.iter().map(|f| f.acks.latest()));
         self.held.push(durable);
-        if let Some(commands) = self.log.commit(held_by_majority(&mut self.held)) {
+        if let Some(commands) = self.backlog.commit(held_by_majority(&mut self.held)) {
             self.replies.extend_from_slice(&commands.to_le_bytes());
         }
     }

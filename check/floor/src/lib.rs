@@ -17,7 +17,7 @@
 //! Files: `config` (what to run), `parent` (starts the processes, collects the report), `roles` (what parent and
 //! children tell each other), `leader`, `follower`, `agree` (a replica with Byzantine faults), `load` (the roles), `disk`
 //! (the log file and the leader's disk thread), `net` (sockets), `frame` (the bytes between leader and follower), `tag`
-//! (digests and MACs), `report`. Below `agree`: `mesh` (who connects to whom), `link` (one connection), `message` (the bytes
+//! (digests and MACs), `report`. Below `agree`: `mesh` (who connects to whom), `peer` (one connection), `message` (the bytes
 //! on it), `proposals` (the leader's batches), `slots` (the rules).
 //! Tests: `tests/processes.rs` runs real processes; `src/*/tests.rs` covers the parts.
 

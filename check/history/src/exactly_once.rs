@@ -86,7 +86,7 @@ pub struct Fault {
 /// The verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum OnceVerdict {
     /// No rule is broken.
     Ok,
     /// Some are.
@@ -102,7 +102,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, Serialize)]
 pub struct ExactlyOnce {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: OnceVerdict,
     /// The first faults, by key and line.
     pub faults: Vec<Fault>,
     /// How many there are in all.
@@ -163,11 +163,11 @@ impl Findings {
         self.faults.dedup();
         let fault_count = self.faults.len();
         let verdict = match self.unjudged.first() {
-            _ if fault_count > 0 => Verdict::Violation,
-            None => Verdict::Ok,
-            Some(first) if self.unjudged.len() == 1 => Verdict::Unknown { why: first.clone() },
+            _ if fault_count > 0 => OnceVerdict::Violation,
+            None => OnceVerdict::Ok,
+            Some(first) if self.unjudged.len() == 1 => OnceVerdict::Unknown { why: first.clone() },
             Some(first) => {
-                Verdict::Unknown { why: format!("{first}; and {} more keys", self.unjudged.len() - 1) }
+                OnceVerdict::Unknown { why: format!("{first}; and {} more keys", self.unjudged.len() - 1) }
             }
         };
         self.faults.truncate(FAULTS_MAX);
@@ -200,9 +200,9 @@ impl fmt::Display for ExactlyOnce {
             self.values_seen, self.tokens, self.list_reads
         );
         match &self.verdict {
-            Verdict::Ok => write!(f, "exactly once: yes ({covers})")?,
-            Verdict::Violation => write!(f, "exactly once: NO ({covers}), {} faults", self.fault_count)?,
-            Verdict::Unknown { why } => write!(f, "exactly once: unknown ({covers}); {why}")?,
+            OnceVerdict::Ok => write!(f, "exactly once: yes ({covers})")?,
+            OnceVerdict::Violation => write!(f, "exactly once: NO ({covers}), {} faults", self.fault_count)?,
+            OnceVerdict::Unknown { why } => write!(f, "exactly once: unknown ({covers}); {why}")?,
         }
         if self.values_repeated > 0 {
             write!(

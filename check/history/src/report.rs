@@ -89,9 +89,9 @@ pub fn check(history: &History, options: Options) -> Report {
         Some(Verdict::Unknown { .. }) => Conclusion::Unknown,
     };
     let once = match exactly_once.verdict {
-        exactly_once::Verdict::Ok => Conclusion::Ok,
-        exactly_once::Verdict::Violation => Conclusion::Violation,
-        exactly_once::Verdict::Unknown { .. } => Conclusion::Unknown,
+        exactly_once::OnceVerdict::Ok => Conclusion::Ok,
+        exactly_once::OnceVerdict::Violation => Conclusion::Violation,
+        exactly_once::OnceVerdict::Unknown { .. } => Conclusion::Unknown,
     };
     let conclusion = match (order, once) {
         (Conclusion::Violation, _) | (_, Conclusion::Violation) => Conclusion::Violation,

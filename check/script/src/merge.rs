@@ -17,7 +17,7 @@
 
 use crate::{Command, Harness};
 use quorate_merge::{
-    Checkpoint, Config, Decided, Delivered, INSTANCES_MAX, Leader, Merge, Position, ReadEnd, RecordIndex,
+    Checkpoint, Config, Decided, Delivered, INSTANCES_MAX, Leader, Merge, Place, ReadEnd, RecordIndex,
 };
 use quorate_types::{InstanceId, Slot, Time};
 use std::collections::BTreeMap;
@@ -43,10 +43,10 @@ fn instance(word: &str) -> Result<InstanceId, String> {
     word.parse().map(InstanceId::new).map_err(|_| format!("{word} is no instance"))
 }
 
-fn place(position: Position) -> String {
-    match position.instance.number() {
-        INSTANCES_MAX => format!("{} of all", position.slot),
-        _ => format!("{} {}", position.slot, position.instance),
+fn show_place(place: Place) -> String {
+    match place.instance.number() {
+        INSTANCES_MAX => format!("{} of all", place.slot),
+        _ => format!("{} {}", place.slot, place.instance),
     }
 }
 
@@ -134,7 +134,7 @@ fn apply(merge: &mut Merge<Batch>, command: &Command, out: &mut String) -> Resul
             let _ = write!(out, "{whom} may propose {} slots{open}", merge.room(whom));
         }
         "turn" => turn(merge, out),
-        "asked" => merge.asked(Position::new(number(command, "slot")?, number(command, "instance")? as u16)),
+        "asked" => merge.asked(Place::new(number(command, "slot")?, number(command, "instance")? as u16)),
         "through" => match merge.read_through(|_| true) {
             Some(whom) => out.push_str(&format!("ask {whom}")),
             None => out.push_str("nobody"),
@@ -176,8 +176,8 @@ fn execute(merge: &mut Merge<Batch>, out: &mut String) {
         let _ = match piece {
             Delivered::Noops { first, last } if first == last => writeln!(out, "{first}  nothing"),
             Delivered::Noops { first, last } => writeln!(out, "{first}-{last}  nothing"),
-            Delivered::Batch { seq, position, payload: (name, change) } => {
-                let _ = writeln!(out, "{seq}  \"{name}\" ({})", place(position));
+            Delivered::Batch { seq, place, payload: (name, change) } => {
+                let _ = writeln!(out, "{seq}  \"{name}\" ({})", show_place(place));
                 match change.map(|count| merge.change(count)) {
                     Some(Ok(next)) => {
                         let (slot, base, after) = (next.first.previous(), next.base, count(next.instances));
@@ -207,8 +207,8 @@ fn turn(merge: &mut Merge<Batch>, out: &mut String) {
             let _ = writeln!(out, "{whom} proposes a no-op up to {target}");
         }
     }
-    merge.asks(|whom, position| {
-        let _ = writeln!(out, "the leader of {whom} is asked for everything up to {}", place(position));
+    merge.asks(|whom, place| {
+        let _ = writeln!(out, "the leader of {whom} is asked for everything up to {}", show_place(place));
     });
 }
 

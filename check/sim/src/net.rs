@@ -60,7 +60,7 @@ pub struct Conn {
 
 /// How a link between two processes is.
 #[derive(Clone, Copy, Debug, Default)]
-struct Link {
+struct Direction {
     /// How many cuts hold at the moment.
     cuts: u32,
     /// Nanoseconds that everything takes at least, and the spread.
@@ -107,7 +107,7 @@ pub struct Net {
     conns: BTreeMap<u64, Conn>,
     dials: BTreeMap<u64, Dial>,
     next: u64,
-    links: Vec<Link>,
+    links: Vec<Direction>,
     size: usize,
     rng: Rng,
     /// Faults are over: no more delays beyond the usual.
@@ -117,7 +117,7 @@ pub struct Net {
 impl Net {
     /// A network between `size` processes.
     pub fn new(plan: NetPlan, size: usize, mut rng: Rng) -> Self {
-        let link = |rng: &mut Rng| Link {
+        let link = |rng: &mut Rng| Direction {
             cuts: 0,
             delay: rng.range(plan.delay.0, plan.delay.1),
             jitter: plan.jitter,
@@ -141,7 +141,7 @@ impl Net {
         self.healed
     }
 
-    fn link(&mut self, from: usize, to: usize) -> &mut Link {
+    fn link(&mut self, from: usize, to: usize) -> &mut Direction {
         &mut self.links[from * self.size + to]
     }
 

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
-use quorate_admit::{AdmissionLimits, Member, Members};
+use quorate_admit::{AdmissionLimits, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
 use quorate_execute::{Execution, Sequential, SessionLimits};
 use quorate_log::{Log, SyncMode};
@@ -139,7 +139,7 @@ impl Replica {
         let me = ReplicaId::new(who as u16 + 1);
         let founders: Vec<ReplicaId> = (1..=plan.founders as u16).map(ReplicaId::new).collect();
         let ids = join.map_or(founders, |join| join.members.clone());
-        let member = |id: &ReplicaId| Member {
+        let member = |id: &ReplicaId| KnownMember {
             replica: *id,
             address: format!("r{}", id.number()),
             incarnation: incarnation(*id),

@@ -7,7 +7,7 @@
 //! The queue and the room stand for those of `front/etcd-grpc`; the store and the state machine are the real ones.
 
 use crate::checks::Failure;
-use crate::checks::watches::{Log, Shown};
+use crate::checks::watches::{Shown, Watched};
 use crate::random::Rng;
 use crate::service::Row;
 use quorate_etcd::proto::{Fields, bytes_field, int_field};
@@ -94,7 +94,7 @@ impl Observer for Feed {
 pub struct Front {
     watches: Watches,
     feed: Feed,
-    logs: BTreeMap<WatchName, Log>,
+    watched: BTreeMap<WatchName, Watched>,
     specs: BTreeMap<WatchName, WatchSpec>,
     /// Pages that were asked for and not read yet.
     reads: Vec<(WatchName, u64, i64, u32)>,
@@ -113,7 +113,7 @@ impl Front {
         Self {
             watches: Watches::new(),
             feed,
-            logs: BTreeMap::new(),
+            watched: BTreeMap::new(),
             specs: BTreeMap::new(),
             reads: Vec::new(),
             out: Vec::new(),
@@ -150,13 +150,13 @@ impl Front {
     pub fn settle(&mut self, node: &Node, rows: &[Row]) -> Result<(), Failure> {
         while self.hand_on(rows)? || self.read_one(node, rows)? {}
         let (newest, compacted) = numbers(node)?;
-        self.logs.values_mut().try_for_each(|log| log.is_complete(newest, rows))?;
+        self.watched.values_mut().try_for_each(|log| log.is_complete(newest, rows))?;
         if self.rng.chance(100)
-            && let Some(name) = self.logs.keys().next().copied()
+            && let Some(name) = self.watched.keys().next().copied()
         {
             self.end(name);
         }
-        if self.logs.len() < WATCHES_MAX && self.rng.chance(300) {
+        if self.watched.len() < WATCHES_MAX && self.rng.chance(300) {
             self.begin(newest, compacted, rows)?;
         }
         Ok(())
@@ -181,7 +181,7 @@ impl Front {
             prev_kv: self.rng.chance(200),
             ..WatchSpec::default()
         };
-        self.logs.insert(name, Log::new(spec.clone(), from));
+        self.watched.insert(name, Watched::new(spec.clone(), from));
         self.specs.insert(name, spec.clone());
         self.watches.create(name, spec, shown);
         self.feed.lock().wants = self.watches.wants();
@@ -194,7 +194,7 @@ impl Front {
     fn end(&mut self, name: WatchName) {
         self.watches.cancel(name);
         self.feed.lock().wants = self.watches.wants();
-        self.logs.remove(&name);
+        self.watched.remove(&name);
         self.specs.remove(&name);
     }
 
@@ -224,7 +224,7 @@ impl Front {
             Err(EtcdError::Compacted) => {
                 let (_, compacted) = numbers(node)?;
                 self.watches.compacted(name, turn, &mut self.out);
-                self.logs.get(&name).map_or(Ok(()), |log| log.may_end(compacted))?;
+                self.watched.get(&name).map_or(Ok(()), |log| log.may_end(compacted))?;
             }
             Err(_) => return Err(strange()),
         }
@@ -257,7 +257,7 @@ impl Front {
 
     /// A watch's client gets events.
     fn show(&mut self, name: WatchName, events: &[u8], rows: &[Row]) -> Result<(), Failure> {
-        let Some(log) = self.logs.get_mut(&name) else { return Ok(()) };
+        let Some(log) = self.watched.get_mut(&name) else { return Ok(()) };
         for field in Fields::of(events) {
             let (_, event) = field.map_err(|_| strange())?;
             let shown = event.bytes().ok().and_then(shown).ok_or_else(strange)?;

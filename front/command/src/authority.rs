@@ -69,9 +69,15 @@ impl Office {
     }
 
     /// Makes a holder's files in a directory: `NAME.pem`, `NAME.key`, and whom to trust.
-    pub fn issue(&self, place: &Place<'_>, holder: &Holder, hosts: &[String], days: u32) -> Outcome<Files> {
-        let files = place.files();
-        make_private_directory(place.directory)?;
+    pub fn issue(
+        &self,
+        to: &Destination<'_>,
+        holder: &Holder,
+        hosts: &[String],
+        days: u32,
+    ) -> Outcome<Files> {
+        let files = to.files();
+        make_private_directory(to.directory)?;
         write(&files.ca, &self.trusted.pem, write_public)?;
         self.write(&files, holder, hosts, days)?;
         Ok(files)
@@ -90,14 +96,14 @@ impl Office {
 }
 
 /// Where a holder's files are to be.
-pub struct Place<'a> {
+pub struct Destination<'a> {
     /// In which directory.
     pub directory: &'a Path,
     /// Their name without the ending.
     pub name: &'a str,
 }
 
-impl Place<'_> {
+impl Destination<'_> {
     fn files(&self) -> Files {
         Files {
             ca: self.directory.join(CA_FILE),

@@ -1,7 +1,7 @@
 //! Makes the directories of a new cluster: for `init`, for `dev`, for a cluster that is restored, and for those that benchmarks start.
 
 use crate::arguments::name;
-use crate::authority::{Office, Place};
+use crate::authority::{Destination, Office};
 use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::ordering::OrderChoice;
@@ -161,7 +161,7 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         if let (Some(office), Some(days)) = (&office, plan.certificates) {
             let holder = Holder::Replica(ReplicaId::new(*replica));
             let hosts = [address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host).to_owned()];
-            let tls = Place { directory: &place.join(TLS), name: "replica" };
+            let tls = Destination { directory: &place.join(TLS), name: "replica" };
             office.issue(&tls, &holder, &hosts, days)?;
         }
         if let Some(key) = &life.key {
@@ -197,7 +197,7 @@ fn clients(dir: &Path, office: &Office, days: u32) -> Outcome<ClientFiles> {
     for (text, holder) in
         [("default", Holder::Client(name("default")?)), ("admin", Holder::Admin(name("admin")?))]
     {
-        office.issue(&Place { directory: &place, name: text }, &holder, &[], days)?;
+        office.issue(&Destination { directory: &place, name: text }, &holder, &[], days)?;
     }
     Ok(ClientFiles { client: files("default"), admin: Some(files("admin")) })
 }

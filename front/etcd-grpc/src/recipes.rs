@@ -100,14 +100,14 @@ impl Drop for Watching {
 }
 
 /// A key in the line. Dropping it leaves the line, unless it is kept.
-struct Place {
+struct Waiter {
     backend: Backend,
     key: Bytes,
     revision: i64,
     kept: bool,
 }
 
-impl Drop for Place {
+impl Drop for Waiter {
     fn drop(&mut self) {
         if self.kept {
             return;
@@ -202,7 +202,7 @@ impl Recipes {
         name: &[u8],
         lease: i64,
         value: &Bytes,
-    ) -> Result<(Place, Bytes), Refusal> {
+    ) -> Result<(Waiter, Bytes), Refusal> {
         let key = Bytes::from([name, format!("/{lease:x}").as_bytes()].concat());
         let get = RangeRequest { key: key.clone(), ..RangeRequest::default() };
         let request = TxnRequest {
@@ -218,15 +218,15 @@ impl Recipes {
             let own = range.kvs.into_iter().next().ok_or(EXPIRED)?;
             (revision, stands) = (own.create_revision, own.value);
         }
-        Ok((Place { backend: backend.clone(), key, revision, kept: false }, stands))
+        Ok((Waiter { backend: backend.clone(), key, revision, kept: false }, stands))
     }
 
     /// Waits until no key that was made before is left.
-    async fn wait(&self, place: &Place, name: &[u8], renewed: Option<i64>) -> Result<i64, Refusal> {
+    async fn wait(&self, waiter: &Waiter, name: &[u8], renewed: Option<i64>) -> Result<i64, Refusal> {
         let mut tick = tokio::time::interval(RENEW);
         loop {
             let (revision, before) =
-                first(&place.backend, edge(name, SortOrder::Descend, place.revision - 1)).await?;
+                first(&waiter.backend, edge(name, SortOrder::Descend, waiter.revision - 1)).await?;
             let Some(before) = before else { break };
             let mut watching =
                 Watching::begin(&self.watch, before.key, Bytes::new(), true, revision + 1).await?;
@@ -239,16 +239,16 @@ impl Recipes {
                     _ = tick.tick() => {
                         if let Some(id) = renewed {
                             let message = LeaseKeepAliveRequest { id }.encode_to_vec();
-                            place.backend.order(Command::LeaseKeepAlive, message.into()).await?;
+                            waiter.backend.order(Command::LeaseKeepAlive, message.into()).await?;
                         }
                     }
                 }
             }
         }
         // The own lease may have ended meanwhile.
-        let own = RangeRequest { key: place.key.clone(), ..RangeRequest::default() };
-        let (revision, own) = first(&place.backend, own).await?;
-        own.filter(|own| own.create_revision == place.revision).map(|_| revision).ok_or(EXPIRED)
+        let own = RangeRequest { key: waiter.key.clone(), ..RangeRequest::default() };
+        let (revision, own) = first(&waiter.backend, own).await?;
+        own.filter(|own| own.create_revision == waiter.revision).map(|_| revision).ok_or(EXPIRED)
     }
 }
 
@@ -258,10 +258,10 @@ impl Lock for Recipes {
         let backend = self.backend.on_behalf_of(asker(&request));
         let LockRequest { name, lease } = request.into_inner();
         let own = self.lease(&backend, lease).await?;
-        let (mut place, _) = self.stand(&backend, &name, own, &Bytes::new()).await?;
-        let revision = self.wait(&place, &name, (lease == 0).then_some(own)).await?;
-        place.kept = true;
-        let key = place.key.clone();
+        let (mut waiter, _) = self.stand(&backend, &name, own, &Bytes::new()).await?;
+        let revision = self.wait(&waiter, &name, (lease == 0).then_some(own)).await?;
+        waiter.kept = true;
+        let key = waiter.key.clone();
         Ok(Response::new(LockResponse { header: self.header.message(revision), key }))
     }
 
@@ -298,14 +298,14 @@ impl Election for Recipes {
         let backend = self.backend.on_behalf_of(asker(&request));
         let CampaignRequest { name, lease, value } = request.into_inner();
         let own = self.lease(&backend, lease).await?;
-        let (mut place, stands) = self.stand(&backend, &name, own, &value).await?;
+        let (mut waiter, stands) = self.stand(&backend, &name, own, &value).await?;
         let leader =
-            LeaderKey { name: name.clone(), key: place.key.clone(), rev: place.revision, lease: own };
+            LeaderKey { name: name.clone(), key: waiter.key.clone(), rev: waiter.revision, lease: own };
         if stands != value {
             proclaim(&backend, &leader, &value).await?;
         }
-        let revision = self.wait(&place, &name, (lease == 0).then_some(own)).await?;
-        place.kept = true;
+        let revision = self.wait(&waiter, &name, (lease == 0).then_some(own)).await?;
+        waiter.kept = true;
         Ok(Response::new(CampaignResponse { header: self.header.message(revision), leader: Some(leader) }))
     }
 

@@ -8,7 +8,7 @@
 //! Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
-use crate::space::{ENTRY, Entry, GONE, Head, Meta, Place, named};
+use crate::space::{ENTRY, Entry, GONE, Head, Meta, Revision, named};
 use quorate_execute::Store;
 use quorate_types::planted;
 
@@ -36,32 +36,32 @@ pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) ->
     if !meta.is_sweeping() {
         return false;
     }
-    let end = Place { main: meta.compacted, sub: 0 };
+    let end = Revision { main: meta.compacted, sub: 0 };
     let own = !planted("sweep-before-revision");
-    let stop = Place { main: end.main + i64::from(own), sub: 0 };
+    let stop = Revision { main: end.main + i64::from(own), sub: 0 };
     let (start, stop) = (meta.swept.key(), stop.key());
     let looked: Vec<Step> = store
         .range(start.bytes(), Some(stop.bytes()))
         .take(STEPS)
         .filter_map(|(key, bytes)| {
             debug_assert_eq!(key.first(), Some(&ENTRY));
-            Place::of_key(key).map(|place| Step::new(place, Entry::decode(bytes)))
+            Revision::of_key(key).map(|at| Step::new(at, Entry::decode(bytes)))
         })
         .collect();
     meta.swept = match looked.last() {
-        Some(last) if looked.len() == STEPS => last.place.next(),
+        Some(last) if looked.len() == STEPS => last.at.next(),
         _ => end,
     };
     for step in &looked {
-        let is_own = step.place.main == end.main;
+        let is_own = step.at.main == end.main;
         if let Some(before) = step.before.filter(|before| !is_own || before.main < end.main) {
             store.remove(before.key().bytes());
         }
         if let Some(key) = step.deletes.as_ref().filter(|_| !is_own) {
-            store.remove(step.place.key().bytes());
+            store.remove(step.at.key().bytes());
             let name = named(buffer, GONE, key);
             // The key may have got a value since, and lost it.
-            if store.get(name).is_some_and(|bytes| Head::decode(bytes).place == step.place) {
+            if store.get(name).is_some_and(|bytes| Head::decode(bytes).at == step.at) {
                 store.remove(name);
             }
         }
@@ -71,14 +71,14 @@ pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) ->
 
 /// What an entry says about what goes.
 struct Step {
-    place: Place,
-    before: Option<Place>,
+    at: Revision,
+    before: Option<Revision>,
     /// The key that it deletes.
     deletes: Option<Vec<u8>>,
 }
 
 impl Step {
-    fn new(place: Place, entry: Entry<'_>) -> Self {
-        Self { place, before: entry.before, deletes: entry.deletes.then(|| entry.key().to_vec()) }
+    fn new(at: Revision, entry: Entry<'_>) -> Self {
+        Self { at, before: entry.before, deletes: entry.deletes.then(|| entry.key().to_vec()) }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::EtcdError;
 use crate::proto;
-use crate::space::{ENTRY, Entry, Meta, Place, entry_at};
+use crate::space::{ENTRY, Entry, Meta, Revision, entry_at};
 use quorate_execute::{Events, Store};
 
 /// So many entries are looked at for one page.
@@ -154,9 +154,9 @@ impl LiveWriter {
         }
     }
 
-    pub(crate) fn change(&mut self, place: Place, deletes: bool, key: &[u8], message: &[u8]) {
+    pub(crate) fn change(&mut self, at: Revision, deletes: bool, key: &[u8], message: &[u8]) {
         if self.wants != Wants::Nothing {
-            proto::number(&mut self.bytes, place.main as u64);
+            proto::number(&mut self.bytes, at.main as u64);
             proto::number(&mut self.bytes, u64::from(deletes));
             [key, message, &self.before].into_iter().for_each(|part| proto::string(&mut self.bytes, part));
             self.before.clear();
@@ -256,16 +256,16 @@ pub(crate) fn page(
     if query.revision < meta.compacted {
         return Err(EtcdError::Compacted);
     }
-    let start = Place { main: query.revision, sub: query.sub };
-    let mut next = Place { main: (meta.revision + 1).max(query.revision), sub: 0 };
+    let start = Revision { main: query.revision, sub: query.sub };
+    let mut next = Revision { main: (meta.revision + 1).max(query.revision), sub: 0 };
     if next.main == query.revision {
         next.sub = query.sub;
     }
     let (mut events, mut event, mut steps) = (Vec::new(), Vec::new(), 0);
     for (key, bytes) in store.range(start.key().bytes(), Some(&[ENTRY + 1])) {
-        let Some(place) = Place::of_key(key) else { continue };
+        let Some(at) = Revision::of_key(key) else { continue };
         if steps == STEPS {
-            next = place;
+            next = at;
             break;
         }
         steps += 1;
@@ -277,11 +277,11 @@ pub(crate) fn page(
             continue;
         }
         event.clear();
-        let before = if query.prev_kv { before(store, meta, place, entry) } else { &[] };
+        let before = if query.prev_kv { before(store, meta, at, entry) } else { &[] };
         write_event(entry.deletes, entry.message, before, &mut event);
         if events.len() + event.len() + MORE_BYTES > room {
             if !events.is_empty() {
-                next = place;
+                next = at;
                 break;
             }
             // Alone with what was before it does not fit.
@@ -300,8 +300,8 @@ pub(crate) fn page(
 }
 
 /// What was there before a change, unless that is compacted.
-fn before<'a>(store: &'a Store, meta: &Meta, place: Place, entry: Entry<'_>) -> &'a [u8] {
-    let kept = place.main > meta.compacted;
+fn before<'a>(store: &'a Store, meta: &Meta, at: Revision, entry: Entry<'_>) -> &'a [u8] {
+    let kept = at.main > meta.compacted;
     let before = entry.before.filter(|_| kept).and_then(|before| entry_at(store, before));
     before.filter(|before| !before.deletes).map_or(&[], |before| before.message)
 }

@@ -5,7 +5,7 @@
 
 use crate::error::EtcdError;
 use crate::proto;
-use crate::space::{Bounds, ENTRY, Entry, GONE, HEAD, Head, Meta, Place};
+use crate::space::{Bounds, ENTRY, Entry, GONE, HEAD, Head, Meta, Revision};
 use crate::write::as_of;
 use quorate_execute::Store;
 
@@ -117,7 +117,7 @@ fn keys(store: &Store, page: &mut HashPage, part: u8) {
             page.start = key.to_vec();
             return;
         }
-        if let Some((_, entry)) = as_of(store, Head::decode(bytes).place, page.compacted) {
+        if let Some((_, entry)) = as_of(store, Head::decode(bytes).at, page.compacted) {
             page.add(entry.message);
         }
     }
@@ -125,9 +125,9 @@ fn keys(store: &Store, page: &mut HashPage, part: u8) {
 }
 
 fn changes(store: &Store, page: &mut HashPage) {
-    let first = Place { main: page.compacted + 1, sub: 0 }.key();
+    let first = Revision { main: page.compacted + 1, sub: 0 }.key();
     let start = if page.start.is_empty() { first.bytes().to_vec() } else { page.start.clone() };
-    let end = Place { main: page.revision + 1, sub: 0 }.key();
+    let end = Revision { main: page.revision + 1, sub: 0 }.key();
     for (step, (key, bytes)) in store.range(&start, Some(end.bytes())).enumerate() {
         if step == STEPS {
             page.start = key.to_vec();

@@ -253,7 +253,7 @@ impl Appender<'_> {
                 SortTarget::Key => left_key.cmp(right_key),
                 SortTarget::Version => left.version.cmp(&right.version),
                 SortTarget::Create => left.create.cmp(&right.create),
-                SortTarget::Mod => left.place.main.cmp(&right.place.main),
+                SortTarget::Mod => left.at.main.cmp(&right.at.main),
                 SortTarget::Value => value(left).cmp(value(right)),
             }
         };
@@ -270,7 +270,7 @@ fn is_filtered(request: &RangeRequest<'_>) -> bool {
 
 fn passes(request: &RangeRequest<'_>, head: &Head) -> bool {
     let within = |number: i64, min: i64, max: i64| (min == 0 || number >= min) && (max == 0 || number <= max);
-    within(head.place.main, request.min_mod, request.max_mod)
+    within(head.at.main, request.min_mod, request.max_mod)
         && within(head.create, request.min_create, request.max_create)
 }
 
@@ -304,9 +304,9 @@ impl Meant {
             };
             let next = if take_head { heads.next() } else { gone.next() };
             let Some((key, bytes)) = next else { return };
-            let Some((place, entry)) = as_of(store, Head::decode(bytes).place, revision) else { continue };
+            let Some((at, entry)) = as_of(store, Head::decode(bytes).at, revision) else { continue };
             let parts = KeyValue::decode(entry.message);
-            if !visit(key, Head { place, create: parts.create, version: parts.version, lease: 0 }) {
+            if !visit(key, Head { at, create: parts.create, version: parts.version, lease: 0 }) {
                 return;
             }
         }

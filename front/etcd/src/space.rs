@@ -3,7 +3,7 @@
 //! - `m`: the [`Meta`] numbers.
 //! - `k` and a key: the [`Head`] of a key that has a value: where its newest entry is, and its numbers.
 //! - `d` and a key: where the entry of its deletion is, for keys without a value, until that is compacted.
-//! - `r` and a [`Place`]: an [`Entry`]: etcd's own `KeyValue` message, and where the entry before of the same key is.
+//! - `r` and a [`Revision`]: an [`Entry`]: etcd's own `KeyValue` message, and where the entry before of the same key is.
 //! - `u` and a member's number: what it announced.
 //! - `A`, a kind and a member's number: an alarm: see `alarms.rs`.
 //! - `U`, `R`, `t`, `x`: users, roles and tokens: see `auth/mod.rs`.
@@ -36,7 +36,7 @@ pub(crate) struct Meta {
     pub(crate) compacted: i64,
     /// What compaction has yet to look at begins here. All of it was looked at when this is the beginning of the revision `compacted`, or
     /// behind it.
-    pub(crate) swept: Place,
+    pub(crate) swept: Revision,
     /// How often users and roles changed, times 2, and 1 while authentication is on; left out of the store when 0.
     auth: u64,
     /// A bit for each kind of alarm that is set; left out of the store when 0.
@@ -45,7 +45,7 @@ pub(crate) struct Meta {
 
 impl Default for Meta {
     fn default() -> Self {
-        Self { revision: 1, compacted: 0, swept: Place { main: 1, sub: 0 }, auth: 0, alarms: 0 }
+        Self { revision: 1, compacted: 0, swept: Revision { main: 1, sub: 0 }, auth: 0, alarms: 0 }
     }
 }
 
@@ -56,7 +56,7 @@ impl Meta {
         Self {
             revision: next() as i64,
             compacted: next() as i64,
-            swept: Place { main: next() as i64, sub: next() as u32 },
+            swept: Revision { main: next() as i64, sub: next() as u32 },
             auth: proto::read_number(&mut bytes).unwrap_or(0),
             alarms: proto::read_number(&mut bytes).unwrap_or(0),
         }
@@ -116,19 +116,19 @@ impl Meta {
 
 /// Where an entry is: its revision, and which change of that revision it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Place {
+pub(crate) struct Revision {
     pub(crate) main: i64,
     pub(crate) sub: u32,
 }
 
-impl Place {
+impl Revision {
     /// The key under which the entry lies. The first change of a revision, which most are, has the shorter one.
-    pub(crate) fn key(self) -> PlaceKey {
+    pub(crate) fn key(self) -> RevisionKey {
         let mut bytes = [0; 13];
         bytes[0] = ENTRY;
         bytes[1..9].copy_from_slice(&self.main.to_be_bytes());
         bytes[9..].copy_from_slice(&self.sub.to_be_bytes());
-        PlaceKey { bytes, len: if self.sub == 0 { 9 } else { 13 } }
+        RevisionKey { bytes, len: if self.sub == 0 { 9 } else { 13 } }
     }
 
     pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
@@ -143,12 +143,12 @@ impl Place {
 }
 
 /// The key of an entry.
-pub(crate) struct PlaceKey {
+pub(crate) struct RevisionKey {
     bytes: [u8; 13],
     len: usize,
 }
 
-impl PlaceKey {
+impl RevisionKey {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -157,7 +157,7 @@ impl PlaceKey {
 /// What is known of a key that has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Head {
-    pub(crate) place: Place,
+    pub(crate) at: Revision,
     pub(crate) create: i64,
     pub(crate) version: i64,
     pub(crate) lease: i64,
@@ -166,13 +166,13 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn decode(mut bytes: &[u8]) -> Self {
         let mut next = || proto::read_number(&mut bytes).unwrap_or(0);
-        let place = Place { main: next() as i64, sub: next() as u32 };
-        Self { place, create: next() as i64, version: next() as i64, lease: next() as i64 }
+        let at = Revision { main: next() as i64, sub: next() as u32 };
+        Self { at, create: next() as i64, version: next() as i64, lease: next() as i64 }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
-        let numbers = [self.place.main, i64::from(self.place.sub), self.create, self.version];
+        let numbers = [self.at.main, i64::from(self.at.sub), self.create, self.version];
         numbers.into_iter().for_each(|number| proto::number(out, number as u64));
         if self.lease != 0 {
             proto::number(out, self.lease as u64);
@@ -184,7 +184,7 @@ impl Head {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) deletes: bool,
-    pub(crate) before: Option<Place>,
+    pub(crate) before: Option<Revision>,
     /// With the value at its end.
     pub(crate) message: &'a [u8],
 }
@@ -194,12 +194,12 @@ impl<'a> Entry<'a> {
         let (flag, mut rest) = bytes.split_first().map_or((0, bytes), |(flag, rest)| (*flag, rest));
         let main = proto::read_number(&mut rest).unwrap_or(0) as i64;
         let before =
-            (main != 0).then(|| Place { main, sub: proto::read_number(&mut rest).unwrap_or(0) as u32 });
+            (main != 0).then(|| Revision { main, sub: proto::read_number(&mut rest).unwrap_or(0) as u32 });
         Self { deletes: flag == 1, before, message: rest }
     }
 
     /// Begins one in the buffer; the message is appended behind it.
-    pub(crate) fn begin(out: &mut Vec<u8>, deletes: bool, before: Option<Place>) {
+    pub(crate) fn begin(out: &mut Vec<u8>, deletes: bool, before: Option<Revision>) {
         out.clear();
         out.push(u8::from(deletes));
         let before = before.unwrap_or_default();
@@ -249,7 +249,7 @@ impl<'a> KeyValue<'a> {
     pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], head: &Head, value: &[u8]) {
         proto::bytes_field(out, 1, key);
         proto::int_field(out, 2, head.create);
-        proto::int_field(out, 3, head.place.main);
+        proto::int_field(out, 3, head.at.main);
         proto::int_field(out, 4, head.version);
         proto::int_field(out, 6, head.lease);
         proto::bytes_field(out, 5, value);
@@ -257,13 +257,13 @@ impl<'a> KeyValue<'a> {
 }
 
 /// The entry at a place, while it is there.
-pub(crate) fn entry_at(store: &Store, place: Place) -> Option<Entry<'_>> {
-    store.get(place.key().bytes()).map(Entry::decode)
+pub(crate) fn entry_at(store: &Store, at: Revision) -> Option<Entry<'_>> {
+    store.get(at.key().bytes()).map(Entry::decode)
 }
 
 /// The entry of a head.
 pub(crate) fn entry_of<'a>(store: &'a Store, head: &Head) -> Entry<'a> {
-    entry_at(store, head.place).expect("INV-ETCD-1: a head's entry exists")
+    entry_at(store, head.at).expect("INV-ETCD-1: a head's entry exists")
 }
 
 /// Writes a key of the store into the buffer: which part, and the rest.
@@ -353,7 +353,7 @@ pub(crate) fn invariants(store: &Store) {
         assert!(same && !entry.deletes, "INV-ETCD-1: a head's entry exists and says the same");
     }
     for (key, bytes) in everything(GONE).entries(store) {
-        let entry = entry_at(store, Head::decode(bytes).place);
+        let entry = entry_at(store, Head::decode(bytes).at);
         let fits = entry.is_some_and(|entry| entry.deletes && entry.key() == key);
         assert!(fits, "INV-ETCD-2: a deletion's entry exists while its `d` is there");
         assert!(head(store, key, &mut Vec::new()).is_none(), "INV-ETCD-2: a key with a value has no `d`");

@@ -85,7 +85,7 @@ fn holds_of(compare: &Compare<'_>, head: &Head, value: &[u8]) -> bool {
     let order = match compare.target {
         Target::Version(number) => head.version.cmp(&number),
         Target::Create(number) => head.create.cmp(&number),
-        Target::Mod(number) => head.place.main.cmp(&number),
+        Target::Mod(number) => head.at.main.cmp(&number),
         Target::Value(bytes) => value.cmp(bytes),
         Target::Lease(number) => head.lease.cmp(&number),
     };

@@ -8,7 +8,9 @@ use crate::events::LiveWriter;
 use crate::lease;
 use crate::proto;
 use crate::request::{DeleteRequest, PutRequest};
-use crate::space::{Bounds, Entry, GONE, HEAD, Head, KeyValue, Meta, Place, entry_at, entry_of, head, named};
+use crate::space::{
+    Bounds, Entry, GONE, HEAD, Head, KeyValue, Meta, Revision, entry_at, entry_of, head, named,
+};
 use quorate_execute::{Store, Version};
 
 /// Memory that holds nothing from one command to the next.
@@ -28,7 +30,7 @@ pub(crate) struct Writer<'a> {
     buffers: &'a mut Buffers,
     live: &'a mut LiveWriter,
     /// Where the next change goes.
-    next: Place,
+    next: Revision,
 }
 
 impl<'a> Writer<'a> {
@@ -38,7 +40,7 @@ impl<'a> Writer<'a> {
         buffers: &'a mut Buffers,
         live: &'a mut LiveWriter,
     ) -> Self {
-        let next = Place { main: meta.revision + 1, sub: 0 };
+        let next = Revision { main: meta.revision + 1, sub: 0 };
         live.mark();
         Self { store, meta, buffers, live, next }
     }
@@ -74,7 +76,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn put(&mut self, request: &PutRequest<'_>, out: &mut Vec<u8>) {
         let old = head(self.store, request.key, &mut self.buffers.key);
         let before = match &old {
-            Some(old) => Some(old.place),
+            Some(old) => Some(old.at),
             None => self.bring_back(request.key),
         };
         // Of a key that this transaction deleted before, none is left: what an earlier command left here must not show.
@@ -97,7 +99,7 @@ impl<'a> Writer<'a> {
         };
         let old = old.unwrap_or_default();
         let create = if old.create == 0 { self.next.main } else { old.create };
-        let head = Head { place: self.next, create, version: old.version + 1, lease };
+        let head = Head { at: self.next, create, version: old.version + 1, lease };
         Entry::begin(&mut self.buffers.entry, false, before);
         let message_at = self.buffers.entry.len();
         let value = if request.ignore_value { &self.buffers.value } else { request.value };
@@ -113,11 +115,11 @@ impl<'a> Writer<'a> {
     }
 
     /// The key gets a value again: where its deletion is, if that was not compacted.
-    fn bring_back(&mut self, key: &[u8]) -> Option<Place> {
+    fn bring_back(&mut self, key: &[u8]) -> Option<Revision> {
         let name = named(&mut self.buffers.key, GONE, key);
-        let place = self.store.get(name).map(|bytes| Head::decode(bytes).place)?;
+        let at = self.store.get(name).map(|bytes| Head::decode(bytes).at)?;
         self.store.remove(name);
-        Some(place)
+        Some(at)
     }
 
     /// Writes the entry of the buffer to the next place.
@@ -150,9 +152,9 @@ impl<'a> Writer<'a> {
 
     /// Deletes a key that has a value.
     pub(crate) fn delete(&mut self, key: &[u8], old: &Head) {
-        let gone = Head { place: self.next, ..Head::default() };
+        let gone = Head { at: self.next, ..Head::default() };
         self.live.before(|| entry_of(self.store, old));
-        Entry::begin(&mut self.buffers.entry, true, Some(old.place));
+        Entry::begin(&mut self.buffers.entry, true, Some(old.at));
         let message_at = self.buffers.entry.len();
         KeyValue::encode(&mut self.buffers.entry, key, &gone, &[]);
         self.live.change(self.next, true, key, &self.buffers.entry[message_at..]);
@@ -188,11 +190,11 @@ fn check_lease(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError>
 }
 
 /// The entry of a key as it was at a revision: from the newest one back.
-pub(crate) fn as_of<'a>(store: &'a Store, newest: Place, revision: i64) -> Option<(Place, Entry<'a>)> {
-    let (mut place, mut entry) = (newest, entry_at(store, newest)?);
-    while place.main > revision {
-        place = entry.before?;
-        entry = entry_at(store, place)?;
+pub(crate) fn as_of<'a>(store: &'a Store, newest: Revision, revision: i64) -> Option<(Revision, Entry<'a>)> {
+    let (mut at, mut entry) = (newest, entry_at(store, newest)?);
+    while at.main > revision {
+        at = entry.before?;
+        entry = entry_at(store, at)?;
     }
-    (!entry.deletes).then_some((place, entry))
+    (!entry.deletes).then_some((at, entry))
 }

@@ -4,7 +4,7 @@ use crate::keeping::SegmentScrub;
 use crate::lanes::Part;
 use crate::status::NodeStatus;
 use bytes::Bytes;
-use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, WriteId};
+use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_state::store::Version;
 use quorate_types::{ConnId, Halt, Identity, InstanceId, ReplicaId, RequestNumber, SessionId};
@@ -182,7 +182,7 @@ pub enum Effect {
         /// The number of this question.
         load: u64,
         /// Where they lie.
-        places: Vec<Place>,
+        extents: Vec<Extent>,
     },
     /// Work for the keeper of checkpoints, in order; it answers with [`Input::Kept`].
     Keep(KeeperWork),

@@ -40,7 +40,7 @@ mod together;
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
-pub use gate::{Access, Permissions, Place, SeatLimits};
+pub use gate::{Access, ConnClass, Permissions, SeatLimits};
 pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
 pub use lanes::{Part, Placement};
 pub use node::Node;

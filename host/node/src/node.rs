@@ -4,7 +4,7 @@
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Answerers, Engine};
-use crate::gate::{self, Access, Change, Conn, Gate, Place};
+use crate::gate::{self, Access, Change, Conn, ConnClass, Gate};
 use crate::group::{Admitting, Group, Groups};
 use crate::guide::{self, Guide};
 use crate::journal::Journal;
@@ -435,8 +435,8 @@ impl Node {
     }
 
     /// What a connection is, as far as the host has to know.
-    pub fn place(&self, conn: ConnId) -> Place {
-        self.gate.own_peers().place(conn)
+    pub fn class(&self, conn: ConnId) -> ConnClass {
+        self.gate.own_peers().class(conn)
     }
 
     /// The member at the other end of a connection, if it is one.

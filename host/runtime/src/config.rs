@@ -1,6 +1,6 @@
 //! The configuration file of a replica. docs/configuration.md explains every key; unknown keys are refused.
 
-use quorate_admit::{AdmissionLimits, Member, Members};
+use quorate_admit::{AdmissionLimits, KnownMember, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{NodeConfig, SeatLimits};
@@ -653,7 +653,7 @@ impl Config {
     /// What the node is told, with what the data directory knows; `seed` is drawn at each start.
     pub(crate) fn node_config(&self, identity: &Identity, seed: u64) -> Result<NodeConfig, ConfigError> {
         let me = ReplicaId::new(self.replica);
-        let members = self.members.iter().map(|member| Member {
+        let members = self.members.iter().map(|member| KnownMember {
             replica: ReplicaId::new(member.replica),
             address: member.address.clone(),
             incarnation: Incarnation::parse(&member.incarnation).unwrap_or_default(),

@@ -5,7 +5,7 @@ use crate::disk::Disk;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
-use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, Write, WriteId};
+use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, Write, WriteId};
 use quorate_node::{NodeStatus, SegmentScrub};
 use quorate_state::checkpoint::Report;
 use quorate_tls::Credentials;
@@ -101,7 +101,7 @@ enum Job {
 
 enum SideJob {
     Prepare { segment: u64, bytes: u64 },
-    Load { load: u64, places: Vec<Place> },
+    Load { load: u64, extents: Vec<Extent> },
     Remove { segments: Range<u64> },
     Scrub(SegmentScrub),
 }
@@ -161,8 +161,8 @@ impl DiskThreads {
         }
     }
 
-    pub(crate) fn load(&self, load: u64, places: Vec<Place>) {
-        drop(self.side_jobs.send(SideJob::Load { load, places }));
+    pub(crate) fn load(&self, load: u64, extents: Vec<Extent>) {
+        drop(self.side_jobs.send(SideJob::Load { load, extents }));
     }
 
     pub(crate) fn scrub(&self, segment: SegmentScrub) {
@@ -248,9 +248,9 @@ fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, endi
                     tracing::warn!("deleting an old segment of the log: {error}");
                 }
             }
-            SideJob::Load { load, places } => {
+            SideJob::Load { load, extents } => {
                 let read = || {
-                    places.iter().map(|p| disk.read(p.segment, p.offset, p.len)).collect::<io::Result<_>>()
+                    extents.iter().map(|p| disk.read(p.segment, p.offset, p.len)).collect::<io::Result<_>>()
                 };
                 let mut records = read();
                 // Somebody closes a file some time, and who waits for old records can wait.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Resources that the process used.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Facts {
+pub(crate) struct ProcessFacts {
     /// Its id.
     pub(crate) pid: u32,
     /// Memory in use, in bytes.
@@ -16,7 +16,7 @@ pub(crate) struct Facts {
     pub(crate) version: &'static str,
 }
 
-impl Facts {
+impl ProcessFacts {
     pub(crate) fn now() -> Self {
         let ticks_per_s = rustix::param::clock_ticks_per_second().max(1) as f64;
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -4,7 +4,7 @@ use crate::clerk::{Act, Clerk, DiskRoom, TlsStatus};
 use crate::clock::Clock;
 use crate::connection::{Channel, Connection};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
-use crate::facts::Facts;
+use crate::facts::ProcessFacts;
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::mouth::{Listener, Mouth, Speech};
@@ -13,7 +13,7 @@ use crate::throttle::Throttle;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use quorate_node::{Effect, Effects, Event, Input, KeeperWork, Node, Place, Share};
+use quorate_node::{ConnClass, Effect, Effects, Event, Input, KeeperWork, Node, Share};
 use quorate_tls::{Credentials, Session};
 use quorate_types::{ConnId, Halt, ReplicaId, Time};
 use quorate_wire::{FrameKind, OutFrame};
@@ -115,8 +115,8 @@ impl Core for Home {
         true
     }
 
-    fn place(&self, conn: ConnId) -> Place {
-        self.node.place(conn)
+    fn class(&self, conn: ConnId) -> ConnClass {
+        self.node.class(conn)
     }
 
     fn suspects(&self, now: Time, conn: ConnId) -> bool {
@@ -442,7 +442,7 @@ impl Lane {
                     self.addresses.learn(replica, address);
                 }
                 Effect::Address { replica, address: None } => self.addresses.forget(replica),
-                Effect::Load { load, places } => self.disk.load(load, places),
+                Effect::Load { load, extents } => self.disk.load(load, extents),
                 Effect::Keep(KeeperWork { job, stops }) => {
                     self.keeper.submit(job);
                     if stops {
@@ -504,7 +504,7 @@ impl Lane {
         struct Full {
             #[serde(flatten)]
             node: quorate_node::NodeStatus,
-            process: Facts,
+            process: ProcessFacts,
             buffers: BufferStatus,
             lanes: Vec<LaneStatus>,
             disk: DiskRoom,
@@ -521,7 +521,7 @@ impl Lane {
         node.problems.extend(buffers.problem().into_iter().chain(disk.problem()));
         let lanes = self.sides.status(&self.sockets);
         let fronts = self.fronts.clone();
-        let full = Full { node, process: Facts::now(), buffers, lanes, disk, tls, fronts };
+        let full = Full { node, process: ProcessFacts::now(), buffers, lanes, disk, tls, fronts };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         let frame = OutFrame::new(FrameKind::Status, &text, vec![]);
         if let Some(connection) = self.sockets.connections.get_mut(&conn) {

@@ -1,7 +1,7 @@
 //! The client's state machine: what comes in is handed to the part that it concerns, and to the reach.
 //!
 //! All members are connected at all times, so that the news of a new leader arrives by itself. What the client knows is in four parts:
-//! connections (`links.rs`), sessions (`sessions/`), reads (`reads.rs`), and the reach (`reach/`), which says where requests go and when an
+//! connections (`contacts.rs`), sessions (`sessions/`), reads (`reads.rs`), and the reach (`reach/`), which says where requests go and when an
 //! answer is true.
 //!
 //! INV-CLIENT-1: every call completes exactly once.
@@ -10,11 +10,11 @@
 //! Tests: tests/core.rs (one situation each), tests/cluster.rs (random faults against a model of a cluster).
 
 use crate::config::Config;
+use crate::contact::ContactState;
+use crate::contacts::{Contacts, MEMBERS_MAX};
 use crate::effects::{Effect, Effects, Input};
 use crate::encode::READ_HEADER;
 use crate::error::Error;
-use crate::link::LinkState;
-use crate::links::{Links, MEMBERS_MAX};
 use crate::parts::Parts;
 use crate::reach::Reach;
 use crate::reach::all::ToAll;
@@ -22,7 +22,7 @@ use crate::reach::leader::ToLeader;
 use crate::reads::{Question, Reads};
 use crate::sessions::{Sessions, cost};
 use crate::step::{NEVER, Step};
-use crate::votes::Held;
+use crate::votes::KeptAnswers;
 use quorate_types::{ConnId, Random, ReplicaId, Seq, Time};
 use quorate_wire::{
     Frame, FrameKind, LeaderNotice, ReadReply, Refusal, RefusalReason, ReplicaMessage, Reply, Welcome,
@@ -81,8 +81,8 @@ impl ClientCore {
         };
         let (count, held_max) = (members.len(), config.queue_bytes_max);
         let parts = Parts {
-            links: Links::new(members, config.cluster),
-            sessions: Sessions::new(rules, probe_nonce, Held::new(count, held_max)),
+            contacts: Contacts::new(members, config.cluster),
+            sessions: Sessions::new(rules, probe_nonce, KeptAnswers::new(count, held_max)),
             reads: Reads::new(count, held_max),
             stats: Stats::default(),
         };
@@ -121,14 +121,14 @@ impl ClientCore {
             }
             Input::ForgetReader(reader) => parts.reads.forget(reader),
             Input::EndReads => parts.sessions.end_queries(step),
-            Input::Connected(conn) => parts.links.connected(step, conn),
+            Input::Connected(conn) => parts.contacts.connected(step, conn),
             Input::Closed { conn, why } => {
-                if let Some(link) = parts.links.of_conn(conn) {
-                    self.lost(now, link, why, out);
+                if let Some(contact) = parts.contacts.of_conn(conn) {
+                    self.lost(now, contact, why, out);
                 }
             }
             Input::Frame { conn, frame } => self.frame(now, conn, frame, out),
-            Input::Written { conn, bytes } => parts.links.written(conn, bytes),
+            Input::Written { conn, bytes } => parts.contacts.written(conn, bytes),
             Input::Deadline => self.deadline_passed(now, out),
             Input::Stop => self.stop(now, out),
         }
@@ -140,7 +140,7 @@ impl ClientCore {
             return;
         }
         let (mut step, parts, _) = self.apart(now, out);
-        parts.reads.send(&mut step, &mut parts.links);
+        parts.reads.send(&mut step, &mut parts.contacts);
         if self.announced != self.leader() {
             self.announced = self.leader();
             out.push(Effect::Leader(self.announced));
@@ -155,18 +155,18 @@ impl ClientCore {
             return None;
         }
         let parts = &self.parts;
-        let own = parts.links.deadline().into_iter().chain(self.reach.deadline());
+        let own = parts.contacts.deadline().into_iter().chain(self.reach.deadline());
         own.chain([parts.sessions.deadline(), parts.reads.deadline()]).min().filter(|due| *due != NEVER)
     }
 
     /// The members that it knows.
     pub fn known(&self) -> impl Iterator<Item = ReplicaId> {
-        self.parts.links.iter().filter(|link| !link.left).map(|link| link.replica)
+        self.parts.contacts.iter().filter(|contact| !contact.left).map(|contact| contact.replica)
     }
 
     /// Who leads, as far as was heard.
     pub fn leader(&self) -> Option<ReplicaId> {
-        self.reach.leader().map(|link| self.parts.links.at(link).replica)
+        self.reach.leader().map(|contact| self.parts.contacts.at(contact).replica)
     }
 
     /// The newest state that this client knows of: what its reads saw, and what holds its writes.
@@ -188,7 +188,7 @@ impl ClientCore {
     /// Panics with the name of an invariant that does not hold.
     pub fn invariants(&self) {
         self.waiting();
-        self.parts.links.check();
+        self.parts.contacts.check();
     }
 }
 
@@ -203,9 +203,9 @@ impl ClientCore {
         }
     }
 
-    /// Whether this may be asked; the link of the only replica that is.
+    /// Whether this may be asked; the contact of the only replica that is.
     fn check_read(&self, replica: Option<ReplicaId>, question: &Question) -> Result<Option<usize>, Error> {
-        let place = |replica| self.parts.links.of(replica).ok_or(Error::UnknownReplica(replica));
+        let place = |replica| self.parts.contacts.of(replica).ok_or(Error::UnknownReplica(replica));
         let pinned = replica.map(place).transpose()?;
         let (bytes, max) = (question.query.len(), self.config.frame_bytes_max as usize);
         if bytes + READ_HEADER > max {
@@ -225,101 +225,101 @@ impl ClientCore {
         let (mut step, parts, _) = self.apart(now, out);
         parts.sessions.stop(&mut step);
         parts.reads.fail_all(&mut step, &Error::Stopped { outcome_unknown: false });
-        parts.links.stop(&mut step);
+        parts.contacts.stop(&mut step);
     }
 }
 
 // What connections bring.
 impl ClientCore {
     /// We end this connection.
-    fn drop_link(&mut self, now: Time, link: usize, why: String, out: &mut Effects) {
+    fn drop_contact(&mut self, now: Time, contact: usize, why: String, out: &mut Effects) {
         let (mut step, parts, _) = self.apart(now, out);
-        parts.links.hang_up(&mut step, link);
-        self.lost(now, link, why, out);
+        parts.contacts.hang_up(&mut step, contact);
+        self.lost(now, contact, why, out);
     }
 
-    fn lost(&mut self, now: Time, link: usize, why: String, out: &mut Effects) {
+    fn lost(&mut self, now: Time, contact: usize, why: String, out: &mut Effects) {
         let (mut step, parts, reach) = self.apart(now, out);
-        if parts.lost(&mut step, reach.leader(), link, why) {
-            reach.closed(parts, link);
+        if parts.lost(&mut step, reach.leader(), contact, why) {
+            reach.closed(parts, contact);
         }
     }
 
     fn frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
-        let Some(link) = self.parts.links.of_conn(conn) else { return };
-        match self.parts.links.at(link).state {
-            LinkState::Greeting { .. } => self.greeted(now, link, frame, out),
-            LinkState::Up { .. } if frame.kind == FrameKind::Refusal => {
+        let Some(contact) = self.parts.contacts.of_conn(conn) else { return };
+        match self.parts.contacts.at(contact).state {
+            ContactState::Greeting { .. } => self.greeted(now, contact, frame, out),
+            ContactState::Up { .. } if frame.kind == FrameKind::Refusal => {
                 let why =
                     Refusal::decode(frame.payload).map_or_else(|why| why.to_string(), |refusal| refusal.text);
-                self.drop_link(now, link, format!("ended the connection: {why}"), out);
+                self.drop_contact(now, contact, format!("ended the connection: {why}"), out);
             }
-            LinkState::Up { .. } => match ReplicaMessage::decode(frame) {
-                Ok(message) => self.message(now, link, message, out),
-                Err(why) => self.bad_frame(now, link, format!("sent a bad frame: {why}"), out),
+            ContactState::Up { .. } => match ReplicaMessage::decode(frame) {
+                Ok(message) => self.message(now, contact, message, out),
+                Err(why) => self.bad_frame(now, contact, format!("sent a bad frame: {why}"), out),
             },
-            LinkState::Down { .. } | LinkState::Dialing { .. } => {}
+            ContactState::Down { .. } | ContactState::Dialing { .. } => {}
         }
     }
 
-    fn bad_frame(&mut self, now: Time, link: usize, why: String, out: &mut Effects) {
+    fn bad_frame(&mut self, now: Time, contact: usize, why: String, out: &mut Effects) {
         self.parts.stats.frames_bad += 1;
-        self.drop_link(now, link, why, out);
+        self.drop_contact(now, contact, why, out);
     }
 
-    fn greeted(&mut self, now: Time, link: usize, frame: Frame, out: &mut Effects) {
+    fn greeted(&mut self, now: Time, contact: usize, frame: Frame, out: &mut Effects) {
         match frame.kind {
-            FrameKind::Welcome => match self.parts.links.check_welcome(link, frame.payload) {
-                Ok(welcome) => self.welcomed(now, link, &welcome, out),
-                Err(why) => self.drop_link(now, link, why, out),
+            FrameKind::Welcome => match self.parts.contacts.check_welcome(contact, frame.payload) {
+                Ok(welcome) => self.welcomed(now, contact, &welcome, out),
+                Err(why) => self.drop_contact(now, contact, why, out),
             },
             FrameKind::Refusal => match Refusal::decode(frame.payload) {
-                Ok(refusal) => self.refused(now, link, &refusal, out),
-                Err(why) => self.drop_link(now, link, format!("sent a bad refusal: {why}"), out),
+                Ok(refusal) => self.refused(now, contact, &refusal, out),
+                Err(why) => self.drop_contact(now, contact, format!("sent a bad refusal: {why}"), out),
             },
-            _ => self.bad_frame(now, link, "did not answer the greeting".to_owned(), out),
+            _ => self.bad_frame(now, contact, "did not answer the greeting".to_owned(), out),
         }
     }
 
-    fn welcomed(&mut self, now: Time, link: usize, welcome: &Welcome, out: &mut Effects) {
+    fn welcomed(&mut self, now: Time, contact: usize, welcome: &Welcome, out: &mut Effects) {
         let (mut step, parts, reach) = self.apart(now, out);
-        parts.links.welcomed(now, link);
-        reach.connected(&mut step, parts, link, welcome);
-        parts.reads.connected(now, link);
+        parts.contacts.welcomed(now, contact);
+        reach.connected(&mut step, parts, contact, welcome);
+        parts.reads.connected(now, contact);
     }
 
     /// When so many members refuse us that no answer can count any more, what was never sent fails.
-    fn refused(&mut self, now: Time, link: usize, refusal: &Refusal, out: &mut Effects) {
-        // Whoever is paused, or has a slow link, may say hello too late.
+    fn refused(&mut self, now: Time, contact: usize, refusal: &Refusal, out: &mut Effects) {
+        // Whoever is paused, or has a slow contact, may say hello too late.
         let passing = matches!(refusal.reason, RefusalReason::TooMany | RefusalReason::NoHello);
-        self.parts.links.refused(link, passing);
-        self.drop_link(now, link, format!("refused the connection: {}", refusal.text), out);
+        self.parts.contacts.refused(contact, passing);
+        self.drop_contact(now, contact, format!("refused the connection: {}", refusal.text), out);
         let (mut step, parts, _) = self.apart(now, out);
-        if parts.links.may_come() < parts.sessions.rules().needed as usize {
-            let replica = parts.links.at(link).replica;
+        if parts.contacts.may_come() < parts.sessions.rules().needed as usize {
+            let replica = parts.contacts.at(contact).replica;
             let error = Error::Refused { replica, text: refusal.text.clone() };
             parts.sessions.fail_unsent(&mut step, &error);
             parts.reads.fail_all(&mut step, &error);
         }
     }
 
-    fn message(&mut self, now: Time, link: usize, message: ReplicaMessage, out: &mut Effects) {
+    fn message(&mut self, now: Time, contact: usize, message: ReplicaMessage, out: &mut Effects) {
         let (mut step, parts, reach) = self.apart(now, out);
         let step = &mut step;
-        parts.links.heard(now, link);
+        parts.contacts.heard(now, contact);
         match message {
             ReplicaMessage::Replies(payload) => {
                 for reply in Reply::walk(&payload) {
                     let Ok(reply) = reply else { return };
-                    let taken = reach.reply(step, parts, link, &reply, &payload);
+                    let taken = reach.reply(step, parts, contact, &reply, &payload);
                     parts.stats.replies_ignored += u64::from(!taken);
                 }
             }
             ReplicaMessage::ReadReplies(payload) => {
                 for reply in ReadReply::walk(&payload) {
                     let Ok(reply) = reply else { return };
-                    if parts.reads.waits_for(reply.read, link) {
-                        reach.read_reply(step, parts, link, &reply, &payload);
+                    if parts.reads.waits_for(reply.read, contact) {
+                        reach.read_reply(step, parts, contact, &reply, &payload);
                     } else {
                         parts.stats.replies_ignored += 1;
                     }
@@ -327,7 +327,7 @@ impl ClientCore {
             }
             ReplicaMessage::Members(members) => reach.members(step, parts, &members),
             ReplicaMessage::Leader(LeaderNotice { view, leader }) => {
-                reach.notice(step, parts, link, view, leader);
+                reach.notice(step, parts, contact, view, leader);
             }
         }
     }
@@ -339,10 +339,10 @@ impl ClientCore {
         if self.stopped {
             return;
         }
-        for link in 0..self.parts.links.len() {
+        for contact in 0..self.parts.contacts.len() {
             let (mut step, parts, _) = self.apart(now, out);
-            if let Some(why) = parts.links.due(&mut step, link) {
-                self.drop_link(now, link, why.to_owned(), out);
+            if let Some(why) = parts.contacts.due(&mut step, contact) {
+                self.drop_contact(now, contact, why.to_owned(), out);
             }
         }
         let (mut step, parts, reach) = self.apart(now, out);
@@ -360,15 +360,15 @@ impl ClientCore {
 fn sessions_due(step: &mut Step<'_>, parts: &mut Parts, reach: &mut dyn Reach) {
     let mut next = NEVER;
     let mut text = None;
-    for place in parts.sessions.places() {
-        if parts.sessions.is_late(step.now, place) {
+    for cell in parts.sessions.cells() {
+        if parts.sessions.is_late(step.now, cell) {
             let detail = text.get_or_insert_with(|| detail(parts, reach));
-            parts.sessions.give_up_late(step, place, detail);
+            parts.sessions.give_up_late(step, cell, detail);
         }
-        reach.session_due(step, parts, place);
-        let Some(looked) = parts.sessions.look(step, place) else { continue };
+        reach.session_due(step, parts, cell);
+        let Some(looked) = parts.sessions.look(step, cell) else { continue };
         if looked.again {
-            reach.sent_again(step, parts, place);
+            reach.sent_again(step, parts, cell);
         }
         next = next.min(looked.due);
     }
@@ -390,7 +390,7 @@ fn reads_due(step: &mut Step<'_>, parts: &mut Parts, reach: &mut dyn Reach) {
 
 /// What stands in the way of requests, for people.
 fn detail(parts: &Parts, reach: &dyn Reach) -> String {
-    let mut text = reach.detail(&parts.links);
-    parts.links.problems(&mut text);
+    let mut text = reach.detail(&parts.contacts);
+    parts.contacts.problems(&mut text);
     text
 }

@@ -11,19 +11,19 @@
 //! equal ones; a read's answer is true once a quorum gave it, or when f+1 gave it in the order of commands.
 //!
 //! Start with `core.rs` (what comes in), then `reach/` (to whom requests go and when an answer is true: to the leader, or to all), `sessions/`
-//! (numbers, queues, refusals, time-outs), `reads.rs`, `links.rs` (connections), `votes.rs` (equal answers) and `combiner.rs` (other ways to
+//! (numbers, queues, refusals, time-outs), `reads.rs`, `contacts.rs` (connections), `votes.rs` (equal answers) and `combiner.rs` (other ways to
 //! compare them). Each part is stepped alone by tests beside it.
 //! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
 
 mod back_off;
 mod combiner;
 mod config;
+mod contact;
+mod contacts;
 mod core;
 mod effects;
 mod encode;
 mod error;
-mod link;
-mod links;
 mod parts;
 mod reach;
 mod reads;

@@ -1,7 +1,7 @@
 //! What both reaches use: the connections, the sessions, the reads, and what is counted.
 
+use crate::contacts::Contacts;
 use crate::core::Stats;
-use crate::links::Links;
 use crate::reads::Reads;
 use crate::sessions::Sessions;
 use crate::step::Step;
@@ -9,7 +9,7 @@ use crate::step::Step;
 /// See the module. Each part keeps its own rules; a reach hands on what one of them says to another.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) links: Links,
+    pub(crate) contacts: Contacts,
     pub(crate) sessions: Sessions,
     pub(crate) reads: Reads,
     pub(crate) stats: Stats,
@@ -26,12 +26,12 @@ impl Parts {
         &mut self,
         step: &mut Step<'_>,
         leader: Option<usize>,
-        link: usize,
+        contact: usize,
         why: String,
     ) -> bool {
-        let was_up = self.links.lost(step, link, why);
+        let was_up = self.contacts.lost(step, contact, why);
         if was_up {
-            self.reads.lost(step, &self.links, leader, link);
+            self.reads.lost(step, &self.contacts, leader, contact);
         }
         was_up
     }

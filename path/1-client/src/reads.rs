@@ -14,13 +14,13 @@
 //! Tests: reads/tests.rs, tests/core.rs, tests/cluster.rs.
 
 use crate::back_off::back_off;
+use crate::contacts::Contacts;
 use crate::effects::{CallId, Completion, ReadConsistency};
 use crate::encode::{FrameWriter, READ_HEADER};
 use crate::error::Error;
-use crate::links::Links;
 use crate::sessions::cost;
 use crate::step::{GRAIN, NEVER, Step};
-use crate::votes::{Held, keep};
+use crate::votes::{KeptAnswers, keep};
 use bytes::Bytes;
 use quorate_types::{ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{FrameKind, ReadConsistency as Asked, ReadReply, ReadRequest, ReadStatus};
@@ -39,7 +39,7 @@ pub(crate) struct Question {
     pub(crate) consistency: ReadConsistency,
     /// The answer is at least as new as this.
     pub(crate) after: Seq,
-    /// Only this link.
+    /// Only this contact.
     pub(crate) pinned: Option<usize>,
     pub(crate) query: Bytes,
     pub(crate) deadline: Time,
@@ -64,7 +64,7 @@ struct Read {
     pinned: Option<usize>,
     query: Bytes,
     deadline: Time,
-    /// Where it waits for an answer: links, as bits.
+    /// Where it waits for an answer: contacts, as bits.
     on: u64,
     /// Where it was tried in this round.
     tried: u64,
@@ -128,14 +128,14 @@ pub(crate) struct Reads {
     newest: Seq,
     /// No timer of a read is earlier.
     due: Time,
-    /// By link.
+    /// By contact.
     outboxes: Vec<Outbox>,
     /// Something may wait in one of them.
     unsent: bool,
     /// What waits counts so many bytes.
     queued: usize,
-    /// What is kept of answers, by link.
-    held: Held,
+    /// What is kept of answers, by contact.
+    held: KeptAnswers,
 }
 
 impl Reads {
@@ -151,7 +151,7 @@ impl Reads {
             outboxes: (0..members).map(|_| Outbox::default()).collect(),
             unsent: false,
             queued: 0,
-            held: Held::new(members, held_max),
+            held: KeptAnswers::new(members, held_max),
         }
     }
 
@@ -171,16 +171,16 @@ impl Reads {
     }
 
     /// A replica joined, and has this place.
-    pub(crate) fn joined(&mut self, link: usize) {
-        match self.outboxes.get_mut(link) {
+    pub(crate) fn joined(&mut self, contact: usize) {
+        match self.outboxes.get_mut(contact) {
             Some(outbox) => *outbox = Outbox::default(),
             None => self.outboxes.push(Outbox::default()),
         }
     }
 
     /// A replica is there that was not: reads that found none are looked at again.
-    pub(crate) fn connected(&mut self, now: Time, link: usize) {
-        self.outboxes[link].slow_until = Time::ZERO;
+    pub(crate) fn connected(&mut self, now: Time, contact: usize) {
+        self.outboxes[contact].slow_until = Time::ZERO;
         for read in self
             .reads
             .values_mut()
@@ -265,13 +265,13 @@ impl Reads {
     pub(crate) fn ask(
         &mut self,
         step: &mut Step<'_>,
-        links: &Links,
+        contacts: &Contacts,
         leader: Option<usize>,
         question: Question,
     ) {
         let seen = self.owed(question.reader, question.consistency).max(question.after);
         let id = self.insert(Read::new(step.now, question, seen));
-        self.place(step, links, leader, id);
+        self.place(step, contacts, leader, id);
     }
 
     /// Asks these members, all at once, and keeps what they answer until somebody takes the read out.
@@ -287,19 +287,19 @@ impl Reads {
         }
     }
 
-    /// Gives a read to the best link that does not have it yet; without any, it waits.
-    fn place(&mut self, step: &mut Step<'_>, links: &Links, leader: Option<usize>, id: u64) {
-        let choice = self.choose(step.now, links, leader, id);
+    /// Gives a read to the best contact that does not have it yet; without any, it waits.
+    fn place(&mut self, step: &mut Step<'_>, contacts: &Contacts, leader: Option<usize>, id: u64) {
+        let choice = self.choose(step.now, contacts, leader, id);
         let Some(read) = self.reads.get_mut(&id) else { return };
         let config = step.config;
-        let wait = if let Some(link) = choice {
-            if read.tried & (1 << link) != 0 {
+        let wait = if let Some(contact) = choice {
+            if read.tried & (1 << contact) != 0 {
                 read.tried = 0;
             }
-            read.on |= 1 << link;
-            read.tried |= 1 << link;
+            read.on |= 1 << contact;
+            read.tried |= 1 << contact;
             read.asked = step.now;
-            self.outboxes[link].waiting.push(id);
+            self.outboxes[contact].waiting.push(id);
             self.unsent = true;
             config.hedge_after.times(1 << read.attempt.min(4))
         } else if read.on == 0 {
@@ -317,13 +317,15 @@ impl Reads {
     }
 
     /// In this order: not tried in this round, not slow of late, the leader for strong reads, and by turns.
-    fn choose(&self, now: Time, links: &Links, leader: Option<usize>, id: u64) -> Option<usize> {
+    fn choose(&self, now: Time, contacts: &Contacts, leader: Option<usize>, id: u64) -> Option<usize> {
         let read = self.reads.get(&id)?;
-        let count = links.len();
+        let count = contacts.len();
         let mut best: Option<((bool, bool, bool, u64), usize)> = None;
-        for (index, link) in links.iter().enumerate() {
+        for (index, contact) in contacts.iter().enumerate() {
             let bit = 1 << index;
-            if read.on & bit != 0 || link.up().is_none() || read.pinned.is_some_and(|pinned| pinned != index)
+            if read.on & bit != 0
+                || contact.up().is_none()
+                || read.pinned.is_some_and(|pinned| pinned != index)
             {
                 continue;
             }
@@ -338,7 +340,7 @@ impl Reads {
     }
 
     /// Sends what waits to be sent, as far as connections have room.
-    pub(crate) fn send(&mut self, step: &mut Step<'_>, links: &mut Links) {
+    pub(crate) fn send(&mut self, step: &mut Step<'_>, contacts: &mut Contacts) {
         if !std::mem::take(&mut self.unsent) {
             return;
         }
@@ -347,7 +349,7 @@ impl Reads {
             if outbox.waiting.is_empty() {
                 continue;
             }
-            if links.at(index).out_bytes >= step.config.connection_bytes_max {
+            if contacts.at(index).out_bytes >= step.config.connection_bytes_max {
                 self.unsent = true;
                 continue;
             }
@@ -355,7 +357,7 @@ impl Reads {
             for id in std::mem::take(&mut outbox.waiting) {
                 let Some(read) = self.reads.get(&id) else { continue };
                 if !writer.is_empty() && writer.len() + READ_HEADER + read.query.len() > max {
-                    links.send(step, index, writer.finish());
+                    contacts.send(step, index, writer.finish());
                 }
                 let consistency = match read.consistency {
                     ReadConsistency::Strong => Asked::Strong,
@@ -364,7 +366,7 @@ impl Reads {
                 writer.read(&ReadRequest { read: id, seen: read.seen, consistency, query: &read.query });
             }
             if !writer.is_empty() {
-                links.send(step, index, writer.finish());
+                contacts.send(step, index, writer.finish());
             }
         }
     }
@@ -431,27 +433,33 @@ impl Reads {
     }
 
     /// The connection is gone: what waited there only goes elsewhere at once. What many were asked is looked at when it is due.
-    pub(crate) fn lost(&mut self, step: &mut Step<'_>, links: &Links, leader: Option<usize>, link: usize) {
-        self.outboxes[link].waiting.clear();
+    pub(crate) fn lost(
+        &mut self,
+        step: &mut Step<'_>,
+        contacts: &Contacts,
+        leader: Option<usize>,
+        contact: usize,
+    ) {
+        self.outboxes[contact].waiting.clear();
         let mut homeless = Vec::new();
         for (id, read) in &mut self.reads {
-            if read.on & (1 << link) != 0 {
-                read.on &= !(1 << link);
+            if read.on & (1 << contact) != 0 {
+                read.on &= !(1 << contact);
                 if read.on == 0 && read.answers.is_none() {
                     homeless.push(*id);
                 }
             }
         }
         for id in homeless {
-            self.place(step, links, leader, id);
+            self.place(step, contacts, leader, id);
         }
     }
 
-    /// The replica left the cluster: what only it was to answer is answered by nobody, and its link may become another's.
-    pub(crate) fn left(&mut self, step: &mut Step<'_>, link: usize, replica: ReplicaId) {
+    /// The replica left the cluster: what only it was to answer is answered by nobody, and its contact may become another's.
+    pub(crate) fn left(&mut self, step: &mut Step<'_>, contact: usize, replica: ReplicaId) {
         let (reads, queued) = (&mut self.reads, &mut self.queued);
         reads.retain(|_, read| {
-            if read.pinned != Some(link) {
+            if read.pinned != Some(contact) {
                 return true;
             }
             *queued -= cost(read.query.len());
@@ -487,15 +495,15 @@ impl Reads {
     }
 
     /// A read waited for long enough: another replica is asked, too.
-    pub(crate) fn hedge(&mut self, step: &mut Step<'_>, links: &Links, leader: Option<usize>, id: u64) {
+    pub(crate) fn hedge(&mut self, step: &mut Step<'_>, contacts: &Contacts, leader: Option<usize>, id: u64) {
         let Some(read) = self.reads.get(&id) else { return };
-        for (index, link) in links.iter().enumerate() {
+        for (index, contact) in contacts.iter().enumerate() {
             // Silent since it was asked: others are asked first for a while.
-            if read.on & (1 << index) != 0 && link.heard <= read.asked {
+            if read.on & (1 << index) != 0 && contact.heard <= read.asked {
                 self.outboxes[index].slow_until = step.now.plus(SLOW_FOR);
             }
         }
-        self.place(step, links, leader, id);
+        self.place(step, contacts, leader, id);
     }
 }
 

@@ -14,7 +14,7 @@
 //! A client that compares in a way of its own ([`Combines`]) keeps the answer of each member of a group, and digests count for nothing.
 //!
 //! Votes on one request are one group for each answer. The first group lies in the request's entry, so that two equal answers cost no
-//! allocation. What a member makes us keep is bounded ([`Held`]): a vote that does not fit is not counted, and comes again when
+//! allocation. What a member makes us keep is bounded ([`KeptAnswers`]): a vote that does not fit is not counted, and comes again when
 //! the request is sent again.
 //!
 //! INV-CLIENT-9: no answer takes effect that fewer than f+1 different members gave.
@@ -29,14 +29,14 @@ use quorate_wire::{Reply, ReplyStatus, reply_digest};
 /// A body is kept as a slice of the frame that it came in, unless that keeps more than this alive for little of it.
 const PINNED_MAX: usize = 64 << 10;
 
-/// How many bytes of answers are kept for each member, by link.
+/// How many bytes of answers are kept for each member, by contact.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct KeptAnswers {
     bytes: Vec<usize>,
     max: usize,
 }
 
-impl Held {
+impl KeptAnswers {
     /// At most `max` bytes for each of `members`.
     pub(crate) fn new(members: usize, max: usize) -> Self {
         Self { bytes: vec![0; members], max }
@@ -70,7 +70,7 @@ impl Held {
 /// Equal answers, and who gave them.
 #[derive(Debug)]
 struct Group {
-    /// As bits, by link.
+    /// As bits, by contact.
     members: u64,
     /// Whose answer is kept.
     kept_for: usize,
@@ -119,7 +119,7 @@ impl Group {
     }
 
     /// A member that stands by this does so in its own words. Whether there is room for them.
-    fn keep_own(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut Held) -> bool {
+    fn keep_own(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut KeptAnswers) -> bool {
         let known = self.kept_for == from || self.own.iter().any(|(of, _)| *of == from);
         let fits = known || held.take(from, reply.body.len());
         if fits && !known {
@@ -128,7 +128,7 @@ impl Group {
         fits
     }
 
-    fn give(&self, held: &mut Held) {
+    fn give(&self, held: &mut KeptAnswers) {
         held.give(self.kept_for, self.body.len());
         self.own.iter().for_each(|(from, body)| held.give(*from, body.len()));
     }
@@ -138,7 +138,7 @@ impl Group {
     }
 
     /// A member that stands by this sends it whole.
-    fn fill(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut Held) {
+    fn fill(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut KeptAnswers) {
         let whole = reply.status != ReplyStatus::DoneDigest;
         if !self.whole && whole && held.take(from, reply.body.len()) {
             (self.kept_for, self.body, self.whole) = (from, keep(reply.body, payload), true);
@@ -185,14 +185,14 @@ pub(crate) fn is_final(reply: &Reply<'_>) -> bool {
 }
 
 impl Votes {
-    /// Enters the answer of the member behind link `from`, which came in `payload`; `needed` equal ones count.
+    /// Enters the answer of the member behind contact `from`, which came in `payload`; `needed` equal ones count.
     pub(crate) fn add(
         &mut self,
         from: usize,
         reply: &Reply<'_>,
         payload: &Bytes,
         (needed, combiner): (u32, Option<&Combines>),
-        held: &mut Held,
+        held: &mut KeptAnswers,
     ) -> Tally {
         let (bit, last) = (1 << from, is_final(reply));
         if let Some(before) = self.groups_mut().find(|group| group.last && group.members & bit != 0) {
@@ -242,7 +242,7 @@ impl Votes {
         reply: &Reply<'_>,
         payload: &Bytes,
         combiner: Option<&Combines>,
-        held: &mut Held,
+        held: &mut KeptAnswers,
     ) -> (u32, bool) {
         let Some(group) = self.groups_mut().find_map(|group| group.is(reply, combiner).then_some(group))
         else {
@@ -264,7 +264,7 @@ impl Votes {
         }
     }
 
-    fn drop_groups(&mut self, held: &mut Held, mut over: impl FnMut(&mut Group) -> bool) {
+    fn drop_groups(&mut self, held: &mut KeptAnswers, mut over: impl FnMut(&mut Group) -> bool) {
         if let Some(group) = self.first.take_if(|group| over(group)) {
             group.give(held);
         }
@@ -278,7 +278,7 @@ impl Votes {
     }
 
     /// The request is over: nothing is kept any more.
-    pub(crate) fn clear(&mut self, held: &mut Held) {
+    pub(crate) fn clear(&mut self, held: &mut KeptAnswers) {
         self.drop_groups(held, |_| true);
     }
 

@@ -167,21 +167,21 @@ impl Admission {
                     full.then_some(ReplyStatus::Overloaded)
                 }
             };
-            let mut verdict = self.verdict(&header, body, refusal, settled, &executed);
-            if matches!(verdict, Verdict::Admit) && header.kind == RequestKind::Commands && !permits(body) {
-                verdict = self.forbid(&header, forbids);
+            let mut triage = self.triage(&header, body, refusal, settled, &executed);
+            if matches!(triage, Triage::Admit) && header.kind == RequestKind::Commands && !permits(body) {
+                triage = self.forbid(&header, forbids);
             }
-            if !matches!(verdict, Verdict::Admit) {
+            if !matches!(triage, Triage::Admit) {
                 self.copy(&bytes[run_start..at]);
                 run_start = at + whole.len();
             }
-            match verdict {
-                Verdict::Admit => self.count += 1,
-                Verdict::InFlight => {}
+            match triage {
+                Triage::Admit => self.count += 1,
+                Triage::InFlight => {}
                 // Who asks again for more than fits is answered in part, and asks again for the rest.
-                Verdict::Answer(..) if answer.len() >= answer_bytes_max => {}
-                Verdict::Answer(status, body) => reply(answer, &header, status, body),
-                Verdict::Expected(number) => {
+                Triage::Answer(..) if answer.len() >= answer_bytes_max => {}
+                Triage::Answer(status, body) => reply(answer, &header, status, body),
+                Triage::Expected(number) => {
                     reply(answer, &header, ReplyStatus::ExpectedNumber, &number.number().to_le_bytes());
                 }
             }
@@ -217,40 +217,40 @@ impl Admission {
         self.open.extend_from_slice(run);
     }
 
-    fn verdict<'a>(
+    fn triage<'a>(
         &mut self,
         header: &RequestHeader,
         body: &[u8],
         refusal: Option<ReplyStatus>,
         settled: bool,
         executed: &impl Fn(SessionId, RequestNumber) -> Executed<'a>,
-    ) -> Verdict<'a> {
+    ) -> Triage<'a> {
         if body.len() > self.limits.request_bytes_max {
-            return Verdict::Answer(
+            return Triage::Answer(
                 ReplyStatus::TooLarge,
                 b"not executed: the request is over the size limit",
             );
         }
-        let refusal = refusal.map(|status| Verdict::Answer(status, b""));
+        let refusal = refusal.map(|status| Triage::Answer(status, b""));
         if header.kind == RequestKind::OpenSession {
             if let Some(refusal) = refusal {
                 return refusal;
             }
             let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
             let fresh = self.opening.insert((client, header.number.number()));
-            return if fresh { Verdict::Admit } else { Verdict::InFlight };
+            return if fresh { Triage::Admit } else { Triage::InFlight };
         }
         if header.session == SessionId::NONE {
-            return Verdict::Answer(ReplyStatus::SessionExpired, b"");
+            return Triage::Answer(ReplyStatus::SessionExpired, b"");
         }
         let last = match executed(header.session, header.number) {
-            Executed::Done(status, body) => return Verdict::Answer(status, body),
-            Executed::Forgotten => return Verdict::Answer(ReplyStatus::ReplyForgotten, b""),
-            Executed::Ended => return Verdict::Answer(ReplyStatus::SessionExpired, b""),
-            Executed::NoSession if settled => return Verdict::Answer(ReplyStatus::SessionExpired, b""),
+            Executed::Done(status, body) => return Triage::Answer(status, body),
+            Executed::Forgotten => return Triage::Answer(ReplyStatus::ReplyForgotten, b""),
+            Executed::Ended => return Triage::Answer(ReplyStatus::SessionExpired, b""),
+            Executed::NoSession if settled => return Triage::Answer(ReplyStatus::SessionExpired, b""),
             // It may have been opened by a batch that was not executed here yet. Whose it is nobody can say before, so nobody may use
             // it: its client asks again.
-            Executed::NoSession => return Verdict::InFlight,
+            Executed::NoSession => return Triage::InFlight,
             Executed::Not(last) => last,
         };
         let index = header.session.index as usize;
@@ -259,32 +259,32 @@ impl Admission {
             _ => RequestNumber::ZERO,
         };
         if header.number <= entered {
-            return Verdict::InFlight;
+            return Triage::InFlight;
         }
         // Before this replica has executed all that earlier leaders decided, it can not tell a gap from its own lag.
         let expected = last.max(entered).next();
         if header.number > expected && (settled || entered > RequestNumber::ZERO) {
-            return refusal.unwrap_or(Verdict::Expected(expected));
+            return refusal.unwrap_or(Triage::Expected(expected));
         }
         if let Some(refusal) = refusal {
             return refusal;
         }
         if !self.enter(header) {
-            return Verdict::Answer(ReplyStatus::SessionExpired, b"");
+            return Triage::Answer(ReplyStatus::SessionExpired, b"");
         }
-        Verdict::Admit
+        Triage::Admit
     }
 
     /// The client may not do that, and was about to: its number is not in flight. Before this replica knows all that earlier leaders
     /// decided, it can not say that the request was not executed, and says nothing.
-    fn forbid<'a>(&mut self, header: &RequestHeader, sure: bool) -> Verdict<'a> {
+    fn forbid<'a>(&mut self, header: &RequestHeader, sure: bool) -> Triage<'a> {
         if let Some((_, entered)) = self.entered.get_mut(header.session.index as usize) {
             *entered = header.number.previous();
         }
         if sure {
-            Verdict::Answer(ReplyStatus::Forbidden, b"not executed: this client may not use these keys")
+            Triage::Answer(ReplyStatus::Forbidden, b"not executed: this client may not use these keys")
         } else {
-            Verdict::InFlight
+            Triage::InFlight
         }
     }
 
@@ -349,7 +349,7 @@ impl Admission {
     }
 }
 
-enum Verdict<'a> {
+enum Triage<'a> {
     Admit,
     InFlight,
     Answer(ReplyStatus, &'a [u8]),

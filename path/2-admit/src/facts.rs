@@ -5,7 +5,7 @@ use quorate_types::{
 };
 use quorate_wire::{Batch, ReplyStatus};
 
-/// What is known of a request before it is ordered. Only a hint for admission: what counts is the verdict at its turn.
+/// What is known of a request before it is ordered. Only a hint for admission: what counts is what execution finds at its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<'a> {
     /// Not executed so far.

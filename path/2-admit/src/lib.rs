@@ -17,6 +17,6 @@ mod vouched;
 pub use admission::{Admission, AdmissionLimits, Answer, Executed, Terms};
 pub use facts::{Facts, Lookup, Place, Sessions};
 pub use intake::{Intake, Out, Sender};
-pub use peers::{Member, Members, ServedByReplicas, check_identity, verify};
+pub use peers::{KnownMember, Members, ServedByReplicas, check_identity, verify};
 pub use vouched::heard::HeardLimits;
 pub use vouched::{AHEAD_MAX, Suspect, Vouched, VouchedConfig};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One replica of the cluster as the others know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct KnownMember {
     /// Its id.
     pub replica: ReplicaId,
     /// Where it listens, `host:port`; resolved at each dial.
@@ -23,7 +23,7 @@ pub struct Member {
 pub struct Members {
     cluster: ClusterId,
     me: ReplicaId,
-    list: Vec<Member>,
+    list: Vec<KnownMember>,
     parameters: u64,
     number: MembershipId,
     /// How many replicas the cluster began with.
@@ -36,7 +36,7 @@ pub struct Members {
 
 impl Members {
     /// The members of `cluster`, of which this replica is `me`.
-    pub fn new(cluster: ClusterId, me: ReplicaId, mut list: Vec<Member>) -> Self {
+    pub fn new(cluster: ClusterId, me: ReplicaId, mut list: Vec<KnownMember>) -> Self {
         list.sort_by_key(|member| member.replica);
         let (number, created) = (MembershipId::FIRST, list.len());
         let (lives, removed) = (BTreeMap::new(), BTreeSet::new());
@@ -60,7 +60,7 @@ impl Members {
     pub fn replace(
         &mut self,
         number: MembershipId,
-        mut list: Vec<Member>,
+        mut list: Vec<KnownMember>,
         lives: BTreeMap<ReplicaId, u64>,
         removed: BTreeSet<ReplicaId>,
     ) {
@@ -94,15 +94,15 @@ impl Members {
         self.list.iter().position(|member| member.replica == self.me).unwrap_or(0)
     }
     /// All members, by id.
-    pub fn all(&self) -> &[Member] {
+    pub fn all(&self) -> &[KnownMember] {
         &self.list
     }
     /// All members but this one, by id.
-    pub fn others(&self) -> impl Iterator<Item = &Member> {
+    pub fn others(&self) -> impl Iterator<Item = &KnownMember> {
         self.list.iter().filter(|member| member.replica != self.me)
     }
     /// The member with this id.
-    pub fn get(&self, replica: ReplicaId) -> Option<&Member> {
+    pub fn get(&self, replica: ReplicaId) -> Option<&KnownMember> {
         self.list.iter().find(|member| member.replica == replica)
     }
 

@@ -5,7 +5,7 @@
 //! Tests: tests/merge/checkpoints.rs, tests/merge/model.rs.
 
 use crate::course::Course;
-use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
+use crate::generation::{Generation, INSTANCES_MAX, Place, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
 use crate::local::{Local, RecordIndex, Stay, Taken};
 use crate::merge::{Config, Merge};
 use crate::metrics::Counts;
@@ -57,12 +57,12 @@ impl Checkpoint {
     ///
     /// # Errors
     /// Says what does not fit.
-    pub fn check(&self) -> Result<Position, Refused> {
+    pub fn check(&self) -> Result<Place, Refused> {
         let refuse = |what| Err(Refused::Checkpoint(what));
         if !self.generation.is_sound() {
             return refuse("no such generation");
         }
-        let Some(cursor) = self.generation.position(self.seq.next()).filter(|_| self.seq != self.seq.next())
+        let Some(cursor) = self.generation.place(self.seq.next()).filter(|_| self.seq != self.seq.next())
         else {
             return refuse("its seq lies before its generation");
         };
@@ -85,7 +85,7 @@ impl Checkpoint {
         if wrong { refuse("an instance stands where it can not") } else { Ok(cursor) }
     }
 
-    fn fits(&self, at: usize, part: &InstanceAt, cursor: Position) -> bool {
+    fn fits(&self, at: usize, part: &InstanceAt, cursor: Place) -> bool {
         let slot = part.slot.number();
         let place = match self.next {
             _ if at < usize::from(self.generation.instances) => {
@@ -166,7 +166,7 @@ impl<T> Merge<T> {
             .map(|(at, part)| Local::new(part.record.0, part.slot.number() - part.offset, from.stay(at)));
         let mut wanted = Wanted::NOTHING;
         if let Some(border) = course.border() {
-            wanted.want(Position::new(border, from.generation.instances), false);
+            wanted.want(Place::new(border, from.generation.instances), false);
         }
         let merge = Self {
             config,
@@ -257,7 +257,7 @@ impl<T> Merge<T> {
         }
         (local.last, local.again) = (last, last);
         for slot in work {
-            self.wanted.want(Position::at(slot, at), false);
+            self.wanted.want(Place::at(slot, at), false);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! (INV-MERGE-3, INV-MERGE-4). This part knows nothing of records: whoever delivers moves it, and learns when a generation begins.
 //! Tests: course/tests.rs, tests/merge/changes.rs.
 
-use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
+use crate::generation::{Generation, INSTANCES_MAX, Place, SLOT_MAX};
 use crate::refused::Refused;
 use quorate_types::{Seq, Slot};
 
@@ -25,12 +25,7 @@ pub(crate) struct Course {
 
 impl Course {
     /// Behind a seq: the cursor is the place that follows in the generation.
-    pub(crate) fn behind(
-        seq: Seq,
-        cursor: Position,
-        generation: Generation,
-        next: Option<Generation>,
-    ) -> Self {
+    pub(crate) fn behind(seq: Seq, cursor: Place, generation: Generation, next: Option<Generation>) -> Self {
         let at = usize::from(cursor.instance.number()).saturating_sub(1);
         Self { generation, next, past: Vec::new(), slot: cursor.slot.number(), at, seq: seq.number() }
     }
@@ -65,7 +60,7 @@ impl Course {
     /// What follows if the batch at `begun` asks for so many instances: the last slot before it, and how it counts. [merge L3]
     pub(crate) fn plan(
         &self,
-        begun: Position,
+        begun: Place,
         window: u64,
         instances: u16,
     ) -> Result<(u64, Generation), Refused> {
@@ -127,8 +122,8 @@ impl Course {
         self.seq
     }
     /// The place that is delivered next.
-    pub(crate) fn cursor(&self) -> Position {
-        Position::at(self.slot, self.at)
+    pub(crate) fn cursor(&self) -> Place {
+        Place::at(self.slot, self.at)
     }
     /// The last slot of a generation that ends.
     pub(crate) fn border(&self) -> Option<u64> {
@@ -144,15 +139,15 @@ impl Course {
     }
 
     /// The place with this seq, if its generation is still known. [merge L2]
-    pub(crate) fn position(&self, seq: Seq) -> Option<Position> {
+    pub(crate) fn place(&self, seq: Seq) -> Option<Place> {
         let mut all = self.past.iter().chain([&self.generation]).chain(&self.next);
-        all.rfind(|generation| generation.base < seq)?.position(seq)
+        all.rfind(|generation| generation.base < seq)?.place(seq)
     }
 
     /// The seq of this place, if its generation is still known and has it.
-    pub(crate) fn seq_of(&self, position: Position) -> Option<Seq> {
+    pub(crate) fn seq_of(&self, place: Place) -> Option<Seq> {
         let mut all = self.past.iter().chain([&self.generation]).chain(&self.next);
-        all.rfind(|generation| generation.first <= position.slot)?.seq(position)
+        all.rfind(|generation| generation.first <= place.slot)?.seq(place)
     }
 
     /// Panics with the name of an invariant that does not hold.

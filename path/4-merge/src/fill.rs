@@ -5,7 +5,7 @@
 //! instance is under way at a time: what is wanted meanwhile goes into the next one, which grows with load as batches do. A leader's side is [`Proposer`].
 //! INV-MERGE-6. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
 
-use crate::generation::{Position, SLOT_MAX};
+use crate::generation::{Place, SLOT_MAX};
 use crate::local::{Local, Stay};
 use crate::merge::Merge;
 use crate::propose::{Bounds, Proposer};
@@ -104,7 +104,7 @@ impl<T> Merge<T> {
             |lead: Proposer| lead.is_settled() && lead.room(&bounds) == 0 && lead.tail() <= bounds.decided;
         if self.locals[at].lead.is_some_and(stuck) {
             let last = self.course.count() - 1;
-            self.wanted.want(Position::at(self.course.slot(), last), true);
+            self.wanted.want(Place::at(self.course.slot(), last), true);
         }
     }
 
@@ -113,14 +113,14 @@ impl<T> Merge<T> {
     pub fn proposed(&mut self, instance: InstanceId) -> Option<Slot> {
         let (at, bounds) = self.led(instance)?;
         let slot = self.locals[at].lead.as_mut()?.propose(&bounds);
-        self.wanted.want(Position::at(slot.number(), at), true);
+        self.wanted.want(Place::at(slot.number(), at), true);
         Some(slot)
     }
 
     /// A leader here, on another lane, proposed a batch for this slot.
     pub fn proposed_apart(&mut self, instance: InstanceId, slot: Slot) {
         if let Ok(at) = self.index(instance) {
-            self.wanted.want(Position::at(slot.number(), at), true);
+            self.wanted.want(Place::at(slot.number(), at), true);
         }
     }
 
@@ -141,21 +141,21 @@ impl<T> Merge<T> {
 
     /// Names the instances that are led elsewhere and lack what is waited for here, each with the place up to which everything is
     /// wanted: the host sends that to its leader, once for all instances that it leads. [merge L14]
-    pub fn asks(&mut self, mut ask: impl FnMut(InstanceId, Position)) {
+    pub fn asks(&mut self, mut ask: impl FnMut(InstanceId, Place)) {
         let (wanted, counts) = (self.wanted, &mut self.counts);
-        wanted.ask(self.course.cursor(), &mut self.locals, |at, position| {
+        wanted.ask(self.course.cursor(), &mut self.locals, |at, place| {
             counts.asks += 1;
-            ask(InstanceId::new(at as u16 + 1), position);
+            ask(InstanceId::new(at as u16 + 1), place);
         });
     }
 
     /// Another replica wants everything up to this place. What a leader can not want by itself, it has not led long enough for, or it
     /// leads no more: it looks again when it is settled. [merge L15]
-    pub fn asked(&mut self, position: Position) {
+    pub fn asked(&mut self, place: Place) {
         let settled = |local: &&Local<T>| local.lead.is_some_and(|lead| lead.is_settled());
         let led = self.locals.iter().filter(settled).map(|local| local.placed).max();
         // Whoever asks waits at most one slot behind a window that begins where our own instance is decided.
         let last = led.map_or(0, |placed| placed.saturating_add(self.config.window).saturating_add(1));
-        self.wanted.asked(position, last);
+        self.wanted.asked(place, last);
     }
 }

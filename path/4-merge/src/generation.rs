@@ -1,14 +1,14 @@
 //! Where a slot lies in the global log. docs/protocols/merge.md L1-L4.
 //!
-//! While the number of instances stays the same, positions follow from one formula; such a stretch is a generation. It ends at the same
-//! slot in all instances, so slots alone, then instances, order the global log across generations, too ([`Position`]).
+//! While the number of instances stays the same, places follow from one formula; such a stretch is a generation. It ends at the same
+//! slot in all instances, so slots alone, then instances, order the global log across generations, too ([`Place`]).
 //! Tests: tests/merge/changes.rs.
 
 use quorate_types::{InstanceId, Seq, Slot};
 
 /// No cluster has more instances.
 pub const INSTANCES_MAX: u16 = 256;
-/// No slot has a higher number; more were not decided in a thousand years. So positions never overflow.
+/// No slot has a higher number; more were not decided in a thousand years. So seqs never overflow.
 pub const SLOT_MAX: u64 = 1 << 48;
 /// A window of one could stay shut: filling for a batch brings every instance up to the slot before it, not up to its own.
 pub const WINDOW_MIN: u64 = 2;
@@ -17,14 +17,14 @@ pub const WINDOW_MAX: u64 = 1 << 20;
 
 /// A place in the global log, in the order of the global log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct Place {
     /// The slot.
     pub slot: Slot,
     /// In which instance.
     pub instance: InstanceId,
 }
 
-impl Position {
+impl Place {
     /// The place of this slot in this instance.
     pub const fn new(slot: u64, instance: u16) -> Self {
         Self { slot: Slot::new(slot), instance: InstanceId::new(instance) }
@@ -64,27 +64,27 @@ impl Generation {
 
     /// The seq of a place in this generation, wherever it ends; none if it lies before, or its instance is none of this generation's.
     /// [merge L2]
-    pub fn seq(&self, position: Position) -> Option<Seq> {
-        let instance = position.instance.number();
+    pub fn seq(&self, place: Place) -> Option<Seq> {
+        let instance = place.instance.number();
         if instance == 0 || instance > self.instances {
             return None;
         }
-        let rows = position.slot.number().checked_sub(self.first.number())?;
+        let rows = place.slot.number().checked_sub(self.first.number())?;
         let before = rows.checked_mul(u64::from(self.instances))?;
         self.base.number().checked_add(before)?.checked_add(u64::from(instance)).map(Seq::new)
     }
 
     /// The place with this seq in this generation, wherever it ends; none if it lies before.
-    pub fn position(&self, seq: Seq) -> Option<Position> {
+    pub fn place(&self, seq: Seq) -> Option<Place> {
         let before = seq.number().checked_sub(self.base.number())?.checked_sub(1)?;
         let instances = u64::from(self.instances);
         let slot = self.first.number().checked_add(before.checked_div(instances)?)?;
-        Some(Position::new(slot, (before % instances) as u16 + 1))
+        Some(Place::new(slot, (before % instances) as u16 + 1))
     }
 
     /// What follows when this one ends with slot `border`. [merge L3]
     pub(crate) fn after(&self, border: u64, instances: u16) -> Option<Self> {
-        let last = self.seq(Position::new(border, self.instances))?;
+        let last = self.seq(Place::new(border, self.instances))?;
         Some(Self { instances, first: Slot::new(border.checked_add(1)?), base: last })
     }
 

@@ -55,7 +55,7 @@ mod wanted;
 
 pub use checkpoint::{Checkpoint, InstanceAt};
 pub use fill::Leader;
-pub use generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
+pub use generation::{Generation, INSTANCES_MAX, Place, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
 pub use local::{Decided, RecordIndex};
 pub use merge::{Config, Delivered, Merge};
 pub use metrics::{Counts, InstanceStatus, Status, Waits};

@@ -9,7 +9,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::course::Course;
-use crate::generation::{Generation, Position, SLOT_MAX};
+use crate::generation::{Generation, Place, SLOT_MAX};
 use crate::local::{Decided, Local, RecordIndex, Stay, Taken};
 use crate::metrics::{self, Counts, Status, Waits};
 use crate::reads::{ReadEnd, Reads};
@@ -35,7 +35,7 @@ pub enum Delivered<T> {
         /// Its place as a number.
         seq: Seq,
         /// Its place.
-        position: Position,
+        place: Place,
         /// The batch.
         payload: T,
     },
@@ -54,7 +54,7 @@ pub struct Merge<T> {
     pub(crate) config: Config,
     pub(crate) course: Course,
     /// The place of the batch that was taken last, while nothing else was.
-    pub(crate) executing: Option<Position>,
+    pub(crate) executing: Option<Place>,
     pub(crate) locals: Vec<Local<T>>,
     pub(crate) wanted: Wanted,
     pub(crate) reads: Reads,
@@ -92,7 +92,7 @@ impl<T> Merge<T> {
             true
         });
         match taken {
-            Taken::Work(slot) => self.wanted.want(Position::at(slot, at), leads),
+            Taken::Work(slot) => self.wanted.want(Place::at(slot, at), leads),
             Taken::Noop(slots) => {
                 self.counts.noop_records += 1;
                 self.counts.noop_records_empty += u64::from(slots == 0);
@@ -104,7 +104,7 @@ impl<T> Merge<T> {
 
     /// The next piece of the global log, if it is known. The host executes it before it takes another one. [merge L7]
     pub fn next(&mut self, now: Time) -> Option<Delivered<T>> {
-        let position = self.course.cursor();
+        let place = self.course.cursor();
         let local = &mut self.locals[self.course.at()];
         let Some((end, noop)) = local.queue.front().map(|front| (front.end, front.payload.is_none())) else {
             self.note_wait(now);
@@ -116,12 +116,12 @@ impl<T> Merge<T> {
         if noop {
             return Some(self.noops());
         }
-        assert!(end == position.slot.number(), "INV-MERGE-1: a batch is delivered at its own place");
+        assert!(end == place.slot.number(), "INV-MERGE-1: a batch is delivered at its own place");
         let payload = local.pop()?;
         self.go_on();
         self.counts.batches += 1;
-        self.executing = Some(position);
-        Some(Delivered::Batch { seq: self.seq(), position, payload })
+        self.executing = Some(place);
+        Some(Delivered::Batch { seq: self.seq(), place, payload })
     }
 
     /// One place further.
@@ -226,7 +226,7 @@ impl<T> Merge<T> {
         let Ok(at) = self.index(instance) else { return self.seq() };
         let local = &self.locals[at];
         let slot = local.placed.saturating_add(record.0.saturating_sub(local.last)).min(SLOT_MAX);
-        self.course.generation().seq(Position::at(slot, at)).unwrap_or_default().max(self.seq())
+        self.course.generation().seq(Place::at(slot, at)).unwrap_or_default().max(self.seq())
     }
 
     /// What was delivered last.
@@ -235,7 +235,7 @@ impl<T> Merge<T> {
     }
 
     /// The place that is delivered next.
-    pub fn cursor(&self) -> Position {
+    pub fn cursor(&self) -> Place {
         self.course.cursor()
     }
 
@@ -277,11 +277,11 @@ impl<T> Merge<T> {
         self.reads.forget_behind(border, &self.locals);
         for at in present..usize::from(instances) {
             for slot in change::bring_in(&mut self.locals, at, border) {
-                self.wanted.want(Position::at(slot, at), false);
+                self.wanted.want(Place::at(slot, at), false);
             }
         }
         // It would wait for ever where nobody has anything to say.
-        self.wanted.want(Position::new(border, self.course.generation().instances), false);
+        self.wanted.want(Place::new(border, self.course.generation().instances), false);
         Ok(next)
     }
 
@@ -320,13 +320,13 @@ impl<T> Merge<T> {
     }
 
     /// The place with this seq, if its generation is still known. [merge L2]
-    pub fn position(&self, seq: Seq) -> Option<Position> {
-        self.course.position(seq)
+    pub fn place(&self, seq: Seq) -> Option<Place> {
+        self.course.place(seq)
     }
 
     /// The seq of this place, if its generation is still known and has it.
-    pub fn seq_of(&self, position: Position) -> Option<Seq> {
-        self.course.seq_of(position)
+    pub fn seq_of(&self, place: Place) -> Option<Seq> {
+        self.course.seq_of(place)
     }
 
     /// Forgets generations that end at or before this seq: a checkpoint holds everything up to there.

@@ -5,7 +5,7 @@
 //! before the read came. So a read waits for one place, of whatever generation, and for nothing else (INV-MERGE-7).
 //! Tests: reads/tests.rs; tests/merge/reads.rs proves the place sufficient and minimal over all small interleavings.
 
-use crate::generation::{INSTANCES_MAX, Position};
+use crate::generation::{INSTANCES_MAX, Place};
 use crate::local::{Local, RecordIndex, Stay};
 use quorate_types::planted;
 
@@ -56,10 +56,10 @@ impl Reads {
     /// [merge L18, L19]
     pub(crate) fn step<T>(
         &mut self,
-        cursor: Position,
+        cursor: Place,
         locals: &[Local<T>],
         mut end: impl FnMut(u64, ReadEnd),
-    ) -> Option<Position> {
+    ) -> Option<Place> {
         let mut wanted = None;
         self.waiting.retain_mut(|read| {
             if read.ends.is_none() {
@@ -100,13 +100,13 @@ impl Reads {
 enum Looked {
     Ends(ReadEnd),
     /// It waits for everything up to here.
-    Wants(Position),
+    Wants(Place),
     /// It waits for what its instance has not decided here.
     Nothing,
 }
 
 impl Waiting {
-    fn look<T>(&mut self, cursor: Position, local: Option<&Local<T>>) -> Looked {
+    fn look<T>(&mut self, cursor: Place, local: Option<&Local<T>>) -> Looked {
         let Some(local) = local else { return Looked::Nothing };
         if self.slot.is_none() {
             let Some(decided) = local.slot_at(self.record) else { return Looked::Nothing };
@@ -123,14 +123,14 @@ impl Waiting {
             self.slot = Some(next);
         }
         let Some(slot) = self.slot else { return Looked::Nothing };
-        let place = Position::at(slot, self.at);
+        let place = Place::at(slot, self.at);
         if cursor >= place || planted("read-before-executed") {
             return Looked::Ends(ReadEnd::Ready);
         }
         // The place before it, of whatever generation.
         Looked::Wants(match self.at {
-            0 => Position::new(place.slot.previous().number(), INSTANCES_MAX),
-            at => Position::at(place.slot.number(), at - 1),
+            0 => Place::new(place.slot.previous().number(), INSTANCES_MAX),
+            at => Place::at(place.slot.number(), at - 1),
         })
     }
 }

@@ -3,21 +3,21 @@
 //!
 //! It only grows, and what lies behind the cursor asks for nothing. Tests: wanted/tests.rs, tests/merge/fill.rs.
 
-use crate::generation::{INSTANCES_MAX, Position, SLOT_MAX};
+use crate::generation::{INSTANCES_MAX, Place, SLOT_MAX};
 use crate::local::{Local, Stay};
 
 /// Before everything.
-const NOWHERE: Position = Position::new(0, 0);
+const NOWHERE: Place = Place::new(0, 0);
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     /// Everything up to here is to be decided, and filled where nothing is.
-    all: Position,
+    all: Place,
     /// The part of it that this replica asks other replicas for.
-    here: Position,
+    here: Place,
     /// What was asked of this replica beyond what its leaders could be asked for: it may lead and not know yet.
-    early: Position,
+    early: Place,
 }
 
 impl Wanted {
@@ -25,25 +25,25 @@ impl Wanted {
     pub(crate) const NOTHING: Self = Self { all: NOWHERE, here: NOWHERE, early: NOWHERE };
 
     /// Everything up to here is wanted.
-    pub(crate) fn want(&mut self, position: Position, of_others: bool) {
-        self.all = self.all.max(position);
+    pub(crate) fn want(&mut self, place: Place, of_others: bool) {
+        self.all = self.all.max(place);
         if of_others {
-            self.here = self.here.max(position);
+            self.here = self.here.max(place);
         }
     }
 
     /// Another replica wants everything up to here. A leader that is settled can not be asked for more than slot `last`; the rest waits
     /// until another one is. [merge L15]
-    pub(crate) fn asked(&mut self, position: Position, last: u64) {
-        let sure = position.min(Position::new(last, INSTANCES_MAX));
+    pub(crate) fn asked(&mut self, place: Place, last: u64) {
+        let sure = place.min(Place::new(last, INSTANCES_MAX));
         self.want(sure, false);
-        if sure < position {
-            self.early = self.early.max(position);
+        if sure < place {
+            self.early = self.early.max(place);
         }
     }
 
     /// What was asked too early. A leader is settled now, and it is asked again.
-    pub(crate) fn take_early(&mut self) -> Position {
+    pub(crate) fn take_early(&mut self) -> Place {
         std::mem::replace(&mut self.early, NOWHERE)
     }
 
@@ -53,8 +53,8 @@ impl Wanted {
     }
 
     /// Whether this place is.
-    pub(crate) fn reaches(&self, position: Position) -> bool {
-        position <= self.all
+    pub(crate) fn reaches(&self, place: Place) -> bool {
+        place <= self.all
     }
     /// How far the instance at this place in the list must be decided.
     pub(crate) fn needs(&self, at: usize) -> u64 {
@@ -67,12 +67,7 @@ impl Wanted {
 
     /// Names the instances that are led elsewhere and lack what is waited for here, each once until its leader got so far, and the place
     /// up to which everything is wanted. [merge L14]
-    pub(crate) fn ask<T>(
-        &self,
-        cursor: Position,
-        locals: &mut [Local<T>],
-        mut ask: impl FnMut(usize, Position),
-    ) {
+    pub(crate) fn ask<T>(&self, cursor: Place, locals: &mut [Local<T>], mut ask: impl FnMut(usize, Place)) {
         if self.here < cursor {
             return;
         }

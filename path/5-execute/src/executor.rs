@@ -15,7 +15,7 @@ use crate::events::{Events, Observer};
 use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
-use crate::sessions::{SessionLimits, SessionTable, Verdict};
+use crate::sessions::{Handling, SessionLimits, SessionTable};
 use quorate_state::store::Version;
 use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
@@ -192,18 +192,18 @@ impl Executor {
     fn run(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
         let full = out.arena().len() as u64 > self.sessions.limits().reply_bytes_per_batch_max;
         let (id, number) = (header.session, header.number);
-        let verdict = self.sessions.verdict(header);
-        match verdict {
+        let handling = self.sessions.handling(header);
+        match handling {
             // Closing frees what the session keeps, so it needs no room.
-            Verdict::Run { .. } | Verdict::Overloaded if header.kind == RequestKind::CloseSession => {
+            Handling::Run { .. } | Handling::Overloaded if header.kind == RequestKind::CloseSession => {
                 self.sessions.remove(id);
                 out.push(id, number, no_replies);
             }
-            Verdict::Run { .. } if full => {
+            Handling::Run { .. } if full => {
                 out.push(id, number, |_| ReplyStatus::Overloaded);
             }
-            Verdict::Run { client } => self.run_next(header, body, &ctx.with_session(client, id), out),
-            _ => answer(id, number, verdict, full, out),
+            Handling::Run { client } => self.run_next(header, body, &ctx.with_session(client, id), out),
+            _ => answer(id, number, handling, full, out),
         }
     }
 
@@ -409,23 +409,23 @@ fn no_replies(arena: &mut Vec<u8>) -> ReplyStatus {
 }
 
 /// The outcome of a request that does not run now.
-fn answer(id: SessionId, number: RequestNumber, verdict: Verdict<'_>, full: bool, out: &mut Outcomes) {
-    match verdict {
-        Verdict::Answered { status, .. } if full => out.push_withheld(id, number, status),
+fn answer(id: SessionId, number: RequestNumber, handling: Handling<'_>, full: bool, out: &mut Outcomes) {
+    match handling {
+        Handling::Answered { status, .. } if full => out.push_withheld(id, number, status),
         _ => {
-            out.push(id, number, |arena| match verdict {
-                Verdict::Answered { status, body } => {
+            out.push(id, number, |arena| match handling {
+                Handling::Answered { status, body } => {
                     arena.extend_from_slice(body);
                     status
                 }
-                Verdict::Forgotten => ReplyStatus::ReplyForgotten,
-                Verdict::Expected(expected) => {
+                Handling::Forgotten => ReplyStatus::ReplyForgotten,
+                Handling::Expected(expected) => {
                     arena.extend_from_slice(&expected.number().to_le_bytes());
                     ReplyStatus::ExpectedNumber
                 }
-                Verdict::Overloaded => ReplyStatus::Overloaded,
-                Verdict::Expired => ReplyStatus::SessionExpired,
-                Verdict::Run { .. } => unreachable!("INV-SESSION-1: a request that is to run is run"),
+                Handling::Overloaded => ReplyStatus::Overloaded,
+                Handling::Expired => ReplyStatus::SessionExpired,
+                Handling::Run { .. } => unreachable!("INV-SESSION-1: a request that is to run is run"),
             });
         }
     }

@@ -115,6 +115,6 @@ pub use quorate_admit::Lookup;
 pub use quorate_state::store::{Store, Version};
 pub use quorate_types::Random;
 pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Service};
-pub use sessions::{SessionLimits, SessionTable, Verdict};
+pub use sessions::{Handling, SessionLimits, SessionTable};
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
 pub use typed::{Typed, TypedError, TypedService, decode_reply, encode_command};

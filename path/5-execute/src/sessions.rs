@@ -1,12 +1,12 @@
 //! Sessions and the replies they keep: what decides whether a request runs. Part of stage 5, and of the replicated
-//! state; every verdict follows from the log alone.
+//! state; what becomes of a request follows from the log alone.
 //!
 //! The rules (docs/decisions/0001-reply-cache-beside-the-sessions.md):
 //! - A session is opened through the log by client and nonce. The same client and nonce give the same session for as
 //!   long as it lives and executed nothing, so an opening may be sent again. After that they open another one: a
 //!   client that starts anew with an old nonce must not be answered with replies to what its former life asked. A late
 //!   copy of an opening then costs a session that nobody uses, until it expires.
-//! - A new session gets the lowest vacant place, and that place's next generation. Sessions are capped in number, in
+//! - A new session gets the lowest vacant cell, and that cell's next generation. Sessions are capped in number, in
 //!   total and for each client.
 //! - A session dies when its client closes it, or when for [`SessionLimits::ttl`] of agreed time it executed nothing.
 //! - Request `last + 1` runs. A lower number is answered with the reply kept for it; a higher one is told which is
@@ -31,7 +31,7 @@ use replies::Replies;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What bounds sessions. All replicas of a cluster must begin with the same limits, since verdicts depend on them; from
+/// What bounds sessions. All replicas of a cluster must begin with the same limits, since they decide what becomes of a request; from
 /// then on they travel in checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
@@ -73,7 +73,7 @@ impl Default for SessionLimits {
 
 /// What is to be done with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict<'a> {
+pub enum Handling<'a> {
     /// Run it, then call [`SessionTable::record`].
     Run {
         /// Whose session it is.
@@ -113,18 +113,18 @@ struct Session {
 }
 
 #[derive(Debug)]
-struct Place {
+struct Cell {
     /// How often it was given out.
     generation: u32,
     session: Option<Session>,
 }
 
-/// All sessions, found by their place.
+/// All sessions, found by their cell.
 #[derive(Debug)]
 pub struct SessionTable {
     limits: SessionLimits,
-    places: Vec<Place>,
-    /// Places without a session.
+    cells: Vec<Cell>,
+    /// Cells without a session.
     vacant: BinaryHeap<Reverse<u32>>,
     /// Sessions that executed nothing yet, by client and nonce.
     openings: BTreeMap<(ClientId, u64), u32>,
@@ -143,7 +143,7 @@ impl SessionTable {
     pub fn new(limits: SessionLimits) -> Self {
         Self {
             limits,
-            places: Vec::new(),
+            cells: Vec::new(),
             vacant: BinaryHeap::new(),
             openings: BTreeMap::new(),
             per_client: BTreeMap::new(),
@@ -173,9 +173,9 @@ impl SessionTable {
     pub fn changes(&self) -> u64 {
         self.changes
     }
-    /// Whose sessions live, by place: a client once for each.
+    /// Whose sessions live, by cell: a client once for each.
     pub fn clients(&self) -> impl Iterator<Item = ClientId> {
-        self.places.iter().filter_map(|place| Some(place.session.as_ref()?.client))
+        self.cells.iter().filter_map(|cell| Some(cell.session.as_ref()?.client))
     }
     /// How many clients have sessions.
     pub fn client_count(&self) -> usize {
@@ -200,12 +200,12 @@ impl SessionTable {
     }
 
     fn session(&self, id: SessionId) -> Option<&Session> {
-        let place = self.places.get(id.index as usize)?;
-        place.session.as_ref().filter(|_| place.generation == id.generation)
+        let cell = self.cells.get(id.index as usize)?;
+        cell.session.as_ref().filter(|_| cell.generation == id.generation)
     }
     fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
-        let place = self.places.get_mut(id.index as usize)?;
-        place.session.as_mut().filter(|_| place.generation == id.generation)
+        let cell = self.cells.get_mut(id.index as usize)?;
+        cell.session.as_mut().filter(|_| cell.generation == id.generation)
     }
 
     /// Ends every session whose time is over at `now`. Which ones these are follows from the table alone, and what is left
@@ -228,14 +228,14 @@ impl SessionTable {
     /// The session that this client opened with this nonce, while it lives and has executed nothing.
     pub fn opened(&self, client: ClientId, nonce: u64) -> Option<SessionId> {
         let index = *self.openings.get(&(client, nonce))?;
-        Some(SessionId { index, generation: self.places[index as usize].generation })
+        Some(SessionId { index, generation: self.cells[index as usize].generation })
     }
 
     /// Which sessions live, and which clients opened them with which nonces.
     pub fn openings(&self) -> impl Iterator<Item = ((ClientId, RequestNumber), SessionId)> {
-        self.places.iter().zip(0..).filter_map(|(place, index)| {
-            let session = place.session.as_ref()?;
-            let id = SessionId { index, generation: place.generation };
+        self.cells.iter().zip(0..).filter_map(|(cell, index)| {
+            let session = cell.session.as_ref()?;
+            let id = SessionId { index, generation: cell.generation };
             Some(((session.client, RequestNumber::new(session.nonce)), id))
         })
     }
@@ -255,11 +255,11 @@ impl SessionTable {
         if self.live >= self.limits.sessions_max || of_client >= self.limits.sessions_per_client_max {
             return None;
         }
-        let index = self.vacant.pop().map_or(self.places.len() as u32, |Reverse(index)| index);
-        if index as usize == self.places.len() {
-            self.places.push(Place { generation: 0, session: None });
+        let index = self.vacant.pop().map_or(self.cells.len() as u32, |Reverse(index)| index);
+        if index as usize == self.cells.len() {
+            self.cells.push(Cell { generation: 0, session: None });
         }
-        let id = SessionId { index, generation: self.places[index as usize].generation + 1 };
+        let id = SessionId { index, generation: self.cells[index as usize].generation + 1 };
         let replies = Replies::default();
         self.install(id, Session { client, nonce, key, last: 0, lowest: 1, last_active: now, replies });
         Some(id)
@@ -267,9 +267,9 @@ impl SessionTable {
 
     /// Puts a session where there is none and enters it everywhere.
     fn install(&mut self, id: SessionId, session: Session) {
-        let place = &mut self.places[id.index as usize];
-        assert!(place.session.is_none() && place.generation <= id.generation, "INV-SESSION-4 {id}");
-        place.generation = id.generation;
+        let cell = &mut self.cells[id.index as usize];
+        assert!(cell.session.is_none() && cell.generation <= id.generation, "INV-SESSION-4 {id}");
+        cell.generation = id.generation;
         if session.last == 0 {
             self.openings.insert((session.client, session.nonce), id.index);
         }
@@ -278,7 +278,7 @@ impl SessionTable {
         self.live += 1;
         self.changes += 1;
         self.kept_bytes += session.replies.byte_len();
-        place.session = Some(session);
+        cell.session = Some(session);
     }
 
     /// Ends a session, if it lives.
@@ -286,7 +286,7 @@ impl SessionTable {
         if self.session(id).is_none() {
             return;
         }
-        let Some(session) = self.places[id.index as usize].session.take() else { return };
+        let Some(session) = self.cells[id.index as usize].session.take() else { return };
         if session.last == 0 {
             self.openings.remove(&(session.client, session.nonce));
         }
@@ -303,9 +303,9 @@ impl SessionTable {
         self.tidy_expiry();
     }
 
-    /// A place whose generations are used up is never given out again: an id names one session for ever.
+    /// A cell whose generations are used up is never given out again: an id names one session for ever.
     fn leave_vacant(&mut self, index: u32) {
-        if self.places[index as usize].generation < u32::MAX {
+        if self.cells[index as usize].generation < u32::MAX {
             self.vacant.push(Reverse(index));
         }
     }
@@ -321,30 +321,34 @@ impl SessionTable {
     }
 
     /// What is to be done with a request of a session. Takes over the lowest unanswered number that it carries.
-    pub fn verdict(&mut self, header: &RequestHeader) -> Verdict<'_> {
+    pub fn handling(&mut self, header: &RequestHeader) -> Handling<'_> {
         self.forget_answered(header);
         let (window, per_session, total) =
             (self.limits.window, self.limits.reply_bytes_max, self.limits.reply_bytes_total_max);
         let kept_bytes = self.kept_bytes;
         let number = header.number.number();
-        let Some(session) = self.session(header.session) else { return Verdict::Expired };
+        let Some(session) = self.session(header.session) else { return Handling::Expired };
         if number <= session.last && planted("duplicate-runs") {
-            return Verdict::Run { client: session.client };
+            return Handling::Run { client: session.client };
         }
         if number <= session.last {
             return match session.kept(number) {
-                Some((status, body)) => Verdict::Answered { status, body },
-                None => Verdict::Forgotten,
+                Some((status, body)) => Handling::Answered { status, body },
+                None => Handling::Forgotten,
             };
         }
         if number > session.last + 1 {
-            return Verdict::Expected(RequestNumber::new(session.last + 1));
+            return Handling::Expected(RequestNumber::new(session.last + 1));
         }
         let full = number > session.lowest.saturating_add(window)
             || session.replies.byte_len() > per_session
             || kept_bytes > total;
         // The last number of all is never used: one more is always there to be expected.
-        if full || number == u64::MAX { Verdict::Overloaded } else { Verdict::Run { client: session.client } }
+        if full || number == u64::MAX {
+            Handling::Overloaded
+        } else {
+            Handling::Run { client: session.client }
+        }
     }
 
     /// The client has the replies below the lowest unanswered number. It can not have any to numbers that did not run.
@@ -363,7 +367,7 @@ impl SessionTable {
         self.kept_bytes -= freed;
     }
 
-    /// Enters how a request ended that [`Self::verdict`] told to run.
+    /// Enters how a request ended that [`Self::handling`] told to run.
     ///
     /// # Panics
     /// When it is not the next of a living session: a bug of the executor's.
@@ -395,7 +399,7 @@ impl SessionTable {
     pub fn lookup(&self, id: SessionId, number: RequestNumber) -> Lookup<'_> {
         let Some(session) = self.session(id) else {
             let later =
-                self.places.get(id.index as usize).is_some_and(|place| place.generation >= id.generation);
+                self.cells.get(id.index as usize).is_some_and(|cell| cell.generation >= id.generation);
             return if later { Lookup::Ended } else { Lookup::UnknownSession };
         };
         if number.number() > session.last {
@@ -411,8 +415,8 @@ impl SessionTable {
     pub fn invariants(&self) {
         let (mut live, mut kept_bytes, mut unused) = (0, 0, 0);
         let mut per_client = BTreeMap::new();
-        for place in &self.places {
-            let Some(session) = &place.session else { continue };
+        for cell in &self.cells {
+            let Some(session) = &cell.session else { continue };
             session.check();
             live += 1;
             kept_bytes += session.replies.byte_len();

@@ -48,7 +48,7 @@ fn trust(faults: Faults, members: usize) -> Trust {
 
 /// What became known at a border. Each is told once, and again only when what it says has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DigestEvent {
     /// Enough members have this digest.
     Agreed {
         /// The border.
@@ -111,7 +111,7 @@ pub struct Offer {
 
 /// What a member said of a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct DigestReport {
     /// The digest of its state.
     pub digest: Digest,
     /// It has it in a durable file.
@@ -148,9 +148,9 @@ pub struct Agreement {
     /// This replica gave up its log up to here: it stands for its checkpoints up to there, as if they were agreed on.
     vouched: Seq,
     /// Every member, this replica included, and what it reported.
-    reports: BTreeMap<ReplicaId, BTreeMap<Seq, Report>>,
+    reports: BTreeMap<ReplicaId, BTreeMap<Seq, DigestReport>>,
     /// Of each member at most one report on a border before those: the one that is worth most.
-    older: BTreeMap<ReplicaId, (Seq, Report)>,
+    older: BTreeMap<ReplicaId, (Seq, DigestReport)>,
     /// The newest borders with an agreed digest.
     agreed: BTreeMap<Seq, Digest>,
     /// Those of them whose digest a quorum reported. With crash faults all.
@@ -195,7 +195,7 @@ impl Agreement {
     /// Others are members from now on: `voters` count. What `others` say is kept, too; this
     /// replica need be none of both. What was heard before is judged again: nobody says it twice, and it may be enough now.
     #[must_use]
-    pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId]) -> Vec<Verdict> {
+    pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId]) -> Vec<DigestEvent> {
         let all: BTreeSet<_> = voters.iter().chain(others).copied().chain([self.me]).collect();
         self.reports.retain(|member, _| all.contains(member));
         self.older.retain(|member, _| all.contains(member));
@@ -206,14 +206,14 @@ impl Agreement {
         let counting = self.counting.len().max(1);
         (self.needed, self.needed_for_stable) =
             (needed(self.faults, counting), needed_for_stable(self.faults, counting));
-        let mut verdicts = Vec::new();
-        self.judge_again(&mut verdicts);
+        let mut events = Vec::new();
+        self.judge_again(&mut events);
         self.forget();
-        verdicts
+        events
     }
 
     /// Every border that is not agreed, oldest first, as if its reports came now.
-    fn judge_again(&mut self, out: &mut Vec<Verdict>) {
+    fn judge_again(&mut self, out: &mut Vec<DigestEvent>) {
         let said = self.reports.values().flat_map(BTreeMap::keys);
         let seqs: BTreeSet<Seq> = said.chain(self.older.values().map(|(seq, _)| seq)).copied().collect();
         for seq in seqs {
@@ -229,17 +229,17 @@ impl Agreement {
 
     /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
     #[must_use]
-    pub fn own(&mut self, seq: Seq, digest: Digest, held: bool) -> Vec<Verdict> {
-        self.report(self.me, seq, Report { digest, held })
+    pub fn own(&mut self, seq: Seq, digest: Digest, held: bool) -> Vec<DigestEvent> {
+        self.report(self.me, seq, DigestReport { digest, held })
     }
 
     /// What another member said. Strangers and this replica's own name are ignored. Of borders older than its newest ones one is kept at most.
     #[must_use]
-    pub fn heard(&mut self, from: ReplicaId, seq: Seq, digest: Digest, held: bool) -> Vec<Verdict> {
+    pub fn heard(&mut self, from: ReplicaId, seq: Seq, digest: Digest, held: bool) -> Vec<DigestEvent> {
         if from == self.me {
             return Vec::new();
         }
-        self.report(from, seq, Report { digest, held })
+        self.report(from, seq, DigestReport { digest, held })
     }
 
     /// A member turned out not to hold a checkpoint (any more).
@@ -251,7 +251,7 @@ impl Agreement {
         }
     }
 
-    fn report(&mut self, from: ReplicaId, seq: Seq, report: Report) -> Vec<Verdict> {
+    fn report(&mut self, from: ReplicaId, seq: Seq, report: DigestReport) -> Vec<DigestEvent> {
         if seq <= self.floor {
             self.report_past(from, seq, report);
             return Vec::new();
@@ -268,21 +268,21 @@ impl Agreement {
                 return Vec::new();
             }
         }
-        let mut verdicts = Vec::new();
+        let mut events = Vec::new();
         let (was, now) = (was.map(|was| was.digest), report.digest);
         if let Some(was) = was.filter(|was| *was != now) {
-            verdicts.push(Verdict::Restated { seq, member: from, was, now });
+            events.push(DigestEvent::Restated { seq, member: from, was, now });
         }
         if was != Some(now) {
-            self.judge(from, seq, now, &mut verdicts);
+            self.judge(from, seq, now, &mut events);
         }
         self.forget();
-        verdicts
+        events
     }
 
     /// A report on a border that is too long past to be judged. Its member may hold nothing later: then this is what one who is behind
     /// can have, whatever was agreed on since.
-    fn report_past(&mut self, from: ReplicaId, seq: Seq, report: Report) {
+    fn report_past(&mut self, from: ReplicaId, seq: Seq, report: DigestReport) {
         if let Some((kept, known)) = self.older.get_mut(&from)
             && *kept == seq
         {
@@ -292,9 +292,9 @@ impl Agreement {
         }
     }
 
-    /// A report on a border before a member's newest ones: pushed out, or `said` just now. Whether there is a verdict to look for.
-    fn keep_older(&mut self, from: ReplicaId, seq: Seq, report: Report, said: bool) -> bool {
-        let newer = |(seq, report): (&Seq, &Report)| self.worth(from, *seq, report) == Worth::Held;
+    /// A report on a border before a member's newest ones: pushed out, or `said` just now. Whether something may have become known.
+    fn keep_older(&mut self, from: ReplicaId, seq: Seq, report: DigestReport, said: bool) -> bool {
+        let newer = |(seq, report): (&Seq, &DigestReport)| self.worth(from, *seq, report) == Worth::Held;
         let worth = match self.worth(from, seq, &report) {
             // There is a newer one to fetch.
             Worth::Held if self.reports[&from].iter().any(newer) => Worth::Little,
@@ -317,7 +317,7 @@ impl Agreement {
 
     /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted, and a liar has but its own place to waste. Who has not
     /// been there can not know that it is agreed on, and may find nothing else to fetch.
-    fn worth(&self, from: ReplicaId, seq: Seq, report: &Report) -> Worth {
+    fn worth(&self, from: ReplicaId, seq: Seq, report: &DigestReport) -> Worth {
         let agreed = self.agreed(seq);
         let behind = self.newest_of(self.me).is_none_or(|(own, _)| own < seq);
         let told = from != self.me && agreed.is_none() && behind;
@@ -333,28 +333,28 @@ impl Agreement {
     }
 
     /// What a member said of a border, if it is still known.
-    fn of(&self, member: ReplicaId, seq: Seq) -> Option<&Report> {
+    fn of(&self, member: ReplicaId, seq: Seq) -> Option<&DigestReport> {
         let older = || self.older.get(&member).filter(|(of, _)| *of == seq).map(|(_, report)| report);
         self.reports.get(&member)?.get(&seq).or_else(older)
     }
 
     /// What all said of it, by member.
-    fn all_of(&self, seq: Seq) -> impl Iterator<Item = (ReplicaId, &Report)> {
+    fn all_of(&self, seq: Seq) -> impl Iterator<Item = (ReplicaId, &DigestReport)> {
         self.reports.keys().filter_map(move |member| Some((*member, self.of(*member, seq)?)))
     }
 
     /// A new digest was reported.
-    fn judge(&mut self, from: ReplicaId, seq: Seq, digest: Digest, out: &mut Vec<Verdict>) {
+    fn judge(&mut self, from: ReplicaId, seq: Seq, digest: Digest, out: &mut Vec<DigestEvent>) {
         match self.agreed.get(&seq) {
             Some(agreed) if from != self.me && *agreed != digest => {
-                out.push(Verdict::OtherDiffers { seq, member: from, digest, agreed: *agreed });
+                out.push(DigestEvent::OtherDiffers { seq, member: from, digest, agreed: *agreed });
             }
             Some(_) => {}
             None if self.count(seq, digest) >= if planted("digest-of-one") { 1 } else { self.needed } => {
                 self.agreed.insert(seq, digest);
-                out.push(Verdict::Agreed { seq, digest });
+                out.push(DigestEvent::Agreed { seq, digest });
                 let others = self.said(seq).into_iter().filter(|(who, d)| *who != self.me && *d != digest);
-                out.extend(others.map(|(member, d)| Verdict::OtherDiffers {
+                out.extend(others.map(|(member, d)| DigestEvent::OtherDiffers {
                     seq,
                     member,
                     digest: d,
@@ -371,7 +371,7 @@ impl Agreement {
         self.judge_own(seq, out);
     }
 
-    fn judge_own(&mut self, seq: Seq, out: &mut Vec<Verdict>) {
+    fn judge_own(&mut self, seq: Seq, out: &mut Vec<DigestEvent>) {
         let own = self.of(self.me, seq).map(|report| report.digest);
         let (Some(own), Some(agreed)) = (own, self.agreed.get(&seq).copied()) else { return };
         let told = self.told.entry(seq).or_default();
@@ -381,12 +381,12 @@ impl Agreement {
         told.own = Some(own);
         if own != agreed {
             let by = self.said(seq).into_iter().filter(|(_, d)| *d == agreed).map(|(who, _)| who).collect();
-            out.push(Verdict::OwnDiffers { seq, own, agreed, by });
+            out.push(DigestEvent::OwnDiffers { seq, own, agreed, by });
         }
     }
 
     /// Whether even all silent members could not bring any digest to the number.
-    fn judge_none(&mut self, seq: Seq, out: &mut Vec<Verdict>) {
+    fn judge_none(&mut self, seq: Seq, out: &mut Vec<DigestEvent>) {
         let digests = self.said(seq);
         let silent = self.counting.iter().filter(|member| self.of(**member, seq).is_none()).count();
         let best = digests.iter().map(|(_, digest)| self.count(seq, *digest)).max().unwrap_or(0);
@@ -396,7 +396,7 @@ impl Agreement {
         let told = self.told.entry(seq).or_default();
         if told.none != digests {
             told.none.clone_from(&digests);
-            out.push(Verdict::NoneAgree { seq, digests });
+            out.push(DigestEvent::NoneAgree { seq, digests });
         }
     }
 
@@ -450,18 +450,18 @@ impl Agreement {
 
     /// This replica's reports: what a member that just connected is told. The newest ones, oldest first; then the older one, which
     /// the other side keeps only if it comes last. A checkpoint is said to be held only when it is agreed on, too.
-    pub fn own_reports(&self) -> impl Iterator<Item = (Seq, Report)> {
+    pub fn own_reports(&self) -> impl Iterator<Item = (Seq, DigestReport)> {
         let older = self.older.get(&self.me).copied();
         let all = self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report)).chain(older);
         all.map(|(seq, report)| {
-            (seq, Report { held: report.held && self.is_vouched(seq, report.digest), ..report })
+            (seq, DigestReport { held: report.held && self.is_vouched(seq, report.digest), ..report })
         })
     }
 
     /// What this replica says of a border now, if it has been there.
-    pub fn own_report(&self, seq: Seq) -> Option<Report> {
+    pub fn own_report(&self, seq: Seq) -> Option<DigestReport> {
         let report = self.of(self.me, seq)?;
-        Some(Report { held: report.held && self.is_vouched(seq, report.digest), ..*report })
+        Some(DigestReport { held: report.held && self.is_vouched(seq, report.digest), ..*report })
     }
 
     fn is_vouched(&self, seq: Seq, digest: Digest) -> bool {
@@ -486,7 +486,7 @@ impl Agreement {
     }
 
     /// The newest border that a member reported.
-    pub fn newest_of(&self, member: ReplicaId) -> Option<(Seq, Report)> {
+    pub fn newest_of(&self, member: ReplicaId) -> Option<(Seq, DigestReport)> {
         let (seq, report) = self.reports.get(&member)?.last_key_value()?;
         Some((*seq, *report))
     }
@@ -504,7 +504,7 @@ impl Agreement {
 
     /// Every trusted checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from whom.
     pub fn offers(&self, at_least: Seq) -> Vec<Offer> {
-        let holds = |report: &Report, digest| report.held && report.digest == digest;
+        let holds = |report: &DigestReport, digest| report.held && report.digest == digest;
         let offer = |seq: Seq| {
             let digest = self.trusted(seq)?;
             let held = self.all_of(seq).filter(|(who, report)| *who != self.me && holds(report, digest));

@@ -77,7 +77,7 @@ fn a_signature_is_of_one_request() {
 
 /// Many checked at once are right if each is, and which one is wrong is found.
 #[test]
-fn many_have_the_verdict_of_each() {
+fn many_have_the_result_of_each() {
     for (checks, one, other) in pairs() {
         for count in [0, 1, 3, 4, 9] {
             let mut claims: Vec<RequestClaim> =
@@ -86,9 +86,9 @@ fn many_have_the_verdict_of_each() {
             if let Some(last) = claims.last_mut() {
                 last.signature[40] ^= 1;
                 assert!(!checks.all(&claims), "{checks:?}");
-                let verdicts = checks.each(&claims);
-                assert_eq!(verdicts.iter().filter(|right| **right).count() as u64, count - 1);
-                assert_eq!(verdicts.last(), Some(&false));
+                let results = checks.each(&claims);
+                assert_eq!(results.iter().filter(|right| **right).count() as u64, count - 1);
+                assert_eq!(results.last(), Some(&false));
             }
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! Tests: tests.rs beside `recover.rs`, `tests/all/rot.rs`.
 
-use super::{Chain, Kept, Recovery, check_continues, keep_block};
+use super::{Chain, KeptSegment, Recovery, check_continues, keep_block};
 use crate::block::take_apart;
 use crate::format::{BlockHeader, Record, SECTOR};
 use bytes::Bytes;
@@ -44,7 +44,7 @@ pub(super) struct Island {
     /// The number of its first record.
     first: u64,
     chain: Chain,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptSegment>,
     records: Vec<(RecordId, Record)>,
     /// Of each record the segment, the offset and the length.
     places: Vec<(u64, u32, u32)>,

@@ -157,8 +157,8 @@ fn the_chain_goes_on_in_the_next_segment_when_a_block_did_not_fit() {
     }
     let (kinds, log) = reopen(&mut disk);
     assert_eq!(kinds, [1, 2, 3, 4, 5]);
-    let place = log.locate(RecordId::new(3)).unwrap();
-    assert_eq!((place.segment, place.offset), (1, 64));
+    let extent = log.locate(RecordId::new(3)).unwrap();
+    assert_eq!((extent.segment, extent.offset), (1, 64));
 }
 
 #[test]

@@ -309,17 +309,17 @@ fn a_record_is_found_once_it_is_written_and_until_it_is_trimmed() {
     let write = writes(&mut log).remove(0);
     assert_eq!(log.locate(id), None, "not before its write completed");
     log.written(write.id);
-    let place = log.locate(id).unwrap();
-    assert_eq!((place.segment, place.offset, place.len, place.position), (0, 64, 38, 64));
+    let extent = log.locate(id).unwrap();
+    assert_eq!((extent.segment, extent.offset, extent.len, extent.position), (0, 64, 38, 64));
     let block = Bytes::from(write.data.concat());
     let bytes = block.slice(64..102);
-    assert_eq!(place.parse(&bytes, InstanceId::new(1)), Ok(record(10)));
+    assert_eq!(extent.parse(&bytes, InstanceId::new(1)), Ok(record(10)));
     let corrupt = |result| matches!(result, Err(Halt::LogCorrupt { position: 64, .. }));
-    assert!(corrupt(place.parse(&bytes, InstanceId::new(2))), "another instance's record");
-    assert!(corrupt(place.parse(&block.slice(64..101), InstanceId::new(1))), "cut off");
-    assert!(corrupt(place.parse(&block.slice(64..103), InstanceId::new(1))), "more than it is");
+    assert!(corrupt(extent.parse(&bytes, InstanceId::new(2))), "another instance's record");
+    assert!(corrupt(extent.parse(&block.slice(64..101), InstanceId::new(1))), "cut off");
+    assert!(corrupt(extent.parse(&block.slice(64..103), InstanceId::new(1))), "more than it is");
     assert!(
-        corrupt(Place { id: RecordId::new(2), ..place }.parse(&bytes, InstanceId::new(1))),
+        corrupt(Extent { id: RecordId::new(2), ..extent }.parse(&bytes, InstanceId::new(1))),
         "another record"
     );
     assert_eq!((log.locate(RecordId::ZERO), log.locate(RecordId::new(2))), (None, None));

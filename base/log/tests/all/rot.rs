@@ -121,10 +121,10 @@ fn goes_on(config: &LogConfig, view: &View) -> Result<(), TestCaseError> {
     world.log = recovered.rewritten();
     prop_assert_eq!(world.log.damage(), &damage[..]);
     for (id, record) in &found {
-        let place = world.log.locate(*id).expect("it is there");
-        let at = place.offset as usize..place.offset as usize + place.len as usize;
-        let bytes = bytes::Bytes::copy_from_slice(&world.disk.view()[&place.segment][at]);
-        prop_assert!(place.parse(&bytes, record.instance).as_ref() == Ok(record));
+        let extent = world.log.locate(*id).expect("it is there");
+        let at = extent.offset as usize..extent.offset as usize + extent.len as usize;
+        let bytes = bytes::Bytes::copy_from_slice(&world.disk.view()[&extent.segment][at]);
+        prop_assert!(extent.parse(&bytes, record.instance).as_ref() == Ok(record));
     }
     for range in &damage {
         (range.missing.number()..range.present.number())

@@ -49,7 +49,7 @@ impl Sender {
     }
 }
 
-/// A message being put together, or one that the links share.
+/// A message being put together, or one that the peers share.
 pub(crate) struct Message {
     bytes: Vec<u8>,
     head: usize,

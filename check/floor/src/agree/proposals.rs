@@ -1,4 +1,4 @@
-//! The leader's batches: the one being filled, and those that some link or the log file does not have yet.
+//! The leader's batches: the one being filled, and those that some peer or the log file does not have yet.
 
 use super::message::{Kind, Message, Sender};
 use crate::tag::{self, Digest};

@@ -33,7 +33,7 @@ fn compare(seed: u64, rounds: u64, shape: Shape) -> (u64, u64) {
             let strong = history.events().iter().filter(|event| event.op != Op::ReadWeak);
             let strong = History::from_events(strong.cloned().collect());
             let once = exactly_once::check(&strong, exactly_once::Options::default());
-            assert_eq!(once.verdict, exactly_once::Verdict::Ok, "round {round}: {once}\n{}", lines());
+            assert_eq!(once.verdict, exactly_once::OnceVerdict::Ok, "round {round}: {once}\n{}", lines());
         }
         *(if expected { &mut good } else { &mut bad }) += 1;
     }
@@ -106,7 +106,7 @@ fn accepts_larger_histories_without_lies() {
             let result = linearizability::check(&history, Budget::default());
             assert!(matches!(result.verdict, Verdict::Ok), "round {round}: {result}");
             let once = exactly_once::check(&history, exactly_once::Options::default());
-            assert_eq!(once.verdict, exactly_once::Verdict::Ok, "round {round}: {once}");
+            assert_eq!(once.verdict, exactly_once::OnceVerdict::Ok, "round {round}: {once}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The rules about single writes: each fires on the smallest history that breaks it, and not on its neighbours.
 
 use crate::common::{Rng, append, cas, fail, ok, put, unknown, value};
-use quorate_history::exactly_once::{Options, Rule, Verdict, check};
+use quorate_history::exactly_once::{OnceVerdict, Options, Rule, check};
 use quorate_history::{Answer, Event, History, Op};
 
 fn rules(events: &[Event]) -> Vec<Rule> {
@@ -11,13 +11,13 @@ fn rules(events: &[Event]) -> Vec<Rule> {
 fn rules_with(events: &[Event], options: Options) -> Vec<Rule> {
     let result = check(&History::from_events(events.to_vec()), options);
     let rules: Vec<Rule> = result.faults.iter().map(|fault| fault.rule).collect();
-    assert_eq!(rules.is_empty(), result.verdict != Verdict::Violation, "{result}");
+    assert_eq!(rules.is_empty(), result.verdict != OnceVerdict::Violation, "{result}");
     rules
 }
 
 fn why_unknown(events: &[Event]) -> String {
     match check(&History::from_events(events.to_vec()), Options::default()).verdict {
-        Verdict::Unknown { why } => why,
+        OnceVerdict::Unknown { why } => why,
         other => panic!("{other:?}"),
     }
 }

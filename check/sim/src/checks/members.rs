@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 /// What was seen of memberships.
 #[derive(Debug, Default)]
-pub struct Members {
+pub struct MembershipCheck {
     seen: BTreeMap<u64, Membership>,
 }
 
-impl Members {
+impl MembershipCheck {
     /// A replica is in this membership.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub struct Shown {
 
 /// What one watch has seen.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct Watched {
     spec: WatchSpec,
     /// It asked for events from here on.
     start: i64,
@@ -27,7 +27,7 @@ pub struct Log {
     next: i64,
 }
 
-impl Log {
+impl Watched {
     /// Of a watch that begins at this revision.
     pub fn new(spec: WatchSpec, start: i64) -> Self {
         Self { spec, start, next: start }

@@ -1,4 +1,4 @@
-//! Members that are none, room that is not there, gaps that nobody has to fill: what replicas tell each other beside the protocol.
+//! FalseMembers that are none, room that is not there, gaps that nobody has to fill: what replicas tell each other beside the protocol.
 
 use super::{Plays, Said, Saying, Voice};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use quorate_wire::{
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Members;
+pub(super) struct FalseMembers;
 
 fn whole(frame: &OutFrame) -> Said {
     Said::Other(frame.kind(), Bytes::from(frame.to_vec()).slice(FRAME_HEADER..))
@@ -24,7 +24,7 @@ fn membership(me: &mut Voice) -> Option<Said> {
     Some(whole(&members_frame(&Memberships::one(membership))))
 }
 
-impl Plays for Members {
+impl Plays for FalseMembers {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut list = vec![Saying::now(to, said)];
         let more = match me.rng.below(6) {

@@ -279,7 +279,7 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::Flood => Box::new(mod_smart::floods::Flood),
         Trick::SentOn => Box::new(sent_on::SentOn),
         Trick::Replies => Box::new(replies::Replies),
-        Trick::Members => Box::new(members::Members),
+        Trick::Members => Box::new(members::FalseMembers),
         Trick::Mutate => Box::new(mutate::Mutate),
         Trick::KeepsProofs => Box::new(mod_smart::keeps::Keeps::Proofs),
         Trick::KeepsAllButViews => Box::new(mod_smart::keeps::Keeps::AllButViews),

@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use crate::processes::Arrival;
 use crate::random::Rng;
 use bytes::Bytes;
-use quorate_log::{Log, LogConfig, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMode, Write};
+use quorate_log::{Extent, Log, LogConfig, LogEffect, RecoverError, Recovery, SyncId, SyncMode, Write};
 use quorate_node::{Restoring, SegmentScrub};
 use quorate_types::{Halt, planted};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub enum SideJob {
     /// Make a segment.
     Prepare(u64),
     /// Read records back.
-    Load(u64, Vec<Place>),
+    Load(u64, Vec<Extent>),
     /// Delete segments, lowest first.
     Remove(Range<u64>),
     /// Check a segment.
@@ -216,8 +216,8 @@ impl Storage {
                 let read = self.disk.segment(segment);
                 Arrival::Scrubbed(segment, quorate_log::scrub(log_id, &config, segment, &read))
             }
-            SideJob::Load(load, places) => {
-                let read = places.iter().map(|p| self.disk.read(p.segment, p.offset, p.len)).collect();
+            SideJob::Load(load, extents) => {
+                let read = extents.iter().map(|p| self.disk.read(p.segment, p.offset, p.len)).collect();
                 Arrival::Loaded(load, read)
             }
         };

@@ -13,7 +13,7 @@ use crate::trace::Level;
 use crate::trips::in_product;
 use bytes::Bytes;
 use quorate_client::{Effect as ClientEffect, Input as ClientInput};
-use quorate_node::{Effect, Event as NodeEvent, Input, KeeperWork, Node, Place};
+use quorate_node::{ConnClass, Effect, Event as NodeEvent, Input, KeeperWork, Node};
 use quorate_state::checkpoint::Job;
 use quorate_types::{ConnId, ReplicaId, SessionId, Time, planted};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
@@ -193,9 +193,9 @@ impl World {
     /// The connection of a member that something came from.
     fn member_of(&mut self, who: usize, arrival: &Arrival) -> Option<ConnId> {
         let (Arrival::Bytes(conn, _) | Arrival::End(conn)) = arrival else { return None };
-        let is_member = |place| place == Place::Member;
+        let is_member = |class| class == ConnClass::Member;
         let node = self.cluster.node(who)?;
-        (self.processes.unread(who).has(*conn) || is_member(node.place(*conn))).then_some(*conn)
+        (self.processes.unread(who).has(*conn) || is_member(node.class(*conn))).then_some(*conn)
     }
 
     /// One member has its part of a turn.
@@ -348,10 +348,10 @@ impl World {
                 self.time.note(Level::All, Some(who), "disk", || format!("{work:?}"));
                 replica.storage.submit(work);
             }
-            Effect::Load { load, places } => {
-                let count = places.len();
+            Effect::Load { load, extents } => {
+                let count = extents.len();
                 self.time.note(Level::All, Some(who), "load", || format!("{load}: {count} records"));
-                replica.storage.help(SideJob::Load(load, places));
+                replica.storage.help(SideJob::Load(load, extents));
             }
             Effect::Run(part) => {
                 let wait = self.cluster.plan.apart.map_or(0, |apart| apart.draw(self.time.rng()));

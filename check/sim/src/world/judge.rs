@@ -12,7 +12,7 @@ use crate::checks::answers::Answers;
 use crate::checks::checkpoints::Checkpoints;
 use crate::checks::instances::Instances;
 use crate::checks::levels::Levels;
-use crate::checks::members::Members;
+use crate::checks::members::MembershipCheck;
 use crate::checks::once::Once;
 use crate::checks::states::States;
 use crate::checks::time::Times;
@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a replica's state beside what it says.
 #[derive(Clone, Debug, Default)]
-struct Standing {
+struct TrueState {
     /// The number of the command that it executes next, if that follows from the one before.
     next: Option<usize>,
     /// Since this seq it has something in its state that does not belong there.
@@ -44,7 +44,7 @@ struct Standing {
     border: Option<(u64, AgreedTime)>,
 }
 
-impl Standing {
+impl TrueState {
     /// Whether what it says of the state at this seq may be wrong.
     fn may_be_wrong(&self, seq: u64) -> bool {
         self.corrupt.is_some_and(|since| since <= seq)
@@ -79,11 +79,11 @@ pub(super) struct Judge {
     /// When the service's alarm rang first in which batch.
     rang: BTreeMap<u64, u64>,
     checkpoints: Checkpoints,
-    members: Members,
+    members: MembershipCheck,
     levels: Levels,
     instances: Instances,
     /// By replica.
-    standings: Vec<Standing>,
+    true_states: Vec<TrueState>,
     /// Faults are over.
     is_healed: bool,
     failure: Option<Failure>,
@@ -102,10 +102,10 @@ impl Judge {
             times: Times::new(plan.times()),
             rang: BTreeMap::new(),
             checkpoints: Checkpoints::default(),
-            members: Members::default(),
+            members: MembershipCheck::default(),
             levels: Levels::default(),
             instances: Instances::default(),
-            standings: vec![Standing::default(); plan.replicas],
+            true_states: vec![TrueState::default(); plan.replicas],
             is_healed: false,
             failure: None,
             unjudged: None,
@@ -159,7 +159,7 @@ impl Judge {
 
     /// Since when a replica has something in its state that does not belong there.
     pub(super) fn corrupt(&self, who: usize) -> Option<u64> {
-        self.standings[who].corrupt
+        self.true_states[who].corrupt
     }
 
     /// Faults are over.
@@ -180,19 +180,19 @@ impl Judge {
     /// A replica starts from the state at this seq.
     pub(super) fn starts(&mut self, now: u64, who: usize, seq: u64) {
         // A checkpoint was restored if anything was executed before the log's first batch is.
-        self.standings[who].next = (seq == 0).then_some(0);
-        self.standings[who].last = seq;
+        self.true_states[who].next = (seq == 0).then_some(0);
+        self.true_states[who].last = seq;
         self.times.starts(now);
     }
 
     /// Its process ends, and with it the state.
     pub(super) fn dies(&mut self, who: usize) {
-        self.standings[who].replaced();
+        self.true_states[who].replaced();
     }
 
     /// Its state came from elsewhere, and something in it may not belong there.
     pub(super) fn restored(&mut self, who: usize, node: &Node) {
-        self.standings[who].corrupt = corrupt_since(node);
+        self.true_states[who].corrupt = corrupt_since(node);
     }
 }
 
@@ -208,18 +208,18 @@ impl Judge {
     ) -> Result<Did, Failure> {
         let mut did = Did::default();
         for told in told {
-            let standing = &mut self.standings[who];
+            let truth = &mut self.true_states[who];
             match told {
                 Told::Ran(row) => {
                     did.ran = true;
                     self.times.goes_on(time.now(), who);
-                    standing.last = standing.last.max(row.seq);
-                    let index = standing.next.unwrap_or_else(|| self.agreement.first_from(row.seq));
-                    standing.next = Some(index + 1);
+                    truth.last = truth.last.max(row.seq);
+                    let index = truth.next.unwrap_or_else(|| self.agreement.first_from(row.seq));
+                    truth.next = Some(index + 1);
                     self.executed(cluster, who, (index, row), time)?;
                 }
                 Told::Corrupted(seq) => {
-                    standing.corrupt.get_or_insert(*seq);
+                    truth.corrupt.get_or_insert(*seq);
                     time.note(Level::Events, Some(who), "corrupt", || format!("at seq {seq}"));
                 }
                 Told::Rang(seq) => {
@@ -230,7 +230,7 @@ impl Judge {
                 }
                 Told::Restored => {
                     did.jumped = true;
-                    standing.replaced();
+                    truth.replaced();
                 }
             }
         }
@@ -269,10 +269,10 @@ impl Judge {
     /// How it stands then.
     pub(super) fn stands(&mut self, name: &str, who: usize, node: &Node, did: Did) -> Result<(), Failure> {
         let seq = node.executor().seq().number();
-        let standing = &mut self.standings[who];
-        standing.last = standing.last.max(seq);
+        let truth = &mut self.true_states[who];
+        truth.last = truth.last.max(seq);
         // Comparing states costs more than running: often enough to name the seq where they part.
-        if (did.jumped || (did.ran && seq.is_multiple_of(4))) && standing.corrupt.is_none() {
+        if (did.jumped || (did.ran && seq.is_multiple_of(4))) && truth.corrupt.is_none() {
             return self.states.look(name, node.executor());
         }
         Ok(())
@@ -342,7 +342,7 @@ impl Judge {
         let known = node.executor().seq().number() == seq;
         let bounded = plan.fault_model.may_lie();
         // After a restart it comes to borders that it has passed before.
-        match std::mem::replace(&mut self.standings[who].border, known.then_some(here)) {
+        match std::mem::replace(&mut self.true_states[who].border, known.then_some(here)) {
             Some(before) if bounded && before.0 < seq => {
                 borders::judge(&name(who, plan.replicas), plan, before, here)
             }
@@ -364,7 +364,7 @@ impl Judge {
             _ => None,
         });
         let usual = usual.filter(|seq| record.is_usual(*seq));
-        if usual.is_some_and(|seq| !self.standings[who].may_be_wrong(seq)) {
+        if usual.is_some_and(|seq| !self.true_states[who].may_be_wrong(seq)) {
             let found = self.checkpoints.file(name, file);
             self.note(found);
         }
@@ -373,7 +373,7 @@ impl Judge {
     /// Its keeper knows the digest of a border.
     pub(super) fn kept(&mut self, (name, who): (&str, usize), report: &Report) {
         if let Report::Digest { seq, digest, .. } | Report::Written { seq, digest, .. } = report
-            && !self.standings[who].may_be_wrong(seq.number())
+            && !self.true_states[who].may_be_wrong(seq.number())
         {
             let found = self.checkpoints.digest(name, seq.number(), *digest);
             self.note(found);

@@ -4,7 +4,7 @@ use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_node::SuspectStatus;
 use quorate_sim::checks::agreement::Agreement;
 use quorate_sim::checks::alarm::Alarm;
-use quorate_sim::checks::members::Members;
+use quorate_sim::checks::members::MembershipCheck;
 use quorate_sim::checks::once::Once;
 use quorate_sim::checks::time::{Bounds, Times};
 use quorate_sim::checks::{acked, answers, asked, bounded, leases, linear, progress, reads, suspects};
@@ -230,7 +230,7 @@ fn members_sees_two_memberships_under_one_number() {
         let voters = voters.iter().map(|id| Member::voter(ReplicaId::new(*id))).collect();
         Membership::new(MembershipId::new(number), voters).expect("a membership")
     };
-    let mut members = Members::default();
+    let mut members = MembershipCheck::default();
     members.look("r1", &membership(2, &[1, 2])).expect("the first one");
     members.look("r2", &membership(2, &[1, 2])).expect("the same");
     members.look("r2", &membership(3, &[1, 3])).expect("another number");

@@ -1,6 +1,6 @@
 //! `quorate backup create`: the command line, and what is printed. `quorate_kit::backups` makes the backup.
 
-use super::facts::Facts;
+use super::facts::BackupFacts;
 use super::progress::Progress;
 use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Failure, Outcome};
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let made = backups::make(&cluster.file(), &wanted, &mut file, &args.file, &|now| progress.follow(now));
     let made = made.map_err(|why| Failure::new(why.to_string()))?;
     drop(progress);
-    let facts = Facts::of(&made.manifest, &made.image.system, Some(&made.image.objects), made.bytes)?;
+    let facts = BackupFacts::of(&made.manifest, &made.image.system, Some(&made.image.objects), made.bytes)?;
     let backups::Made { vouched, from, absent, .. } = made;
     let made = Made { file: &args.file, facts, vouched, from, absent };
     print::line(if args.json { made.json() } else { made.text() })?;
@@ -71,7 +71,7 @@ fn begin(path: &Path) -> Outcome<NewFile> {
 /// What is said after a backup was made.
 pub(super) struct Made<'a> {
     file: &'a Path,
-    facts: Facts,
+    facts: BackupFacts,
     vouched: Vec<ReplicaId>,
     from: Vec<ReplicaId>,
     absent: Vec<Absent>,

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 /// What a backup holds.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct BackupFacts {
     pub(super) cluster: ClusterId,
     pub(super) members: Vec<ReplicaId>,
     pub(super) seq: Seq,
@@ -32,7 +32,7 @@ pub(super) struct Facts {
     file_bytes: u64,
 }
 
-impl Facts {
+impl BackupFacts {
     /// Reads the system part; `objects` if they are all here.
     ///
     /// # Errors

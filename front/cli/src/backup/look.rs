@@ -1,11 +1,11 @@
 //! `quorate backup verify` and `show`: what a file holds, and whether it is sound.
 
-use super::facts::Facts;
+use super::facts::BackupFacts;
 use super::file::OldFile;
 use super::progress::Progress;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::print;
-use quorate_state::checkpoint::{Image, Place, Single, Unusable};
+use quorate_state::checkpoint::{Image, RotAt, Single, Unusable};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -50,7 +50,7 @@ const PLACES_SHOWN: usize = 5;
 pub(super) fn show(args: &ShowArgs) -> Outcome {
     let (mut file, single) = open(&args.file)?;
     let system = single.system(&mut file).map_err(|why| unusable(&args.file, &why))?;
-    let facts = Facts::of(single.manifest(), &system, None, single.bytes())?;
+    let facts = BackupFacts::of(single.manifest(), &system, None, single.bytes())?;
     tell(&facts, args.json, &format!("backup {}, not verified", args.file.display()))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Outcome {
     tell(&facts, args.json, &format!("backup {} is whole", args.file.display()))
 }
 
-fn tell(facts: &Facts, json: bool, head: &str) -> Outcome {
+fn tell(facts: &BackupFacts, json: bool, head: &str) -> Outcome {
     print::line(if json { facts.json().to_string() } else { format!("{head}\n{}", facts.text()) })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -68,7 +68,7 @@ fn tell(facts: &Facts, json: bool, head: &str) -> Outcome {
 ///
 /// # Errors
 /// Says what is wrong with it.
-pub(super) fn load(path: &Path) -> Outcome<(Facts, Image)> {
+pub(super) fn load(path: &Path) -> Outcome<(BackupFacts, Image)> {
     let progress = Progress::new();
     let (mut file, single) = open(path)?;
     progress.begins("comparing", single.bytes());
@@ -87,7 +87,7 @@ pub(super) fn load(path: &Path) -> Outcome<(Facts, Image)> {
         let why = Unusable::Damaged("all of it together has another digest than it should".to_owned());
         return Err(unusable(path, &why));
     }
-    let facts = Facts::of(single.manifest(), &image.system, Some(&image.objects), single.bytes())?;
+    let facts = BackupFacts::of(single.manifest(), &image.system, Some(&image.objects), single.bytes())?;
     Ok((facts, image))
 }
 
@@ -108,11 +108,11 @@ fn unusable(path: &Path, why: &Unusable) -> Failure {
     Failure::new(format!("the backup {} can not be used: {why}. {remedy}", path.display()))
 }
 
-fn damaged(path: &Path, places: &[Place]) -> Failure {
-    let name = |place: &Place| match place {
-        Place::Copy => "its header, one copy of the manifest, or one footer".to_owned(),
-        Place::Part(part) => format!("part {part} of its image"),
-        Place::Whole => "both copies of the manifest".to_owned(),
+fn damaged(path: &Path, places: &[RotAt]) -> Failure {
+    let name = |place: &RotAt| match place {
+        RotAt::Copy => "its header, one copy of the manifest, or one footer".to_owned(),
+        RotAt::Part(part) => format!("part {part} of its image"),
+        RotAt::Whole => "both copies of the manifest".to_owned(),
     };
     let mut named: Vec<String> = places.iter().take(PLACES_SHOWN).map(name).collect();
     if places.len() > PLACES_SHOWN {

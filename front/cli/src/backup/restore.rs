@@ -6,7 +6,7 @@
 //!
 //! The directory appears under its name when all of it is there: a cluster of which the state is missing would start empty.
 
-use super::facts::{Facts, utc};
+use super::facts::{BackupFacts, utc};
 use super::look;
 use super::progress::Progress;
 use crate::dev;
@@ -231,7 +231,7 @@ fn local(wanted: Option<u16>, before: usize, service: ServiceChoice) -> Outcome<
     Ok((members, addresses.collect()))
 }
 
-fn text(out: &Path, cluster: &Cluster, facts: &Facts, is_local: bool) -> String {
+fn text(out: &Path, cluster: &Cluster, facts: &BackupFacts, is_local: bool) -> String {
     let shown = out.display();
     let mut text = format!(
         "cluster {} is made in {shown}, from the backup of cluster {}\n\nIts state is that of seq {}, agreed time {}. What was \

@@ -3,7 +3,7 @@
 
 mod show;
 
-use quorate_command::authority::{self, DAYS, Files, Office, Place, read, write};
+use quorate_command::authority::{self, DAYS, Destination, Files, Office, read, write};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
 use quorate_tls::{Certificate, certificates_in, write_public};
@@ -125,8 +125,8 @@ fn issue(args: &IssueArgs) -> Outcome<String> {
             "a holder can not be named ca: the file of the authorities has that name",
         ));
     }
-    let place = Place { directory: &args.out, name: &name };
-    let files = office.issue(&place, &holder, &args.hosts, args.days)?;
+    let to = Destination { directory: &args.out, name: &name };
+    let files = office.issue(&to, &holder, &args.hosts, args.days)?;
     let mut text = format!(
         "{holder} of cluster {} has a certificate for {} days:\n\n[tls]\n",
         office.authority.cluster(),

@@ -5,7 +5,7 @@ use super::view::View;
 use crate::etcd;
 use crate::services::read_config;
 use quorate::client::TlsFiles;
-use quorate_command::authority::{Office, Place};
+use quorate_command::authority::{Destination, Office};
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{AUTHORITY, REPLICA_FILE, refuse_used, replica_directory};
@@ -148,7 +148,7 @@ impl Joiner {
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         let place = self.directory.join(TLS);
         office.issue(
-            &Place { directory: &place, name: "replica" },
+            &Destination { directory: &place, name: "replica" },
             &holder,
             &[host.to_owned()],
             making.days,

@@ -48,7 +48,7 @@ pub(super) struct Target {
 struct Status {
     #[serde(default)]
     signatures_checked: u64,
-    log: Log,
+    log: LogStatus,
     process: Process,
     replica: u16,
     view: u64,
@@ -66,7 +66,7 @@ struct Member {
 }
 
 #[derive(Deserialize)]
-struct Log {
+struct LogStatus {
     durability: String,
     #[serde(default)]
     sync_delay_us: u64,

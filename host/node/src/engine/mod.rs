@@ -21,7 +21,7 @@ use quorate_execute::{
     Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, Observer, Ordered, Outcome,
     Outcomes, Version,
 };
-use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Position, RecordIndex, Refused};
+use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
     AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time, Trust,
@@ -63,7 +63,7 @@ pub(crate) enum In {
     /// Its leader is connected again, and is asked again for what it was asked.
     AskAgain(InstanceId),
     /// A member wants everything up to a place; how far the members are trusted.
-    Wanted(ReplicaId, Position, Trust),
+    Wanted(ReplicaId, Place, Trust),
     /// An instance begins again, with nothing of before.
     Renewed(InstanceId),
     /// What a durable checkpoint holds is forgotten.
@@ -275,11 +275,11 @@ impl Engine {
             return None;
         }
         match self.merge.next(now)? {
-            Delivered::Batch { seq, position, payload } => {
+            Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
                 self.execution.batch(seq, payload.clone());
                 self.counts.batches += 1;
-                Some(Delivery::Batch { seq, instance: position.instance, batch: payload })
+                Some(Delivery::Batch { seq, instance: place.instance, batch: payload })
             }
             Delivered::Noops { last, .. } => {
                 self.execution.pass(last);
@@ -360,7 +360,7 @@ impl Engine {
     }
 
     /// Names the instances that are led elsewhere and lack what is waited for here.
-    pub(crate) fn asks(&mut self, ask: impl FnMut(InstanceId, Position)) {
+    pub(crate) fn asks(&mut self, ask: impl FnMut(InstanceId, Place)) {
         self.merge.asks(ask);
     }
 

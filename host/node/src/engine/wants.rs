@@ -4,23 +4,23 @@
 //! an honest one wants; what a liar alone wants would fill the instances as far ahead as their window goes.
 //! Tests: wants/tests.rs, check/sim (`Trick::Members`).
 
-use quorate_merge::Position;
+use quorate_merge::Place;
 use quorate_types::{ReplicaId, planted};
 use std::collections::BTreeMap;
 
 /// The furthest place that each member ever wanted.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
-    by: BTreeMap<ReplicaId, Position>,
+    by: BTreeMap<ReplicaId, Place>,
 }
 
 impl Wants {
     /// A member wants everything up to this place; gives the furthest that `one_honest` members want, if there are so many.
-    pub(super) fn wants(&mut self, from: ReplicaId, place: Position, one_honest: usize) -> Option<Position> {
+    pub(super) fn wants(&mut self, from: ReplicaId, place: Place, one_honest: usize) -> Option<Place> {
         let one_honest = if planted("gap-of-one") { 1 } else { one_honest };
         let furthest = self.by.entry(from).or_insert(place);
         *furthest = place.max(*furthest);
-        let mut places: Vec<Position> = self.by.values().copied().collect();
+        let mut places: Vec<Place> = self.by.values().copied().collect();
         places.sort_unstable();
         places.iter().rev().nth(one_honest.checked_sub(1)?).copied()
     }

@@ -3,7 +3,7 @@
 use super::Conn;
 use bytes::Bytes;
 use quorate_admit::verify;
-use quorate_merge::{INSTANCES_MAX, Position, SLOT_MAX};
+use quorate_merge::{INSTANCES_MAX, Place, SLOT_MAX};
 use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, InstanceId, ReplicaId, Room};
 use quorate_wire::{
@@ -48,7 +48,7 @@ pub(crate) enum Says {
     /// Who has caught up with what it leads.
     CaughtUp(InstanceId, Vec<ReplicaId>),
     /// It waits for what leads here.
-    Fill(Position),
+    Fill(Place),
     /// What clients asked of it.
     Requests(Bytes),
 }
@@ -116,7 +116,7 @@ impl Says {
                 if !(1..=INSTANCES_MAX).contains(&instance.number()) || slot.number() > SLOT_MAX {
                     return Err(format!("there is no place {slot} of {instance}"));
                 }
-                return Ok(Self::Fill(Position { slot, instance }));
+                return Ok(Self::Fill(Place { slot, instance }));
             }
             FrameKind::Requests => match ClientMessage::decode(frame) {
                 Ok(ClientMessage::Requests(requests)) => return Ok(Self::Requests(requests)),

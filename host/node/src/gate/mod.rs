@@ -20,7 +20,7 @@ pub(crate) use levels::too_low;
 pub(crate) use links::lane_of;
 pub(crate) use lives::Lives;
 pub(crate) use peers::{Change, Conn, Peers};
-pub use seats::{Place, SeatLimits};
+pub use seats::{ConnClass, SeatLimits};
 
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};

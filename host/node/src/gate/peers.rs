@@ -6,7 +6,7 @@
 use super::levels::{check_level, too_low};
 use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
 use super::lives::Lives;
-use super::seats::{Owner, Place, Seats, network};
+use super::seats::{ConnClass, Owner, Seats, network};
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
 use crate::status::SeatsStatus;
@@ -223,11 +223,13 @@ impl Peers {
     }
 
     /// What a connection is to the host.
-    pub(crate) fn place(&self, conn: ConnId) -> Place {
+    pub(crate) fn class(&self, conn: ConnId) -> ConnClass {
         match self.conn(conn) {
-            Some(Conn::Client(_) | Conn::Admin | Conn::Better(_)) => Place::Client(self.seats.number(conn)),
-            Some(Conn::Dialed { .. } | Conn::To(..) | Conn::From(..)) => Place::Member,
-            Some(Conn::Stranger { .. }) | None => Place::Stranger,
+            Some(Conn::Client(_) | Conn::Admin | Conn::Better(_)) => {
+                ConnClass::Client(self.seats.number(conn))
+            }
+            Some(Conn::Dialed { .. } | Conn::To(..) | Conn::From(..)) => ConnClass::Member,
+            Some(Conn::Stranger { .. }) | None => ConnClass::Stranger,
         }
     }
 

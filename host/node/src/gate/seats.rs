@@ -32,7 +32,7 @@ impl Default for SeatLimits {
 
 /// What a connection is to the host, which reads some before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ConnClass {
     /// It has not said who it is.
     Stranger,
     /// It belongs to a member.

@@ -18,7 +18,7 @@ pub(crate) use volumes::{VolumeId, Volumes};
 
 use crate::effects::{Effect, Effects, Event};
 use bytes::Bytes;
-use quorate_log::{AppendError, Class, DiskFull, Log, LogEffect, Place, Record, SyncId, SyncMode, WriteId};
+use quorate_log::{AppendError, Class, DiskFull, Extent, Log, LogEffect, Record, SyncId, SyncMode, WriteId};
 use quorate_order::Stored;
 use quorate_types::{Halt, InstanceId, RecordId, Room, Span, Time, planted};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ struct Load {
     volume: VolumeId,
     /// The instance's own number of this question.
     load: u64,
-    places: Vec<Place>,
+    extents: Vec<Extent>,
 }
 
 /// Records that an instance asked for.
@@ -258,12 +258,12 @@ impl Journal {
 
     /// An instance wants to read these of its own records back.
     pub(crate) fn load(&mut self, volume: VolumeId, load: u64, records: &[RecordId], out: &mut Effects) {
-        let place = |own: &RecordId| self.log.locate(self.volumes.log_record(volume, *own)?);
-        let places: Option<Vec<Place>> = records.iter().map(place).collect();
-        let places = places.expect("INV-NODE-4 only durable records of this log are read back");
+        let extent = |own: &RecordId| self.log.locate(self.volumes.log_record(volume, *own)?);
+        let extents: Option<Vec<Extent>> = records.iter().map(extent).collect();
+        let extents = extents.expect("INV-NODE-4 only durable records of this log are read back");
         self.asked += 1;
-        self.loads.insert(self.asked, Load { volume, load, places: places.clone() });
-        out.push(Effect::Load { load: self.asked, places });
+        self.loads.insert(self.asked, Load { volume, load, extents: extents.clone() });
+        out.push(Effect::Load { load: self.asked, extents });
     }
 
     /// What was read; none if nobody waits for it any more.
@@ -271,11 +271,11 @@ impl Journal {
     /// # Errors
     /// When something else lies there.
     pub(crate) fn loaded(&mut self, load: u64, records: &[Bytes]) -> Option<Result<Loaded, Halt>> {
-        let Load { volume, load, places } = self.loads.remove(&load)?;
+        let Load { volume, load, extents } = self.loads.remove(&load)?;
         let instance = self.volumes.instance(volume)?;
-        assert_eq!(places.len(), records.len(), "INV-NODE-4 every place that was asked for is answered");
-        let parsed = places.iter().zip(records).map(|(place, bytes)| {
-            let Record { kind, head, payload, .. } = place.parse(bytes, instance)?;
+        assert_eq!(extents.len(), records.len(), "INV-NODE-4 every extent that was asked for is answered");
+        let parsed = extents.iter().zip(records).map(|(extent, bytes)| {
+            let Record { kind, head, payload, .. } = extent.parse(bytes, instance)?;
             Ok(Stored { kind, head, payload })
         });
         Some(parsed.collect::<Result<Vec<Stored>, Halt>>().map(|records| Loaded { volume, load, records }))

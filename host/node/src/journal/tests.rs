@@ -170,37 +170,37 @@ fn what_is_read_back_is_given_to_who_asked() {
             host.journal.written(at(1), write.id, &mut Effects::new());
         }
     }
-    let read = |places: &[Place]| -> Vec<Bytes> {
-        let of = |place: &Place| {
+    let read = |extents: &[Extent]| -> Vec<Bytes> {
+        let of = |extent: &Extent| {
             let (start, bytes, _) = block
                 .iter()
                 .find(|(start, bytes, segment)| {
-                    place.segment == *segment
-                        && place.offset >= *start
-                        && place.offset + u64::from(place.len) <= start + bytes.len() as u64
+                    extent.segment == *segment
+                        && extent.offset >= *start
+                        && extent.offset + u64::from(extent.len) <= start + bytes.len() as u64
                 })
                 .expect("it was written");
-            let from = (place.offset - start) as usize;
-            bytes.slice(from..from + place.len as usize)
+            let from = (extent.offset - start) as usize;
+            bytes.slice(from..from + extent.len as usize)
         };
-        places.iter().map(of).collect()
+        extents.iter().map(of).collect()
     };
     let ask = |journal: &mut Journal, load| {
         let mut out = Effects::new();
         journal.load(one, load, &[RecordId::new(2), RecordId::new(1)], &mut out);
         match out.drain().next() {
-            Some(Effect::Load { load, places }) => (load, places),
+            Some(Effect::Load { load, extents }) => (load, extents),
             other => panic!("{other:?}"),
         }
     };
-    let (question, places) = ask(&mut host.journal, 7);
-    let loaded = host.journal.loaded(question, &read(&places)).expect("somebody waits").expect("as written");
+    let (question, extents) = ask(&mut host.journal, 7);
+    let loaded = host.journal.loaded(question, &read(&extents)).expect("somebody waits").expect("as written");
     assert_eq!((loaded.volume, loaded.load), (one, 7));
     assert_eq!(loaded.records.iter().map(|record| record.payload.len()).collect::<Vec<_>>(), [200, 100]);
-    assert!(host.journal.loaded(question, &read(&places)).is_none(), "once");
-    let (question, places) = ask(&mut host.journal, 8);
+    assert!(host.journal.loaded(question, &read(&extents)).is_none(), "once");
+    let (question, extents) = ask(&mut host.journal, 8);
     host.journal.retain_volumes(|volume| volume == two);
-    assert!(host.journal.loaded(question, &read(&places)).is_none(), "its stay is over");
+    assert!(host.journal.loaded(question, &read(&extents)).is_none(), "its stay is over");
 }
 
 fn life() -> Record {

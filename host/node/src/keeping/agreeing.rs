@@ -7,8 +7,8 @@ use super::inout::{Facts, Installed, Out, Rest};
 use super::own::Own;
 use super::transfer::{Installing, Need, Why};
 use crate::effects::KeeperWork;
-use quorate_state::agreement::{Report as Said, Verdict};
-use quorate_state::checkpoint::{Image, Job, Kind, Place, Report};
+use quorate_state::agreement::{DigestEvent, DigestReport as Said};
+use quorate_state::checkpoint::{Image, Job, Kind, Report, RotAt};
 use quorate_state::transfer::{Answer, ServeInput};
 use quorate_types::{Digest, Halt, ReplicaId, Seq, Slot, Time};
 use quorate_wire::StateMessage;
@@ -108,7 +108,7 @@ impl Keeping {
             }
             Report::Rot { seq, digest, file, place } => {
                 self.rot.found(now, (seq, place), digest, file, &self.agreement, out);
-                if place == Place::Whole {
+                if place == RotAt::Whole {
                     // The next border brings another.
                     self.own.drop_from(seq);
                     self.want_border(now, facts, out);
@@ -208,7 +208,7 @@ impl Keeping {
         &mut self,
         now: Time,
         facts: &Facts,
-        verdicts: Vec<Verdict>,
+        verdicts: Vec<DigestEvent>,
         out: &mut Vec<Out>,
     ) {
         self.own.note_stable(&self.agreement);
@@ -216,11 +216,11 @@ impl Keeping {
     }
 
     /// What follows from what became known at borders.
-    pub(super) fn judge(&mut self, now: Time, facts: &Facts, verdicts: Vec<Verdict>, out: &mut Vec<Out>) {
+    pub(super) fn judge(&mut self, now: Time, facts: &Facts, verdicts: Vec<DigestEvent>, out: &mut Vec<Out>) {
         let mut verdicts = verdicts.into_iter();
         while let Some(verdict) = verdicts.next() {
             match verdict {
-                Verdict::Agreed { seq, .. } => {
+                DigestEvent::Agreed { seq, .. } => {
                     self.divergence.agreed(seq);
                     out.extend(self.own.forget_versions(seq).into_iter().map(Out::Release));
                     // What is held may be fetched from now on.
@@ -228,19 +228,19 @@ impl Keeping {
                         self.tell_own(seq, out);
                     }
                 }
-                Verdict::OwnDiffers { seq, own, agreed, by } => {
+                DigestEvent::OwnDiffers { seq, own, agreed, by } => {
                     if self.divergence.found(seq, own, agreed) {
                         self.on_diverged(seq, own, agreed, &by, out);
                         return out.push(Out::Then(Rest::Verdicts(verdicts.collect())));
                     }
                 }
-                Verdict::OtherDiffers { seq, member, digest, agreed } => out.push(Out::alarm(format!(
+                DigestEvent::OtherDiffers { seq, member, digest, agreed } => out.push(Out::alarm(format!(
                     "{member} has diverged: its state at seq {seq} has digest {digest:?}, the agreed one is {agreed:?}"
                 ))),
-                Verdict::NoneAgree { seq, digests } => {
+                DigestEvent::NoneAgree { seq, digests } => {
                     out.push(Out::alarm(self.divergence.nobody_agrees(seq, digests)));
                 }
-                Verdict::Restated { seq, member, was, now } => out.push(Out::notice(format!(
+                DigestEvent::Restated { seq, member, was, now } => out.push(Out::notice(format!(
                     "{member} says of its state at seq {seq} {now:?} now, and said {was:?} before"
                 ))),
             }

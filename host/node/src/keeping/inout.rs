@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::roster::Roster;
 use crate::system::System;
 use quorate_log::{Rot, ScrubOk};
-use quorate_state::agreement::Verdict;
+use quorate_state::agreement::DigestEvent;
 use quorate_state::checkpoint::{Image, Job, Report};
 use quorate_state::store::Version;
 use quorate_types::{AgreedTime, ConnId, Digest, Halt, ReplicaId, Seq, Slot};
@@ -134,7 +134,7 @@ pub(crate) enum Rest {
     /// A leader does not have the log any more that leads to this seq.
     Behind(Seq),
     /// What else became known at borders.
-    Verdicts(Vec<Verdict>),
+    Verdicts(Vec<DigestEvent>),
     /// The checkpoint of this seq is durable.
     Written { seq: Seq, digest: Digest },
     /// Perhaps the log may be trimmed.

@@ -7,21 +7,21 @@ use super::inout::Out;
 use super::repairs::Repairs;
 use bytes::Bytes;
 use quorate_state::agreement::Agreement;
-use quorate_state::checkpoint::{Job, Place};
+use quorate_state::checkpoint::{Job, RotAt};
 use quorate_types::{Digest, ReplicaId, Seq, Time};
 use std::collections::BTreeMap;
 
 /// Places that were found damaged: each with the file it is in, once however often it is found.
 #[derive(Debug, Default)]
-struct Rotten(BTreeMap<(Seq, Place), String>);
+struct Rotten(BTreeMap<(Seq, RotAt), String>);
 
 impl Rotten {
-    fn add(&mut self, seq: Seq, place: Place, file: String) {
+    fn add(&mut self, seq: Seq, place: RotAt, file: String) {
         self.0.insert((seq, place), file);
     }
 
     /// Whether it was known to be damaged.
-    fn mended(&mut self, seq: Seq, place: Place) -> bool {
+    fn mended(&mut self, seq: Seq, place: RotAt) -> bool {
         self.0.remove(&(seq, place)).is_some()
     }
 
@@ -32,7 +32,7 @@ impl Rotten {
 
     /// Takes out the checkpoints below this one of which nothing is of use: it stands for them.
     fn replaced(&mut self, by: Seq) -> Vec<Seq> {
-        let whole = |(seq, place): &(Seq, Place)| (*place == Place::Whole && *seq < by).then_some(*seq);
+        let whole = |(seq, place): &(Seq, RotAt)| (*place == RotAt::Whole && *seq < by).then_some(*seq);
         let replaced: Vec<Seq> = self.0.keys().filter_map(whole).collect();
         self.0.retain(|of, _| whole(of).is_none());
         replaced
@@ -40,7 +40,7 @@ impl Rotten {
 
     /// Whether there is a checkpoint of which nothing is of use, and none that stands for it.
     fn any_whole(&self) -> bool {
-        self.0.keys().any(|(_, place)| *place == Place::Whole)
+        self.0.keys().any(|(_, place)| *place == RotAt::Whole)
     }
 
     /// How many there are.
@@ -69,7 +69,7 @@ impl Rot {
     pub(super) fn found(
         &mut self,
         now: Time,
-        (seq, place): (Seq, Place),
+        (seq, place): (Seq, RotAt),
         digest: Digest,
         file: String,
         agreement: &Agreement,
@@ -77,20 +77,20 @@ impl Rot {
     ) {
         let text = format!("the checkpoint of seq {seq} is damaged on this disk: {place:?} in {file}");
         out.push(Out::alarm(text));
-        if place == Place::Whole {
+        if place == RotAt::Whole {
             // Damage in its parts does not matter any more.
             self.gone(seq, &file);
         }
         self.rotten.add(seq, place, file);
-        if let Place::Part(part) = place {
+        if let RotAt::Part(part) = place {
             self.repairs.add(seq, digest, part);
             self.ask(now, agreement, out);
         }
     }
 
     /// A place is sound again.
-    pub(super) fn repaired(&mut self, seq: Seq, place: Place, out: &mut Vec<Out>) {
-        if let Place::Part(part) = place {
+    pub(super) fn repaired(&mut self, seq: Seq, place: RotAt, out: &mut Vec<Out>) {
+        if let RotAt::Part(part) = place {
             self.repairs.done(seq, part);
         }
         if self.rotten.mended(seq, place) {

@@ -11,7 +11,7 @@ use crate::config::NodeConfig;
 use crate::node::tests::{joins, r};
 use crate::system::System;
 use crate::system::tests::system;
-use quorate_admit::{Member, Members};
+use quorate_admit::{KnownMember, Members};
 use quorate_order::{OrderConfig, Protocol};
 use quorate_state::checkpoint::{Image, Kind, Report};
 use quorate_state::store::Store;
@@ -30,7 +30,7 @@ struct Alone {
 }
 
 fn config() -> NodeConfig {
-    let member = |id: u16| Member {
+    let member = |id: u16| KnownMember {
         replica: r(id),
         address: format!("r{id}"),
         incarnation: Incarnation::new(100 + u64::from(id)),

@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::reconfigure::LevelConfig;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
-use quorate_admit::{AdmissionLimits, Member as Known, Members};
+use quorate_admit::{AdmissionLimits, KnownMember, Members};
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, SessionLimits,
 };
@@ -49,7 +49,8 @@ fn life_of(replica: ReplicaId) -> Incarnation {
 
 /// r4, which joins a cluster that began with r1 to r3.
 pub(crate) fn joins() -> NodeConfig {
-    let known = |id: u16| Known { replica: r(id), address: format!("r{id}"), incarnation: life_of(r(id)) };
+    let known =
+        |id: u16| KnownMember { replica: r(id), address: format!("r{id}"), incarnation: life_of(r(id)) };
     let members = Members::new(CLUSTER, r(4), (1..=4).map(known).collect());
     NodeConfig {
         signed_only: false,

@@ -28,7 +28,7 @@ use crate::keeping::Keeping;
 use crate::leading::Leading;
 use crate::roster::{Done, Roster};
 use caught_up::CaughtUp;
-use quorate_admit::Member as Known;
+use quorate_admit::KnownMember;
 use quorate_order::OrderConfig;
 use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Time, View, planted};
 use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
@@ -460,7 +460,7 @@ fn past_is_held(look: &Look<'_>, among: usize, out: &mut Vec<Out>) -> Result<(),
 }
 
 /// A member of which no membership is known any more that has it.
-fn unnamed(known: &Known) -> Member {
+fn unnamed(known: &KnownMember) -> Member {
     let (role, address) = (MemberRole::Learner, known.address.clone());
     Member { replica: known.replica, role, address, incarnation: known.incarnation, life: 0 }
 }

@@ -4,7 +4,7 @@
 
 use super::unnamed;
 use crate::roster::Roster;
-use quorate_admit::{Member as Known, Members};
+use quorate_admit::{KnownMember, Members};
 use quorate_types::{MembershipId, ReplicaId};
 use quorate_wire::{Member, MemberRole, Membership, Memberships};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,7 +133,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// The members as stage 2 knows them from now on; those that are `used` and in it no more were removed.
     pub(crate) fn replace(&self, members: &mut Members, used: &BTreeSet<ReplicaId>) {
-        let known = self.members.values().map(|member| Known {
+        let known = self.members.values().map(|member| KnownMember {
             replica: member.replica,
             address: member.address.clone(),
             incarnation: member.incarnation,

@@ -3,7 +3,7 @@ use crate::disk::Disk;
 use bytes::Bytes;
 use crossbeam_channel::Receiver;
 use mio::{Poll, Token, Waker};
-use quorate_log::{DiskFull, LogEffect, Place};
+use quorate_log::{DiskFull, Extent, LogEffect};
 use quorate_types::RecordId;
 use rustix::io::Errno;
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const PANICS: u64 = 99;
-const PLACE: Place = Place { id: RecordId::new(1), position: 0, segment: 0, offset: 0, len: 2 };
+const EXTENT: Extent = Extent { id: RecordId::new(1), position: 0, segment: 0, offset: 0, len: 2 };
 
 /// Has no file descriptor left for so many calls.
 struct Poor(AtomicU32);
@@ -74,7 +74,7 @@ fn too_many_open_files_pass() {
 #[test]
 fn old_records_are_read_once_a_file_can_be_opened() {
     let (threads, completions, _poll) = self::threads(3);
-    threads.load(5, vec![PLACE]);
+    threads.load(5, vec![EXTENT]);
     let completion = next(&completions);
     assert!(
         matches!(&completion, Completion::Loaded { load: 5, records } if *records == [Bytes::from_static(&[7, 7])]),
@@ -86,7 +86,7 @@ fn old_records_are_read_once_a_file_can_be_opened() {
 #[test]
 fn an_end_is_not_held_up_by_open_files() {
     let (threads, _completions, _poll) = self::threads(u32::MAX);
-    threads.load(5, vec![PLACE]);
+    threads.load(5, vec![EXTENT]);
     threads.stop();
 }
 

@@ -6,7 +6,7 @@
 
 use super::Lane;
 use super::sides::Home;
-use quorate_node::Place;
+use quorate_node::ConnClass;
 use quorate_types::{ConnId, Span, Time};
 
 /// How often lanes are compared.
@@ -50,7 +50,7 @@ impl Lane {
         let node = &self.home.node;
         let movable = self.sides.homes().filter_map(|(conn, home)| match home {
             Home::On { lane, since } if *lane == from && now.since(*since) >= STAY => {
-                matches!(node.place(*conn), Place::Client(_)).then_some((*since, *conn))
+                matches!(node.class(*conn), ConnClass::Client(_)).then_some((*since, *conn))
             }
             _ => None,
         });

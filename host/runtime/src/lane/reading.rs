@@ -3,7 +3,7 @@
 
 use super::sockets::{CLOSING, Core, Sockets};
 use crate::connection::{Arrival, Class, End};
-use quorate_node::{Input, Place};
+use quorate_node::{ConnClass, Input};
 use quorate_tls::Trouble;
 use quorate_types::{ConnId, Reject, Span, Time};
 use quorate_wire::{FrameKind, Refusal, RefusalReason};
@@ -164,10 +164,10 @@ impl Sockets {
             }
         });
         if connection.class == Class::Door {
-            match core.place(conn) {
-                Place::Member => connection.class = Class::Member,
-                Place::Client(owner) => connection.class = Class::Client(owner),
-                Place::Stranger => {}
+            match core.class(conn) {
+                ConnClass::Member => connection.class = Class::Member,
+                ConnClass::Client(owner) => connection.class = Class::Client(owner),
+                ConnClass::Stranger => {}
             }
         }
         let (unread, answers) = (connection.unread, connection.wants_to_write());

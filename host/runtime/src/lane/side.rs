@@ -12,7 +12,7 @@ use super::queue::{Inlet, Outlet, Sleeper};
 use super::sockets::{Core, Sockets};
 use crate::connection::Connection;
 use mio::Events;
-use quorate_node::{Input, Place};
+use quorate_node::{ConnClass, Input};
 use quorate_types::{ConnId, Time};
 use quorate_wire::OutFrame;
 use serde::Serialize;
@@ -222,8 +222,8 @@ impl Core for Away {
         self.up.bytes() < ANY_BYTES
     }
 
-    fn place(&self, _: ConnId) -> Place {
-        Place::Stranger
+    fn class(&self, _: ConnId) -> ConnClass {
+        ConnClass::Stranger
     }
 
     // What a message costs shows on the main lane only.

@@ -13,7 +13,7 @@ use super::sockets::{Core, Sockets};
 use crate::connection::{Class, Connection};
 use crate::disk_thread::{Mailbox, Watch};
 use mio::Poll;
-use quorate_node::{Input, Node, Place};
+use quorate_node::{ConnClass, Input, Node};
 use quorate_types::{ConnId, Time};
 use quorate_wire::OutFrame;
 use std::collections::BTreeMap;
@@ -199,10 +199,10 @@ impl Lane {
     }
 
     fn give(&mut self, now: Time, conn: ConnId, lane: u16, mut connection: Box<Connection>) {
-        match self.home.place(conn) {
-            Place::Member => connection.class = Class::Member,
-            Place::Client(owner) => connection.class = Class::Client(owner),
-            Place::Stranger => {}
+        match self.home.class(conn) {
+            ConnClass::Member => connection.class = Class::Member,
+            ConnClass::Client(owner) => connection.class = Class::Client(owner),
+            ConnClass::Stranger => {}
         }
         self.sides.homes.insert(conn, Home::On { lane, since: now });
         self.sides.put(lane, Down::Take(conn, connection));

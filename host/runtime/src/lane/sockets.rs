@@ -11,7 +11,7 @@ use crate::connection::{Class, Connection, READ_MAX};
 use crate::throttle::Throttle;
 use mio::event::Event;
 use mio::{Interest, Poll, Token};
-use quorate_node::{Costs, Input, Place};
+use quorate_node::{ConnClass, Costs, Input};
 use quorate_types::{ConnId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) trait Core {
     /// Whether there is room for anything at all.
     fn takes_any(&self) -> bool;
     /// What a connection is, as far as is known.
-    fn place(&self, conn: ConnId) -> Place;
+    fn class(&self, conn: ConnId) -> ConnClass;
     /// Whether the member at the other end lately did what no honest one does.
     fn suspects(&self, now: Time, conn: ConnId) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Links that are cut and links that are slow, with real sockets: the network is replaced by one that leads through relays.
+//! Directions that are cut and links that are slow, with real sockets: the network is replaced by one that leads through relays.
 
 use crate::common::{self, OptionsOf, RawClient};
 use quorate_runtime::{Durability, Network, Options, SystemNetwork};
@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 /// One direction between two replicas.
 #[derive(Default)]
-struct Link {
+struct Direction {
     cut: AtomicBool,
     delay_ms: AtomicU64,
 }
 
 /// All directions, by who dials and who is dialed.
 #[derive(Default)]
-struct Links(Mutex<BTreeMap<(usize, u16), Arc<Link>>>);
+struct Directions(Mutex<BTreeMap<(usize, u16), Arc<Direction>>>);
 
-impl Links {
-    fn link(&self, from: usize, to: u16) -> Arc<Link> {
+impl Directions {
+    fn link(&self, from: usize, to: u16) -> Arc<Direction> {
         self.0.lock().unwrap().entry((from, to)).or_default().clone()
     }
 
@@ -39,7 +39,7 @@ impl Links {
 /// Leads each connection through a relay of its own.
 struct Relayed {
     me: usize,
-    links: Arc<Links>,
+    links: Arc<Directions>,
     system: SystemNetwork,
 }
 
@@ -66,7 +66,7 @@ impl Network for Relayed {
     }
 }
 
-fn relay_bytes(mut from: TcpStream, mut to: TcpStream, link: &Link) {
+fn relay_bytes(mut from: TcpStream, mut to: TcpStream, link: &Direction) {
     from.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let mut bytes = vec![0; 64 << 10];
     loop {
@@ -88,9 +88,9 @@ fn relay_bytes(mut from: TcpStream, mut to: TcpStream, link: &Link) {
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-fn cluster() -> (common::Cluster, Arc<Links>, tempfile::TempDir) {
+fn cluster() -> (common::Cluster, Arc<Directions>, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let links: Arc<Links> = Arc::default();
+    let links: Arc<Directions> = Arc::default();
     let options: OptionsOf = {
         let links = links.clone();
         Box::new(move |at| {

@@ -108,7 +108,7 @@ fn client(cluster: &Cluster, session: SessionId, number: u64) -> (usize, RawClie
 
 /// What is damaged in the log of a replica that is down.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Age {
     /// Something that a checkpoint holds, and entries behind it, too.
     Old,
     /// Something after the newest checkpoint.
@@ -116,7 +116,7 @@ enum Place {
 }
 
 /// It comes back with what it lost, is needed for a majority, and starts again as if nothing had been.
-fn comes_back(place: Place, damage: impl Fn(&Path, &Block)) {
+fn comes_back(age: Age, damage: impl Fn(&Path, &Block)) {
     let directory = tempfile::tempdir().unwrap();
     let mut cluster = start(directory.path());
     let (leader, mut first) = cluster.leader();
@@ -136,7 +136,7 @@ fn comes_back(place: Place, damage: impl Fn(&Path, &Block)) {
     let data = cluster.configs[rotten].data.clone();
     let blocks = blocks(&data);
     let last_vote = blocks.iter().rposition(|block| block.votes).unwrap();
-    let before = if place == Place::Old { last_vote / 2 } else { last_vote - 2 };
+    let before = if age == Age::Old { last_vote / 2 } else { last_vote - 2 };
     let hit = blocks[..before].iter().rfind(|block| !block.votes).unwrap();
     assert!(hit.at > 4096, "there are votes behind it, and records before it");
     damage(&data, hit);
@@ -144,7 +144,7 @@ fn comes_back(place: Place, damage: impl Fn(&Path, &Block)) {
     cluster.start(rotten);
     wait("it has caught up", || weak(&cluster, rotten) == Some(sum));
     let fetched = newest(&data) > before;
-    assert_eq!(fetched, place == Place::New, "what a checkpoint holds is not missed");
+    assert_eq!(fetched, age == Age::New, "what a checkpoint holds is not missed");
 
     cluster.stop(leader).unwrap();
     let (_, mut one) = client(&cluster, session, 60);
@@ -166,18 +166,18 @@ fn comes_back(place: Place, damage: impl Fn(&Path, &Block)) {
 
 #[test]
 fn a_flipped_bit_below_synced_data_costs_a_checkpoint() {
-    comes_back(Place::New, |data, hit| flip(data, hit.at + 100));
+    comes_back(Age::New, |data, hit| flip(data, hit.at + 100));
 }
 
 #[test]
 fn a_block_of_zeros_costs_a_checkpoint() {
-    comes_back(Place::New, |data, hit| overwrite(data, hit.at, &vec![0; hit.len]));
+    comes_back(Age::New, |data, hit| overwrite(data, hit.at, &vec![0; hit.len]));
 }
 
 /// Everything behind the checkpoint is there.
 #[test]
 fn damage_to_what_a_checkpoint_holds_costs_nothing() {
-    comes_back(Place::Old, |data, hit| flip(data, hit.at + hit.len / 2));
+    comes_back(Age::Old, |data, hit| flip(data, hit.at + hit.len / 2));
 }
 
 /// Who is alone has nobody to get it from, although it knows its votes.

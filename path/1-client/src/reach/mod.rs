@@ -10,7 +10,7 @@
 pub(crate) mod all;
 pub(crate) mod leader;
 
-use crate::links::Links;
+use crate::contacts::Contacts;
 use crate::parts::Parts;
 use crate::reads::Question;
 use crate::step::Step;
@@ -21,18 +21,18 @@ use std::fmt::Debug;
 
 /// Who leads, as far as was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct CurrentLeader {
     pub(crate) view: View,
-    /// By link.
+    /// By contact.
     pub(crate) leader: Option<usize>,
 }
 
-impl Known {
+impl CurrentLeader {
     /// Nothing was heard.
     pub(crate) const NONE: Self = Self { view: View::ZERO, leader: None };
 }
 
-/// See the module. `link` and `from` are places in [`Links`].
+/// See the module. `contact` and `from` are indices into [`Contacts`].
 pub(crate) trait Reach: Debug + Send {
     /// Who leads, as far as was heard.
     fn leader(&self) -> Option<usize>;
@@ -72,17 +72,17 @@ pub(crate) trait Reach: Debug + Send {
     /// A member says who the members are.
     fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, memberships: &Memberships);
     /// A member is connected.
-    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize, welcome: &Welcome);
+    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome);
     /// A member is not connected any more.
-    fn closed(&mut self, parts: &mut Parts, link: usize);
+    fn closed(&mut self, parts: &mut Parts, contact: usize);
     /// When to call [`Self::due`].
     fn deadline(&self) -> Option<Time>;
     /// Looks at the reach's own timers.
     fn due(&mut self, step: &mut Step<'_>, parts: &mut Parts);
-    /// The timers of the session at a place are about to be looked at.
-    fn session_due(&mut self, step: &Step<'_>, parts: &mut Parts, place: u32);
-    /// Everything of the session at a place is sent again, for want of an answer.
-    fn sent_again(&mut self, step: &Step<'_>, parts: &mut Parts, place: u32);
+    /// The timers of the session in a cell are about to be looked at.
+    fn session_due(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32);
+    /// Everything of the session in a cell is sent again, for want of an answer.
+    fn sent_again(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32);
     /// What stands in the way of requests, for people.
-    fn detail(&self, links: &Links) -> String;
+    fn detail(&self, contacts: &Contacts) -> String;
 }

@@ -17,12 +17,12 @@ fn question(call: u64, consistency: ReadConsistency) -> Question {
 }
 
 fn ask(desk: &mut Desk, parts: &mut Parts, call: u64, consistency: ReadConsistency) {
-    parts.reads.ask(&mut desk.step(), &parts.links, LEADER, question(call, consistency));
+    parts.reads.ask(&mut desk.step(), &parts.contacts, LEADER, question(call, consistency));
 }
 
 /// The reads that each member is sent, with what their answers must have seen.
 fn sent(desk: &mut Desk, parts: &mut Parts) -> Vec<Vec<(u64, u64)>> {
-    parts.reads.send(&mut desk.step(), &mut parts.links);
+    parts.reads.send(&mut desk.step(), &mut parts.contacts);
     let reads = |frames: Vec<quorate_wire::OutFrame>| {
         let mut all = Vec::new();
         for frame in frames {
@@ -35,7 +35,7 @@ fn sent(desk: &mut Desk, parts: &mut Parts) -> Vec<Vec<(u64, u64)>> {
         }
         all
     };
-    desk.sent(&parts.links).into_iter().map(reads).collect()
+    desk.sent(&parts.contacts).into_iter().map(reads).collect()
 }
 
 fn reply(desk: &mut Desk, parts: &mut Parts, from: usize, read: u64, seq: u64, status: ReadStatus) {
@@ -47,7 +47,7 @@ fn reply(desk: &mut Desk, parts: &mut Parts, from: usize, read: u64, seq: u64, s
 
 fn due(desk: &mut Desk, parts: &mut Parts) {
     for read in parts.reads.due(desk.now) {
-        parts.reads.hedge(&mut desk.step(), &parts.links, LEADER, read);
+        parts.reads.hedge(&mut desk.step(), &parts.contacts, LEADER, read);
     }
     parts.reads.look_on(desk.now);
 }

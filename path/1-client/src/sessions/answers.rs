@@ -84,7 +84,7 @@ impl Sessions {
         if reply.session == SessionId::NONE {
             return self.open_refused(step, reply);
         }
-        let Some(index) = self.place_of(reply.session) else { return Taken::No };
+        let Some(index) = self.cell_of(reply.session) else { return Taken::No };
         let number = reply.number.number();
         match reply.status {
             ReplyStatus::Done => {
@@ -121,7 +121,7 @@ impl Sessions {
         result: Result<Completion, Error>,
     ) -> Taken {
         let needed = self.rules.needed;
-        let Some(session) = self.places[index as usize].session.as_mut() else { return Taken::No };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return Taken::No };
         let Some(entry) = session.sent_entry(number) else { return Taken::No };
         // A single member's answer, where it is enough, is not kept.
         assert!(needed <= 1 || entry.votes.most() >= needed, "INV-CLIENT-9: one honest member says so");
@@ -147,7 +147,7 @@ impl Sessions {
 
     fn end_session(&mut self, step: &mut Step<'_>, index: u32, death: Death) {
         let needed = self.rules.needed;
-        let Some(session) = self.places[index as usize].session.as_mut() else { return };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return };
         if death == Death::Expired && needed > 1 {
             assert!(session.say_expired() >= needed, "INV-CLIENT-9: one honest member says that it expired");
         }
@@ -165,12 +165,12 @@ impl Sessions {
     /// The cluster opened a session.
     pub(crate) fn opened(&mut self, step: &mut Step<'_>, reply: &Reply<'_>) -> Taken {
         let nonce = reply.number.number();
-        let Some(index) = self.opening_place(nonce) else { return Taken::No };
+        let Some(index) = self.opening_cell(nonce) else { return Taken::No };
         if reply.session == SessionId::NONE || self.by_id.contains_key(&reply.session) {
             return Taken::No;
         }
-        let place = &mut self.places[index as usize];
-        let Some(session) = &mut place.session else { return Taken::No };
+        let cell = &mut self.cells[index as usize];
+        let Some(session) = &mut cell.session else { return Taken::No };
         let Phase::Opening(opening) = &mut session.phase else { return Taken::No };
         let call = opening.call.take();
         session.phase = Phase::Open;
@@ -180,7 +180,7 @@ impl Sessions {
         session.pace.progress = step.now;
         session.deadline_min = session.queue.earliest();
         let (queries, due) = (session.queries, session.deadline_min);
-        let handle = SessionHandle { index, generation: place.generation };
+        let handle = SessionHandle { index, generation: cell.generation };
         self.by_nonce.remove(&nonce);
         self.by_id.insert(reply.session, index);
         self.due = self.due.min(step.now.plus(step.config.session_ttl.divided(3))).min(due);
@@ -197,9 +197,9 @@ impl Sessions {
 
     /// An opening was refused.
     pub(crate) fn open_refused(&mut self, step: &mut Step<'_>, reply: &Reply<'_>) -> Taken {
-        let Some(index) = self.opening_place(reply.number.number()) else { return Taken::No };
+        let Some(index) = self.opening_cell(reply.number.number()) else { return Taken::No };
         let takes_back = self.rules.takes_back;
-        let Some(session) = self.places[index as usize].session.as_mut() else { return Taken::No };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return Taken::No };
         let Phase::Opening(opening) = &mut session.phase else { return Taken::No };
         match reply.status {
             ReplyStatus::Overloaded | ReplyStatus::DiskFull => {
@@ -237,7 +237,7 @@ impl Sessions {
 
     /// All replicas refuse us: what was never sent fails at once.
     pub(crate) fn fail_unsent(&mut self, step: &mut Step<'_>, error: &Error) {
-        for index in self.places() {
+        for index in self.cells() {
             if let Some(Session { phase: Phase::Opening(opening), .. }) = self.at(index)
                 && opening.open_sends == 0
             {
@@ -253,7 +253,7 @@ impl Sessions {
     /// No room for this one; the replica refuses the later ones, too, so all of them are sent again after a while.
     fn no_room(&mut self, step: &mut Step<'_>, index: u32, number: u64, status: ReplyStatus) -> Taken {
         let takes_back = self.rules.takes_back;
-        let Some(session) = self.places[index as usize].session.as_mut() else { return Taken::No };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return Taken::No };
         let Some(entry) = session.sent_entry(number) else { return Taken::No };
         entry.open_sends = entry.open_sends.saturating_sub(takes_back);
         entry.refused = Some(status);
@@ -276,7 +276,7 @@ impl Sessions {
     /// news of what was sent before that, so they only set a timer.
     fn expected(&mut self, step: &mut Step<'_>, index: u32, number: u64, body: &[u8]) -> Taken {
         let takes_back = self.rules.takes_back;
-        let Some(session) = self.places[index as usize].session.as_mut() else { return Taken::No };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return Taken::No };
         let Some(entry) = session.sent_entry(number) else { return Taken::No };
         entry.open_sends = entry.open_sends.saturating_sub(takes_back);
         let Some(wanted) = body.first_chunk::<8>().map(|word| u64::from_le_bytes(*word)) else {
@@ -309,7 +309,7 @@ impl Sessions {
     /// the commands.
     fn too_large(&mut self, step: &mut Step<'_>, index: u32, reply: &Reply<'_>) -> Taken {
         let number = reply.number.number();
-        let Some(session) = self.places[index as usize].session.as_mut() else { return Taken::No };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return Taken::No };
         let Some(entry) = session.queue.sent_entry(number) else { return Taken::No };
         entry.open_sends = entry.open_sends.saturating_sub(1);
         let detail = detail_of(reply.body);
@@ -362,7 +362,7 @@ impl Sessions {
 
     /// An empty request takes the number of this one, and is sent.
     fn replace(&mut self, index: u32, number: u64) {
-        let Some(session) = self.places[index as usize].session.as_mut() else { return };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return };
         let Some(entry) = session.queue.sent_entry(number) else { return };
         self.queued -= entry.make_empty();
         session.rewind(number);

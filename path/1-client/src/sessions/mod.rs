@@ -23,7 +23,7 @@ pub(crate) use session::Session;
 use crate::effects::{CallId, Completion, SessionHandle};
 use crate::error::Error;
 use crate::step::{NEVER, Step};
-use crate::votes::{Held, Votes};
+use crate::votes::{KeptAnswers, Votes};
 use bytes::Bytes;
 use quorate_types::{Items, Seq, SessionId, Time};
 use quorate_wire::RequestKind;
@@ -42,7 +42,7 @@ pub(crate) struct Rules {
 }
 
 #[derive(Debug)]
-struct Place {
+struct Cell {
     generation: u32,
     session: Option<Session>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Sessions {
     rules: Rules,
     /// No session is opened with this nonce: requests that ask who leads have it.
     probe_nonce: u64,
-    places: Vec<Place>,
+    cells: Vec<Cell>,
     free: Vec<u32>,
     by_id: BTreeMap<SessionId, u32>,
     by_nonce: BTreeMap<u64, u32>,
@@ -66,20 +66,20 @@ pub(crate) struct Sessions {
     due: Time,
     /// What waits counts so many bytes.
     queued: usize,
-    /// What is kept of answers, by link.
-    held: Held,
-    /// The place of the session in which reads are ordered.
+    /// What is kept of answers, by contact.
+    held: KeptAnswers,
+    /// The cell of the session in which reads are ordered.
     query_session: Option<u32>,
 }
 
 // What there is.
 impl Sessions {
     /// None so far. `held`: what may be kept of the answers of each member.
-    pub(crate) const fn new(rules: Rules, probe_nonce: u64, held: Held) -> Self {
+    pub(crate) const fn new(rules: Rules, probe_nonce: u64, held: KeptAnswers) -> Self {
         Self {
             rules,
             probe_nonce,
-            places: Vec::new(),
+            cells: Vec::new(),
             free: Vec::new(),
             by_id: BTreeMap::new(),
             by_nonce: BTreeMap::new(),
@@ -102,49 +102,49 @@ impl Sessions {
     }
 
     fn get(&mut self, handle: SessionHandle) -> Option<&mut Session> {
-        let place = self.places.get_mut(handle.index as usize)?;
-        if place.generation == handle.generation { place.session.as_mut() } else { None }
+        let cell = self.cells.get_mut(handle.index as usize)?;
+        if cell.generation == handle.generation { cell.session.as_mut() } else { None }
     }
 
-    /// The session at a place.
-    pub(crate) fn at(&mut self, place: u32) -> Option<&mut Session> {
-        self.places.get_mut(place as usize)?.session.as_mut()
+    /// The session in a cell.
+    pub(crate) fn at(&mut self, cell: u32) -> Option<&mut Session> {
+        self.cells.get_mut(cell as usize)?.session.as_mut()
     }
 
-    /// The same, if it is the one that was there in this generation of the place.
+    /// The same, if it is the one that was there in this generation of the cell.
     pub(crate) fn still_at(&mut self, index: u32, generation: u32) -> Option<&mut Session> {
         self.get(SessionHandle { index, generation })
     }
 
-    /// Which session of a place this is.
-    pub(crate) fn generation(&self, place: u32) -> u32 {
-        self.places[place as usize].generation
+    /// Which session of a cell this is.
+    pub(crate) fn generation(&self, cell: u32) -> u32 {
+        self.cells[cell as usize].generation
     }
 
-    /// All places that there are, with a session or without.
-    pub(crate) fn places(&self) -> std::ops::Range<u32> {
-        0..self.places.len() as u32
+    /// All cells that there are, with a session or without.
+    pub(crate) fn cells(&self) -> std::ops::Range<u32> {
+        0..self.cells.len() as u32
     }
 
-    /// The place of an open session.
-    pub(crate) fn place_of(&self, id: SessionId) -> Option<u32> {
+    /// The cell of an open session.
+    pub(crate) fn cell_of(&self, id: SessionId) -> Option<u32> {
         self.by_id.get(&id).copied()
     }
 
-    /// The place of a session that is opened with this nonce.
-    pub(crate) fn opening_place(&self, nonce: u64) -> Option<u32> {
+    /// The cell of a session that is opened with this nonce.
+    pub(crate) fn opening_cell(&self, nonce: u64) -> Option<u32> {
         self.by_nonce.get(&nonce).copied()
     }
 
     /// A request that was sent and is not answered, and where is counted what is kept of its answers.
-    pub(crate) fn sent_entry(&mut self, place: u32, number: u64) -> Option<(&mut Entry, &mut Held)> {
-        let session = self.places.get_mut(place as usize)?.session.as_mut()?;
+    pub(crate) fn sent_entry(&mut self, cell: u32, number: u64) -> Option<(&mut Entry, &mut KeptAnswers)> {
+        let session = self.cells.get_mut(cell as usize)?.session.as_mut()?;
         Some((session.sent_entry(number)?, &mut self.held))
     }
 
     /// The answers to an opening, and where is counted what is kept of them.
-    pub(crate) fn opening_votes(&mut self, place: u32) -> Option<(&mut Votes, &mut Held)> {
-        match self.places.get_mut(place as usize)?.session.as_mut() {
+    pub(crate) fn opening_votes(&mut self, cell: u32) -> Option<(&mut Votes, &mut KeptAnswers)> {
+        match self.cells.get_mut(cell as usize)?.session.as_mut() {
             Some(Session { phase: Phase::Opening(opening), .. }) => {
                 Some((&mut opening.votes, &mut self.held))
             }
@@ -153,7 +153,7 @@ impl Sessions {
     }
 
     fn live(&self) -> impl Iterator<Item = &Session> {
-        self.places.iter().filter_map(|place| place.session.as_ref())
+        self.cells.iter().filter_map(|cell| cell.session.as_ref())
     }
 
     /// Whether anything waits for an answer.
@@ -168,17 +168,17 @@ impl Sessions {
 
     fn insert(&mut self, session: Session) -> u32 {
         if let Some(index) = self.free.pop() {
-            self.places[index as usize].session = Some(session);
+            self.cells[index as usize].session = Some(session);
             return index;
         }
-        self.places.push(Place { generation: 1, session: Some(session) });
-        (self.places.len() - 1) as u32
+        self.cells.push(Cell { generation: 1, session: Some(session) });
+        (self.cells.len() - 1) as u32
     }
 
     fn remove(&mut self, index: u32) -> Option<Session> {
-        let place = &mut self.places[index as usize];
-        let session = place.session.take()?;
-        place.generation = place.generation.wrapping_add(1);
+        let cell = &mut self.cells[index as usize];
+        let session = cell.session.take()?;
+        cell.generation = cell.generation.wrapping_add(1);
         self.by_id.remove(&session.id);
         if let Phase::Opening(opening) = &session.phase {
             self.by_nonce.remove(&opening.nonce);
@@ -206,38 +206,38 @@ impl Sessions {
     }
 
     /// A session may have something to send.
-    pub(crate) fn mark_dirty(&mut self, place: u32) {
-        if let Some(session) = self.places[place as usize].session.as_mut()
+    pub(crate) fn mark_dirty(&mut self, cell: u32) {
+        if let Some(session) = self.cells[cell as usize].session.as_mut()
             && !session.dirty
         {
             session.dirty = true;
-            self.dirty.push_back(place);
+            self.dirty.push_back(cell);
         }
     }
 
     /// The next session that may have something to send now.
     pub(crate) fn next_ready(&mut self) -> Option<u32> {
-        while let Some(place) = self.dirty.pop_front() {
-            let Some(session) = self.places[place as usize].session.as_mut() else { continue };
+        while let Some(cell) = self.dirty.pop_front() {
+            let Some(session) = self.cells[cell as usize].session.as_mut() else { continue };
             session.dirty = false;
             if session.pace.hold_until.is_none() {
-                return Some(place);
+                return Some(cell);
             }
         }
         None
     }
 
     /// It has more to send, and goes on before the others.
-    pub(crate) fn put_back(&mut self, place: u32) {
-        if let Some(session) = self.places[place as usize].session.as_mut() {
+    pub(crate) fn put_back(&mut self, cell: u32) {
+        if let Some(session) = self.cells[cell as usize].session.as_mut() {
             session.dirty = true;
-            self.dirty.push_front(place);
+            self.dirty.push_front(cell);
         }
     }
 
     /// Something of a session was sent: its timers begin.
-    pub(crate) fn sent(&mut self, step: &Step<'_>, place: u32) {
-        if let Some(session) = self.places[place as usize].session.as_ref() {
+    pub(crate) fn sent(&mut self, step: &Step<'_>, cell: u32) {
+        if let Some(session) = self.cells[cell as usize].session.as_ref() {
             let due = session.resend_at(step.config).min(session.alone_until(step.config));
             self.due = self.due.min(due);
         }
@@ -245,13 +245,13 @@ impl Sessions {
 
     /// Everything unanswered is to be sent again.
     pub(crate) fn rewind_all(&mut self) {
-        for place in self.places() {
-            let Some(session) = self.at(place) else { continue };
+        for cell in self.cells() {
+            let Some(session) = self.at(cell) else { continue };
             session.rewind(0);
             session.pace.expected = None;
             session.pace.recheck = None;
             if session.waits() {
-                self.mark_dirty(place);
+                self.mark_dirty(cell);
             }
         }
     }
@@ -261,13 +261,13 @@ impl Sessions {
 impl Sessions {
     /// Opens a session.
     pub(crate) fn open(&mut self, step: &mut Step<'_>, call: CallId, deadline: Option<Time>) {
-        if self.places.len() - self.free.len() >= step.config.sessions_max {
+        if self.cells.len() - self.free.len() >= step.config.sessions_max {
             return step.out.complete(Some(call), Err(Error::SessionLimit));
         }
         self.begin(step, Some(call), deadline.unwrap_or(NEVER));
     }
 
-    /// A new session, which is to be opened; returns its place.
+    /// A new session, which is to be opened; returns its cell.
     fn begin(&mut self, step: &mut Step<'_>, call: Option<CallId>, deadline: Time) -> u32 {
         let mut nonce = step.random.next();
         while nonce == 0 || nonce == self.probe_nonce || self.by_nonce.contains_key(&nonce) {
@@ -379,8 +379,8 @@ impl Sessions {
 
     /// Ends all sessions.
     pub(crate) fn stop(&mut self, step: &mut Step<'_>) {
-        for place in self.places() {
-            let Some(session) = self.places[place as usize].session.as_mut() else { continue };
+        for cell in self.cells() {
+            let Some(session) = self.cells[cell as usize].session.as_mut() else { continue };
             self.queued -= end(step, session, Death::Stopped, &mut self.held);
         }
         self.by_id.clear();
@@ -389,7 +389,7 @@ impl Sessions {
 }
 
 /// Ends a session: all that wait are told. Returns the bytes that became free.
-fn end(step: &mut Step<'_>, session: &mut Session, death: Death, held: &mut Held) -> usize {
+fn end(step: &mut Step<'_>, session: &mut Session, death: Death, held: &mut KeptAnswers) -> usize {
     if let Phase::Opening(opening) = &session.phase {
         step.out.complete(opening.call, Err(death_error(&death, opening.open_sends > 0)));
     }

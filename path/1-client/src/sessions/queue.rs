@@ -15,7 +15,7 @@
 use super::entry::{Entry, Fixed, cost};
 use crate::effects::CallId;
 use crate::step::NEVER;
-use crate::votes::Held;
+use crate::votes::KeptAnswers;
 use bytes::Bytes;
 use quorate_types::Time;
 use quorate_wire::RequestKind;
@@ -124,7 +124,7 @@ impl Queue {
 
     /// This number is answered; takes it and all answered ones before it off the queue. Returns who waited and the bytes
     /// that became free; nothing when the number was not sent, or was answered before.
-    pub(super) fn finish(&mut self, number: u64, held: &mut Held) -> Option<(Option<CallId>, usize)> {
+    pub(super) fn finish(&mut self, number: u64, held: &mut KeptAnswers) -> Option<(Option<CallId>, usize)> {
         let entry = self.sent_entry(number)?;
         entry.done = true;
         entry.votes.clear(held);
@@ -147,7 +147,7 @@ impl Queue {
         let (mut freed, mut index, mut earliest) = (0, 0u64, NEVER);
         let sent_ever = self.high - self.base;
         self.entries.retain_mut(|entry| {
-            let place = index;
+            let cell = index;
             index += 1;
             if entry.done || entry.call.is_none() {
                 return true;
@@ -159,7 +159,7 @@ impl Queue {
             if let Some(call) = entry.call.take() {
                 tell(call, entry);
             }
-            if place >= sent_ever {
+            if cell >= sent_ever {
                 freed += entry.cost();
                 return false;
             }
@@ -172,7 +172,7 @@ impl Queue {
     }
 
     /// Takes everything out: the session ends.
-    pub(super) fn take(&mut self, held: &mut Held) -> VecDeque<Entry> {
+    pub(super) fn take(&mut self, held: &mut KeptAnswers) -> VecDeque<Entry> {
         self.entries.iter_mut().for_each(|entry| entry.votes.clear(held));
         self.base = self.end();
         self.sent = self.base;

@@ -2,7 +2,7 @@
 
 use super::session::{Phase, Session};
 
-/// What is known of one session. Members are bits, by link.
+/// What is known of one session. Members are bits, by contact.
 #[derive(Debug, Default)]
 pub(super) struct Reached {
     /// Who got something of it over the present connection, and so sends its replies there.
@@ -27,8 +27,8 @@ impl Session {
     }
 
     /// This member got nothing of it over its present connection.
-    pub(crate) const fn unmeet(&mut self, link: usize) {
-        self.reached.met &= !(1 << link);
+    pub(crate) const fn unmeet(&mut self, contact: usize) {
+        self.reached.met &= !(1 << contact);
     }
 
     /// Since which number something is under way that only the leader got.
@@ -57,8 +57,8 @@ impl Session {
     }
 
     /// A member says that it is over. Returns how many do.
-    pub(crate) const fn says_expired(&mut self, link: usize) -> u32 {
-        self.reached.expired |= 1 << link;
+    pub(crate) const fn says_expired(&mut self, contact: usize) -> u32 {
+        self.reached.expired |= 1 << contact;
         self.say_expired()
     }
 

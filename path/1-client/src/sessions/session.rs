@@ -6,7 +6,7 @@ use super::reached::Reached;
 use crate::config::Config;
 use crate::effects::CallId;
 use crate::step::NEVER;
-use crate::votes::{Held, Votes};
+use crate::votes::{KeptAnswers, Votes};
 use quorate_types::{SessionId, Time};
 use quorate_wire::{ReplyStatus, RequestKind};
 use std::collections::VecDeque;
@@ -239,7 +239,7 @@ impl Session {
         &mut self,
         number: u64,
         now: Time,
-        held: &mut Held,
+        held: &mut KeptAnswers,
     ) -> Option<(Option<CallId>, usize)> {
         let finished = self.queue.finish(number, held)?;
         self.pace.answered(now);
@@ -247,7 +247,7 @@ impl Session {
     }
 
     /// Takes the queue out: the session ends.
-    pub(super) fn take_entries(&mut self, held: &mut Held) -> VecDeque<Entry> {
+    pub(super) fn take_entries(&mut self, held: &mut KeptAnswers) -> VecDeque<Entry> {
         self.deadline_min = NEVER;
         self.pace.hold_until = None;
         self.pace.recheck = None;

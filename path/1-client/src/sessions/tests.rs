@@ -5,7 +5,7 @@ use crate::effects::{CallId, Completion, SessionHandle};
 use crate::error::Error;
 use crate::step::NEVER;
 use crate::step::tests::{Desk, ID, ONE, PROBE, list, say};
-use crate::votes::Held;
+use crate::votes::KeptAnswers;
 use bytes::Bytes;
 use quorate_types::{ItemsBuilder, Seq, SessionId};
 use quorate_wire::{ReplyStatus, RequestKind};
@@ -15,7 +15,7 @@ const FIRST: SessionHandle = SessionHandle { index: 0, generation: 1 };
 const MANY: Rules = Rules { takes_back: 0, ..ONE };
 
 fn sessions(rules: Rules) -> (Desk, Sessions) {
-    (Desk::new(), Sessions::new(rules, PROBE, Held::new(4, 1 << 20)))
+    (Desk::new(), Sessions::new(rules, PROBE, KeptAnswers::new(4, 1 << 20)))
 }
 
 fn opened(rules: Rules) -> (Desk, Sessions) {
@@ -32,13 +32,13 @@ fn call(desk: &mut Desk, sessions: &mut Sessions, call: u64) {
 /// Sends what is ready: numbers and kinds.
 fn send(desk: &mut Desk, sessions: &mut Sessions) -> Vec<(u64, RequestKind)> {
     let mut sent = Vec::new();
-    while let Some(place) = sessions.next_ready() {
-        let session = sessions.at(place).expect("ready");
+    while let Some(cell) = sessions.next_ready() {
+        let session = sessions.at(cell).expect("ready");
         while let Some((number, entry)) = session.next_to_send(8) {
             sent.push((number, entry.kind));
             session.mark_sent(desk.now);
         }
-        sessions.sent(&desk.step(), place);
+        sessions.sent(&desk.step(), cell);
     }
     sent
 }
@@ -152,8 +152,8 @@ fn the_answer_tells_whether_the_empty_one_ran() {
 fn queries_are_asked_again_in_another_session_when_theirs_ends() {
     let (mut desk, mut sessions) = sessions(ONE);
     let open = |sessions: &mut Sessions, desk: &mut Desk, id: SessionId| {
-        let place = sessions.next_ready().expect("a session for queries");
-        let nonce = sessions.at(place).and_then(super::Session::send_opening).expect("it is opened");
+        let cell = sessions.next_ready().expect("a session for queries");
+        let nonce = sessions.at(cell).and_then(super::Session::send_opening).expect("it is opened");
         say(sessions, desk, id, nonce, ReplyStatus::SessionOpened, b"");
         assert_eq!(send(desk, sessions), [(1, RequestKind::Query)]);
     };

@@ -35,15 +35,15 @@ pub(crate) struct Looked {
 
 // Time.
 impl Sessions {
-    /// Whether somebody in the session at a place waits no longer: [`Self::give_up_late`].
-    pub(crate) fn is_late(&self, now: Time, place: u32) -> bool {
-        let session = self.places.get(place as usize).and_then(|place| place.session.as_ref());
+    /// Whether somebody in the session in a cell waits no longer: [`Self::give_up_late`].
+    pub(crate) fn is_late(&self, now: Time, cell: u32) -> bool {
+        let session = self.cells.get(cell as usize).and_then(|cell| cell.session.as_ref());
         session.is_some_and(|session| session.is_late(now))
     }
 
     /// Tells the callers whose time is up. `detail`: what stands in the way, for people.
     pub(crate) fn give_up_late(&mut self, step: &mut Step<'_>, index: u32, detail: &str) {
-        let Some(session) = self.places[index as usize].session.as_mut() else { return };
+        let Some(session) = self.cells[index as usize].session.as_mut() else { return };
         if let Phase::Opening(opening) = &mut session.phase
             && !session.queries
         {
@@ -86,7 +86,7 @@ impl Sessions {
     /// Looks at one session's timers.
     pub(crate) fn look(&mut self, step: &Step<'_>, index: u32) -> Option<Looked> {
         let (now, config) = (step.now, step.config);
-        let session = self.places[index as usize].session.as_mut()?;
+        let session = self.cells[index as usize].session.as_mut()?;
         let again = session.resend_at(config) <= now;
         let mut dirty = false;
         if session.pace.hold_until.is_some_and(|until| until <= now) {
@@ -180,9 +180,9 @@ impl Sessions {
     /// Nothing more will be read: the session for queries is closed, if it is open.
     pub(crate) fn end_queries(&mut self, step: &mut Step<'_>) {
         let Some(index) = self.query_session else { return };
-        let place = &mut self.places[index as usize];
-        let generation = place.generation;
-        if let Some(session) = place.session.as_mut().filter(|session| matches!(session.phase, Phase::Open)) {
+        let cell = &mut self.cells[index as usize];
+        let generation = cell.generation;
+        if let Some(session) = cell.session.as_mut().filter(|session| matches!(session.phase, Phase::Open)) {
             session.queries = false;
             self.query_session = None;
             self.close(step, None, SessionHandle { index, generation }, None);

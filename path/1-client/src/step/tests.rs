@@ -2,14 +2,14 @@
 
 use super::Step;
 use crate::config::Config;
+use crate::contacts::Contacts;
 use crate::core::Stats;
 use crate::effects::{CallId, Completion, Effect, Effects};
 use crate::error::Error;
-use crate::links::Links;
 use crate::parts::Parts;
 use crate::reads::Reads;
 use crate::sessions::{Rules, Sessions};
-use crate::votes::Held;
+use crate::votes::KeptAnswers;
 use bytes::Bytes;
 use quorate_types::{
     ClientId, ConnId, ItemsBuilder, Random, ReplicaId, RequestNumber, SessionId, Span, Time,
@@ -62,58 +62,58 @@ impl Desk {
     }
 
     /// What was sent, by member.
-    pub(crate) fn sent(&mut self, links: &Links) -> Vec<Vec<OutFrame>> {
-        let mut sent = vec![Vec::new(); links.len()];
+    pub(crate) fn sent(&mut self, contacts: &Contacts) -> Vec<Vec<OutFrame>> {
+        let mut sent = vec![Vec::new(); contacts.len()];
         for effect in self.effects() {
             if let Effect::Send { conn, frame } = effect
-                && let Some(link) = links.of_conn(conn)
+                && let Some(contact) = contacts.of_conn(conn)
             {
-                sent[link].push(frame);
+                sent[contact].push(frame);
             }
         }
         sent
     }
 
     /// The requests that were sent, by member.
-    pub(crate) fn requests(&mut self, links: &Links) -> Vec<Vec<Got>> {
+    pub(crate) fn requests(&mut self, contacts: &Contacts) -> Vec<Vec<Got>> {
         let requests = |frames: Vec<OutFrame>| {
             let frames = frames.iter().filter(|frame| frame.kind() == FrameKind::Requests).map(arrives);
             frames.flat_map(|frame| requests_in(&frame.payload)).collect()
         };
-        self.sent(links).into_iter().map(requests).collect()
+        self.sent(contacts).into_iter().map(requests).collect()
     }
 
     /// Connections, sessions and reads with so many members, all of them connected.
     pub(crate) fn parts(&mut self, members: u16, rules: Rules) -> Parts {
         let ids: Vec<ReplicaId> = (1..=members).map(ReplicaId::new).collect();
         let mut parts = Parts {
-            links: Links::new(&ids, None),
-            sessions: Sessions::new(rules, PROBE, Held::new(ids.len(), 1 << 20)),
+            contacts: Contacts::new(&ids, None),
+            sessions: Sessions::new(rules, PROBE, KeptAnswers::new(ids.len(), 1 << 20)),
             reads: Reads::new(ids.len(), 1 << 20),
             stats: Stats::default(),
         };
-        for link in 0..ids.len() {
-            self.connect(&mut parts.links, link);
+        for contact in 0..ids.len() {
+            self.connect(&mut parts.contacts, contact);
         }
         self.effects();
         parts
     }
 
     /// Dials a member, which lets us in.
-    pub(crate) fn connect(&mut self, links: &mut Links, link: usize) -> ConnId {
-        assert_eq!(links.due(&mut self.step(), link), None);
-        let conn = links.at(link).conn().expect("dialed");
-        links.connected(&mut self.step(), conn);
-        links.written(conn, usize::MAX);
-        links.welcomed(self.now, link);
+    pub(crate) fn connect(&mut self, contacts: &mut Contacts, contact: usize) -> ConnId {
+        assert_eq!(contacts.due(&mut self.step(), contact), None);
+        let conn = contacts.at(contact).conn().expect("dialed");
+        contacts.connected(&mut self.step(), conn);
+        contacts.written(conn, usize::MAX);
+        contacts.welcomed(self.now, contact);
         conn
     }
 
     /// Opens a session with this id.
     pub(crate) fn open(&mut self, sessions: &mut Sessions, call: u64, id: SessionId) {
         sessions.open(&mut self.step(), CallId(call), None);
-        let place = sessions.next_ready().expect("it is to be opened");
-        let nonce = sessions.at(place).and_then(crate::sessions::Session::send_opening).expect("it is sent");
+        let cell = sessions.next_ready().expect("it is to be opened");
+        let nonce = sessions.at(cell).and_then(crate::sessions::Session::send_opening).expect("it is sent");
         say(sessions, self, id, nonce, ReplyStatus::SessionOpened, b"");
     }
 }

@@ -1,6 +1,6 @@
 //! The comparison beside a plain one that remembers every word.
 
-use super::{Held, Tally, Votes};
+use super::{KeptAnswers, Tally, Votes};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::{RequestNumber, SessionId};
@@ -19,7 +19,7 @@ fn is_final(said: usize) -> bool {
     said < 3
 }
 
-fn add(votes: &mut Votes, held: &mut Held, from: usize, said: usize, needed: u32) -> Tally {
+fn add(votes: &mut Votes, held: &mut KeptAnswers, from: usize, said: usize, needed: u32) -> Tally {
     let (status, body) = SAID[said];
     let payload = Bytes::copy_from_slice(body);
     let number = RequestNumber::new(1);
@@ -41,7 +41,7 @@ proptest! {
         needed in 1..4u32,
         words in proptest::collection::vec((0..7usize, 0..6usize), 1..60),
     ) {
-        let (mut votes, mut held) = (Votes::default(), Held::new(7, 1 << 20));
+        let (mut votes, mut held) = (Votes::default(), KeptAnswers::new(7, 1 << 20));
         // The last word of each, or the first final one.
         let mut stands: [Option<usize>; 7] = [None; 7];
         for (from, said) in words {
@@ -73,7 +73,7 @@ proptest! {
 /// Two equal answers: nothing is kept beside the first, and no list is made.
 #[test]
 fn two_equal_answers_cost_no_list() {
-    let (mut votes, mut held) = (Votes::default(), Held::new(4, 1 << 20));
+    let (mut votes, mut held) = (Votes::default(), KeptAnswers::new(4, 1 << 20));
     assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Begins);
     assert_eq!(add(&mut votes, &mut held, 2, 1, 2), Tally::Counts);
     assert_eq!((votes.others.capacity(), votes.held()), (0, 2));
@@ -82,7 +82,7 @@ fn two_equal_answers_cost_no_list() {
 /// Whoever holds as much as it may has no more votes; others do.
 #[test]
 fn a_full_member_has_no_vote() {
-    let (mut votes, mut held) = (Votes::default(), Held::new(4, 3));
+    let (mut votes, mut held) = (Votes::default(), KeptAnswers::new(4, 3));
     assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Begins);
     let mut second = Votes::default();
     assert_eq!(add(&mut second, &mut held, 0, 1, 2), Tally::Waits);
@@ -92,7 +92,7 @@ fn a_full_member_has_no_vote() {
 }
 
 /// What member `from` says of one request: the answer `said`, whole or by its digest.
-fn say(votes: &mut Votes, held: &mut Held, from: usize, said: u8, whole: bool) -> Tally {
+fn say(votes: &mut Votes, held: &mut KeptAnswers, from: usize, said: u8, whole: bool) -> Tally {
     let body = Bytes::from(vec![said; 300]);
     let digest = Bytes::copy_from_slice(reply_digest(&body).bytes());
     let (status, body) = if whole { (ReplyStatus::Done, body) } else { (ReplyStatus::DoneDigest, digest) };
@@ -108,7 +108,7 @@ proptest! {
     fn digests_count_with_one_whole_answer(
         words in proptest::collection::vec((0..5usize, 0..3u8, any::<bool>()), 1..40),
     ) {
-        let (mut votes, mut held) = (Votes::default(), Held::new(5, 1 << 20));
+        let (mut votes, mut held) = (Votes::default(), KeptAnswers::new(5, 1 << 20));
         let mut stands: [Option<u8>; 5] = [None; 5];
         let mut whole = [false; 3];
         for (from, said, is_whole) in words {
@@ -172,7 +172,7 @@ proptest! {
         words in proptest::collection::vec((0..7usize, 0..3u8), 1..40),
     ) {
         let combiner = crate::Combines(std::sync::Arc::new(Own));
-        let (mut votes, mut held) = (Votes::default(), Held::new(7, 1 << 20));
+        let (mut votes, mut held) = (Votes::default(), KeptAnswers::new(7, 1 << 20));
         let mut stands: Vec<(usize, u8)> = Vec::new();
         for (from, said) in words {
             let mut items = quorate_types::ItemsBuilder::new();

@@ -5,8 +5,8 @@ use quorate_types::ClientId;
 
 const CLUSTER: ClusterId = ClusterId::new(7);
 
-fn member(id: u16) -> Member {
-    Member {
+fn member(id: u16) -> KnownMember {
+    KnownMember {
         replica: ReplicaId::new(id),
         address: format!("127.0.0.1:{id}"),
         incarnation: Incarnation::new(u64::from(id) * 100),

@@ -267,10 +267,10 @@ impl Vouched {
             waiting.iter().filter_map(|given| key_of(given).map(|key| (key, given))).collect();
         let requests: Vec<(SessionKey, &[u8])> =
             keyed.iter().map(|(key, given)| (*key, &given.whole[..])).collect();
-        let verdicts = self.signed.check(&requests);
+        let are_right = self.signed.check(&requests);
         let mut runs: BTreeMap<InstanceId, Vec<u8>> = BTreeMap::new();
         let mut wrong: Vec<(Option<ConnId>, bool, SessionId, RequestNumber)> = Vec::new();
-        for ((_, given), right) in keyed.iter().zip(verdicts) {
+        for ((_, given), right) in keyed.iter().zip(are_right) {
             if right {
                 runs.entry(given.to).or_default().extend_from_slice(&given.whole);
             } else if let Some(header) = first_of(&given.whole) {

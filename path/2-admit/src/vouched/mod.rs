@@ -26,7 +26,7 @@ use care::Caring;
 use gaps::Gap;
 use heard::{Heard, HeardLimits, Late, Owner};
 use openings::Openings;
-use proposals::Held;
+use proposals::HeldProposal;
 use quorate_auth::RequestChecks;
 use quorate_types::{
     ClientId, ClusterId, Digest, Faults, InstanceId, Reject, ReplicaId, RequestNumber, SessionId, Span, Time,
@@ -106,7 +106,7 @@ pub struct Vouched {
     openings: Openings,
     caring: Caring,
     /// Proposals that wait for a word, by instance.
-    held: Vec<Vec<Held>>,
+    held: Vec<Vec<HeldProposal>>,
     /// What the protocol watches for this replica, and through which instance it goes.
     watched: BTreeMap<Digest, (InstanceId, Late)>,
     gap: Gap,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A proposal that waits for this replica's word.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldProposal {
     pub(super) slot: Slot,
     pub(super) digest: Digest,
     pub(super) batch: Batch,
@@ -24,7 +24,7 @@ pub(super) struct Held {
     places: BTreeMap<(SessionId, RequestNumber), usize>,
 }
 
-impl Held {
+impl HeldProposal {
     pub(super) fn new(slot: Slot, digest: Digest, batch: Batch) -> Self {
         let (seen, places) = (BTreeSet::new(), BTreeMap::new());
         Self { slot, digest, batch, known: 0, seen, together: false, wrong: None, wrong_tag: None, places }

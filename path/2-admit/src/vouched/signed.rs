@@ -56,7 +56,7 @@ pub(super) struct Given {
 }
 
 /// What is known of one signature.
-pub(super) enum Known {
+pub(super) enum SignatureCheck {
     Right,
     Wrong,
     Unchecked(RequestClaim),
@@ -115,14 +115,14 @@ impl Signed {
     }
 
     /// What is known of the signature under a request of a session with this key.
-    pub(super) fn known(&self, key: SessionKey, header: &RequestHeader, whole: &[u8]) -> Known {
+    pub(super) fn known(&self, key: SessionKey, header: &RequestHeader, whole: &[u8]) -> SignatureCheck {
         if planted("signature-unchecked") {
-            return Known::Right;
+            return SignatureCheck::Right;
         }
         match self.claim(key, header, whole) {
-            None => Known::Wrong,
-            Some(_) if self.remembers(header, whole) => Known::Right,
-            Some(claim) => Known::Unchecked(claim),
+            None => SignatureCheck::Wrong,
+            Some(_) if self.remembers(header, whole) => SignatureCheck::Right,
+            Some(claim) => SignatureCheck::Unchecked(claim),
         }
     }
 
@@ -178,25 +178,25 @@ impl Signed {
 
     /// Which of these requests, each of a session with this key, are signed right.
     pub(super) fn check(&mut self, requests: &[(SessionKey, &[u8])]) -> Vec<bool> {
-        let mut verdicts = Vec::with_capacity(requests.len());
+        let mut are_right = Vec::with_capacity(requests.len());
         let mut open: Vec<(usize, RequestHeader, RequestClaim)> = Vec::new();
         for (at, (key, whole)) in requests.iter().enumerate() {
             let header = Requests::new(whole).flatten().next().map(|(header, ..)| header);
-            let known = header.map_or(Known::Wrong, |header| self.known(*key, &header, whole));
-            verdicts.push(matches!(known, Known::Right));
-            if let (Known::Unchecked(claim), Some(header)) = (known, header) {
+            let known = header.map_or(SignatureCheck::Wrong, |header| self.known(*key, &header, whole));
+            are_right.push(matches!(known, SignatureCheck::Right));
+            if let (SignatureCheck::Unchecked(claim), Some(header)) = (known, header) {
                 open.push((at, header, claim));
             }
         }
         let claims: Vec<RequestClaim> = open.iter().map(|(.., claim)| *claim).collect();
         self.checked += claims.len() as u64;
         for ((at, header, _), right) in open.iter().zip(self.checks.each(&claims)) {
-            verdicts[*at] = right;
+            are_right[*at] = right;
             if right {
                 self.remember(header, requests[*at].1);
             }
         }
-        verdicts
+        are_right
     }
 }
 

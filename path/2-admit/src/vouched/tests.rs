@@ -245,7 +245,7 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
         BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false, base: None },
     );
     let digest = Digest::new([0; 32]);
-    let mut held = Held::new(Slot::FIRST, digest, batch);
+    let mut held = HeldProposal::new(Slot::FIRST, digest, batch);
     let mut see = |bytes: &[u8]| {
         let (header, ..) = Requests::new(bytes).flatten().next().unwrap();
         held.see(&header, bytes);

@@ -1,8 +1,8 @@
 //! What waits: proposals for this replica's word, and requests for a leader that proposes them.
 
 use super::heard::Late;
-use super::proposals::Held;
-use super::signed::Known;
+use super::proposals::HeldProposal;
+use super::signed::SignatureCheck;
 use super::{AHEAD_MAX, CLAIM_TIME, LOOK_EVERY, Vouched, all_instances, first_of, instance_of};
 use crate::facts::{Facts, Lookup, Sessions};
 use crate::intake::Out;
@@ -39,7 +39,7 @@ impl Vouched {
     ) {
         let Some(held) = self.held.get_mut(usize::from(instance.number()).wrapping_sub(1)) else { return };
         held.retain(|other| (other.slot, other.digest) != (slot, digest));
-        held.push(Held::new(slot, digest, batch));
+        held.push(HeldProposal::new(slot, digest, batch));
         if held.len() > HELD_MAX {
             held.remove(0);
         }
@@ -71,7 +71,13 @@ impl Vouched {
         self.held[at] = list;
     }
 
-    fn may_vouch(&mut self, now: Time, facts: &dyn Facts, instance: InstanceId, held: &mut Held) -> bool {
+    fn may_vouch(
+        &mut self,
+        now: Time,
+        facts: &dyn Facts,
+        instance: InstanceId,
+        held: &mut HeldProposal,
+    ) -> bool {
         if let Some(target) = held.batch.no_op_target() {
             return facts.instances() > 1 && facts.needs_no_op(instance, target);
         }
@@ -114,7 +120,12 @@ impl Vouched {
     }
 
     /// How far a proposal's requests are known here, from where that was left; whether all are. `by_signature`: whether signatures count.
-    pub(super) fn knows_all(&mut self, sessions: &dyn Sessions, by_signature: bool, held: &mut Held) -> bool {
+    pub(super) fn knows_all(
+        &mut self,
+        sessions: &dyn Sessions,
+        by_signature: bool,
+        held: &mut HeldProposal,
+    ) -> bool {
         let batch = held.batch.clone();
         for (header, body, whole) in batch.requests().flatten().skip(held.known) {
             let known = match header.kind {
@@ -142,7 +153,7 @@ impl Vouched {
     }
 
     /// Whether the next request of a proposal came from its client.
-    fn heard_it(&self, held: &Held, header: &RequestHeader, body: &[u8], whole: &[u8]) -> bool {
+    fn heard_it(&self, held: &HeldProposal, header: &RequestHeader, body: &[u8], whole: &[u8]) -> bool {
         held.seen.contains(&held.known) || self.heard.knows(header, body, whole, self.one_honest())
     }
 
@@ -150,7 +161,7 @@ impl Vouched {
     fn is_tagged(
         &self,
         sessions: &dyn Sessions,
-        held: &mut Held,
+        held: &mut HeldProposal,
         header: &RequestHeader,
         whole: &[u8],
     ) -> bool {
@@ -170,7 +181,7 @@ impl Vouched {
     fn is_signed(
         &mut self,
         sessions: &dyn Sessions,
-        held: &mut Held,
+        held: &mut HeldProposal,
         header: &RequestHeader,
         whole: &[u8],
     ) -> bool {
@@ -182,9 +193,9 @@ impl Vouched {
             self.check_together(sessions, held);
         }
         let right = match self.signed.known(key, header, whole) {
-            Known::Right => true,
-            Known::Wrong => false,
-            Known::Unchecked(claim) => {
+            SignatureCheck::Right => true,
+            SignatureCheck::Wrong => false,
+            SignatureCheck::Unchecked(claim) => {
                 let right = self.signed.check_one(&claim);
                 if right {
                     self.signed.remember(header, whole);
@@ -199,14 +210,14 @@ impl Vouched {
     }
 
     /// Checks the signatures of all requests of a proposal that were not heard here.
-    fn check_together(&mut self, sessions: &dyn Sessions, held: &Held) {
+    fn check_together(&mut self, sessions: &dyn Sessions, held: &HeldProposal) {
         let (mut claims, mut requests) = (Vec::new(), Vec::new());
         for (at, (header, body, whole)) in held.batch.requests().flatten().enumerate().skip(held.known) {
             let Some(key) = sessions.key(header.session) else { continue };
             let open = matches!(sessions.lookup(header.session, header.number), Lookup::Fresh)
                 && !held.seen.contains(&at)
                 && !self.heard.knows(&header, body, whole, self.one_honest());
-            if open && let Known::Unchecked(claim) = self.signed.known(key, &header, whole) {
+            if open && let SignatureCheck::Unchecked(claim) = self.signed.known(key, &header, whole) {
                 claims.push(claim);
                 requests.push((header, whole));
             }
@@ -267,10 +278,10 @@ impl Vouched {
     fn rightly_late(&mut self, sessions: &dyn Sessions, late: Vec<Late>) -> Vec<Late> {
         let keys: Vec<Option<SessionKey>> = late.iter().map(|late| sessions.key(late.session)).collect();
         let keyed = late.iter().zip(&keys).filter_map(|(late, key)| Some(((*key)?, &late.bytes[..])));
-        let mut verdicts = self.signed.check(&keyed.collect::<Vec<_>>()).into_iter();
+        let mut are_right = self.signed.check(&keyed.collect::<Vec<_>>()).into_iter();
         let mut rightly = Vec::with_capacity(late.len());
         for (late, key) in late.into_iter().zip(keys) {
-            if key.is_none() || verdicts.next().unwrap_or(false) {
+            if key.is_none() || are_right.next().unwrap_or(false) {
                 rightly.push(late);
             } else {
                 self.heard.forget(late.session, late.number);

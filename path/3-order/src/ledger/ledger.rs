@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const LOAD_SLOTS: u64 = 32;
 
 /// A batch that a protocol's own record of this slot holds, by its digest.
-pub type Held = (Slot, Digest, Batch);
+pub type RecordedBatch = (Slot, Digest, Batch);
 
 /// The decided slots of one instance.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Ledger {
         &mut self,
         load: u64,
         records: Vec<Stored>,
-        held: fn(Stored) -> Result<Held, Halt>,
+        held: fn(Stored) -> Result<RecordedBatch, Halt>,
         out: &mut Effects,
     ) -> Result<Option<Vec<Stored>>, Halt> {
         self.records.loaded(load);
@@ -264,7 +264,7 @@ impl Ledger {
 pub fn read_back(
     question: &Question,
     records: Vec<Stored>,
-    held: fn(Stored) -> Result<Held, Halt>,
+    held: fn(Stored) -> Result<RecordedBatch, Halt>,
 ) -> Result<Vec<(Proof, Batch)>, Halt> {
     let (mut list, mut batches) = (Vec::new(), BTreeMap::new());
     let mut slot = Slot::new(question.first);

@@ -28,7 +28,7 @@ mod slots;
 pub use delivery::Delivery;
 pub use format::{Decided, Floor, RECORD_DECIDED, RECORD_FLOOR};
 pub(crate) use format::{batch_of, u64_at, unreadable};
-pub use ledger::{Held, Ledger, read_back};
+pub use ledger::{Ledger, RecordedBatch, read_back};
 pub use loads::Question;
 pub use proof::Proof;
 pub(crate) use proof::{put_optional_proof, put_proof, read_optional_proof, read_proof};

@@ -4,7 +4,7 @@
 //! vote is written down, and by what gathers all parts (`mod`, `slots`, `views`) and `restore`. What is signed, and how others'
 //! signatures are checked: `statements`. What it writes down: `persist`.
 
-use super::members::Members;
+use super::members::Participants;
 use super::message::{ModSmartBody as Body, ModSmartMessage};
 use super::office::{Office, Phase};
 use super::tenures::Tenures;
@@ -22,7 +22,7 @@ pub(super) struct Core {
     pub(super) auth: Box<dyn Authenticator>,
     pub(super) life: Life,
     /// Who takes part, by slot.
-    pub(super) members: Members,
+    pub(super) members: Participants,
     pub(super) office: Office,
     pub(super) ledger: Ledger,
 }
@@ -33,7 +33,7 @@ impl Core {
         let founded = config.members.contains(&config.me);
         let tenures = Tenures::created(&config.members, config.instance, config.faults, founded);
         Self {
-            members: Members::new(config.me, tenures, config.faults),
+            members: Participants::new(config.me, tenures, config.faults),
             ledger: Ledger::new(config.reload.then_some(config.cache_bytes)),
             config,
             auth,

@@ -34,7 +34,7 @@ struct Follower {
 
 /// Who takes part, and what is known of changes beside the log.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(super) struct Participants {
     me: ReplicaId,
     /// Who takes part, by slot.
     tenures: Tenures,
@@ -57,7 +57,7 @@ pub(super) struct Members {
     told: (MembershipId, bool),
 }
 
-impl Members {
+impl Participants {
     pub(super) fn new(me: ReplicaId, tenures: Tenures, faults: Faults) -> Self {
         Self {
             me,

@@ -13,7 +13,7 @@
 
 use super::core::Core;
 use crate::ledger::{
-    Decided, Floor, Held, RECORD_DECIDED, RECORD_FLOOR, batch_of, inconsistent, u64_at, unreadable,
+    Decided, Floor, RECORD_DECIDED, RECORD_FLOOR, RecordedBatch, batch_of, inconsistent, u64_at, unreadable,
 };
 use crate::{Effects, Stored};
 use bytes::Bytes;
@@ -76,7 +76,7 @@ pub(super) fn vote_head(slot: Slot, view: View, digest: Digest) -> Vec<u8> {
 }
 
 /// The batch that a vote's record holds. The ledger reads the rest of a decided slot by itself.
-pub(super) fn held(record: Stored) -> Result<Held, Halt> {
+pub(super) fn held(record: Stored) -> Result<RecordedBatch, Halt> {
     match read(record)? {
         Record::Wrote(slot, _, digest, Some(batch)) | Record::Locked(slot, _, digest, Some(batch)) => {
             Ok((slot, digest, batch))

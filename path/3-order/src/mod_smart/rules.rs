@@ -12,7 +12,7 @@ use quorate_types::{Digest, Slot, Trust, View, planted};
 
 /// What the members' statements say about the first slot that is not decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Binding {
     /// Only this value may be proposed.
     Bound(Digest),
     /// Anything may be proposed.
@@ -36,7 +36,7 @@ struct Said<'a> {
 
 /// Judges statements of distinct members, all of them signed for the view, about the slot after `decided`, which is the last one
 /// shown to be decided. [mod_smart L46-L52]
-pub(super) fn judge(trust: Trust, collects: &[Collect], decided: Slot) -> Verdict {
+pub(super) fn binding_of(trust: Trust, collects: &[Collect], decided: Slot) -> Binding {
     // Who claims more than what is shown speaks of another slot. Who knows less has not voted on this one.
     let said: Vec<Said<'_>> = collects
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn judge(trust: Trust, collects: &[Collect], decided: Slot) -> Verdic
         })
         .collect();
     if said.len() < trust.collect() as usize {
-        return Verdict::Unsound;
+        return Binding::Unsound;
     }
     let mut candidates: Vec<(View, Digest)> = said.iter().filter_map(|said| said.lock).collect();
     candidates.sort_unstable();
@@ -57,10 +57,10 @@ pub(super) fn judge(trust: Trust, collects: &[Collect], decided: Slot) -> Verdic
     if let Some((_, digest)) =
         candidates.iter().rev().find(|(view, digest)| binds(trust, &said, *view, *digest))
     {
-        return Verdict::Bound(*digest);
+        return Binding::Bound(*digest);
     }
     let unlocked = said.iter().filter(|said| said.lock.is_none() || first_is_none(said)).count();
-    if unlocked >= trust.agreement() as usize { Verdict::Free } else { Verdict::Unsound }
+    if unlocked >= trust.agreement() as usize { Binding::Free } else { Binding::Unsound }
 }
 
 /// The defect that views from 1 on avoid.

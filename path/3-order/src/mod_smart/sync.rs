@@ -1,7 +1,7 @@
 //! The synchronization phase: STOP-DATA to the new leader, SYNC from it.
 //!
-//! Everybody who enters a view tells its leader what it knows. The leader collects until the rules (`rules`) give a verdict, and shows
-//! all of it in SYNC, so that each follower comes to the same verdict by itself. The first slot of the view is the one after the last
+//! Everybody who enters a view tells its leader what it knows. The leader collects until the rules (`rules`) say what binds, and shows
+//! all of it in SYNC, so that each follower comes to the same conclusion by itself. The first slot of the view is the one after the last
 //! that is shown to be decided; it is bound to a value, or free.
 //!
 //! INV-SMART-3, INV-SMART-8: nobody votes in a view before it knows what binds it, except in the first, which nothing can.
@@ -9,7 +9,7 @@
 
 use super::core::Core;
 use super::normal::Open;
-use super::rules::{Verdict, judge};
+use super::rules::{Binding, binding_of};
 use super::statements::digest_of;
 use super::{SLOT_MAX, reject};
 use crate::Effects;
@@ -151,11 +151,11 @@ impl Gathered {
         let collects: Vec<_> = self.collects.values().cloned().collect();
         let last = self.last.clone();
         let decided = shown_by(core, &collects, last.as_ref());
-        let value = match judge(core.members.trust(), &collects, decided) {
-            Verdict::Unsound => return None,
-            Verdict::Free => None,
+        let value = match binding_of(core.members.trust(), &collects, decided) {
+            Binding::Unsound => return None,
+            Binding::Free => None,
             // Somebody correct wrote it, and sends it along.
-            Verdict::Bound(digest) => Some(self.batch(digest)?.clone()),
+            Binding::Bound(digest) => Some(self.batch(digest)?.clone()),
         };
         self.bound = value.as_ref().map(digest_of);
         let stops = core.office.certificate().clone();
@@ -218,10 +218,10 @@ pub(super) fn check_sync(
         return Err("a SYNC with a decision without a proof");
     }
     let decided = shown_by(core, collects, last);
-    match (judge(core.members.trust(), collects, decided), value) {
-        (Verdict::Free, None) => Ok(decided),
-        (Verdict::Bound(digest), Some(batch)) if digest_of(batch) == digest => Ok(decided),
-        (Verdict::Unsound, _) => Err("a SYNC that shows too little"),
+    match (binding_of(core.members.trust(), collects, decided), value) {
+        (Binding::Free, None) => Ok(decided),
+        (Binding::Bound(digest), Some(batch)) if digest_of(batch) == digest => Ok(decided),
+        (Binding::Unsound, _) => Err("a SYNC that shows too little"),
         _ => Err("a SYNC with another value than it is bound to"),
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Votes {
 
 /// What the answers so far mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum VoteResult {
     /// A quorum voted for it.
     Won,
     /// No quorum can any more.
@@ -38,17 +38,17 @@ impl Votes {
         granted: bool,
         store: &Store,
         own: ReplicaId,
-    ) -> Verdict {
+    ) -> VoteResult {
         *self.answers.entry(voter).or_insert(granted) |= granted;
         let given = |id: ReplicaId| self.answers.get(&id).copied();
         let twice = usize::from(planted("vote-counted-twice"));
         let for_it = store.counting().has_quorum(twice, |id| given(id) == Some(true));
         if for_it && given(own) == Some(true) {
-            Verdict::Won
+            VoteResult::Won
         } else if store.has_quorum(|id| given(id) != Some(false)) {
-            Verdict::Open
+            VoteResult::Open
         } else {
-            Verdict::Lost
+            VoteResult::Lost
         }
     }
 }
@@ -265,19 +265,19 @@ impl Raft {
         if !self.store.is_voter(voter) && voter != me {
             return;
         }
-        let (pre, verdict) = match &mut self.role {
+        let (pre, result) = match &mut self.role {
             Role::PreCandidate(votes) => (true, votes.count(voter, granted, &self.store, me)),
             Role::Candidate(votes) => (false, votes.count(voter, granted, &self.store, me)),
             Role::Follower | Role::Leader(_) => return,
         };
-        match verdict {
-            Verdict::Won if pre => self.become_candidate(false, out),
-            Verdict::Won => self.become_leader(out),
-            Verdict::Lost => {
+        match result {
+            VoteResult::Won if pre => self.become_candidate(false, out),
+            VoteResult::Won => self.become_leader(out),
+            VoteResult::Lost => {
                 self.timer.fail();
                 self.become_follower(self.store.view(), None, out);
             }
-            Verdict::Open => {}
+            VoteResult::Open => {}
         }
     }
 

@@ -54,7 +54,7 @@ struct Run {
 
 /// An entry in memory, with the totals up to and including it.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CachedEntry {
     pub(super) entry: Entry,
     pub(super) record: RecordId,
     pub(super) slots: u64,
@@ -63,13 +63,13 @@ pub(super) struct Kept {
 
 /// The log of one instance.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct EntryLog {
     /// The position after which it begins, with the slots and bytes up to it.
     floor: Position,
     floor_slots: u64,
     floor_bytes: u64,
     runs: Vec<Run>,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<CachedEntry>,
     /// Index of `kept[0]`; one past the end when nothing is kept.
     first_kept: Index,
     kept_bytes: u64,
@@ -85,7 +85,7 @@ pub(super) struct Log {
     members_changes: u64,
 }
 
-impl Log {
+impl EntryLog {
     pub(super) fn new() -> Self {
         Self {
             floor: Position::ZERO,
@@ -139,7 +139,7 @@ impl Log {
     }
 
     /// The entry, if it is in memory.
-    pub(super) fn get(&self, index: Index) -> Option<&Kept> {
+    pub(super) fn get(&self, index: Index) -> Option<&CachedEntry> {
         let at = index.number().checked_sub(self.first_kept.number())?;
         self.kept.get(usize::try_from(at).ok()?)
     }
@@ -270,7 +270,7 @@ impl Log {
             self.members.push((index, memberships.clone()));
             self.members_changes += 1;
         }
-        self.kept.push_back(Kept { entry, record, slots: self.slots, bytes: self.bytes });
+        self.kept.push_back(CachedEntry { entry, record, slots: self.slots, bytes: self.bytes });
     }
 
     /// Forgets everything after `last`.

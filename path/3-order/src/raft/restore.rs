@@ -20,7 +20,7 @@
 //! tests/chaos.rs.
 
 use super::checkpoints;
-use super::log::Log;
+use super::log::EntryLog;
 use super::persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, read_entry, read_floor, read_vote};
 use super::store::Store;
 use crate::ledger::inconsistent;
@@ -40,7 +40,7 @@ pub(super) struct Replay {
     /// The view of its entry at the anchor, when there is one.
     at_anchor: Option<View>,
     /// Its entries up to the anchor, without their payloads; all but the first that is there.
-    earlier: Option<Log>,
+    earlier: Option<EntryLog>,
     /// That first one, which those follow.
     first: Option<(RecordId, Entry)>,
     /// Where the log began when that was last stated.
@@ -80,7 +80,7 @@ impl Replay {
 
     /// The entry with this index, up to the anchor, follows those that were told before it, or replaces some of them.
     fn push_earlier(&mut self, id: RecordId, index: Index, entry: Entry) {
-        let follows = |log: &Log| {
+        let follows = |log: &EntryLog| {
             let (floor, last) = (log.floor(), log.last().index);
             let inside = index > floor.index && index <= last.next();
             inside && log.view_at(index.previous()).is_some_and(|before| before <= entry.view)
@@ -94,7 +94,7 @@ impl Replay {
                 self.earlier = Some(log);
             }
             None if index.number() == 1 => {
-                let mut log = Log::new();
+                let mut log = EntryLog::new();
                 log.push(entry, id);
                 log.evict_first();
                 self.earlier = Some(log);
@@ -108,18 +108,18 @@ impl Replay {
     }
 
     fn begin_earlier(&mut self, floor: Position) {
-        let mut log = Log::new();
+        let mut log = EntryLog::new();
         log.reset(floor, 0, None);
         (self.earlier, self.first) = (Some(log), None);
     }
 
     /// The first entry that is there, if it is known what it follows: where the log begins. Who has the checkpoint of that place, and no
     /// later one, needs it.
-    fn first_log(&self) -> Option<Log> {
+    fn first_log(&self) -> Option<EntryLog> {
         let (id, entry) = self.first.as_ref()?;
         let index = self.earlier.as_ref()?.floor().index;
         let floor = self.stated.filter(|floor| floor.index.next() == index && floor.view <= entry.view)?;
-        let mut log = Log::new();
+        let mut log = EntryLog::new();
         log.reset(floor, 0, None);
         log.push(entry.clone(), *id);
         log.evict_first();
@@ -275,7 +275,7 @@ impl Replay {
     }
 
     /// Whether entries after the anchor may be missing that this replica acknowledged. [raft L104, L140]
-    pub(super) fn misses_entries(&self, log: &Log) -> bool {
+    pub(super) fn misses_entries(&self, log: &EntryLog) -> bool {
         let anchor = log.floor();
         // Right after the anchor is not enough: what lay at the anchor is not known then.
         let reaches = self.begin.is_some_and(|begin| begin <= anchor.index);
@@ -283,7 +283,7 @@ impl Replay {
     }
 
     /// [raft L105]
-    pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor, log: &Log) -> bool {
+    pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor, log: &EntryLog) -> bool {
         let Ok((position, _)) = checkpoints::read_anchor(slot, anchor) else { return false };
         let acknowledged = self.named.max(log.floor().index).number();
         acknowledged.checked_add(self.missing).is_some_and(|last| position.index.number() >= last)
@@ -306,7 +306,7 @@ impl Replay {
 
     /// After which slot the log begins that the records given so far tell: who lacks that slot or one before gets a checkpoint of this
     /// replica, whoever else vouches for it.
-    pub(super) fn forgotten_before(&self, log: &Log) -> Slot {
+    pub(super) fn forgotten_before(&self, log: &EntryLog) -> Slot {
         let end = (log.floor(), log.floor_slots());
         let leads = self.continues(end.0) && self.at_anchor.is_some();
         let earlier = self.earlier.as_ref().filter(|_| leads);

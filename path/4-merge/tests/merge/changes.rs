@@ -3,7 +3,7 @@
 use crate::common::{NOW, Rec, config, decided, instance};
 use crate::deliver::{give, merge, pull};
 use quorate_merge::{
-    Delivered, Generation, INSTANCES_MAX, Leader, Merge, Position, RecordIndex, Refused, SLOT_MAX, WINDOW_MAX,
+    Delivered, Generation, INSTANCES_MAX, Leader, Merge, Place, RecordIndex, Refused, SLOT_MAX, WINDOW_MAX,
 };
 use quorate_types::{Seq, Slot};
 
@@ -16,21 +16,21 @@ fn places_are_counted() {
         for slot in first..first + 5 {
             for instance in 1..=instances {
                 seq += 1;
-                let place = Position::new(slot, instance);
+                let place = Place::new(slot, instance);
                 assert_eq!(generation.seq(place), Some(Seq::new(seq)));
-                assert_eq!(generation.position(Seq::new(seq)), Some(place));
+                assert_eq!(generation.place(Seq::new(seq)), Some(place));
             }
         }
-        assert_eq!(generation.position(Seq::new(base)), None, "before it");
+        assert_eq!(generation.place(Seq::new(base)), None, "before it");
         for (slot, instance) in [(first - 1, 1), (first, 0), (first, instances + 1)] {
-            assert_eq!(generation.seq(Position::new(slot, instance)), None);
+            assert_eq!(generation.seq(Place::new(slot, instance)), None);
         }
     }
     let last = Generation { instances: 256, first: Slot::new(1), base: Seq::new(u64::MAX - 9) };
-    assert_eq!(last.seq(Position::new(1, 10)), None, "no number is that high");
-    assert_eq!(last.seq(Position::new(u64::MAX, 256)), None);
+    assert_eq!(last.seq(Place::new(1, 10)), None, "no number is that high");
+    assert_eq!(last.seq(Place::new(u64::MAX, 256)), None);
     let none = Generation { instances: 0, first: Slot::new(1), base: Seq::ZERO };
-    assert_eq!(none.position(Seq::new(1)), None);
+    assert_eq!(none.place(Seq::new(1)), None);
 }
 
 /// Takes the next batch, which asks for so many instances.
@@ -51,20 +51,20 @@ fn a_generation_ends_a_window_after_the_command() {
     give(&mut merge, 0, Rec::Work(15));
     give(&mut merge, 1, Rec::Noop(4));
     assert_eq!(pull(&mut merge), ["q2-q8", "q9 Work(15)"]);
-    assert_eq!(merge.cursor(), Position::new(5, 2));
+    assert_eq!(merge.cursor(), Place::new(5, 2));
     give(&mut merge, 1, Rec::Work(25));
     give(&mut merge, 2, Rec::Work(35));
     assert_eq!(pull(&mut merge), ["q10 Work(25)", "q11 Work(35)"]);
     assert_eq!((merge.generation(), merge.next_generation()), (next, None));
     // Places of the generation before are known until a checkpoint holds them.
-    assert_eq!(merge.position(Seq::new(8)), Some(Position::new(4, 2)));
-    assert_eq!(merge.position(Seq::new(9)), Some(Position::new(5, 1)));
-    assert_eq!(merge.seq_of(Position::new(4, 2)), Some(Seq::new(8)));
+    assert_eq!(merge.place(Seq::new(8)), Some(Place::new(4, 2)));
+    assert_eq!(merge.place(Seq::new(9)), Some(Place::new(5, 1)));
+    assert_eq!(merge.seq_of(Place::new(4, 2)), Some(Seq::new(8)));
     merge.trim(Seq::new(7));
-    assert_eq!(merge.position(Seq::new(8)), Some(Position::new(4, 2)));
+    assert_eq!(merge.place(Seq::new(8)), Some(Place::new(4, 2)));
     merge.trim(Seq::new(8));
-    assert_eq!(merge.position(Seq::new(8)), None);
-    assert_eq!(merge.position(Seq::new(9)), Some(Position::new(5, 1)));
+    assert_eq!(merge.place(Seq::new(8)), None);
+    assert_eq!(merge.place(Seq::new(9)), Some(Place::new(5, 1)));
 }
 
 /// All leaders fill up to the border by themselves, and not beyond; then they go on.
@@ -88,7 +88,7 @@ fn a_change_is_filled_up_to_its_border() {
         steps += 1;
         assert!(steps < 9, "{:?}", merge.cursor());
     }
-    assert_eq!(merge.cursor(), Position::new(5, 1));
+    assert_eq!(merge.cursor(), Place::new(5, 1));
     assert_eq!((merge.room(instance(0)), merge.room(instance(1))), (3, 0), "the second one is away");
     assert_eq!(merge.fill(instance(0)), None, "and then there is nothing to fill");
 }
@@ -109,7 +109,7 @@ fn an_instance_comes_back() {
     give(&mut merge, 0, Rec::Noop(8));
     // Slot 5 held the command, slot 7 is the last one; in slot 8 the second instance is back.
     assert_eq!(pull(&mut merge), ["q9-q11", "q12 Work(99)"]);
-    assert_eq!(merge.cursor(), Position::new(9, 1));
+    assert_eq!(merge.cursor(), Place::new(9, 1));
 }
 
 #[test]

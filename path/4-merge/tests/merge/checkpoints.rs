@@ -3,7 +3,7 @@
 use crate::common::{Rec, config, decided, instance};
 use crate::deliver::{give, merge, pull};
 use quorate_merge::{
-    Checkpoint, Delivered, Generation, InstanceAt, Leader, Merge, Position, ReadEnd, RecordIndex, Refused,
+    Checkpoint, Delivered, Generation, InstanceAt, Leader, Merge, Place, ReadEnd, RecordIndex, Refused,
 };
 use quorate_types::{Random, Seq, Slot};
 
@@ -95,7 +95,7 @@ fn a_jump_ends_reads_and_forgets_no_demand() {
     let mut other = merge(2, 9);
     other.leader(instance(0), Leader::Here);
     other.settled(instance(0));
-    other.asked(Position::new(5, 1));
+    other.asked(Place::new(5, 1));
     other.read_confirmed(3, instance(1), RecordIndex(0));
     other.jump(&checkpoint).expect("a sound checkpoint");
     let mut ends = vec![];
@@ -250,7 +250,7 @@ fn no_number_makes_it_panic() {
             let index = if number(9) == 0 { RecordIndex(number(9)) } else { index };
             let _ = merge.decided(whom, index, decided(what));
             merge.read_confirmed(1, whom, RecordIndex(number(5)));
-            merge.asked(quorate_merge::Position::new(number(9), number(9) as u16));
+            merge.asked(quorate_merge::Place::new(number(9), number(9) as u16));
             pull(&mut merge);
             let _ = merge.change(number(5) as u16);
             merge.reads(|_, _| ());

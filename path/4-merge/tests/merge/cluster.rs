@@ -2,8 +2,8 @@
 //! number of instances changes. Ordering itself is a list per instance that leaders append to. Then the faults end: everything is
 //! delivered everywhere, every read ends, and the cluster falls silent.
 
-use crate::common::{Logs, Naive, Place, Rec, Replica, instance, seeds};
-use quorate_merge::{Bounds, Checkpoint, Leader, Position, Proposer, ReadEnd, RecordIndex};
+use crate::common::{Content, Logs, Naive, Rec, Replica, instance, seeds};
+use quorate_merge::{Bounds, Checkpoint, Leader, Place, Proposer, ReadEnd, RecordIndex};
 use quorate_types::{Random, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ struct World {
     /// What each replica knows of each instance's leader: the view.
     views: Vec<Vec<u64>>,
     /// Questions under way: from, to, about which instance, and the place.
-    questions: Vec<(usize, usize, usize, Position)>,
+    questions: Vec<(usize, usize, usize, Place)>,
     /// Reads that wait: where, and how much they must see.
     reads: BTreeMap<u64, (usize, usize)>,
     proposed: u32,
@@ -407,7 +407,7 @@ impl World {
         assert_eq!(numbers, all, "seed {seed}: something decided is not delivered");
         assert!(self.groups.iter().all(|group| group.waiting.is_empty()), "seed {seed}: something waits");
         for replica in &self.replicas {
-            let last = |log: &[Place]| log.iter().rposition(Option::is_some).map_or(0, |at| at + 1);
+            let last = |log: &[Content]| log.iter().rposition(Option::is_some).map_or(0, |at| at + 1);
             assert_eq!(replica.log[..last(&replica.log)], naive.log[..last(&naive.log)], "seed {seed}");
         }
         assert!(self.reads.is_empty(), "seed {seed}: reads wait for ever: {:?}\n{}", self.reads, self.show());

@@ -26,7 +26,7 @@ pub(crate) enum Rec {
 pub(crate) type Logs = Vec<Vec<Rec>>;
 
 /// One place of the global log: the batch's number, or nothing.
-pub(crate) type Place = Option<u32>;
+pub(crate) type Content = Option<u32>;
 
 /// The global log, place by place: at each the instance's next record is looked at, and nothing is summed up.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Naive {
     pub(crate) slot: u64,
     pub(crate) at: usize,
     read: Vec<usize>,
-    pub(crate) log: Vec<Place>,
+    pub(crate) log: Vec<Content>,
     /// Where each batch lies.
     pub(crate) places: Vec<(u64, usize)>,
 }
@@ -117,7 +117,7 @@ pub(crate) fn decided(record: Rec) -> Decided<Rec> {
 pub(crate) struct Replica {
     pub(crate) merge: Merge<Rec>,
     pub(crate) given: Vec<usize>,
-    pub(crate) log: Vec<Place>,
+    pub(crate) log: Vec<Content>,
     window: u64,
 }
 
@@ -150,11 +150,11 @@ impl Replica {
                     assert_eq!(first, Seq::new(self.log.len() as u64 + 1));
                     self.log.resize(last.number() as usize, None);
                 }
-                Delivered::Batch { seq, position, payload } => {
+                Delivered::Batch { seq, place, payload } => {
                     assert_eq!(seq, Seq::new(self.log.len() as u64 + 1));
                     self.execute(payload);
-                    assert_eq!(self.merge.seq_of(position), Some(seq));
-                    assert_eq!(self.merge.position(seq), Some(position));
+                    assert_eq!(self.merge.seq_of(place), Some(seq));
+                    assert_eq!(self.merge.place(seq), Some(place));
                 }
             }
             assert_eq!(self.merge.seq().number(), self.log.len() as u64);
@@ -185,7 +185,7 @@ impl Replica {
     }
 
     /// It gets another replica's checkpoint. Afterwards its instances hand on everything behind it, or only what they have not.
-    pub(crate) fn jump(&mut self, to: &Checkpoint, log: &[Place], again: bool) {
+    pub(crate) fn jump(&mut self, to: &Checkpoint, log: &[Content], again: bool) {
         self.merge.jump(to).expect("a sound checkpoint");
         self.log = log[..to.seq.number() as usize].to_vec();
         let next = |at: usize| self.merge.next_record(instance(at)).expect("an instance").0 as usize - 1;

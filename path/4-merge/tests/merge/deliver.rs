@@ -1,7 +1,7 @@
 //! What comes out when, one point each.
 
 use crate::common::{NOW, Rec, config, decided, instance};
-use quorate_merge::{Config, Decided, Delivered, Merge, Position, RecordIndex, Refused};
+use quorate_merge::{Config, Decided, Delivered, Merge, Place, RecordIndex, Refused};
 use quorate_types::{Seq, Slot, Span, Time};
 
 pub(crate) fn merge(instances: u16, window: u64) -> Merge<Rec> {
@@ -36,7 +36,7 @@ fn one_instance_is_its_own_global_log() {
     give(&mut merge, 0, Rec::Noop(5));
     give(&mut merge, 0, Rec::Work(6));
     assert_eq!(pull(&mut merge), ["q2 Work(2)", "q3-q5", "q6 Work(6)"]);
-    assert_eq!(merge.cursor(), Position::new(7, 1));
+    assert_eq!(merge.cursor(), Place::new(7, 1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::{Rec, instance};
 use crate::deliver::{give, merge, pull};
-use quorate_merge::{Bounds, Leader, Merge, Position, Proposer};
+use quorate_merge::{Bounds, Leader, Merge, Place, Proposer};
 use quorate_types::Slot;
 
 /// A replica that leads all its instances.
@@ -20,7 +20,7 @@ fn fills(merge: &mut Merge<Rec>) -> Vec<u64> {
     (0..count).map(|at| merge.fill(instance(at)).map_or(0, Slot::number)).collect()
 }
 
-fn asks(merge: &mut Merge<Rec>) -> Vec<(u16, Position)> {
+fn asks(merge: &mut Merge<Rec>) -> Vec<(u16, Place)> {
     let mut all = vec![];
     merge.asks(|whom, place| all.push((whom.number(), place)));
     all
@@ -60,7 +60,7 @@ fn work_without_room_asks_for_what_the_window_waits_for() {
     merge.leader(instance(2), Leader::Elsewhere);
     give(&mut merge, 0, Rec::Noop(3));
     merge.waits_for_room(instance(0));
-    assert_eq!(asks(&mut merge), [(3, Position { slot: Slot::new(2), instance: instance(2) })]);
+    assert_eq!(asks(&mut merge), [(3, Place { slot: Slot::new(2), instance: instance(2) })]);
 }
 
 /// A leader that proposes asks at once, so that no-ops are decided beside its batch.
@@ -126,7 +126,7 @@ fn no_one_leaves_the_window() {
     assert_eq!(merge.room(instance(0)), 0, "slot 1 of the other is not delivered");
     assert!(merge.is_within_window(Slot::new(3)) && !merge.is_within_window(Slot::new(4)));
     assert_eq!(fills(&mut merge), [0, 2]);
-    merge.asked(Position::new(4, 2));
+    merge.asked(Place::new(4, 2));
     give(&mut merge, 1, Rec::Noop(2));
     assert_eq!(pull(&mut merge).len(), 4);
     assert_eq!((merge.room(instance(0)), merge.fill(instance(0))), (2, Some(Slot::new(4))));
@@ -182,7 +182,7 @@ fn others_are_asked_by_the_one_who_knows_first() {
     leader.leader(instance(2), Leader::Here);
     leader.settled(instance(2));
     leader.proposed(instance(2));
-    let place = Position::new(1, 3);
+    let place = Place::new(1, 3);
     assert_eq!(asks(&mut leader), [(1, place), (2, place)]);
     assert!(asks(&mut leader).is_empty(), "one question at a time");
     leader.ask_again(instance(1));
@@ -193,7 +193,7 @@ fn others_are_asked_by_the_one_who_knows_first() {
     assert!(asks(&mut leader).is_empty(), "what comes meanwhile is in the next question");
     give(&mut leader, 0, Rec::Noop(1));
     give(&mut leader, 1, Rec::Noop(1));
-    let place = Position::new(2, 3);
+    let place = Place::new(2, 3);
     assert_eq!(asks(&mut leader), [(1, place), (2, place)]);
     assert_eq!(leader.counts().asks, 6);
 }
@@ -204,7 +204,7 @@ fn inherited_work_is_told_too() {
     let mut merge = merge(2, 9);
     merge.leader(instance(1), Leader::Here);
     give(&mut merge, 1, Rec::Work(1));
-    assert_eq!(asks(&mut merge), [(1, Position::new(1, 2))]);
+    assert_eq!(asks(&mut merge), [(1, Place::new(1, 2))]);
 }
 
 /// A leader on another lane has numbers that are old, and slots may have passed while its instance was away.
@@ -232,7 +232,7 @@ fn a_leader_apart_goes_by_what_it_was_told() {
 #[test]
 fn an_absurd_question_costs_little() {
     let mut merge = leads_all(2, 4);
-    merge.asked(Position::new(u64::MAX, u16::MAX));
+    merge.asked(Place::new(u64::MAX, u16::MAX));
     let mut filled = 0;
     for _ in 0..100 {
         for at in 0..2 {
@@ -250,7 +250,7 @@ fn an_absurd_question_costs_little() {
 #[test]
 fn an_early_question_is_kept() {
     let mut merge = merge(2, 4);
-    merge.asked(Position::new(2, 1));
+    merge.asked(Place::new(2, 1));
     assert_eq!(merge.fill(instance(0)), None);
     merge.leader(instance(0), Leader::Here);
     merge.settled(instance(0));
@@ -270,7 +270,7 @@ fn a_leader_lags_when_others_want_what_it_may_not_propose() {
     merge.waits_for_room(instance(0));
     assert_eq!(merge.room(instance(0)), 0, "slot 1 of the other one is lacking");
     assert!(!merge.lags(instance(0)), "who led here instead could propose no more");
-    merge.asked(Position { slot: Slot::new(4), instance: instance(1) });
+    merge.asked(Place { slot: Slot::new(4), instance: instance(1) });
     assert!(merge.lags(instance(0)), "somebody has the slot that is lacking here");
     give(&mut merge, 1, Rec::Work(4));
     pull(&mut merge);

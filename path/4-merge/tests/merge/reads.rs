@@ -193,7 +193,7 @@ fn a_read_through_another_instance_asks_for_filling() {
     replica.merge.reads(|_, _| panic!("instance 2 may have decided slot 1"));
     let mut asked = vec![];
     replica.merge.asks(|whom, place| asked.push((whom, place)));
-    let place = quorate_merge::Position::new(1, 2);
+    let place = quorate_merge::Place::new(1, 2);
     assert_eq!(asked, [(instance(1), place)]);
     replica.merge.asks(|_, _| panic!("it was asked"));
     // Its leader may have changed: then whoever leads now is asked.

@@ -1,17 +1,17 @@
-//! The session table's part of an image. Equal tables give equal bytes: places in order, and nothing of how the
+//! The session table's part of an image. Equal tables give equal bytes: cells in order, and nothing of how the
 //! table is held in memory.
 //!
 //! ```text
 //! limits     sessions_max u32 | sessions_per_client_max u32 | ttl u64 | window u64 | reply_bytes_max u64
 //!            | reply_bytes_per_request_max u64 | reply_bytes_per_batch_max u64 | reply_bytes_total_max u64
-//! table      place count u32 | places ...
-//! place      generation u32 | live u8 (0; 1; 2 with a key, 32 bytes, behind it), and if live: session
+//! table      cell count u32 | cells ...
+//! cell       generation u32 | live u8 (0; 1; 2 with a key, 32 bytes, behind it), and if live: session
 //! session    client u64 | nonce u64 | last u64 | lowest unanswered u64 | last active u64
 //!            | (last - lowest unanswered + 1) times: status u8, length u32, body
 //! ```
 
 use super::replies::Replies;
-use super::{Place, Session, SessionLimits, SessionTable};
+use super::{Cell, Session, SessionLimits, SessionTable};
 use crate::checkpoint::{
     CheckpointError, CheckpointSource, read_append, read_exact, read_u8, read_u32, read_u64,
 };
@@ -34,11 +34,11 @@ impl SessionTable {
         ] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        out.extend_from_slice(&(self.places.len() as u32).to_le_bytes());
-        self.places.iter().for_each(|place| write_place(place, out));
+        out.extend_from_slice(&(self.cells.len() as u32).to_le_bytes());
+        self.cells.iter().for_each(|cell| write_cell(cell, out));
     }
 
-    /// The table that was written, with the limits that were written: they decide verdicts, so the cluster's count and
+    /// The table that was written, with the limits that were written: they decide what becomes of a request, so the cluster's count and
     /// not this replica's. `time` is the agreed time of the same checkpoint.
     pub(crate) fn restored(
         from: &mut dyn CheckpointSource,
@@ -57,7 +57,7 @@ impl SessionTable {
         let mut table = Self::new(limits);
         for index in 0..read_u32(from)? {
             let generation = read_u32(from)?;
-            table.places.push(Place { generation, session: None });
+            table.cells.push(Cell { generation, session: None });
             match read_u8(from)? {
                 0 => table.leave_vacant(index),
                 live @ 1..=2 => {
@@ -87,9 +87,9 @@ impl SessionTable {
     }
 }
 
-fn write_place(place: &Place, out: &mut Vec<u8>) {
-    out.extend_from_slice(&place.generation.to_le_bytes());
-    let Some(session) = &place.session else { return out.push(0) };
+fn write_cell(cell: &Cell, out: &mut Vec<u8>) {
+    out.extend_from_slice(&cell.generation.to_le_bytes());
+    let Some(session) = &cell.session else { return out.push(0) };
     match session.key {
         Some(key) => {
             out.push(2);

@@ -146,9 +146,9 @@ proptest! {
     }
 }
 
-/// The random histories above are worth something only when they reach every verdict.
+/// The random histories above are worth something only when they reach every handling.
 #[test]
-fn random_histories_reach_every_verdict() {
+fn random_histories_reach_every_handling() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();

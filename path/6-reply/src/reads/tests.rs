@@ -194,7 +194,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// What the test itself knows of a read: what it waits for, and until when.
 #[derive(Clone, Debug)]
-struct Known {
+struct ExpectedRead {
     conn: u64,
     seen: u64,
     strong: bool,
@@ -204,7 +204,7 @@ struct Known {
 
 /// What ran and what failed was still owed an answer, and what ran was not too early.
 fn settle(
-    open: &mut BTreeMap<u64, Known>,
+    open: &mut BTreeMap<u64, ExpectedRead>,
     confirmed: &BTreeMap<u64, u64>,
     executed: u64,
     ran: &[u64],
@@ -231,7 +231,7 @@ proptest! {
     fn reads_run_in_time_and_once(steps in vec(step(), 1..120)) {
         let mut path = ReadPath::new(ReadLimits { reads_max: 20, ..limits() });
         let (mut now, mut executed, mut next_read, mut next_conn) = (0, 0, 0, [0u64, 1, 2]);
-        let mut open: BTreeMap<u64, Known> = BTreeMap::new();
+        let mut open: BTreeMap<u64, ExpectedRead> = BTreeMap::new();
         let (mut groups, mut confirmed): (Vec<u64>, BTreeMap<u64, u64>) = (vec![], BTreeMap::new());
         for step in steps {
             let mut ran = vec![];
@@ -248,7 +248,7 @@ proptest! {
                         Asked::Overloaded => prop_assert_eq!(path.len(), 20),
                         Asked::Waits => {
                             let deadline = now + 50;
-                            open.insert(next_read, Known { conn: conn_id, seen, strong: is_strong, group: None, deadline });
+                            open.insert(next_read, ExpectedRead { conn: conn_id, seen, strong: is_strong, group: None, deadline });
                         }
                     }
                 }

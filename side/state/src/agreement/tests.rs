@@ -2,7 +2,7 @@
 
 mod byzantine;
 
-use super::{Agreement, BORDERS_MAX, Offer, Verdict, needed};
+use super::{Agreement, BORDERS_MAX, DigestEvent, Offer, needed};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, Random, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,10 @@ fn a_majority_agrees() {
     }
     let mut three = agreement(3);
     assert_eq!(three.own(S, digest(7), false), []);
-    assert_eq!(three.heard(replica(3), S, digest(7), true), [Verdict::Agreed { seq: S, digest: digest(7) }]);
+    assert_eq!(
+        three.heard(replica(3), S, digest(7), true),
+        [DigestEvent::Agreed { seq: S, digest: digest(7) }]
+    );
     assert_eq!(three.heard(replica(2), S, digest(7), true), [], "told once");
     assert_eq!((three.newest(), three.agreed(S)), (Some((S, digest(7))), Some(digest(7))));
 }
@@ -44,7 +47,7 @@ fn a_majority_agrees() {
 #[test]
 fn one_alone_agrees_with_itself() {
     let mut one = agreement(1);
-    assert_eq!(one.own(S, digest(7), true), [Verdict::Agreed { seq: S, digest: digest(7) }]);
+    assert_eq!(one.own(S, digest(7), true), [DigestEvent::Agreed { seq: S, digest: digest(7) }]);
     assert_eq!(one.offers(Seq::ZERO), [], "nobody else holds it");
 }
 
@@ -54,17 +57,18 @@ fn who_differs_is_told() {
     assert_eq!(three.own(S, digest(1), false), []);
     assert_eq!(three.heard(replica(2), S, digest(7), false), []);
     let by = vec![replica(2), replica(3)];
-    let agreed = Verdict::Agreed { seq: S, digest: digest(7) };
-    let differs = Verdict::OwnDiffers { seq: S, own: digest(1), agreed: digest(7), by };
+    let agreed = DigestEvent::Agreed { seq: S, digest: digest(7) };
+    let differs = DigestEvent::OwnDiffers { seq: S, own: digest(1), agreed: digest(7), by };
     assert_eq!(three.heard(replica(3), S, digest(7), false), [agreed.clone(), differs]);
 
     // After its repair this replica reports again.
-    let restated = Verdict::Restated { seq: S, member: replica(1), was: digest(1), now: digest(7) };
+    let restated = DigestEvent::Restated { seq: S, member: replica(1), was: digest(1), now: digest(7) };
     assert_eq!(three.own(S, digest(7), false), [restated]);
 
     // The same seen from r3, which learns of it late and early.
     let mut late = Agreement::new(replica(3), &members(3), Crash);
-    let other = Verdict::OtherDiffers { seq: S, member: replica(1), digest: digest(1), agreed: digest(7) };
+    let other =
+        DigestEvent::OtherDiffers { seq: S, member: replica(1), digest: digest(1), agreed: digest(7) };
     assert_eq!(late.heard(replica(2), S, digest(7), false), []);
     assert_eq!(late.own(S, digest(7), false), std::slice::from_ref(&agreed));
     assert_eq!(late.heard(replica(1), S, digest(1), false), std::slice::from_ref(&other));
@@ -78,7 +82,7 @@ fn who_differs_is_told() {
 fn when_no_digest_can_be_agreed_on_the_service_is_not_deterministic() {
     let none = |members: &[u64]| {
         let digests = members.iter().map(|member| (replica(*member), digest(*member))).collect();
-        Verdict::NoneAgree { seq: S, digests }
+        DigestEvent::NoneAgree { seq: S, digests }
     };
     let mut two = agreement(2);
     assert_eq!(two.own(S, digest(1), false), []);
@@ -170,7 +174,7 @@ fn borders_that_are_long_past_are_not_told_again() {
     for border in 1..=24 {
         assert_eq!(three.own(Seq::new(border * 10), digest(99), false), [], "border {border}");
     }
-    assert!(matches!(three.own(Seq::new(250), digest(99), false)[..], [Verdict::OwnDiffers { .. }]));
+    assert!(matches!(three.own(Seq::new(250), digest(99), false)[..], [DigestEvent::OwnDiffers { .. }]));
     assert_eq!(three.offers(Seq::ZERO).len(), BORDERS_MAX);
 }
 
@@ -350,21 +354,21 @@ fn what_was_said_of_a_state_that_was_given_up_is_not_compared() {
     }
     three.vouch(later);
     drop(three.heard(replica(2), S, digest(7), true));
-    let verdicts = three.heard(replica(3), S, digest(7), true);
-    assert!(matches!(verdicts[..], [Verdict::Agreed { .. }, Verdict::OwnDiffers { seq: S, .. }]));
+    let events = three.heard(replica(3), S, digest(7), true);
+    assert!(matches!(events[..], [DigestEvent::Agreed { .. }, DigestEvent::OwnDiffers { seq: S, .. }]));
     three.forget_own(S);
     let said: Vec<Seq> = three.own_reports().map(|(seq, _)| seq).collect();
     assert_eq!(said, [Seq::new(50)], "nobody is told to fetch what is gone");
 
     // The repair is under way, or the log since is being executed again.
     drop(three.heard(replica(2), later, digest(8), true));
-    let agreed = Verdict::Agreed { seq: later, digest: digest(8) };
+    let agreed = DigestEvent::Agreed { seq: later, digest: digest(8) };
     assert_eq!(three.heard(replica(3), later, digest(8), true), [agreed], "it has not diverged again");
     assert_eq!(three.own(later, digest(8), true), [], "nor does it take anything back");
     three.invariants();
 
     // If it does diverge again, that is told again, in the same words, too.
-    assert!(matches!(three.own(S, digest(1), false)[..], [Verdict::OwnDiffers { seq: S, .. }]));
+    assert!(matches!(three.own(S, digest(1), false)[..], [DigestEvent::OwnDiffers { seq: S, .. }]));
 }
 
 #[test]
@@ -416,13 +420,13 @@ fn any_order_of_reports_gives_what_brute_force_gives() {
         let needed = needed(model.into(), count as usize);
         let mut agreement = Agreement::new(replica(1), &members(count), model);
         let mut slow = Slow::default();
-        let mut told: Vec<Verdict> = Vec::new();
+        let mut told: Vec<DigestEvent> = Vec::new();
         let same = random.below(4) > 0;
         for _ in 0..4 + random.below(30) {
             let (from, seq) = (replica(1 + random.below(count)), Seq::new(10 * (1 + random.below(3))));
             let value = digest(if same && random.below(5) > 0 { seq.number() } else { random.below(3) });
             let held = random.below(2) == 0;
-            let verdicts = match from == replica(1) {
+            let events = match from == replica(1) {
                 true => agreement.own(seq, value, held),
                 false => agreement.heard(from, seq, value, held),
             };
@@ -431,45 +435,45 @@ fn any_order_of_reports_gives_what_brute_force_gives() {
             let now = slow.agreed.get(&seq).copied();
             agreement.invariants();
             assert_eq!(agreement.agreed(seq), now, "INV-AGREE-1 and INV-AGREE-3");
-            let newly = verdicts.iter().any(|v| matches!(v, Verdict::Agreed { .. }));
+            let newly = events.iter().any(|v| matches!(v, DigestEvent::Agreed { .. }));
             assert_eq!(newly, was.is_none() && now.is_some(), "told when it is, and only then");
-            for verdict in verdicts {
-                match &verdict {
-                    Verdict::Agreed { seq, digest } => assert_eq!(slow.agreed[seq], *digest),
-                    Verdict::OwnDiffers { seq, own, agreed, by } => {
+            for event in events {
+                match &event {
+                    DigestEvent::Agreed { seq, digest } => assert_eq!(slow.agreed[seq], *digest),
+                    DigestEvent::OwnDiffers { seq, own, agreed, by } => {
                         assert_eq!((slow.last[&(*seq, replica(1))], slow.agreed[seq]), (*own, *agreed));
                         assert!(own != agreed && by.iter().all(|m| slow.last[&(*seq, *m)] == *agreed));
                     }
-                    Verdict::OtherDiffers { seq, member, digest, agreed } => {
+                    DigestEvent::OtherDiffers { seq, member, digest, agreed } => {
                         assert_eq!((slow.last[&(*seq, *member)], slow.agreed[seq]), (*digest, *agreed));
                         assert!(digest != agreed && *member != replica(1));
                     }
-                    Verdict::NoneAgree { seq, digests } => {
+                    DigestEvent::NoneAgree { seq, digests } => {
                         assert!(!slow.possible(*seq, count as usize, needed) && now.is_none());
                         assert!(digests.iter().all(|(member, d)| slow.last[&(*seq, *member)] == *d));
-                        assert!(!told.contains(&verdict) || same || !digests.is_empty());
+                        assert!(!told.contains(&event) || same || !digests.is_empty());
                     }
-                    Verdict::Restated { was, now, .. } => assert_ne!(was, now),
+                    DigestEvent::Restated { was, now, .. } => assert_ne!(was, now),
                 }
-                outcomes[match verdict {
-                    Verdict::Agreed { .. } => 0,
-                    Verdict::OwnDiffers { .. } => 1,
-                    Verdict::OtherDiffers { .. } => 2,
-                    Verdict::NoneAgree { .. } => 3,
-                    Verdict::Restated { .. } => 4,
+                outcomes[match event {
+                    DigestEvent::Agreed { .. } => 0,
+                    DigestEvent::OwnDiffers { .. } => 1,
+                    DigestEvent::OtherDiffers { .. } => 2,
+                    DigestEvent::NoneAgree { .. } => 3,
+                    DigestEvent::Restated { .. } => 4,
                 }] += 1;
-                told.push(verdict);
+                told.push(event);
             }
             // Nothing is left untold: what holds in the end was said at some point.
             let own = slow.last.get(&(seq, replica(1))).copied();
             if let (Some(own), Some(agreed)) = (own, now)
                 && own != agreed
             {
-                let said = |v: &Verdict| matches!(v, Verdict::OwnDiffers { seq: at, own: o, .. } if *at == seq && *o == own);
+                let said = |v: &DigestEvent| matches!(v, DigestEvent::OwnDiffers { seq: at, own: o, .. } if *at == seq && *o == own);
                 assert!(told.iter().any(said), "this replica differs and was not told");
             }
             if now.is_none() && !slow.possible(seq, count as usize, needed) {
-                let said = |v: &Verdict| matches!(v, Verdict::NoneAgree { seq: at, .. } if *at == seq);
+                let said = |v: &_| matches!(v, DigestEvent::NoneAgree { seq: at, .. } if *at == seq);
                 assert!(told.iter().any(said), "none can agree and it was not told");
             }
         }
@@ -486,14 +490,14 @@ fn other_members_agree_after_a_change() {
     assert!(agreement.heard(replica(3), seq, digest, false).is_empty(), "it left");
     assert!(agreement.own(seq, digest, false).is_empty());
     assert!(agreement.heard(replica(4), seq, digest, false).is_empty(), "it learns");
-    assert_eq!(agreement.heard(replica(2), seq, digest, false), [Verdict::Agreed { seq, digest }]);
+    assert_eq!(agreement.heard(replica(2), seq, digest, false), [DigestEvent::Agreed { seq, digest }]);
     // Seen from the learner: its own word counts for nothing.
     let mut learner = Agreement::new(replica(4), &[replica(4)], Crash);
     assert!(learner.set_members(&[replica(1), replica(2)], &[replica(4)]).is_empty());
     assert!(learner.own(seq, Digest::new([2; 32]), false).is_empty());
     assert!(learner.heard(replica(1), seq, digest, false).is_empty());
-    let verdicts = learner.heard(replica(2), seq, digest, false);
-    assert!(verdicts.iter().any(|verdict| matches!(verdict, Verdict::OwnDiffers { .. })), "{verdicts:?}");
+    let events = learner.heard(replica(2), seq, digest, false);
+    assert!(events.iter().any(|event| matches!(event, DigestEvent::OwnDiffers { .. })), "{events:?}");
     learner.invariants();
 }
 
@@ -503,8 +507,8 @@ fn what_was_heard_is_judged_again_after_a_change() {
     let mut agreement = agreement(3);
     let (seq, digest) = (Seq::new(10), Digest::new([1; 32]));
     assert!(agreement.heard(replica(2), seq, digest, true).is_empty(), "one of three");
-    let verdicts = agreement.set_members(&[replica(2)], &[replica(1)]);
-    assert_eq!(verdicts, [Verdict::Agreed { seq, digest }]);
+    let events = agreement.set_members(&[replica(2)], &[replica(1)]);
+    assert_eq!(events, [DigestEvent::Agreed { seq, digest }]);
     assert_eq!(agreement.newest(), Some((seq, digest)));
     assert!(agreement.set_members(&[replica(2)], &[replica(1)]).is_empty(), "told once");
     agreement.invariants();
@@ -513,17 +517,17 @@ fn what_was_heard_is_judged_again_after_a_change() {
     let (mine, third) = (Digest::new([2; 32]), Digest::new([3; 32]));
     assert!(other.own(seq, mine, false).is_empty());
     assert!(other.heard(replica(2), seq, digest, false).is_empty());
-    assert!(other.heard(replica(3), seq, third, false).contains(&Verdict::NoneAgree {
+    assert!(other.heard(replica(3), seq, third, false).contains(&DigestEvent::NoneAgree {
         seq,
         digests: vec![(replica(1), mine), (replica(2), digest), (replica(3), third)]
     }));
-    let verdicts = other.set_members(&[replica(2)], &[replica(3)]);
+    let events = other.set_members(&[replica(2)], &[replica(3)]);
     assert_eq!(
-        verdicts,
+        events,
         [
-            Verdict::Agreed { seq, digest },
-            Verdict::OtherDiffers { seq, member: replica(3), digest: third, agreed: digest },
-            Verdict::OwnDiffers { seq, own: mine, agreed: digest, by: vec![replica(2)] },
+            DigestEvent::Agreed { seq, digest },
+            DigestEvent::OtherDiffers { seq, member: replica(3), digest: third, agreed: digest },
+            DigestEvent::OwnDiffers { seq, own: mine, agreed: digest, by: vec![replica(2)] },
         ]
     );
     other.invariants();
@@ -531,9 +535,9 @@ fn what_was_heard_is_judged_again_after_a_change() {
     let mut none = Agreement::new(replica(1), &[replica(1), replica(2), replica(3)], Crash);
     assert!(none.own(seq, mine, false).is_empty());
     assert!(none.heard(replica(2), seq, digest, false).is_empty());
-    let verdicts = none.set_members(&[replica(1), replica(2)], &[]);
+    let events = none.set_members(&[replica(1), replica(2)], &[]);
     assert_eq!(
-        verdicts,
-        [Verdict::NoneAgree { seq, digests: vec![(replica(1), mine), (replica(2), digest)] }]
+        events,
+        [DigestEvent::NoneAgree { seq, digests: vec![(replica(1), mine), (replica(2), digest)] }]
     );
 }

@@ -98,7 +98,7 @@ pub enum Job {
 
 /// Where rot was found in a checkpoint's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum RotAt {
     /// The header, one copy of the manifest or one footer: written again from what else says the same.
     Copy,
     /// A part of the image (numbered as in the manifest): peers have it.
@@ -198,14 +198,14 @@ pub enum Report {
         /// The file: the checkpoint's own, or one that it builds on.
         file: String,
         /// Where in it.
-        place: Place,
+        place: RotAt,
     },
     /// Something rotten is sound again.
     Repaired {
         /// The checkpoint, as above.
         seq: Seq,
         /// Where in it.
-        place: Place,
+        place: RotAt,
     },
     /// A checkpoint of which rot was reported is deleted, or its file is replaced by another one. What was reported of it and of
     /// this file counts no more.

@@ -16,7 +16,7 @@ use quorate_types::{Digest, Seq, planted};
 use super::Image;
 use super::file::{Footer, LINKS_MAX, Previous, parse_name};
 use super::files::{Files, delete_if_there};
-use super::job::{Instead, Job, Kind, Place, Report, Step};
+use super::job::{Instead, Job, Kind, Report, RotAt, Step};
 use super::manifest::Manifest;
 use super::open::{self, Bad, Loaded, OpenError, Opened};
 use super::partial::{PARTIAL, PartialFile, PartialPiece};
@@ -738,14 +738,14 @@ impl Keeper {
     }
 
     /// Rot was noticed in a checkpoint, in the file of another one or its own. It is reported once.
-    pub(super) fn rot(&mut self, seq: Seq, file: Seq, at: u64, place: Place) {
+    pub(super) fn rot(&mut self, seq: Seq, file: Seq, at: u64, place: RotAt) {
         let Some(digest) = self.catalog.footers.get(&seq).map(|footer| footer.digest) else { return };
         let Some(name) = self.catalog.footers.get(&file).map(Footer::name) else { return };
         if self.bad.insert((file, at)) {
             self.told.insert((seq, file));
             self.reports.push(Report::Rot { seq, digest, file: name.clone(), place });
         }
-        if place == Place::Whole {
+        if place == RotAt::Whole {
             // As if that had been found at the start: no question and no scrub comes to it again.
             self.catalog.footers.remove(&file);
             self.changed(file);

@@ -59,7 +59,7 @@ pub use assembly::Assembly;
 pub use chunk::{Entry, PartError, decode_chunk, encode_chunk, verify_chunk};
 pub use files::Files;
 pub use image::{Image, PIECE_BYTES};
-pub use job::{Instead, Job, Kind, ManifestPart, Place, Report, Step};
+pub use job::{Instead, Job, Kind, ManifestPart, Report, RotAt, Step};
 pub use keeper::Keeper;
 pub use manifest::{ChunkEntry, Manifest, ManifestError, PieceEntry};
 pub use open::{Loaded, OpenError, Opened};

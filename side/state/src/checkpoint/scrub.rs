@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use quorate_types::Seq;
 
-use super::Place;
+use super::RotAt;
 use super::file::{FOOTER, Footer, HEADER, RECORD, header};
 use super::files::{Files, is_shortage};
 use super::layout::Layout;
@@ -29,9 +29,9 @@ struct Current {
 /// What a step found.
 pub(crate) enum Found {
     /// Damage in the file of a checkpoint, at a record; 0 stands for what belongs to no part.
-    Rot { seq: Seq, at: u64, place: Place },
+    Rot { seq: Seq, at: u64, place: RotAt },
     /// What stands twice is sound again.
-    Mended { seq: Seq, place: Place },
+    Mended { seq: Seq, place: RotAt },
     /// It could not be mended.
     Failed(Trouble),
 }
@@ -68,7 +68,7 @@ impl Scrub {
             Ok(layout) => layout,
             Err(why) => {
                 if why.is_rot() {
-                    found.push(Found::Rot { seq, at: 0, place: Place::Whole });
+                    found.push(Found::Rot { seq, at: 0, place: RotAt::Whole });
                 }
                 return 2 * footer.layout_len;
             }
@@ -97,7 +97,7 @@ impl Scrub {
                 Err(error) => !is_shortage(&error), // a later scrub looks again
             };
             if rotten {
-                found.push(Found::Rot { seq: footer.seq, at, place: Place::Part(part) });
+                found.push(Found::Rot { seq: footer.seq, at, place: RotAt::Part(part) });
             }
         }
         self.current = (current.next < parts).then_some(current);
@@ -116,10 +116,10 @@ fn copies(files: &mut dyn Files, footer: &Footer, layout: &Layout, found: &mut V
             Err(error) if is_shortage(&error) => return,
             Ok(_) | Err(_) => {}
         }
-        found.push(Found::Rot { seq, at: 0, place: Place::Copy });
+        found.push(Found::Rot { seq, at: 0, place: RotAt::Copy });
         let written = files.write_at(&name, at, right).map_err(Trouble::write(&name));
         found.push(match written.and_then(|()| files.sync(&name).map_err(Trouble::sync(&name))) {
-            Ok(()) => Found::Mended { seq, place: Place::Copy },
+            Ok(()) => Found::Mended { seq, place: RotAt::Copy },
             Err(trouble) => Found::Failed(trouble),
         });
     };

@@ -15,7 +15,7 @@ use super::reader::{
     Catalog, Located, Unreadable, newer_format, read_footer, read_layout, read_part, read_record,
 };
 use super::scrub::{Found, Scrub};
-use super::{Assembly, Image, Kind, Manifest, Place};
+use super::{Assembly, Image, Kind, Manifest, RotAt};
 
 /// Why a file can't be used as a whole.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Single {
     }
 
     /// Reads and compares every byte. `progress` is told how many were read so far. Gives back where there is damage.
-    pub fn verify(&self, files: &mut dyn Files, progress: &mut dyn FnMut(u64)) -> Vec<Place> {
+    pub fn verify(&self, files: &mut dyn Files, progress: &mut dyn FnMut(u64)) -> Vec<RotAt> {
         let only = &mut Only { files, name: &self.name };
         let catalog = self.catalog();
         let mut scrub = Scrub::over(&catalog);

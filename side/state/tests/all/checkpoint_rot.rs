@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::checkpoint_common::{History, Mode, Replica, Rng, check_image, image_of};
 use quorate_state::checkpoint::{
-    Assembly, Image, Job, Keeper, Loaded, Manifest, Place, Report, encode_chunk,
+    Assembly, Image, Job, Keeper, Loaded, Manifest, Report, RotAt, encode_chunk,
 };
 use quorate_types::Seq;
 
@@ -107,7 +107,7 @@ fn one_byte_never_takes_a_checkpoint() {
 }
 
 /// Lets a scrub run, repairs what it reports with what peers have, and returns the places.
-fn scrub_and_repair(replica: &mut Replica<'_>) -> Vec<(Seq, Place)> {
+fn scrub_and_repair(replica: &mut Replica<'_>) -> Vec<(Seq, RotAt)> {
     let mut found = Vec::new();
     replica.reports.clear();
     replica.keeper.submit(Job::Scrub);
@@ -116,7 +116,7 @@ fn scrub_and_repair(replica: &mut Replica<'_>) -> Vec<(Seq, Place)> {
     for report in std::mem::take(&mut replica.reports) {
         let Report::Rot { seq, place, .. } = report else { continue };
         found.push((seq, place));
-        let Place::Part(part) = place else { continue };
+        let RotAt::Part(part) = place else { continue };
         let expected = replica.history.borders.iter().find(|border| border.seq == seq.number());
         let image = image_of(replica.history, expected.expect("a border").border);
         let wrong = Job::Repair { seq, chunk: part, bytes: vec![0; 64].into() };
@@ -140,8 +140,8 @@ fn a_scrub_finds_and_mends_everything() {
         let (mut replica, places) = damaged(&history, &files, &mut rng, 1);
         replica.reopen();
         let found = scrub_and_repair(&mut replica);
-        parts += found.iter().filter(|(_, place)| matches!(place, Place::Part(_))).count();
-        copies += found.iter().filter(|(_, place)| *place == Place::Copy).count();
+        parts += found.iter().filter(|(_, place)| matches!(place, RotAt::Part(_))).count();
+        copies += found.iter().filter(|(_, place)| *place == RotAt::Copy).count();
         // What was captured and replaced until the border means nothing, and is not looked at.
         let (name, at) = &places[0];
         if !found.is_empty() {

@@ -231,8 +231,8 @@ impl World {
     /// The last record that survives the loss of everything that was not synced.
     pub(crate) fn survives_power_loss(&self) -> RecordId {
         let synced = |id: &RecordId| {
-            let place = self.log.locate(*id);
-            place.is_some_and(|place| place.position + u64::from(place.len) <= self.log.synced_to())
+            let extent = self.log.locate(*id);
+            extent.is_some_and(|extent| extent.position + u64::from(extent.len) <= self.log.synced_to())
         };
         match self.config.sync {
             SyncMode::Group => self.log.durable(),
@@ -315,11 +315,11 @@ impl World {
         let view = self.disk.view();
         let oldest = self.log.first_record().map_or(1, RecordId::number);
         for number in oldest..=self.log.durable().number() {
-            let place = self.log.locate(RecordId::new(number)).expect("a durable record has a place");
-            let file = &view[&place.segment];
-            let bytes = &file[place.offset as usize..place.offset as usize + place.len as usize];
+            let extent = self.log.locate(RecordId::new(number)).expect("a durable record has an extent");
+            let file = &view[&extent.segment];
+            let bytes = &file[extent.offset as usize..extent.offset as usize + extent.len as usize];
             let record = &self.model[number as usize - 1];
-            let parsed = place.parse(&Bytes::copy_from_slice(bytes), record.instance);
+            let parsed = extent.parse(&Bytes::copy_from_slice(bytes), record.instance);
             assert_eq!(parsed.as_ref(), Ok(record), "record {number} reads back");
         }
     }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use quorate_order::ledger::{
-    Decided, Floor, Held, Ledger, Proof, RECORD_DECIDED, RECORD_FLOOR, Votes, inconsistent,
+    Decided, Floor, Ledger, Proof, RECORD_DECIDED, RECORD_FLOOR, RecordedBatch, Votes, inconsistent,
 };
 use quorate_order::mod_smart::digest_of;
 use quorate_order::protocols::Row;
@@ -40,7 +40,7 @@ struct Toy {
 }
 
 /// A proposal's record. Head: the slot, u64; payload: the batch.
-fn held(record: Stored) -> Result<Held, Halt> {
+fn held(record: Stored) -> Result<RecordedBatch, Halt> {
     let slot = record.head.first_chunk().ok_or_else(|| inconsistent("no slot"))?;
     let batch = Batch::decode(record.payload).map_err(|_| inconsistent("no batch"))?;
     Ok((Slot::new(u64::from_le_bytes(*slot)), digest_of(&batch), batch))

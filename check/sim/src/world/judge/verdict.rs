@@ -94,7 +94,7 @@ impl Judge {
             for who in current {
                 let Some(node) = cluster.node(*who) else { continue };
                 let after = self.agreement.first_from(node.executor().seq().number() + 1);
-                let commands = self.standings[*who].next.unwrap_or(after);
+                let commands = self.true_states[*who].next.unwrap_or(after);
                 acked::kept(&name(*who, cluster.plan.replicas), commands, done, &self.once)?;
             }
         }

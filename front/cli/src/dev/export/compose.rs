@@ -1,6 +1,6 @@
 //! For one machine with containers: every replica is a service of a compose file, with its files in a directory beside it.
 
-use super::{Deployment, Files, HEALTH_PORT, Place, container, fill};
+use super::{Deployment, Files, HEALTH_PORT, Site, container, fill};
 use quorate_command::failure::{Failure, Outcome};
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ pub(super) fn files(deployment: &Deployment) -> Outcome<Files> {
     let mut services = String::new();
     for replica in &deployment.replicas {
         let id = replica.id;
-        let place = Place {
+        let site = Site {
             data: "/var/lib/quorate/data".into(),
             listen: Some(format!("0.0.0.0:{}", port(id))),
             health: Some(format!("127.0.0.1:{HEALTH_PORT}")),
             tls: "/etc/quorate/tls".into(),
         };
-        files.insert(format!("replica-{id}/replica.toml"), replica.config_at(&place, inside)?);
+        files.insert(format!("replica-{id}/replica.toml"), replica.config_at(&site, inside)?);
         let tls = if replica.config.contains_key("tls") {
             format!("      - ./replica-{id}/tls:/etc/quorate/tls:ro\n")
         } else {

@@ -1,6 +1,6 @@
 //! For Kubernetes: one StatefulSet, whose pod `quorate-N` is replica N.
 
-use super::{Deployment, Files, HEALTH_PORT, PORT, Place, container, fill, indent};
+use super::{Deployment, Files, HEALTH_PORT, PORT, Site, container, fill, indent};
 use quorate_command::failure::{Failure, Outcome};
 
 const MANIFEST: &str = include_str!("templates/kubernetes.yaml");
@@ -13,13 +13,13 @@ pub(super) fn files(deployment: &Deployment) -> Outcome<Files> {
     let address = |id: u16| format!("quorate-{id}.quorate:{PORT}");
     let mut configs = String::new();
     for replica in &deployment.replicas {
-        let place = Place {
+        let site = Site {
             data: "/var/lib/quorate/data".into(),
             listen: Some(format!("0.0.0.0:{PORT}")),
             health: Some(format!("0.0.0.0:{HEALTH_PORT}")),
             tls: format!("/etc/quorate/tls/replica-{}", replica.id),
         };
-        let text = replica.config_at(&place, address)?;
+        let text = replica.config_at(&site, address)?;
         configs.push_str(&format!("  quorate-{}.toml: |\n{}", replica.id, indent(&text, 4)));
     }
     let count = deployment.replicas.len();

@@ -83,7 +83,7 @@ struct Deployed {
 }
 
 /// Where a replica is and finds its things, once it is deployed.
-struct Place {
+struct Site {
     data: String,
     listen: Option<String>,
     health: Option<String>,
@@ -173,16 +173,16 @@ impl Deployed {
     }
 
     /// Its configuration at another place, with the members at these addresses.
-    fn config_at(&self, place: &Place, address: impl Fn(u16) -> String) -> Outcome<String> {
+    fn config_at(&self, site: &Site, address: impl Fn(u16) -> String) -> Outcome<String> {
         let mut config = self.config.clone();
-        config.insert("data".into(), place.data.clone().into());
-        for (key, value) in [("listen", &place.listen), ("health", &place.health)] {
+        config.insert("data".into(), site.data.clone().into());
+        for (key, value) in [("listen", &site.listen), ("health", &site.health)] {
             match value {
                 Some(value) => drop(config.insert(key.into(), value.clone().into())),
                 None => drop(config.remove(key)),
             }
         }
-        let own = place.listen.clone().unwrap_or_else(|| address(self.id));
+        let own = site.listen.clone().unwrap_or_else(|| address(self.id));
         for (_, front) in config.get_mut("front").and_then(Value::as_table_mut).into_iter().flatten() {
             let listen = front.get("listen").and_then(Value::as_str);
             let listen = listen.and_then(|listen| elsewhere(listen, &own));
@@ -200,7 +200,7 @@ impl Deployed {
             let name =
                 file.as_str().and_then(|path| Path::new(path).file_name()).and_then(|name| name.to_str());
             if let Some(name) = name {
-                *file = format!("{}/{name}", place.tls).into();
+                *file = format!("{}/{name}", site.tls).into();
             }
         }
         let text = toml::to_string(&sorted(config)).doing("write down a configuration")?;

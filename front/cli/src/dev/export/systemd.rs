@@ -1,6 +1,6 @@
 //! For machines with systemd: one unit for all replicas, each an instance of it.
 
-use super::{Deployment, Files, Place, fill};
+use super::{Deployment, Files, Site, fill};
 use quorate_command::failure::{Failure, Outcome};
 
 const UNIT: &str = include_str!("templates/quorate@.service");
@@ -30,13 +30,13 @@ pub(super) fn files(deployment: &Deployment, members: &[(u16, String)]) -> Outco
     files.insert("quorate.sysusers.conf".into(), USER.into());
     for replica in &deployment.replicas {
         let id = replica.id;
-        let place = Place {
+        let site = Site {
             data: format!("/var/lib/quorate/replica-{id}/data"),
             listen: None,
             health: None,
             tls: format!("/etc/quorate/replica-{id}/tls"),
         };
-        files.insert(format!("replica-{id}/replica.toml"), replica.config_at(&place, address)?);
+        files.insert(format!("replica-{id}/replica.toml"), replica.config_at(&site, address)?);
     }
     files.insert("client.toml".into(), deployment.client_toml(address)?);
     let rows = deployment.replicas.iter().map(|replica| {

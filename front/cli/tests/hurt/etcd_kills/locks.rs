@@ -29,7 +29,7 @@ const KEEP: Duration = Duration::from_millis(400);
 const WRITES: u64 = 6;
 
 /// A key in the line, and the revision at which it was made.
-struct Place {
+struct Waiter {
     key: String,
     fence: i64,
 }
@@ -60,12 +60,12 @@ async fn once(client: &mut Client) -> Result<(), Status> {
     let is_kept = client.random.percent(80);
     let _kept = Kept(is_kept.then(|| keep(client, lease)));
     let name = LOCKS[client.random.below(LOCKS.len() as u64) as usize];
-    let place = loop {
+    let waiter = loop {
         let by_service = client.random.percent(50);
         let taken =
             if by_service { ask(client, name, lease).await } else { stand(client, name, lease).await };
         match taken {
-            Ok(place) => break place,
+            Ok(waiter) => break waiter,
             // Its lease ended, and its place with it.
             Err(why) if matches!(why.code(), Code::NotFound | Code::Unknown) => return Ok(()),
             Err(_) if client.is_stopped() => return Ok(()),
@@ -73,8 +73,8 @@ async fn once(client: &mut Client) -> Result<(), Status> {
         }
     };
     client.shared.held.fetch_add(1, Ordering::Relaxed);
-    write(client, name, &place).await;
-    leave(client, lease, place).await
+    write(client, name, &waiter).await;
+    leave(client, lease, waiter).await
 }
 
 /// Keeps a lease alive, whatever becomes of members.
@@ -98,16 +98,16 @@ fn keep(client: &mut Client, lease: i64) -> JoinHandle<()> {
 }
 
 /// By the service.
-async fn ask(client: &mut Client, name: &str, lease: i64) -> Result<Place, Status> {
+async fn ask(client: &mut Client, name: &str, lease: i64) -> Result<Waiter, Status> {
     let taken = client.locks().lock(LockRequest { name: name.to_owned().into(), lease }).await?.into_inner();
     let key = String::from_utf8_lossy(&taken.key).into_owned();
     let own = client.kv().range(get(&key)).await?.into_inner().kvs.into_iter().next();
     let own = own.ok_or_else(|| Status::not_found("the own key is gone"))?;
-    Ok(Place { key, fence: own.create_revision })
+    Ok(Waiter { key, fence: own.create_revision })
 }
 
 /// By the recipe: a key of its own, then wait until none is left that was made before.
-async fn stand(client: &mut Client, name: &str, lease: i64) -> Result<Place, Status> {
+async fn stand(client: &mut Client, name: &str, lease: i64) -> Result<Waiter, Status> {
     let key = format!("{name}/{lease:x}");
     let own = PutRequest { lease, ..put(&key, "") };
     let request = TxnRequest {
@@ -136,7 +136,7 @@ async fn stand(client: &mut Client, name: &str, lease: i64) -> Result<Place, Sta
     }
     let own = client.kv().range(get(&key)).await?.into_inner().kvs.into_iter().next();
     let still = own.filter(|own| own.create_revision == fence);
-    still.map(|_| Place { key, fence }).ok_or_else(|| Status::not_found("the own key is gone"))
+    still.map(|_| Waiter { key, fence }).ok_or_else(|| Status::not_found("the own key is gone"))
 }
 
 async fn wait_until_gone(client: &Client, key: &[u8], from: i64) -> Result<(), Status> {
@@ -159,12 +159,12 @@ async fn wait_until_gone(client: &Client, key: &[u8], from: i64) -> Result<(), S
 }
 
 /// Writes as long as the own key is there.
-async fn write(client: &mut Client, name: &str, place: &Place) {
+async fn write(client: &mut Client, name: &str, waiter: &Waiter) {
     let key = format!("{GUARDED}{name}");
     for number in 1..=client.random.below(WRITES) + 1 {
-        let value = format!("{}/{}/{number}", place.fence, client.number);
+        let value = format!("{}/{}/{number}", waiter.fence, client.number);
         let request = TxnRequest {
-            compare: vec![made_at(&place.key, place.fence)],
+            compare: vec![made_at(&waiter.key, waiter.fence)],
             success: vec![operation(Request::RequestPut(put(&key, &value)))],
             failure: vec![],
         };
@@ -181,12 +181,12 @@ async fn write(client: &mut Client, name: &str, place: &Place) {
     }
 }
 
-async fn leave(client: &mut Client, lease: i64, place: Place) -> Result<(), Status> {
+async fn leave(client: &mut Client, lease: i64, waiter: Waiter) -> Result<(), Status> {
     match client.random.below(4) {
-        0 => drop(client.locks().unlock(UnlockRequest { key: place.key.into() }).await?),
+        0 => drop(client.locks().unlock(UnlockRequest { key: waiter.key.into() }).await?),
         1 => drop(client.lease().lease_revoke(LeaseRevokeRequest { id: lease }).await?),
         2 => {
-            let delete = DeleteRangeRequest { key: place.key.into(), ..DeleteRangeRequest::default() };
+            let delete = DeleteRangeRequest { key: waiter.key.into(), ..DeleteRangeRequest::default() };
             drop(client.kv().delete_range(delete).await?);
         }
         // It goes away without a word; its lease ends by itself.

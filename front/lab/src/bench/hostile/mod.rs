@@ -17,7 +17,7 @@ use super::report::{self, Check, LatencyUs};
 use super::target::Target;
 use quorate_command::admin::Admin;
 use quorate_command::arguments::{self, seconds};
-use quorate_command::authority::{Office, Place};
+use quorate_command::authority::{Destination, Office};
 use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{AUTHORITY, CLIENTS, ServiceChoice};
@@ -253,7 +253,7 @@ impl Crowd {
             let office = Office::open(&cluster.directory.join(AUTHORITY))?;
             let name = Name::parse("hostile").ok_or_else(|| Failure::new("a name of our own is none"))?;
             let place = cluster.directory.join(CLIENTS);
-            let place = Place { directory: &place, name: "hostile" };
+            let place = Destination { directory: &place, name: "hostile" };
             office.issue(&place, &Holder::Client(name), &[], quorate_command::authority::DAYS)?;
             command.arg("--tls").arg(place.directory);
         }

@@ -20,7 +20,7 @@ use super::report;
 use clap::ValueEnum;
 use quorate_command::arguments::seconds;
 use quorate_command::authority::DAYS;
-use quorate_command::authority::{Office, Place};
+use quorate_command::authority::{Destination, Office};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::machine::Machine;
 use quorate_command::print;
@@ -157,7 +157,8 @@ impl Certificates {
     fn make_in(directory: &Path) -> Outcome<Self> {
         let office = Office::create(directory, ClusterId::new(1))?;
         let issue = |name: &str, holder: Holder| -> Outcome<Credentials> {
-            let files = office.issue(&Place { directory, name }, &holder, &["localhost".to_owned()], DAYS)?;
+            let files =
+                office.issue(&Destination { directory, name }, &holder, &["localhost".to_owned()], DAYS)?;
             let files = TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key };
             Credentials::load(&files).doing("read certificates that were just made")
         };

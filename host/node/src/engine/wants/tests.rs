@@ -3,8 +3,8 @@
 use super::*;
 use quorate_types::{InstanceId, Slot};
 
-fn place(slot: u64) -> Position {
-    Position { slot: Slot::new(slot), instance: InstanceId::new(1) }
+fn place(slot: u64) -> Place {
+    Place { slot: Slot::new(slot), instance: InstanceId::new(1) }
 }
 
 #[test]

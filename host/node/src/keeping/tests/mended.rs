@@ -2,12 +2,12 @@
 
 use super::{Alone, Digest, In, Report, Seq, StateMessage, digest, holds, r, written};
 use quorate_log::{Rot, ScrubOk};
-use quorate_state::checkpoint::Place;
+use quorate_state::checkpoint::RotAt;
 use quorate_types::RecordId;
 
 const TEN: Seq = Seq::new(10);
 
-fn rot(place: Place) -> In {
+fn rot(place: RotAt) -> In {
     In::Kept(Report::Rot { seq: TEN, digest: digest(10), file: "10.full".into(), place })
 }
 
@@ -20,14 +20,14 @@ fn chunk(from: u16, digest: Digest) -> In {
 fn a_rotten_part_comes_from_a_member_that_has_the_same_checkpoint() {
     let mut alone = Alone::new();
     alone.agreed_border(10);
-    assert_eq!(alone.step(rot(Place::Part(3))), ["alarm", "to r2: [3] of q10?"]);
+    assert_eq!(alone.step(rot(RotAt::Part(3))), ["alarm", "to r2: [3] of q10?"]);
     assert_eq!(alone.keeping.status(alone.now).rotten, 1);
     assert!(alone.step(chunk(3, digest(10))).is_empty(), "it was not asked");
     assert!(alone.step(chunk(2, digest(11))).is_empty(), "of another checkpoint");
     assert_eq!(alone.step(chunk(2, digest(10))), ["Repair"]);
     assert_eq!(alone.step(In::Kept(Report::NotRepaired { seq: TEN, chunk: 3 })), ["to r2: [3] of q10?"]);
     alone.step(chunk(2, digest(10)));
-    let repaired = Report::Repaired { seq: TEN, place: Place::Part(3) };
+    let repaired = Report::Repaired { seq: TEN, place: RotAt::Part(3) };
     assert_eq!(alone.step(In::Kept(repaired)), ["notice"]);
     let status = alone.keeping.status(alone.now);
     assert_eq!((status.rotten, status.repaired), (0, 1));
@@ -37,7 +37,7 @@ fn a_rotten_part_comes_from_a_member_that_has_the_same_checkpoint() {
 fn a_checkpoint_of_which_nothing_is_left_is_replaced_by_the_next_one() {
     let mut alone = Alone::new();
     alone.agreed_border(10);
-    assert_eq!(alone.step(rot(Place::Whole)), ["alarm", "to r2: border?"]);
+    assert_eq!(alone.step(rot(RotAt::Whole)), ["alarm", "to r2: border?"]);
     assert_eq!(alone.keeping.status(alone.now).durable_seq, 0);
     assert_eq!(alone.passes(2), ["to r2: border?"], "whoever was asked may not have led");
     alone.border(20);

@@ -43,25 +43,25 @@ impl ToAll {
         if reply.status == ReplyStatus::SessionOpened || reply.session == SessionId::NONE {
             return self.vote_on_opening(step, parts, from, reply, payload);
         }
-        let Some(place) = parts.sessions.place_of(reply.session) else { return false };
+        let Some(cell) = parts.sessions.cell_of(reply.session) else { return false };
         if reply.status == ReplyStatus::SessionExpired {
-            return self.vote_on_end(step, parts, place, from, reply);
+            return self.vote_on_end(step, parts, cell, from, reply);
         }
-        self.vote_on_request(step, parts, (place, from), reply, payload)
+        self.vote_on_request(step, parts, (cell, from), reply, payload)
     }
 
     fn vote_on_request(
         &mut self,
         step: &mut Step<'_>,
         parts: &mut Parts,
-        (place, from): (u32, usize),
+        (cell, from): (u32, usize),
         reply: &Reply<'_>,
         payload: &Bytes,
     ) -> bool {
         let number = reply.number.number();
-        let Some((entry, held)) = parts.sessions.sent_entry(place, number) else {
+        let Some((entry, held)) = parts.sessions.sent_entry(cell, number) else {
             // Others answered faster.
-            return parts.sessions.at(place).is_some_and(|session| number < session.high());
+            return parts.sessions.at(cell).is_some_and(|session| number < session.high());
         };
         let combiner = step.config.combiner.as_ref();
         match entry.votes.add(from, reply, payload, (self.needed, combiner), held) {
@@ -70,21 +70,21 @@ impl ToAll {
                 let taken = if let (Some(combiner), ReplyStatus::Done) = (combiner, reply.status) {
                     // One of them may only seem to say the same.
                     let Some(body) = entry.votes.combined(reply, combiner) else { return true };
-                    agreed(step, parts, place, &Reply { body: &body, ..*reply }, &body)
+                    agreed(step, parts, cell, &Reply { body: &body, ..*reply }, &body)
                 } else if reply.status == ReplyStatus::DoneDigest {
                     let body = entry.votes.whole(reply);
                     let whole = Reply { status: ReplyStatus::Done, body: &body, ..*reply };
-                    agreed(step, parts, place, &whole, &body)
+                    agreed(step, parts, cell, &whole, &body)
                 } else {
-                    agreed(step, parts, place, reply, payload)
+                    agreed(step, parts, cell, reply, payload)
                 };
                 self.repliers.judged(step.now, &mut parts.sessions, since, liars);
                 taken
             }
-            Tally::Counts => agreed(step, parts, place, reply, payload),
+            Tally::Counts => agreed(step, parts, cell, reply, payload),
             Tally::Begins => {
                 entry.votes.since = step.now;
-                self.repliers.begun(step.now, &parts.sessions, place, number);
+                self.repliers.begun(step.now, &parts.sessions, cell, number);
                 true
             }
             Tally::Waits => true,
@@ -100,11 +100,11 @@ impl ToAll {
         &self,
         step: &mut Step<'_>,
         parts: &mut Parts,
-        place: u32,
+        cell: u32,
         from: usize,
         reply: &Reply<'_>,
     ) -> bool {
-        let Some(session) = parts.sessions.at(place) else { return false };
+        let Some(session) = parts.sessions.at(cell) else { return false };
         if !reply.body.is_empty() || reply.number.number() >= session.high() {
             return false;
         }
@@ -124,8 +124,8 @@ impl ToAll {
         reply: &Reply<'_>,
         payload: &Bytes,
     ) -> bool {
-        let Some(place) = parts.sessions.opening_place(reply.number.number()) else {
-            return parts.sessions.place_of(reply.session).is_some();
+        let Some(cell) = parts.sessions.opening_cell(reply.number.number()) else {
+            return parts.sessions.cell_of(reply.session).is_some();
         };
         let opens = reply.status == ReplyStatus::SessionOpened && reply.session != SessionId::NONE;
         let refuses = matches!(
@@ -135,7 +135,7 @@ impl ToAll {
         if !(opens || refuses) || !reply.body.is_empty() {
             return false;
         }
-        let Some((votes, held)) = parts.sessions.opening_votes(place) else { return false };
+        let Some((votes, held)) = parts.sessions.opening_votes(cell) else { return false };
         match votes.add(from, reply, payload, (self.needed, None), held) {
             Tally::Counts if opens => parts.sessions.opened(step, reply).is_taken(),
             Tally::Counts => parts.sessions.open_refused(step, reply).is_taken(),
@@ -158,20 +158,20 @@ impl ToAll {
 }
 
 /// Enough members gave this answer to a request of a session.
-fn agreed(step: &mut Step<'_>, parts: &mut Parts, place: u32, reply: &Reply<'_>, payload: &Bytes) -> bool {
+fn agreed(step: &mut Step<'_>, parts: &mut Parts, cell: u32, reply: &Reply<'_>, payload: &Bytes) -> bool {
     let number = reply.number.number();
     match reply.status {
         ReplyStatus::TooLarge if is_final(reply) => {
             let result = Err(Error::TooLarge { outcome_unknown: true, detail: detail_of(reply.body) });
-            return parts.sessions.answered(step, place, number, result).is_taken();
+            return parts.sessions.answered(step, cell, number, result).is_taken();
         }
         ReplyStatus::TooLarge | ReplyStatus::Forbidden => {
-            return parts.sessions.declined(step, place, reply).is_taken();
+            return parts.sessions.declined(step, cell, reply).is_taken();
         }
         ReplyStatus::Overloaded | ReplyStatus::DiskFull => {
             // With a text it was not kept, and never ordered: the copies that others keep stay as they are.
             if reply.body.is_empty()
-                && let Some(session) = parts.sessions.at(place)
+                && let Some(session) = parts.sessions.at(cell)
             {
                 session.renew_lowest(number);
             }

@@ -10,7 +10,7 @@
 //! sends replies; and not those that are sent again. What opens a session goes to all. Where nobody is named as leader, as with several instances,
 //! everything does. Nothing here has a say in which answers count. Tests: first/tests.rs, tests/first.rs.
 
-use crate::reach::Known;
+use crate::reach::CurrentLeader;
 use quorate_types::{Span, Time, View};
 
 /// Everything goes to all for so long at first.
@@ -54,8 +54,8 @@ impl First {
     }
 
     /// Another one leads than `before`. Of the first one that it hears of a client knows nothing bad.
-    pub(super) fn led(&mut self, now: Time, before: Known, known: Known) {
-        let newer = before.view > View::ZERO && known.view > before.view;
+    pub(super) fn led(&mut self, now: Time, before: CurrentLeader, current: CurrentLeader) {
+        let newer = before.view > View::ZERO && current.view > before.view;
         if newer || before.leader.is_some() {
             self.pause = PAUSE_FIRST;
             self.from = now.plus(PAUSE_FIRST);

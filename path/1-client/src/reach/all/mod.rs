@@ -15,10 +15,10 @@ mod spread;
 mod tagging;
 mod unordered;
 
-use super::{Known, Reach};
+use super::{CurrentLeader, Reach};
 use crate::config::Config;
+use crate::contacts::Contacts;
 use crate::effects::ReadConsistency;
-use crate::links::Links;
 use crate::parts::Parts;
 use crate::reads::Question;
 use crate::sessions::Rules;
@@ -38,7 +38,7 @@ pub(crate) struct ToAll {
     /// So many equal answers are true.
     needed: u32,
     /// Who leads, as f+1 members say.
-    known: Known,
+    current: CurrentLeader,
     notices: Notices,
     spread: Spread,
     first: First,
@@ -54,7 +54,7 @@ impl ToAll {
         let spread = Spread::new(config, members);
         Self {
             needed,
-            known: Known::NONE,
+            current: CurrentLeader::NONE,
             notices: Notices::new(count, needed),
             first: First::new(config.leader_first.is_some() && spread.has_tags()),
             spread,
@@ -72,16 +72,16 @@ impl ToAll {
 
 impl Reach for ToAll {
     fn leader(&self) -> Option<usize> {
-        self.known.leader
+        self.current.leader
     }
 
     fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
-        let more = self.repliers.appoint(step, &mut parts.links);
-        for link in (0..parts.links.len()).filter(|link| more & (1 << link) != 0) {
-            self.spread.joined(&mut parts.sessions, link);
+        let more = self.repliers.appoint(step, &mut parts.contacts);
+        for contact in (0..parts.contacts.len()).filter(|contact| more & (1 << contact) != 0) {
+            self.spread.joined(&mut parts.sessions, contact);
         }
-        let first = self.known.leader.filter(|_| self.first.is_on(step.now));
-        let first = first.filter(|link| parts.links.up(*link).is_some());
+        let first = self.current.leader.filter(|_| self.first.is_on(step.now));
+        let first = first.filter(|contact| parts.contacts.up(*contact).is_some());
         self.spread.send(step, parts, first);
     }
 
@@ -98,7 +98,7 @@ impl Reach for ToAll {
 
     fn read(&mut self, step: &mut Step<'_>, parts: &mut Parts, question: Question) {
         if question.pinned.is_some() && question.consistency == ReadConsistency::Weak {
-            return parts.reads.ask(step, &parts.links, self.known.leader, question);
+            return parts.reads.ask(step, &parts.contacts, self.current.leader, question);
         }
         self.unordered.read(step, parts, question);
     }
@@ -122,7 +122,7 @@ impl Reach for ToAll {
         if parts.reads.asks_many(read) {
             return self.unordered.ask_in_order(step, parts, read);
         }
-        parts.reads.hedge(step, &parts.links, self.known.leader, read);
+        parts.reads.hedge(step, &parts.contacts, self.current.leader, read);
     }
 
     /// What f+1 say is shown, and who gets requests first.
@@ -135,30 +135,30 @@ impl Reach for ToAll {
         leader: Option<ReplicaId>,
     ) {
         let Some(notice) = self.notices.leads(from, Notice { view, leader }) else { return };
-        let leader = notice.leader.and_then(|id| parts.links.of(id));
-        let before = std::mem::replace(&mut self.known, Known { view: notice.view, leader });
-        if before != self.known {
+        let leader = notice.leader.and_then(|id| parts.contacts.of(id));
+        let before = std::mem::replace(&mut self.current, CurrentLeader { view: notice.view, leader });
+        if before != self.current {
             self.spread.tell_all_everything(parts, before.leader);
-            self.first.led(step.now, before, self.known);
+            self.first.led(step.now, before, self.current);
         }
     }
 
     /// One member's word, which could send us to replicas of its own.
     fn members(&mut self, _: &mut Step<'_>, _: &mut Parts, _: &Memberships) {}
 
-    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize, welcome: &Welcome) {
-        self.spread.joined(&mut parts.sessions, link);
-        self.spread.send_keys(step, &mut parts.links, link);
+    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome) {
+        self.spread.joined(&mut parts.sessions, contact);
+        self.spread.send_keys(step, &mut parts.contacts, contact);
         self.repliers.connected();
-        self.notice(step, parts, link, welcome.view, welcome.leader);
+        self.notice(step, parts, contact, welcome.view, welcome.leader);
     }
 
-    fn closed(&mut self, parts: &mut Parts, link: usize) {
-        self.notices.lost(link);
-        self.repliers.lost(link);
-        self.spread.lost(link);
-        if self.known.leader == Some(link) {
-            self.spread.tell_all_everything(parts, Some(link));
+    fn closed(&mut self, parts: &mut Parts, contact: usize) {
+        self.notices.lost(contact);
+        self.repliers.lost(contact);
+        self.spread.lost(contact);
+        if self.current.leader == Some(contact) {
+            self.spread.tell_all_everything(parts, Some(contact));
         }
     }
 
@@ -171,21 +171,21 @@ impl Reach for ToAll {
     }
 
     /// If nobody answered to what only the leader got, all get it.
-    fn session_due(&mut self, step: &Step<'_>, parts: &mut Parts, place: u32) {
-        let alone_until = parts.sessions.at(place).map(|session| session.alone_until(step.config));
+    fn session_due(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32) {
+        let alone_until = parts.sessions.at(cell).map(|session| session.alone_until(step.config));
         if alone_until.is_some_and(|until| until <= step.now) {
-            self.spread.tell_all(parts, place, self.known.leader);
+            self.spread.tell_all(parts, cell, self.current.leader);
             self.first.failed(step.now);
         }
     }
 
-    fn sent_again(&mut self, step: &Step<'_>, parts: &mut Parts, place: u32) {
-        self.repliers.look_again(step.now, &mut parts.sessions, place);
+    fn sent_again(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32) {
+        self.repliers.look_again(step.now, &mut parts.sessions, cell);
     }
 
-    fn detail(&self, links: &Links) -> String {
-        let up = links.iter().filter(|link| link.up().is_some()).count();
-        format!("{up} of {} replicas are connected, {} equal answers are needed", links.len(), self.needed)
+    fn detail(&self, contacts: &Contacts) -> String {
+        let up = contacts.iter().filter(|contact| contact.up().is_some()).count();
+        format!("{up} of {} replicas are connected, {} equal answers are needed", contacts.len(), self.needed)
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Notice {
     pub(super) leader: Option<ReplicaId>,
 }
 
-/// By link.
+/// By contact.
 #[derive(Debug)]
 pub(super) struct Notices {
     needed: u32,
@@ -27,8 +27,8 @@ impl Notices {
     pub(super) fn leads(&mut self, from: usize, notice: Notice) -> Option<Notice> {
         self.leads[from] = Some(notice);
         let say = |notice: &Notice| self.leads.iter().flatten().filter(|other| *other == notice).count();
-        let known = self.leads.iter().flatten().filter(|notice| say(notice) >= self.needed as usize);
-        known.max_by_key(|notice| notice.view).copied()
+        let current = self.leads.iter().flatten().filter(|notice| say(notice) >= self.needed as usize);
+        current.max_by_key(|notice| notice.view).copied()
     }
 
     /// A member says how far it executed. Returns the highest seq that enough of them reached, if that may be news.
@@ -42,8 +42,8 @@ impl Notices {
     }
 
     /// A member is not connected any more: who leads may be news to it when it comes back.
-    pub(super) fn lost(&mut self, link: usize) {
-        self.leads[link] = None;
+    pub(super) fn lost(&mut self, contact: usize) {
+        self.leads[contact] = None;
     }
 }
 

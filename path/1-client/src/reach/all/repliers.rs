@@ -17,7 +17,7 @@
 //!
 //! Tests: repliers/tests.rs, tests/repliers.rs, tests/liars.rs.
 
-use crate::links::Links;
+use crate::contacts::Contacts;
 use crate::sessions::Sessions;
 use crate::step::Step;
 use quorate_types::{Span, Time};
@@ -44,7 +44,7 @@ const GRAIN: Span = Span::from_millis(1);
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     since: Time,
-    place: u32,
+    cell: u32,
     generation: u32,
     number: u64,
     /// So often it was looked at in vain.
@@ -83,7 +83,7 @@ impl Replier {
 pub(super) struct Repliers {
     /// So many equal answers are needed.
     needed: u32,
-    /// By link.
+    /// By contact.
     members: Vec<Replier>,
     /// In the order in which they began.
     begun: VecDeque<Begun>,
@@ -128,15 +128,15 @@ impl Repliers {
     }
 
     /// A member is not there any more.
-    pub(super) fn lost(&mut self, link: usize) {
-        self.members[link].told = None;
+    pub(super) fn lost(&mut self, contact: usize) {
+        self.members[contact].told = None;
         self.stale = true;
     }
 
     /// Somebody answered a request first.
-    pub(super) fn begun(&mut self, now: Time, sessions: &Sessions, place: u32, number: u64) {
-        let generation = sessions.generation(place);
-        self.begun.push_back(Begun { since: now, place, generation, number, tries: 0 });
+    pub(super) fn begun(&mut self, now: Time, sessions: &Sessions, cell: u32, number: u64) {
+        let generation = sessions.generation(cell);
+        self.begun.push_back(Begun { since: now, cell, generation, number, tries: 0 });
     }
 
     /// A request is answered, so long after somebody answered it first; these said something else.
@@ -144,13 +144,13 @@ impl Repliers {
         let (gap, old) = (now.since(since).nanos(), self.gap.nanos());
         // A running mean over some sixteen of them.
         self.gap = Span::from_nanos(old - old / 16 + gap / 16);
-        let liars = self.members.iter_mut().enumerate().filter(|(link, _)| liars & (1 << link) != 0);
+        let liars = self.members.iter_mut().enumerate().filter(|(contact, _)| liars & (1 << contact) != 0);
         for (_, member) in liars {
             member.late_until = member.late_until.max(now.plus(LIED_FOR));
             self.stale = true;
         }
         while let Some(front) = self.begun.front() {
-            let session = sessions.still_at(front.place, front.generation);
+            let session = sessions.still_at(front.cell, front.generation);
             if session.is_some_and(|session| session.sent_entry(front.number).is_some()) {
                 break;
             }
@@ -181,7 +181,7 @@ impl Repliers {
     /// A request waits for others for too long: who is late?
     fn doubt(&mut self, now: Time, sessions: &mut Sessions, begun: Begun) {
         let (wait, count) = (self.wait(), self.members.len());
-        let Some(session) = sessions.still_at(begun.place, begun.generation) else { return };
+        let Some(session) = sessions.still_at(begun.cell, begun.generation) else { return };
         let Some(entry) = session.sent_entry(begun.number) else { return };
         let tries = begun.tries + 1;
         entry.votes.rests = usize::from(tries) > count;
@@ -212,33 +212,35 @@ impl Repliers {
 
     /// A session's requests are sent again: all are asked, and what was looked at in vain before is looked at once more. Who is to answer
     /// may be somebody else by now, and lie.
-    pub(super) fn look_again(&mut self, now: Time, sessions: &mut Sessions, place: u32) {
+    pub(super) fn look_again(&mut self, now: Time, sessions: &mut Sessions, cell: u32) {
         self.ask_all(now);
-        let Some(session) = sessions.at(place) else { return };
+        let Some(session) = sessions.at(cell) else { return };
         for number in session.take_resting() {
-            self.begun(now, sessions, place, number);
+            self.begun(now, sessions, cell, number);
         }
     }
 
     /// Tells each member how to answer, where that is something else than it was told. Returns those, as bits, that answer more than before:
     /// they are to get everything under way once more.
-    pub(super) fn appoint(&mut self, step: &mut Step<'_>, links: &mut Links) -> u64 {
+    pub(super) fn appoint(&mut self, step: &mut Step<'_>, contacts: &mut Contacts) -> u64 {
         if !std::mem::take(&mut self.stale) {
             return 0;
         }
         let (count, first) = (self.members.len(), step.config.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32);
         let turn = (first % count.max(1) as u64) as usize;
-        let up = (0..count).map(|rank| (turn + rank) % count).filter(|link| links.up(*link).is_some());
+        let up =
+            (0..count).map(|rank| (turn + rank) % count).filter(|contact| contacts.up(*contact).is_some());
         let mut ranked: Vec<usize> = up.collect();
         let now = step.now;
-        let late_until = |link: &usize| Some(self.members[*link].late_until).filter(|until| *until > now);
+        let late_until =
+            |contact: &usize| Some(self.members[*contact].late_until).filter(|until| *until > now);
         ranked.sort_by_key(late_until);
         let enough = (self.needed + step.config.spare_repliers) as usize;
         let asked = if self.all_until > now { count } else { enough };
         let chances = ranked.iter().filter_map(late_until);
         self.again_at = chances.chain(Some(self.all_until).filter(|until| *until > now)).min();
         let mut more = 0;
-        for (rank, link) in ranked.into_iter().enumerate() {
+        for (rank, contact) in ranked.into_iter().enumerate() {
             let mode = match rank {
                 0 => AnswerMode::Full,
                 // Who puts answers together needs them all.
@@ -246,16 +248,22 @@ impl Repliers {
                 _ if rank < asked => AnswerMode::Digests,
                 _ => AnswerMode::Silent,
             };
-            if self.tell(step, links, link, mode) {
-                more |= 1 << link;
+            if self.tell(step, contacts, contact, mode) {
+                more |= 1 << contact;
             }
         }
         more
     }
 
     /// Whether it answers more than before.
-    fn tell(&mut self, step: &mut Step<'_>, links: &mut Links, link: usize, mode: AnswerMode) -> bool {
-        let member = &mut self.members[link];
+    fn tell(
+        &mut self,
+        step: &mut Step<'_>,
+        contacts: &mut Contacts,
+        contact: usize,
+        mode: AnswerMode,
+    ) -> bool {
+        let member = &mut self.members[contact];
         let before = member.told.map(|(mode, _)| mode);
         if before == Some(mode) {
             return false;
@@ -263,7 +271,7 @@ impl Repliers {
         let more = before.is_some_and(|before| mode < before);
         let since = member.told.map(|(_, since)| since).filter(|_| !more).unwrap_or(step.now);
         member.told = Some((mode, since));
-        links.send(step, link, mode.frame());
+        contacts.send(step, contact, mode.frame());
         more
     }
 }

@@ -8,8 +8,8 @@
 
 use super::tagging::Tagging;
 use crate::config::Config;
+use crate::contacts::Contacts;
 use crate::encode::FrameWriter;
-use crate::links::Links;
 use crate::parts::Parts;
 use crate::sessions::{Fixed, Sessions};
 use crate::step::Step;
@@ -19,12 +19,12 @@ use quorate_wire::{RequestKind, RequestProof, keys_frame};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// What went to others and not to this member: by session's place the first number. A place is not more than a hint: the session there
+/// What went to others and not to this member: by session's cell the first number. A cell is not more than a hint: the session there
 /// may be another one by now, of which everything is sent, or none.
 #[derive(Clone, Debug, Default)]
 struct Missed {
     from: BTreeMap<u32, u64>,
-    /// The place that was served last: all have their turn.
+    /// The cell that was served last: all have their turn.
     last: u32,
 }
 
@@ -32,17 +32,17 @@ impl Missed {
     fn is_empty(&self) -> bool {
         self.from.is_empty()
     }
-    fn note(&mut self, place: u32, number: u64) {
-        let from = self.from.entry(place).or_insert(number);
+    fn note(&mut self, cell: u32, number: u64) {
+        let from = self.from.entry(cell).or_insert(number);
         *from = number.min(*from);
     }
     fn next(&self) -> Option<(u32, u64)> {
         let later = self.from.range((Bound::Excluded(self.last), Bound::Unbounded)).next();
-        later.or_else(|| self.from.first_key_value()).map(|(place, number)| (*place, *number))
+        later.or_else(|| self.from.first_key_value()).map(|(cell, number)| (*cell, *number))
     }
 }
 
-/// A frame in the making, and what is in it: each session's place with its first number there.
+/// A frame in the making, and what is in it: each session's cell with its first number there.
 #[derive(Debug)]
 struct Draft {
     writer: FrameWriter,
@@ -52,9 +52,9 @@ struct Draft {
 }
 
 impl Draft {
-    fn part(&mut self, place: u32, number: u64) {
-        if self.parts.last().is_none_or(|(last, _)| *last != place) {
-            self.parts.push((place, number));
+    fn part(&mut self, cell: u32, number: u64) {
+        if self.parts.last().is_none_or(|(last, _)| *last != cell) {
+            self.parts.push((cell, number));
         }
     }
 
@@ -71,7 +71,7 @@ pub(super) struct Spread {
     proof: RequestProof,
     /// What makes the tags under requests.
     tagging: Option<Tagging>,
-    /// By link.
+    /// By contact.
     missed: Vec<Missed>,
 }
 
@@ -99,24 +99,25 @@ impl Spread {
 
     /// Sends what is ready to all members that take it, or to the leader first if that is named. While nobody does, it waits.
     pub(super) fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts, first: Option<usize>) {
-        for link in 0..parts.links.len() {
-            self.catch_up(step, parts, link);
+        for contact in 0..parts.contacts.len() {
+            self.catch_up(step, parts, contact);
         }
         if !parts.sessions.any_dirty() {
             return;
         }
-        self.renew_keys(step, &mut parts.links);
-        let connected = parts.links.up_bits();
+        self.renew_keys(step, &mut parts.contacts);
+        let connected = parts.contacts.up_bits();
         let (mut first, mut all) = (self.draft(step, first), self.draft(step, None));
-        while self.anybody_takes(step, &parts.links, all.writer.len()) {
-            let Some(place) = parts.sessions.next_ready() else { break };
-            let takes =
-                first.only.is_some_and(|link| self.takes(step, &parts.links, link, first.writer.len()));
-            let Some(session) = parts.sessions.at(place) else { continue };
+        while self.anybody_takes(step, &parts.contacts, all.writer.len()) {
+            let Some(cell) = parts.sessions.next_ready() else { break };
+            let takes = first
+                .only
+                .is_some_and(|contact| self.takes(step, &parts.contacts, contact, first.writer.len()));
+            let Some(session) = parts.sessions.at(cell) else { continue };
             let alone = takes && session.may_be_alone(connected);
             let draft = if alone { &mut first } else { &mut all };
-            if !self.write_session(step, parts, place, draft) {
-                parts.sessions.mark_dirty(place);
+            if !self.write_session(step, parts, cell, draft) {
+                parts.sessions.mark_dirty(cell);
                 if alone {
                     // The leader takes no more: the rest goes to all, behind what it got.
                     self.send_draft(step, parts, &mut first);
@@ -139,14 +140,14 @@ impl Spread {
         FrameWriter::proving(self.proof, step.config.signer.clone())
     }
 
-    fn takes(&self, step: &Step<'_>, links: &Links, link: usize, bytes: usize) -> bool {
-        let room = links.at(link).has_room(bytes, step.config.connection_bytes_max);
-        links.up(link).is_some() && self.missed[link].is_empty() && room
+    fn takes(&self, step: &Step<'_>, contacts: &Contacts, contact: usize, bytes: usize) -> bool {
+        let room = contacts.at(contact).has_room(bytes, step.config.connection_bytes_max);
+        contacts.up(contact).is_some() && self.missed[contact].is_empty() && room
     }
 
     /// Whether a member would take so many bytes now.
-    fn anybody_takes(&self, step: &Step<'_>, links: &Links, bytes: usize) -> bool {
-        (0..links.len()).any(|link| self.takes(step, links, link, bytes))
+    fn anybody_takes(&self, step: &Step<'_>, contacts: &Contacts, bytes: usize) -> bool {
+        (0..contacts.len()).any(|contact| self.takes(step, contacts, contact, bytes))
     }
 
     /// Writes what this session may send; false when nobody has room for all of it.
@@ -154,16 +155,16 @@ impl Spread {
         &mut self,
         step: &mut Step<'_>,
         parts: &mut Parts,
-        place: u32,
+        cell: u32,
         draft: &mut Draft,
     ) -> bool {
         let config = step.config;
         let complete = loop {
             let room = match draft.only {
-                Some(link) => self.takes(step, &parts.links, link, draft.writer.len()),
-                None => self.anybody_takes(step, &parts.links, draft.writer.len()),
+                Some(contact) => self.takes(step, &parts.contacts, contact, draft.writer.len()),
+                None => self.anybody_takes(step, &parts.contacts, draft.writer.len()),
             };
-            let Some(session) = parts.sessions.at(place) else { return true };
+            let Some(session) = parts.sessions.at(cell) else { return true };
             if !room {
                 break false;
             }
@@ -175,7 +176,7 @@ impl Spread {
                 if let Some(nonce) = session.send_opening() {
                     draft.writer.opening(nonce, config.client);
                     session.begin(step.now);
-                    draft.part(place, 0);
+                    draft.part(cell, 0);
                 }
                 break true;
             }
@@ -191,10 +192,10 @@ impl Spread {
             if draft.only.is_some() {
                 session.sent_alone();
             }
-            draft.part(place, number);
+            draft.part(cell, number);
             self.write(&mut draft.writer, id, (number, fixed), (kind, &body));
         };
-        parts.sessions.sent(step, place);
+        parts.sessions.sent(step, cell);
         complete
     }
 
@@ -218,80 +219,80 @@ impl Spread {
             return;
         }
         let frame = draft.writer.finish();
-        if let Some(link) = draft.only {
+        if let Some(contact) = draft.only {
             draft.parts.clear();
-            return parts.links.send(step, link, frame);
+            return parts.contacts.send(step, contact, frame);
         }
         let mut met = 0;
-        for link in 0..parts.links.len() {
-            if self.takes(step, &parts.links, link, 0) {
-                parts.links.send(step, link, frame.clone());
-                met |= 1 << link;
-            } else if parts.links.up(link).is_some() {
-                draft.parts.iter().for_each(|(place, number)| self.missed[link].note(*place, *number));
+        for contact in 0..parts.contacts.len() {
+            if self.takes(step, &parts.contacts, contact, 0) {
+                parts.contacts.send(step, contact, frame.clone());
+                met |= 1 << contact;
+            } else if parts.contacts.up(contact).is_some() {
+                draft.parts.iter().for_each(|(cell, number)| self.missed[contact].note(*cell, *number));
             }
         }
-        for (place, _) in draft.parts.drain(..) {
-            if let Some(session) = parts.sessions.at(place) {
+        for (cell, _) in draft.parts.drain(..) {
+            if let Some(session) = parts.sessions.at(cell) {
                 session.meet(met);
             }
         }
     }
 
     /// What only the leader got of a session is noted as missed by all others. `leader`: who that was.
-    pub(super) fn tell_all(&mut self, parts: &mut Parts, place: u32, leader: Option<usize>) {
-        let Some(session) = parts.sessions.at(place) else { return };
+    pub(super) fn tell_all(&mut self, parts: &mut Parts, cell: u32, leader: Option<usize>) {
+        let Some(session) = parts.sessions.at(cell) else { return };
         let Some(from) = session.take_alone() else { return };
-        for (link, missed) in self.missed.iter_mut().enumerate() {
-            if Some(link) != leader && parts.links.up(link).is_some() {
-                missed.note(place, from);
+        for (contact, missed) in self.missed.iter_mut().enumerate() {
+            if Some(contact) != leader && parts.contacts.up(contact).is_some() {
+                missed.note(cell, from);
             }
         }
     }
 
     /// The same of all sessions.
     pub(super) fn tell_all_everything(&mut self, parts: &mut Parts, leader: Option<usize>) {
-        for place in parts.sessions.places() {
-            self.tell_all(parts, place, leader);
+        for cell in parts.sessions.cells() {
+            self.tell_all(parts, cell, leader);
         }
     }
 
     /// A member is there that was not, or is to answer more than it did: it has none of what is under way.
-    pub(super) fn joined(&mut self, sessions: &mut Sessions, link: usize) {
-        let missed = &mut self.missed[link];
+    pub(super) fn joined(&mut self, sessions: &mut Sessions, contact: usize) {
+        let missed = &mut self.missed[contact];
         missed.from.clear();
-        for place in sessions.places() {
-            let Some(session) = sessions.at(place) else { continue };
-            session.unmeet(link);
+        for cell in sessions.cells() {
+            let Some(session) = sessions.at(cell) else { continue };
+            session.unmeet(contact);
             if session.in_flight() {
-                missed.note(place, session.base());
+                missed.note(cell, session.base());
             }
         }
     }
 
     /// A member is not there any more, and will get everything when it comes back.
-    pub(super) fn lost(&mut self, link: usize) {
-        self.missed[link].from.clear();
+    pub(super) fn lost(&mut self, contact: usize) {
+        self.missed[contact].from.clear();
     }
 
     /// Sends a member what it missed, as far as it has room.
-    fn catch_up(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize) {
+    fn catch_up(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize) {
         let mut writer = self.writer(step);
-        while parts.links.up(link).is_some() {
-            let Some((place, from)) = self.missed[link].next() else { break };
-            let left = self.write_missed(step, parts, link, (place, from), &mut writer);
-            let missed = &mut self.missed[link];
+        while parts.contacts.up(contact).is_some() {
+            let Some((cell, from)) = self.missed[contact].next() else { break };
+            let left = self.write_missed(step, parts, contact, (cell, from), &mut writer);
+            let missed = &mut self.missed[contact];
             if left.is_none_or(|number| number > from) {
-                missed.last = place;
+                missed.last = cell;
             }
             if let Some(number) = left {
-                missed.from.insert(place, number);
+                missed.from.insert(cell, number);
                 break;
             }
-            missed.from.remove(&place);
+            missed.from.remove(&cell);
         }
         if !writer.is_empty() {
-            parts.links.send(step, link, writer.finish());
+            parts.contacts.send(step, contact, writer.finish());
         }
     }
 
@@ -300,48 +301,48 @@ impl Spread {
         &mut self,
         step: &mut Step<'_>,
         parts: &mut Parts,
-        link: usize,
-        (place, from): (u32, u64),
+        contact: usize,
+        (cell, from): (u32, u64),
         writer: &mut FrameWriter,
     ) -> Option<u64> {
-        let session = parts.sessions.at(place)?;
+        let session = parts.sessions.at(cell)?;
         let (id, base, end) = (session.id(), session.base(), session.sent());
         if session.is_opening() {
             let nonce = session.opening_under_way()?;
-            if !room_for(step, &mut parts.links, link, writer.opening_len(), writer) {
+            if !room_for(step, &mut parts.contacts, contact, writer.opening_len(), writer) {
                 return Some(from);
             }
             writer.opening(nonce, step.config.client);
-            session.meet(1 << link);
+            session.meet(1 << contact);
             return None;
         }
         for number in from.max(base)..end {
-            let session = parts.sessions.at(place)?;
+            let session = parts.sessions.at(cell)?;
             let Some(entry) = session.under_way(number) else { continue };
             let (kind, body) = (entry.kind, entry.body.clone());
             let fixed = entry.fixed.unwrap_or(Fixed { lowest: base, epoch: self.epoch() });
-            if !room_for(step, &mut parts.links, link, writer.request_len(body.len()), writer) {
+            if !room_for(step, &mut parts.contacts, contact, writer.request_len(body.len()), writer) {
                 return Some(number);
             }
-            session.meet(1 << link);
+            session.meet(1 << contact);
             self.write(writer, id, (number, fixed), (kind, &body));
         }
         None
     }
 
     /// Something is about to be sent: when the keys of tags are too old for it, all members are told others.
-    fn renew_keys(&mut self, step: &mut Step<'_>, links: &mut Links) {
+    fn renew_keys(&mut self, step: &mut Step<'_>, contacts: &mut Contacts) {
         if self.tagging.as_mut().is_some_and(|tagging| tagging.renew(step.now, step.config.keys_last)) {
-            (0..links.len()).for_each(|link| self.send_keys(step, links, link));
+            (0..contacts.len()).for_each(|contact| self.send_keys(step, contacts, contact));
         }
     }
 
     /// Tells a member that is there the keys that it shares with this client.
-    pub(super) fn send_keys(&self, step: &mut Step<'_>, links: &mut Links, link: usize) {
+    pub(super) fn send_keys(&self, step: &mut Step<'_>, contacts: &mut Contacts, contact: usize) {
         let Some(tagging) = &self.tagging else { return };
-        let keys = tagging.shared_with(links.at(link).replica);
+        let keys = tagging.shared_with(contacts.at(contact).replica);
         if !keys.is_empty() {
-            links.send(step, link, keys_frame(&keys));
+            contacts.send(step, contact, keys_frame(&keys));
         }
     }
 }
@@ -349,15 +350,15 @@ impl Spread {
 /// Makes room for a request in a frame to one member; false when the member has none.
 fn room_for(
     step: &mut Step<'_>,
-    links: &mut Links,
-    link: usize,
+    contacts: &mut Contacts,
+    contact: usize,
     bytes: usize,
     writer: &mut FrameWriter,
 ) -> bool {
     if !writer.is_empty() && writer.len() + bytes > step.config.frame_bytes_max as usize {
-        links.send(step, link, writer.finish());
+        contacts.send(step, contact, writer.finish());
     }
-    links.at(link).has_room(writer.len(), step.config.connection_bytes_max)
+    contacts.at(contact).has_room(writer.len(), step.config.connection_bytes_max)
 }
 
 #[cfg(test)]

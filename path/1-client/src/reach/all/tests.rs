@@ -40,7 +40,7 @@ impl Bench {
 
     fn send(&mut self) -> Vec<Vec<Got>> {
         self.reach.send(&mut self.desk.step(), &mut self.parts);
-        self.desk.requests(&self.parts.links)
+        self.desk.requests(&self.parts.contacts)
     }
 
     fn call(&mut self, call: u64) -> Vec<Vec<Got>> {

@@ -51,7 +51,7 @@ impl Unordered {
 
     /// A read where one member's answer is not enough.
     pub(super) fn read(&self, step: &mut Step<'_>, parts: &mut Parts, question: Question) {
-        let on = parts.links.up_bits();
+        let on = parts.contacts.up_bits();
         let many = on.count_ones() as usize >= self.quorum;
         let ordered = step.config.ordered_reads || step.config.combiner.is_some();
         if ordered || !many || self.ordered_until > step.now {

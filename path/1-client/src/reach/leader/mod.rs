@@ -8,11 +8,11 @@
 
 mod sending;
 
-use super::{Known, Reach};
+use super::{CurrentLeader, Reach};
 use crate::back_off::back_off;
+use crate::contacts::Contacts;
 use crate::effects::Effect;
 use crate::encode::FrameWriter;
-use crate::links::Links;
 use crate::parts::Parts;
 use crate::reads::Question;
 use crate::sessions::{Rules, Taken};
@@ -29,7 +29,7 @@ const DOUBTS_MAX: u32 = 4;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ToLeader {
-    known: Known,
+    current: CurrentLeader,
     /// The connection and view that requests were last sent in; when it changes, all is sent again.
     sending_on: Option<(ConnId, View)>,
     /// The leader said that it is none: nothing is sent to it before.
@@ -50,7 +50,7 @@ impl ToLeader {
     /// `probe_nonce`: the number of its own requests, which no session is opened with.
     pub(crate) const fn new(probe_nonce: u64) -> Self {
         Self {
-            known: Known::NONE,
+            current: CurrentLeader::NONE,
             sending_on: None,
             hold: None,
             holds: 0,
@@ -77,17 +77,17 @@ impl ToLeader {
         }
     }
 
-    /// The leader's link, if requests may go there now.
-    fn target(&self, links: &Links) -> Option<usize> {
-        self.known.leader.filter(|link| self.hold.is_none() && links.up(*link).is_some())
+    /// The leader's contact, if requests may go there now.
+    fn target(&self, contacts: &Contacts) -> Option<usize> {
+        self.current.leader.filter(|contact| self.hold.is_none() && contacts.up(*contact).is_some())
     }
 
     /// Turns to the present leader: on a new connection, or where it leads anew, everything unanswered is sent again.
     fn follow(&mut self, step: &mut Step<'_>, parts: &mut Parts) -> Option<usize> {
-        let target = self.target(&parts.links);
-        let on = target.and_then(|link| parts.links.up(link));
+        let target = self.target(&parts.contacts);
+        let on = target.and_then(|contact| parts.contacts.up(contact));
         if on != self.sending_on.map(|(conn, _)| conn) {
-            self.sending_on = on.map(|conn| (conn, self.known.view));
+            self.sending_on = on.map(|conn| (conn, self.current.view));
             parts.stats.resends += u64::from(on.is_some());
             self.suspect_at = None;
             parts.sessions.rewind_all();
@@ -116,50 +116,51 @@ impl ToLeader {
             return;
         }
         self.suspect_at = Some(step.now.plus(step.config.suspect_after));
-        self.probe(step, &mut parts.links, self.known.leader);
+        self.probe(step, &mut parts.contacts, self.current.leader);
         self.doubts += 1;
         if self.doubts >= DOUBTS_MAX {
             self.doubts = 0;
-            self.known.view = View::ZERO;
+            self.current.view = View::ZERO;
             self.sending_on = None;
         }
     }
 
     /// Asks everybody but `except` who leads: a request that does nothing. Who does not lead answers with a notice.
-    fn probe(&self, step: &mut Step<'_>, links: &mut Links, except: Option<usize>) {
-        for link in 0..links.len() {
-            if Some(link) == except || links.up(link).is_none() || links.at(link).out_bytes > 0 {
+    fn probe(&self, step: &mut Step<'_>, contacts: &mut Contacts, except: Option<usize>) {
+        for contact in 0..contacts.len() {
+            if Some(contact) == except || contacts.up(contact).is_none() || contacts.at(contact).out_bytes > 0
+            {
                 continue;
             }
             let mut writer = FrameWriter::new(FrameKind::Requests);
             let nonce = RequestNumber::new(self.probe_nonce);
             writer.request(SessionId::NONE, (nonce, nonce), RequestKind::Empty, &Bytes::new());
-            links.send(step, link, writer.finish());
+            contacts.send(step, contact, writer.finish());
         }
     }
 
     /// A member left: whoever waits for it alone is told.
-    fn left(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize) {
-        if parts.links.at(link).conn().is_some() {
-            parts.links.hang_up(step, link);
-            parts.lost(step, self.known.leader, link, "left the cluster".to_owned());
+    fn left(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize) {
+        if parts.contacts.at(contact).conn().is_some() {
+            parts.contacts.hang_up(step, contact);
+            parts.lost(step, self.current.leader, contact, "left the cluster".to_owned());
         }
-        parts.links.leave(link);
-        if self.known.leader == Some(link) {
-            self.known.leader = None;
+        parts.contacts.leave(contact);
+        if self.current.leader == Some(contact) {
+            self.current.leader = None;
         }
-        parts.reads.left(step, link, parts.links.at(link).replica);
+        parts.reads.left(step, contact, parts.contacts.at(contact).replica);
     }
 }
 
 impl Reach for ToLeader {
     fn leader(&self) -> Option<usize> {
-        self.known.leader
+        self.current.leader
     }
 
     fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
-        if let Some(link) = self.follow(step, parts) {
-            self.send_requests(step, parts, link);
+        if let Some(contact) = self.follow(step, parts) {
+            self.send_requests(step, parts, contact);
         }
     }
 
@@ -182,7 +183,7 @@ impl Reach for ToLeader {
         let opened = reply.status == ReplyStatus::SessionOpened;
         if reply.session == SessionId::NONE && !opened && number == self.probe_nonce {
             // Only a leader takes requests.
-            self.known.leader.get_or_insert(from);
+            self.current.leader.get_or_insert(from);
             return true;
         }
         let taken = parts.sessions.reply(step, reply, payload);
@@ -193,7 +194,7 @@ impl Reach for ToLeader {
     }
 
     fn read(&mut self, step: &mut Step<'_>, parts: &mut Parts, question: Question) {
-        parts.reads.ask(step, &parts.links, self.known.leader, question);
+        parts.reads.ask(step, &parts.contacts, self.current.leader, question);
     }
 
     fn read_reply(
@@ -208,7 +209,7 @@ impl Reach for ToLeader {
     }
 
     fn read_due(&mut self, step: &mut Step<'_>, parts: &mut Parts, read: u64) {
-        parts.reads.hedge(step, &parts.links, self.known.leader, read);
+        parts.reads.hedge(step, &parts.contacts, self.current.leader, read);
     }
 
     /// A higher view wins. That nobody leads counts only from the one that we took for the leader: a replica that is cut off must not keep
@@ -221,25 +222,25 @@ impl Reach for ToLeader {
         view: View,
         leader: Option<ReplicaId>,
     ) {
-        let leader = leader.and_then(|id| parts.links.of(id));
-        let ours = self.known.leader == Some(from);
+        let leader = leader.and_then(|id| parts.contacts.of(id));
+        let ours = self.current.leader == Some(from);
         if ours && leader == Some(from) && self.sending_on.is_some_and(|(_, since)| view > since) {
             // It says itself that it leads anew: what it took before may be lost. What others say of it is about other clients, too.
             self.sending_on = None;
         }
-        let newer = view > self.known.view || (view == self.known.view && self.known.leader.is_none());
+        let newer = view > self.current.view || (view == self.current.view && self.current.leader.is_none());
         if newer && (leader.is_some() || ours) {
-            self.known = Known { view, leader };
-        } else if ours && leader != Some(from) && view == self.known.view {
+            self.current = CurrentLeader { view, leader };
+        } else if ours && leader != Some(from) && view == self.current.view {
             // It knows best that it does not lead; what we sent was not taken.
-            self.known.leader = leader;
+            self.current.leader = leader;
         } else if ours && leader != Some(from) && self.hold.is_none() {
             // Others say that it leads, and it has not learned so yet: what we sent was not taken.
             let (min, max) = (step.config.retry_min, step.config.suspect_after);
             if min.times(1 << self.holds.min(20)) > max.times(2) {
                 // It never will: all replicas stopped since, and none remembers a view in which nobody had voted.
                 self.holds = 0;
-                self.known = Known { view, leader };
+                self.current = CurrentLeader { view, leader };
                 return;
             }
             let wait = back_off(step.random, self.holds, min, max);
@@ -257,24 +258,24 @@ impl Reach for ToLeader {
         }
         self.membership = news;
         let members = memberships.replicas();
-        for link in 0..parts.links.len() {
-            let known = parts.links.at(link);
+        for contact in 0..parts.contacts.len() {
+            let known = parts.contacts.at(contact);
             if !known.left && !members.contains(&known.replica) {
-                self.left(step, parts, link);
+                self.left(step, parts, contact);
             }
         }
         for replica in members {
             let Some(member) = memberships.get(replica) else { continue };
             step.out.push(Effect::Address { replica, address: member.address.clone() });
-            if let Some(link) = parts.links.join(replica) {
-                parts.reads.joined(link);
+            if let Some(contact) = parts.contacts.join(replica) {
+                parts.reads.joined(contact);
             }
         }
     }
 
-    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize, welcome: &Welcome) {
-        parts.links.belong_to(welcome.cluster);
-        self.notice(step, parts, link, welcome.view, welcome.leader);
+    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome) {
+        parts.contacts.belong_to(welcome.cluster);
+        self.notice(step, parts, contact, welcome.view, welcome.leader);
     }
 
     /// Whether the leader is connected is looked at when there is something to send.
@@ -293,7 +294,7 @@ impl Reach for ToLeader {
         if probes {
             self.probe_at = None;
             if parts.sessions.any_waits() {
-                self.probe(step, &mut parts.links, None);
+                self.probe(step, &mut parts.contacts, None);
                 self.arm_probe(step);
             }
         }
@@ -307,10 +308,12 @@ impl Reach for ToLeader {
 
     fn sent_again(&mut self, _: &Step<'_>, _: &mut Parts, _: u32) {}
 
-    fn detail(&self, links: &Links) -> String {
-        match self.known.leader.map(|link| links.at(link)) {
-            Some(link) if link.up().is_some() => format!("{} leads and did not answer", link.replica),
-            Some(link) => format!("{} leads and is not connected", link.replica),
+    fn detail(&self, contacts: &Contacts) -> String {
+        match self.current.leader.map(|contact| contacts.at(contact)) {
+            Some(contact) if contact.up().is_some() => {
+                format!("{} leads and did not answer", contact.replica)
+            }
+            Some(contact) => format!("{} leads and is not connected", contact.replica),
             None => "no leader is known".to_owned(),
         }
     }

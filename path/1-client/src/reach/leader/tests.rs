@@ -29,7 +29,7 @@ impl Bench {
 
     fn send(&mut self) -> Vec<Vec<Got>> {
         self.reach.send(&mut self.desk.step(), &mut self.parts);
-        self.desk.requests(&self.parts.links)
+        self.desk.requests(&self.parts.contacts)
     }
 
     fn counts(&mut self) -> Vec<usize> {
@@ -38,9 +38,9 @@ impl Bench {
 
     /// Lets the frames leave, goes on to the reach's next timer, and does what is due.
     fn due(&mut self) {
-        for link in 0..3 {
-            let conn = self.parts.links.up(link).expect("connected");
-            self.parts.links.written(conn, usize::MAX);
+        for contact in 0..3 {
+            let conn = self.parts.contacts.up(contact).expect("connected");
+            self.parts.contacts.written(conn, usize::MAX);
         }
         self.desk.now = self.reach.deadline().expect("a timer");
         self.reach.due(&mut self.desk.step(), &mut self.parts);
@@ -102,7 +102,7 @@ fn a_silent_leader_is_doubted_and_forgotten_in_the_end() {
         let before = bench.desk.now;
         bench.due();
         assert!(bench.desk.now.since(before) == bench.desk.config.suspect_after);
-        let asked = bench.desk.requests(&bench.parts.links);
+        let asked = bench.desk.requests(&bench.parts.contacts);
         let probe = [(SessionId::NONE, PROBE, RequestKind::Empty, Vec::new())];
         assert!(asked[0].is_empty() && asked[1] == probe && asked[2] == probe, "the others are asked");
     }

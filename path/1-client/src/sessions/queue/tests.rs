@@ -4,7 +4,7 @@ use super::Queue;
 use crate::effects::CallId;
 use crate::sessions::entry::Entry;
 use crate::step::NEVER;
-use crate::votes::Held;
+use crate::votes::KeptAnswers;
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::Time;
@@ -24,7 +24,7 @@ fn send(queue: &mut Queue) -> Option<(u64, RequestKind)> {
 
 #[test]
 fn what_was_never_sent_goes_and_what_was_sent_keeps_its_number() {
-    let (mut queue, mut held) = (Queue::new(), Held::new(1, 0));
+    let (mut queue, mut held) = (Queue::new(), KeptAnswers::new(1, 0));
     let soon = Time::from_nanos(5);
     for (call, deadline) in [(1, soon), (2, NEVER), (3, soon), (4, NEVER)] {
         queue.push(entry(call, RequestKind::Commands, deadline));
@@ -52,7 +52,7 @@ fn what_was_refused_in_all_its_copies_is_replaced_when_nobody_waits() {
 
 #[test]
 fn a_close_waits_for_all_before_it() {
-    let (mut queue, mut held) = (Queue::new(), Held::new(1, 0));
+    let (mut queue, mut held) = (Queue::new(), KeptAnswers::new(1, 0));
     queue.push(entry(1, RequestKind::Commands, NEVER));
     queue.push(entry(2, RequestKind::CloseSession, NEVER));
     assert_eq!((send(&mut queue), send(&mut queue)), (Some((1, RequestKind::Commands)), None));
@@ -66,7 +66,7 @@ proptest! {
     /// Requests are pushed, sent, sent again and answered in any order: each call gets the answer to its own number, once.
     #[test]
     fn numbers_stay_with_their_calls(steps in proptest::collection::vec((0..4u8, 1..20u64), 1..200)) {
-        let (mut queue, mut held, mut next) = (Queue::new(), Held::new(1, 0), 1);
+        let (mut queue, mut held, mut next) = (Queue::new(), KeptAnswers::new(1, 0), 1);
         let mut answered = std::collections::BTreeSet::new();
         for (what, number) in steps {
             match what {

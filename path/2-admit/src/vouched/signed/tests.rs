@@ -2,7 +2,7 @@
 
 use super::super::Vouched;
 use super::super::heard::Owner;
-use super::super::proposals::Held;
+use super::super::proposals::HeldProposal;
 use super::super::tests::{LIMITS, Open, vouched};
 use super::*;
 use crate::facts::Sessions;
@@ -64,8 +64,8 @@ fn intake() -> Vouched {
     vouched(CLUSTER, LIMITS, RequestChecks::Ed25519)
 }
 
-fn held(requests: &[Vec<u8>]) -> Held {
-    Held::new(Slot::FIRST, Digest::new([0; 32]), batch(requests))
+fn held(requests: &[Vec<u8>]) -> HeldProposal {
+    HeldProposal::new(Slot::FIRST, Digest::new([0; 32]), batch(requests))
 }
 
 fn hear(intake: &mut Vouched, client: u64, bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Which tags are taken, under which keys, and that keys are bounded.
 
 use super::super::Vouched;
-use super::super::proposals::Held;
+use super::super::proposals::HeldProposal;
 use super::super::tests::{LIMITS, Open, vouched};
 use super::*;
 use quorate_auth::{ClientMacs, RequestChecks};
@@ -33,8 +33,8 @@ fn batch(request: &[u8]) -> Batch {
     Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None })
 }
 
-fn held(request: &[u8]) -> Held {
-    Held::new(Slot::FIRST, Digest::new([0; 32]), batch(request))
+fn held(request: &[u8]) -> HeldProposal {
+    HeldProposal::new(Slot::FIRST, Digest::new([0; 32]), batch(request))
 }
 
 /// The session is client 1's.

@@ -1,12 +1,12 @@
 //! A ledger by itself: decided slots are written, handed on, read back, trimmed and replaced by checkpoints.
 
 use super::{Disk, batch, decided, proof, slot};
-use crate::ledger::{Decided, Held, Ledger, inconsistent};
+use crate::ledger::{Decided, Ledger, RecordedBatch, inconsistent};
 use crate::{Effect, Effects, Stored};
 use quorate_types::{Halt, Slot, View};
 
 /// No protocol of its own writes anything here.
-fn held(_: Stored) -> Result<Held, Halt> {
+fn held(_: Stored) -> Result<RecordedBatch, Halt> {
     Err(inconsistent("nobody votes"))
 }
 

@@ -1,7 +1,7 @@
 //! What binds a view, against examples that once went wrong elsewhere, and against all histories of a small world.
 
 use crate::mod_smart::message::Collect;
-use crate::mod_smart::rules::{Verdict, judge, leader_of};
+use crate::mod_smart::rules::{Binding, binding_of, leader_of};
 use quorate_auth::Signature;
 use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Slot, Trust, View};
 use std::collections::BTreeSet;
@@ -44,9 +44,9 @@ pub(super) fn a_lock_of_the_first_view_binds() {
         collect(2, 0, Some((1, V)), &[(1, V)]),
         collect(3, 0, None, &[(1, V)]),
     ];
-    assert_eq!(judge(four(), &said, Slot::ZERO), Verdict::Bound(digest(V)));
+    assert_eq!(binding_of(four(), &said, Slot::ZERO), Binding::Bound(digest(V)));
     let said = [collect(1, 0, Some((1, V)), &[]), collect(2, 0, None, &[])];
-    assert_eq!(judge(three(), &said, Slot::ZERO), Verdict::Bound(digest(V)));
+    assert_eq!(binding_of(three(), &said, Slot::ZERO), Binding::Bound(digest(V)));
 }
 
 /// T2: a member that names its value twice is one member all the same, and the highest number does not win by being high.
@@ -57,19 +57,19 @@ pub(super) fn one_liar_binds_nothing() {
         collect(1, 0, Some((1, V)), &[(1, V)]),
         collect(2, 0, Some((1, V)), &[(1, V)]),
     ];
-    assert_ne!(judge(four(), &said, Slot::ZERO), Verdict::Bound(digest(X)));
+    assert_ne!(binding_of(four(), &said, Slot::ZERO), Binding::Bound(digest(X)));
     // With the third honest one it is sound, whatever the liar says.
     let all = [said.as_slice(), &[collect(3, 0, None, &[(1, V)])]].concat();
-    assert_eq!(judge(four(), &all, Slot::ZERO), Verdict::Bound(digest(V)));
+    assert_eq!(binding_of(four(), &all, Slot::ZERO), Binding::Bound(digest(V)));
 }
 
 /// T4: who claims more than is shown is not heard; too few are left.
 #[test]
 fn claims_beyond_what_is_shown_do_not_count() {
     let said = [collect(0, 1 << 40, None, &[]), collect(1, 4, None, &[]), collect(2, 5, None, &[])];
-    assert_eq!(judge(four(), &said, Slot::new(5)), Verdict::Unsound);
+    assert_eq!(binding_of(four(), &said, Slot::new(5)), Binding::Unsound);
     let all = [said.as_slice(), &[collect(3, 5, None, &[])]].concat();
-    assert_eq!(judge(four(), &all, Slot::new(5)), Verdict::Free);
+    assert_eq!(binding_of(four(), &all, Slot::new(5)), Binding::Free);
 }
 
 /// What somebody says of an earlier slot, which is decided since, is nothing about this one.
@@ -80,8 +80,8 @@ fn locks_of_decided_slots_do_not_bind() {
         collect(2, 5, None, &[]),
         collect(3, 4, Some((1, V)), &[(1, V)]),
     ];
-    assert_eq!(judge(four(), &said, Slot::new(5)), Verdict::Free);
-    assert_eq!(judge(four(), &said, Slot::new(4)), Verdict::Unsound, "one of them knows more");
+    assert_eq!(binding_of(four(), &said, Slot::new(5)), Binding::Free);
+    assert_eq!(binding_of(four(), &said, Slot::new(4)), Binding::Unsound, "one of them knows more");
 }
 
 /// T5: with seven replicas five must be heard, not four.
@@ -90,8 +90,8 @@ fn enough_is_n_minus_f() {
     for (n, needed) in [(4u32, 3), (5, 4), (6, 5), (7, 5), (10, 7), (13, 9)] {
         let trust = Faults::of(FaultModel::Byzantine).among(n);
         let said: Vec<_> = (0..n as usize).map(|from| collect(from, 0, None, &[])).collect();
-        assert_eq!(judge(trust, &said[..needed], Slot::ZERO), Verdict::Free, "n={n}");
-        assert_eq!(judge(trust, &said[..needed - 1], Slot::ZERO), Verdict::Unsound, "n={n}");
+        assert_eq!(binding_of(trust, &said[..needed], Slot::ZERO), Binding::Free, "n={n}");
+        assert_eq!(binding_of(trust, &said[..needed - 1], Slot::ZERO), Binding::Unsound, "n={n}");
     }
 }
 
@@ -103,7 +103,7 @@ fn the_highest_view_counts() {
         collect(2, 0, Some((2, W)), &[(2, W)]),
         collect(3, 0, None, &[(1, V), (2, W)]),
     ];
-    assert_eq!(judge(four(), &said, Slot::ZERO), Verdict::Bound(digest(W)));
+    assert_eq!(binding_of(four(), &said, Slot::ZERO), Binding::Bound(digest(W)));
 }
 
 /// T8: who leads follows from the view and nothing else; instances have different leaders.
@@ -158,16 +158,16 @@ fn liars_words(view: u64) -> Vec<Collect> {
 /// The values that some set of statements, which the leader chose, lets an honest replica take.
 fn allowed(trust: Trust, honest: &[Honest; 3], words: &[Collect]) -> [bool; 2] {
     let mut allowed = [false; 2];
-    let mut note = |verdict| match verdict {
-        Verdict::Bound(digest) => allowed[usize::from(digest.bytes()[0] - 1)] = true,
-        Verdict::Free => allowed = [true; 2],
-        Verdict::Unsound => {}
+    let mut note = |binding| match binding {
+        Binding::Bound(digest) => allowed[usize::from(digest.bytes()[0] - 1)] = true,
+        Binding::Free => allowed = [true; 2],
+        Binding::Unsound => {}
     };
     for set in 1u8..8 {
         let said: Vec<_> = (0..3).filter(|at| set & (1 << at) != 0).map(|at| honest[at].says(at)).collect();
-        note(judge(trust, &said, Slot::ZERO));
+        note(binding_of(trust, &said, Slot::ZERO));
         for lie in words {
-            note(judge(trust, &[said.as_slice(), std::slice::from_ref(lie)].concat(), Slot::ZERO));
+            note(binding_of(trust, &[said.as_slice(), std::slice::from_ref(lie)].concat(), Slot::ZERO));
         }
     }
     allowed
@@ -228,7 +228,7 @@ fn explore(trust: Trust, liars: usize, views: u64) -> usize {
             let may = if view == 1 { [true; 2] } else { allowed(trust, &state.0, &words) };
             if view > 1 {
                 let said: Vec<_> = (0..3).map(|at| state.0[at].says(at)).collect();
-                let sound = |said: &[Collect]| judge(trust, said, Slot::ZERO) != Verdict::Unsound;
+                let sound = |said: &[Collect]| binding_of(trust, said, Slot::ZERO) != Binding::Unsound;
                 assert!(sound(&said), "all honest ones together show enough: {state:?}");
                 let with = |lie: &Collect| sound(&[said.as_slice(), std::slice::from_ref(lie)].concat());
                 assert!(words.iter().all(with), "whatever the liar adds: {state:?}");

@@ -21,27 +21,27 @@ impl Leading {
     pub(in crate::raft) fn advance_membership(&mut self, scene: &mut Scene<'_>) -> Office {
         let store = &*scene.store;
         if self.handover.is_under_way() || store.commit() < self.start || !store.membership_is_committed() {
-            return Office::Kept;
+            return Office::CachedEntry;
         }
         let current = store.membership().clone();
         if current.before().is_some() {
             self.append_members(Arc::new(current.ended()), scene);
-            return Office::Kept;
+            return Office::CachedEntry;
         }
         let me = scene.config.me;
         if let Some(wanted) = scene.changes.next(&current) {
             if !wanted.now().is_voter(me) && self.hands_over_first(&wanted, scene) {
-                return Office::Kept;
+                return Office::CachedEntry;
             }
             let direct = wanted.keeps_voters();
             self.append_members(if direct { Arc::new(wanted.ended()) } else { wanted }, scene);
-            return Office::Kept;
+            return Office::CachedEntry;
         }
         if !current.now().is_voter(me) && !planted("removed-leader-goes-on") {
             self.leave_office(scene);
             return Office::Left;
         }
-        Office::Kept
+        Office::CachedEntry
     }
 
     /// [raft L112, L114]

@@ -51,7 +51,7 @@ pub(super) struct Scene<'a> {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Office {
-    Kept,
+    CachedEntry,
     /// It leads no more: the replica follows nobody from here on.
     Left,
 }
@@ -257,15 +257,15 @@ impl Leading {
         let beyond = match outcome {
             AppendOutcome::Matched(index) => index > scene.store.log().last().index,
             // Answers a message of an older view.
-            AppendOutcome::Rejected { asked: Index::ZERO, .. } => return Office::Kept,
+            AppendOutcome::Rejected { asked: Index::ZERO, .. } => return Office::CachedEntry,
             AppendOutcome::Rejected { asked, hint } => hint.index > asked,
         };
         if beyond || round > self.round {
             reject(scene.out, from, Reject::Malformed("raft: answer to nothing that was sent"));
-            return Office::Kept;
+            return Office::CachedEntry;
         }
         let (begun, mut ask_again) = (self.round, false);
-        let Some(peer) = self.peer_mut(from) else { return Office::Kept };
+        let Some(peer) = self.peer_mut(from) else { return Office::CachedEntry };
         peer.heard = scene.now;
         peer.round = peer.round.max(round);
         let log = scene.store.log();
@@ -295,7 +295,7 @@ impl Leading {
         self.replicate_to(from, scene);
         self.confirm_reads(scene);
         self.advance_transfer(scene);
-        Office::Kept
+        Office::CachedEntry
     }
 
     /// Only the answer to a question that is asked now tells a late rejection from one of a log that lost its end. [raft L150]
@@ -326,7 +326,7 @@ impl Leading {
         }
         let older = reached < self.start && !planted("older-view-by-counting");
         if reached <= store.commit() || older {
-            return Office::Kept;
+            return Office::CachedEntry;
         }
         assert!(
             store.log().view_at(reached) == Some(store.view()) || planted("older-view-by-counting"),
@@ -339,7 +339,7 @@ impl Leading {
     pub(super) fn learn_commit(&mut self, reached: Index, scene: &mut Scene<'_>) -> Office {
         let before = scene.store.commit();
         if reached <= before {
-            return Office::Kept;
+            return Office::CachedEntry;
         }
         let (log, first) = (scene.store.log(), before < self.start && reached >= self.start);
         if reached >= self.start {

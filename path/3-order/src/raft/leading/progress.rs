@@ -4,7 +4,7 @@
 //! up to a window. A rejection or a new connection leads back to probing.
 
 use crate::ledger::Question;
-use crate::raft::log::Log;
+use crate::raft::log::EntryLog;
 use crate::raft::message::Index;
 use quorate_types::{ReplicaId, Span, Time, planted};
 
@@ -86,13 +86,13 @@ impl Progress {
     }
 
     /// Everything before `next` was sent.
-    pub(in crate::raft) fn set_next(&mut self, next: Index, log: &Log) {
+    pub(in crate::raft) fn set_next(&mut self, next: Index, log: &EntryLog) {
         self.next = next;
         self.sent_bytes = log.bytes_at(next.previous());
     }
 
     /// It accepted a position, and is durable up to `matched`; the leader's rounds are at `round`. [raft L57, L91]
-    pub(in crate::raft) fn accept(&mut self, matched: Index, round: u64, log: &Log) {
+    pub(in crate::raft) fn accept(&mut self, matched: Index, round: u64, log: &EntryLog) {
         if matched > self.matched {
             (self.matched, self.matched_round) = (matched, round);
             self.matched_bytes = log.bytes_at(matched);
@@ -108,7 +108,7 @@ impl Progress {
 
     /// Catching up goes in rounds, each as long as it takes to get what there was at its beginning; one that is short enough
     /// shows that the follower can keep up. [raft L124]
-    pub(in crate::raft) fn catch_up(&mut self, log: &Log, now: Time, short: Span) {
+    pub(in crate::raft) fn catch_up(&mut self, log: &EntryLog, now: Time, short: Span) {
         if self.matched >= self.round_end || self.matched == log.last().index {
             self.caught_up = now.since(self.round_began) < short || self.matched == log.last().index;
             (self.round_end, self.round_began) = (log.last().index, now);
@@ -119,7 +119,7 @@ impl Progress {
 
     /// Its log ends before, or departs at, the position `asked`: look after `found`; none when that lies before the log's
     /// floor.
-    pub(in crate::raft) fn reject(&mut self, asked: Index, found: Option<Index>, log: &Log) {
+    pub(in crate::raft) fn reject(&mut self, asked: Index, found: Option<Index>, log: &EntryLog) {
         let stale = match self.flow {
             Flow::Probe { .. } => asked != self.next.previous(),
             Flow::Stream => asked <= self.matched,
@@ -148,7 +148,7 @@ impl Progress {
 
     /// It lost what it acknowledged, and may have the log up to `found`; none when that lies before the log's floor. Gives how
     /// many entries at least. [raft L151]
-    pub(in crate::raft) fn lose(&mut self, found: Option<Index>, log: &Log) -> u64 {
+    pub(in crate::raft) fn lose(&mut self, found: Option<Index>, log: &EntryLog) -> u64 {
         let floor = log.floor().index;
         let lost = self.matched.number() - found.unwrap_or(floor).min(self.matched).number();
         (self.matched, self.matched_bytes, self.caught_up) = (Index::ZERO, 0, false);
@@ -163,14 +163,14 @@ impl Progress {
     }
 
     /// It needs a checkpoint that reaches `index`. [raft L89]
-    pub(in crate::raft) fn fall_behind(&mut self, index: Index, log: &Log) {
+    pub(in crate::raft) fn fall_behind(&mut self, index: Index, log: &EntryLog) {
         self.flow = Flow::Checkpoint;
         self.load = None;
         self.set_next(index.next(), log);
     }
 
     /// Entries that it may still need are gone.
-    pub(in crate::raft) fn floor_rose(&mut self, log: &Log) {
+    pub(in crate::raft) fn floor_rose(&mut self, log: &EntryLog) {
         let floor = log.floor().index;
         if self.next <= floor {
             self.fall_behind(floor, log);
@@ -179,7 +179,7 @@ impl Progress {
     }
 
     /// What was sent may be lost: begin again behind what it acknowledged.
-    pub(in crate::raft) fn probe_again(&mut self, log: &Log) {
+    pub(in crate::raft) fn probe_again(&mut self, log: &EntryLog) {
         if self.flow == Flow::Stream {
             self.set_next(self.matched.max(log.floor().index).next(), log);
         }

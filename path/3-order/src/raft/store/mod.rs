@@ -9,7 +9,7 @@
 mod members;
 
 use super::RaftConfig;
-use super::log::Log;
+use super::log::EntryLog;
 use super::persist::{entry_record, floor_record, read_entry, vote_record};
 use super::term::Term;
 use crate::ledger::{Delivery, Question, Records, inconsistent};
@@ -27,7 +27,7 @@ pub(super) struct Store {
     /// Who took part before any entry said so. [raft L108]
     created: Arc<Memberships>,
     term: Term,
-    log: Log,
+    log: EntryLog,
     records: Records,
     commit: Index,
     delivery: Delivery,
@@ -53,7 +53,7 @@ impl Store {
             me: config.me,
             created: Arc::new(Memberships::created(&config.members)),
             term: Term::default(),
-            log: Log::new(),
+            log: EntryLog::new(),
             records: Records::default(),
             commit: Index::ZERO,
             delivery: Delivery::default(),
@@ -68,7 +68,7 @@ impl Store {
     pub(super) fn view(&self) -> View {
         self.term.view()
     }
-    pub(super) fn log(&self) -> &Log {
+    pub(super) fn log(&self) -> &EntryLog {
         &self.log
     }
     pub(super) fn records(&self) -> &Records {
@@ -414,7 +414,7 @@ impl Store {
     }
 
     /// Takes over what comes before the floor, if it fits.
-    pub(super) fn extend_down(&mut self, earlier: &Log) -> bool {
+    pub(super) fn extend_down(&mut self, earlier: &EntryLog) -> bool {
         self.log.extend_down(earlier)
     }
 

@@ -51,7 +51,7 @@ impl World {
     fn has(&mut self, lead: &mut Leading, from: usize, up_to: u64, round: u64) -> Vec<Effect> {
         let outcome = AppendOutcome::Matched(index(up_to));
         let (office, effects) = self.act(|scene| lead.on_reply(replica(from), round, outcome, scene));
-        assert_eq!(office, Office::Kept);
+        assert_eq!(office, Office::CachedEntry);
         lead.check(&self.store);
         effects
     }
@@ -92,7 +92,7 @@ fn a_quorum_commits_what_is_durable_here() {
 fn it_gives_up_its_office_when_it_hears_nobody() {
     let (mut world, mut lead) = World::new();
     world.now = lead.deadline();
-    assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::Kept);
+    assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::CachedEntry);
     world.now = Time::ZERO.plus(world.config.election_max).plus(Span::from_millis(1));
     assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::Left);
 }
@@ -113,7 +113,7 @@ fn it_hands_over_to_who_has_everything() {
     assert!(asks(&world.has(&mut lead, 2, 2, 0)));
     world.now = world.now.plus(world.config.election_max);
     world.has(&mut lead, 1, 1, 0);
-    assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::Kept);
+    assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::CachedEntry);
     assert!(lead.may_propose(), "it came to nothing");
     assert_eq!(world.store.records().last(), RecordId::new(3));
 }

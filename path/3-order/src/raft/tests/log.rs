@@ -2,7 +2,7 @@
 
 use super::one::{entry, index, start_of, view};
 use crate::Random;
-use crate::raft::log::{Log, RUN_BYTES, entry_bytes};
+use crate::raft::log::{EntryLog, RUN_BYTES, entry_bytes};
 use crate::raft::message::{Entry, EntryBody, Index, Position};
 use quorate_types::{RecordId, View};
 
@@ -13,7 +13,7 @@ struct Model {
     floor: usize,
 }
 
-fn compare(log: &Log, model: &Model) {
+fn compare(log: &EntryLog, model: &Model) {
     log.check();
     let count = model.entries.len() as u64;
     assert_eq!(log.last().index, index(count));
@@ -63,7 +63,7 @@ fn compare(log: &Log, model: &Model) {
 fn the_log_is_a_list() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let (mut log, mut model) = (Log::new(), Model { entries: Vec::new(), durable: 0, floor: 0 });
+        let (mut log, mut model) = (EntryLog::new(), Model { entries: Vec::new(), durable: 0, floor: 0 });
         let (mut record, mut durable_record) = (0, 0);
         for _ in 0..120 {
             match random.below(11) {
@@ -112,7 +112,7 @@ fn the_log_is_a_list() {
 /// A log that begins after a checkpoint counts on from there.
 #[test]
 fn a_log_begins_after_a_checkpoint() {
-    let mut log = Log::new();
+    let mut log = EntryLog::new();
     (1..=3).for_each(|seed| log.push(entry(1, seed), RecordId::new(seed)));
     log.reset(Position::new(index(100), view(4)), 90, None);
     log.check();
@@ -132,7 +132,7 @@ fn a_log_begins_after_a_checkpoint() {
 /// A question to the disk takes about one run's bytes, and the questions together take everything.
 #[test]
 fn questions_to_the_disk_are_bounded() {
-    let mut log = Log::new();
+    let mut log = EntryLog::new();
     let large = Entry { view: view(1), body: EntryBody::Batch(super::world::batch(1, 1 << 20)) };
     let (mut expected, mut record) = (Vec::new(), 0);
     for at in 0..40_u64 {
@@ -159,7 +159,7 @@ fn questions_to_the_disk_are_bounded() {
 /// A message takes at least one entry, and then no more than its bytes.
 #[test]
 fn messages_are_bounded() {
-    let mut log = Log::new();
+    let mut log = EntryLog::new();
     for at in 1..=10 {
         log.push(entry(1, at), RecordId::new(at));
     }

@@ -1,7 +1,7 @@
 //! Byzantine faults: what f liars can say, what they can take away by saying nothing more, and what is left to agree on.
 
 use super::{S, digest, members, replica};
-use crate::agreement::{Agreement, BORDERS_MAX, Offer, Verdict};
+use crate::agreement::{Agreement, BORDERS_MAX, DigestEvent, Offer};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, Random, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,10 @@ fn who_alone_holds_a_checkpoint_is_believed_with_crash_faults_only() {
 fn what_is_agreed_on_is_not_stable_yet() {
     let mut four = Agreement::new(replica(1), &members(4), Byzantine);
     assert_eq!(four.own(S, digest(7), true), []);
-    assert_eq!(four.heard(replica(2), S, digest(7), true), [Verdict::Agreed { seq: S, digest: digest(7) }]);
+    assert_eq!(
+        four.heard(replica(2), S, digest(7), true),
+        [DigestEvent::Agreed { seq: S, digest: digest(7) }]
+    );
     assert!(!four.is_stable(S, digest(7)), "one of the two may be a liar");
     drop(four.heard(replica(2), S, digest(7), false));
     drop(four.heard(replica(3), S, digest(8), true));
@@ -68,7 +71,7 @@ fn liars_bring_nobody_to_believe_what_is_wrong() {
             let (from, seq) = (1 + random.below(count), Seq::new(10 * (1 + random.below(3))));
             let value = if from >= lies_from { digest(random.below(5)) } else { right(seq) };
             let held = random.below(2) == 0;
-            let verdicts = match from {
+            let events = match from {
                 1 => agreement.own(seq, value, held),
                 from => agreement.heard(replica(from), seq, value, held),
             };
@@ -80,7 +83,7 @@ fn liars_bring_nobody_to_believe_what_is_wrong() {
             agreement.invariants();
             assert_eq!(agreement.agreed(seq), agreed.get(&seq).copied(), "INV-AGREE-1");
             assert!(agreed.iter().all(|(seq, value)| *value == right(*seq)), "f liars are too few");
-            assert!(!verdicts.iter().any(|v| matches!(v, Verdict::OwnDiffers { .. })), "{verdicts:?}");
+            assert!(!events.iter().any(|v| matches!(v, DigestEvent::OwnDiffers { .. })), "{events:?}");
             let honest = of(value).filter(|((_, who), _)| *who < replica(lies_from)).count() as u64;
             if agreement.is_stable(seq, value) {
                 assert!(honest > liars(count), "seed {seed}: {honest} honest ones said so");

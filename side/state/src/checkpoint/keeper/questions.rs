@@ -7,7 +7,7 @@ use super::super::file::record_head;
 use super::super::files::Files;
 use super::super::reader::{Located, Unreadable, read_part};
 use super::super::writer::{Trouble, part_bytes};
-use super::super::{ManifestPart, Place, Report};
+use super::super::{ManifestPart, Report, RotAt};
 use super::{Chore, Keeper};
 
 /// What a peer asks for.
@@ -82,7 +82,7 @@ impl Keeper {
                 Err(why) => {
                     self.look = None;
                     if why.is_rot() {
-                        self.rot(seq, seq, 0, Place::Whole);
+                        self.rot(seq, seq, 0, RotAt::Whole);
                     }
                     true
                 }
@@ -108,7 +108,7 @@ impl Keeper {
                 let spot = look.located.spots.get(part as usize).copied().flatten();
                 let bytes = answer.as_ref().map_or(0, |bytes| bytes.len() as u64);
                 if let (true, Some((file, at))) = (rotten, spot) {
-                    self.rot(seq, file, at, Place::Part(part));
+                    self.rot(seq, file, at, RotAt::Part(part));
                 }
                 self.reports.push(Report::Chunk { ticket, answer });
                 return bytes;
@@ -155,7 +155,7 @@ impl Keeper {
         match written.and_then(|()| files.sync(&name).map_err(Trouble::sync(&name))) {
             Ok(()) => {
                 self.bad.remove(&(file, at));
-                self.reports.push(Report::Repaired { seq, place: Place::Part(part) });
+                self.reports.push(Report::Repaired { seq, place: RotAt::Part(part) });
             }
             Err(trouble) => {
                 self.reports.push(Report::NotRepaired { seq, chunk: part });

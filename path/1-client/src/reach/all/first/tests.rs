@@ -1,7 +1,7 @@
 //! When the leader is first, by time alone.
 
 use super::First;
-use crate::reach::Known;
+use crate::reach::CurrentLeader;
 use quorate_types::{Time, View};
 
 const SECOND: u64 = 1_000_000_000;
@@ -26,11 +26,11 @@ fn it_pauses_for_longer_each_time_and_for_less_when_it_went_well() {
 
 #[test]
 fn another_leader_is_not_first_for_a_second() {
-    let known = |view, leader| Known { view: View::new(view), leader: Some(leader) };
+    let current = |view, leader| CurrentLeader { view: View::new(view), leader: Some(leader) };
     let mut first = First::new(true);
-    first.led(at(0), Known::NONE, known(1, 0));
+    first.led(at(0), CurrentLeader::NONE, current(1, 0));
     assert!(first.is_on(at(0)), "of the first one it knows nothing bad");
-    first.led(at(5), known(1, 0), known(2, 1));
+    first.led(at(5), current(1, 0), current(2, 1));
     assert!(!first.is_on(at(14)) && first.is_on(at(15)));
 }
 

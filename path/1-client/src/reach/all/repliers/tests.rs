@@ -15,7 +15,7 @@ fn bench() -> (Desk, Parts, Repliers) {
 
 /// How each was told to answer now, if it was.
 fn appoint(desk: &mut Desk, parts: &mut Parts, repliers: &mut Repliers) -> (Vec<Option<AnswerMode>>, u64) {
-    let more = repliers.appoint(&mut desk.step(), &mut parts.links);
+    let more = repliers.appoint(&mut desk.step(), &mut parts.contacts);
     let told = |frames: Vec<quorate_wire::OutFrame>| {
         let frame = frames.first().map(crate::step::tests::arrives)?;
         match ClientMessage::decode(frame) {
@@ -23,7 +23,7 @@ fn appoint(desk: &mut Desk, parts: &mut Parts, repliers: &mut Repliers) -> (Vec<
             other => panic!("{other:?}"),
         }
     };
-    (desk.sent(&parts.links).into_iter().map(told).collect(), more)
+    (desk.sent(&parts.contacts).into_iter().map(told).collect(), more)
 }
 
 fn count(told: &[Option<AnswerMode>], mode: AnswerMode) -> usize {
@@ -71,7 +71,7 @@ fn all_are_asked_for_a_while_when_answers_differ() {
 fn what_ended_meanwhile_makes_nobody_late() {
     let (mut desk, mut parts, mut repliers) = bench();
     appoint(&mut desk, &mut parts, &mut repliers);
-    repliers.begun.push_back(Begun { since: desk.now, place: 0, generation: 1, number: 1, tries: 0 });
+    repliers.begun.push_back(Begun { since: desk.now, cell: 0, generation: 1, number: 1, tries: 0 });
     desk.now = repliers.deadline().expect("a look");
     repliers.due(desk.now, &mut parts.sessions);
     assert_eq!((appoint(&mut desk, &mut parts, &mut repliers).0, repliers.deadline()), (vec![None; 4], None));

@@ -38,13 +38,13 @@ impl Bench {
 
     fn send(&mut self, first: Option<usize>) -> Vec<Vec<u64>> {
         self.spread.send(&mut self.desk.step(), &mut self.parts, first);
-        let sent = self.desk.requests(&self.parts.links);
+        let sent = self.desk.requests(&self.parts.contacts);
         sent.into_iter().map(|got| got.into_iter().map(|(_, number, ..)| number).collect()).collect()
     }
 
-    fn drained(&mut self, link: usize) {
-        let conn = self.parts.links.up(link).expect("connected");
-        self.parts.links.written(conn, usize::MAX);
+    fn drained(&mut self, contact: usize) {
+        let conn = self.parts.contacts.up(contact).expect("connected");
+        self.parts.contacts.written(conn, usize::MAX);
     }
 }
 
@@ -59,7 +59,7 @@ fn who_takes_nothing_holds_nobody_up_and_catches_up_in_order() {
     for number in 1..=6 {
         let got = bench.ask(1);
         assert_eq!((&got[0], &got[1]), (&vec![number], &vec![number]));
-        (0..2).for_each(|link| bench.drained(link));
+        (0..2).for_each(|contact| bench.drained(contact));
     }
     bench.drained(2);
     let mut caught = Vec::new();
@@ -81,7 +81,7 @@ fn who_was_not_there_gets_everything_under_way() {
     bench.spread.lost(1);
     assert_eq!(bench.ask(2), [vec![1, 2], vec![], vec![1, 2]]);
     bench.desk.later(5000);
-    bench.desk.connect(&mut bench.parts.links, 1);
+    bench.desk.connect(&mut bench.parts.contacts, 1);
     bench.spread.joined(&mut bench.parts.sessions, 1);
     bench.desk.effects();
     assert_eq!(bench.send(None), [vec![], vec![1, 2], vec![]]);

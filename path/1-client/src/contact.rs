@@ -8,18 +8,18 @@ use quorate_types::{ConnId, ReplicaId, Time};
 const GOOD_AFTER: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkState {
+pub(crate) enum ContactState {
     Down { retry_at: Time },
     Dialing { conn: ConnId, give_up: Time },
     Greeting { conn: ConnId, give_up: Time },
     Up { conn: ConnId, since: Time },
 }
 
-/// What `links.rs` knows of one member.
+/// What `contacts.rs` knows of one member.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Contact {
     pub(crate) replica: ReplicaId,
-    pub(crate) state: LinkState,
+    pub(crate) state: ContactState,
     attempt: u32,
     /// Bytes handed to the connection and not yet written.
     pub(crate) out_bytes: usize,
@@ -33,11 +33,11 @@ pub(crate) struct Link {
     pub(crate) left: bool,
 }
 
-impl Link {
+impl Contact {
     pub(crate) const fn new(replica: ReplicaId) -> Self {
         Self {
             replica,
-            state: LinkState::Down { retry_at: Time::ZERO },
+            state: ContactState::Down { retry_at: Time::ZERO },
             attempt: 0,
             out_bytes: 0,
             heard: Time::ZERO,
@@ -50,26 +50,26 @@ impl Link {
     /// The connection, welcomed or not.
     pub(crate) const fn conn(&self) -> Option<ConnId> {
         match self.state {
-            LinkState::Down { .. } => None,
-            LinkState::Dialing { conn, .. }
-            | LinkState::Greeting { conn, .. }
-            | LinkState::Up { conn, .. } => Some(conn),
+            ContactState::Down { .. } => None,
+            ContactState::Dialing { conn, .. }
+            | ContactState::Greeting { conn, .. }
+            | ContactState::Up { conn, .. } => Some(conn),
         }
     }
 
     /// The connection, if it was welcomed.
     pub(crate) const fn up(&self) -> Option<ConnId> {
         match self.state {
-            LinkState::Up { conn, .. } => Some(conn),
+            ContactState::Up { conn, .. } => Some(conn),
             _ => None,
         }
     }
 
     pub(crate) const fn due(&self) -> Option<Time> {
         match self.state {
-            LinkState::Down { retry_at } => Some(retry_at),
-            LinkState::Dialing { give_up, .. } | LinkState::Greeting { give_up, .. } => Some(give_up),
-            LinkState::Up { .. } => None,
+            ContactState::Down { retry_at } => Some(retry_at),
+            ContactState::Dialing { give_up, .. } | ContactState::Greeting { give_up, .. } => Some(give_up),
+            ContactState::Up { .. } => None,
         }
     }
 
@@ -81,14 +81,14 @@ impl Link {
     /// The connection is gone, and is made again after a while.
     pub(crate) fn lost(&mut self, step: &mut Step<'_>) {
         let config = step.config;
-        if let LinkState::Up { since, .. } = self.state
+        if let ContactState::Up { since, .. } = self.state
             && step.now.since(since) >= config.dial_timeout.times(GOOD_AFTER)
         {
             self.attempt = 0;
         }
         let wait = back_off(step.random, self.attempt, config.dial_back_off_min, config.dial_back_off_max);
         self.attempt = self.attempt.saturating_add(1);
-        self.state = LinkState::Down { retry_at: step.now.plus(wait) };
+        self.state = ContactState::Down { retry_at: step.now.plus(wait) };
         self.out_bytes = 0;
     }
 }

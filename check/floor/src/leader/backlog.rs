@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The most bytes of frames kept for those who do not have them yet.
 const LOG_BYTES_MAX: usize = 64 << 20;
 
-pub(crate) struct Log {
+pub(crate) struct Backlog {
     frames: VecDeque<Sealed>,
     /// Number of the first of `frames`; the log's first frame is number 0.
     first: u64,
@@ -32,9 +32,9 @@ struct Sealed {
     end: u64,
 }
 
-impl Log {
-    pub(crate) fn new(body_bytes: usize) -> Log {
-        Log {
+impl Backlog {
+    pub(crate) fn new(body_bytes: usize) -> Backlog {
+        Backlog {
             frames: VecDeque::new(),
             first: 0,
             frames_max: (LOG_BYTES_MAX / (body_bytes + frame::HEADER)).max(8),

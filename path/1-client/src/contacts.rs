@@ -1,32 +1,32 @@
 //! The connections to all members, all the time: dialed, greeted, and dialed again when they are lost.
 //!
-//! A member has a place, its link, for as long as it is one. Where there are 64 places, whoever joins takes that of one who left.
+//! A member has a place, its contact, for as long as it is one. Where there are 64 places, whoever joins takes that of one who left.
 //!
 //! INV-CLIENT-7: at most one connection per member, and no connection number is used twice.
-//! Tests: links/tests.rs, tests/core.rs.
+//! Tests: contacts/tests.rs, tests/core.rs.
 
+use crate::contact::{Contact, ContactState};
 use crate::effects::Effect;
-use crate::link::{Link, LinkState};
 use crate::step::{NEVER, Step};
 use bytes::Bytes;
 use quorate_types::{ClusterId, ConnId, ReplicaId, Time};
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OutFrame, Role, Welcome};
 
-/// No more members than this: sets of links are kept as bits.
+/// No more members than this: sets of contacts are kept as bits.
 pub(crate) const MEMBERS_MAX: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Links {
-    list: Vec<Link>,
+pub(crate) struct Contacts {
+    list: Vec<Contact>,
     next_conn: ConnId,
     /// The cluster that is meant, as far as it is known.
     cluster: Option<ClusterId>,
 }
 
-impl Links {
+impl Contacts {
     pub(crate) fn new(members: &[ReplicaId], cluster: Option<ClusterId>) -> Self {
-        let list = members.iter().map(|replica| Link::new(*replica)).collect();
+        let list = members.iter().map(|replica| Contact::new(*replica)).collect();
         Self { list, next_conn: ConnId::FIRST, cluster }
     }
 
@@ -35,108 +35,108 @@ impl Links {
         self.list.len()
     }
     /// All, by place.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Link> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Contact> {
         self.list.iter()
     }
     /// The one at a place that there is.
-    pub(crate) fn at(&self, link: usize) -> &Link {
-        &self.list[link]
+    pub(crate) fn at(&self, contact: usize) -> &Contact {
+        &self.list[contact]
     }
     /// The connection of a member, if it was welcomed.
-    pub(crate) fn up(&self, link: usize) -> Option<ConnId> {
-        self.list.get(link).and_then(Link::up)
+    pub(crate) fn up(&self, contact: usize) -> Option<ConnId> {
+        self.list.get(contact).and_then(Contact::up)
     }
     /// The place of a member.
     pub(crate) fn of(&self, replica: ReplicaId) -> Option<usize> {
-        self.list.iter().position(|link| link.replica == replica && !link.left)
+        self.list.iter().position(|contact| contact.replica == replica && !contact.left)
     }
     /// Whose connection this is.
     pub(crate) fn of_conn(&self, conn: ConnId) -> Option<usize> {
-        self.list.iter().position(|link| link.conn() == Some(conn))
+        self.list.iter().position(|contact| contact.conn() == Some(conn))
     }
     /// All that are connected, as bits.
     pub(crate) fn up_bits(&self) -> u64 {
-        let up = |(at, link): (usize, &Link)| link.up().map(|_| 1 << at);
+        let up = |(at, contact): (usize, &Contact)| contact.up().map(|_| 1 << at);
         self.list.iter().enumerate().filter_map(up).sum()
     }
 
     /// How many members may still be connected to some day.
     pub(crate) fn may_come(&self) -> usize {
-        self.list.iter().filter(|link| !link.refused).count()
+        self.list.iter().filter(|contact| !contact.refused).count()
     }
 
     /// When to look at them again.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.list.iter().filter_map(Link::due).min()
+        self.list.iter().filter_map(Contact::due).min()
     }
 
     /// Appends why members are not connected, for people.
     pub(crate) fn problems(&self, text: &mut String) {
-        for link in &self.list {
-            if let Some(problem) = &link.problem {
-                text.push_str(&format!("; {}: {problem}", link.replica));
+        for contact in &self.list {
+            if let Some(problem) = &contact.problem {
+                text.push_str(&format!("; {}: {problem}", contact.replica));
             }
         }
     }
 
     /// Hands a frame to a member that is connected.
-    pub(crate) fn send(&mut self, step: &mut Step<'_>, link: usize, frame: OutFrame) {
-        let link = &mut self.list[link];
-        if let Some(conn) = link.up() {
-            link.out_bytes += frame.len();
+    pub(crate) fn send(&mut self, step: &mut Step<'_>, contact: usize, frame: OutFrame) {
+        let contact = &mut self.list[contact];
+        if let Some(conn) = contact.up() {
+            contact.out_bytes += frame.len();
             step.out.push(Effect::Send { conn, frame });
         }
     }
 
     /// So many bytes left for the socket.
     pub(crate) fn written(&mut self, conn: ConnId, bytes: usize) {
-        if let Some(link) = self.of_conn(conn) {
-            let link = &mut self.list[link];
-            link.out_bytes = link.out_bytes.saturating_sub(bytes);
+        if let Some(contact) = self.of_conn(conn) {
+            let contact = &mut self.list[contact];
+            contact.out_bytes = contact.out_bytes.saturating_sub(bytes);
         }
     }
 
     /// A frame came.
-    pub(crate) fn heard(&mut self, now: Time, link: usize) {
-        self.list[link].heard = now;
+    pub(crate) fn heard(&mut self, now: Time, contact: usize) {
+        self.list[contact].heard = now;
     }
 
-    /// The time of a link is up: it is dialed, or why it is to be dropped is returned.
-    pub(crate) fn due(&mut self, step: &mut Step<'_>, link: usize) -> Option<&'static str> {
-        if self.list[link].due().is_none_or(|due| due > step.now) {
+    /// The time of a contact is up: it is dialed, or why it is to be dropped is returned.
+    pub(crate) fn due(&mut self, step: &mut Step<'_>, contact: usize) -> Option<&'static str> {
+        if self.list[contact].due().is_none_or(|due| due > step.now) {
             return None;
         }
-        match self.list[link].state {
-            LinkState::Down { .. } => {
-                self.dial(step, link);
+        match self.list[contact].state {
+            ContactState::Down { .. } => {
+                self.dial(step, contact);
                 None
             }
-            LinkState::Dialing { .. } => Some("no connection in time"),
-            LinkState::Greeting { .. } => Some("no welcome in time"),
-            LinkState::Up { .. } => None,
+            ContactState::Dialing { .. } => Some("no connection in time"),
+            ContactState::Greeting { .. } => Some("no welcome in time"),
+            ContactState::Up { .. } => None,
         }
     }
 
-    fn dial(&mut self, step: &mut Step<'_>, link: usize) {
+    fn dial(&mut self, step: &mut Step<'_>, contact: usize) {
         let conn = self.next_conn;
         self.next_conn = conn.next();
-        let link = &mut self.list[link];
-        link.state = LinkState::Dialing { conn, give_up: step.now.plus(step.config.dial_timeout) };
-        step.out.push(Effect::Dial { conn, replica: link.replica });
+        let contact = &mut self.list[contact];
+        contact.state = ContactState::Dialing { conn, give_up: step.now.plus(step.config.dial_timeout) };
+        step.out.push(Effect::Dial { conn, replica: contact.replica });
     }
 
     /// A connection that was dialed exists: the client says who it is.
     pub(crate) fn connected(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        let Some(link) = self.of_conn(conn) else { return };
-        let link = &mut self.list[link];
-        if !matches!(link.state, LinkState::Dialing { .. }) {
+        let Some(contact) = self.of_conn(conn) else { return };
+        let contact = &mut self.list[contact];
+        if !matches!(contact.state, ContactState::Dialing { .. }) {
             return;
         }
-        link.state = LinkState::Greeting { conn, give_up: step.now.plus(step.config.dial_timeout) };
+        contact.state = ContactState::Greeting { conn, give_up: step.now.plus(step.config.dial_timeout) };
         let role = Role::Client(step.config.client);
-        let hello = Hello::new(self.cluster.unwrap_or_default(), Some(link.replica), role);
+        let hello = Hello::new(self.cluster.unwrap_or_default(), Some(contact.replica), role);
         let frame = hello.made_of(step.config.own).frame();
-        link.out_bytes += frame.len();
+        contact.out_bytes += frame.len();
         step.out.push(Effect::Send { conn, frame });
     }
 
@@ -144,10 +144,10 @@ impl Links {
     ///
     /// # Errors
     /// Why the connection is of no use, for people.
-    pub(crate) fn check_welcome(&self, link: usize, payload: Bytes) -> Result<Welcome, String> {
+    pub(crate) fn check_welcome(&self, contact: usize, payload: Bytes) -> Result<Welcome, String> {
         let welcome = Welcome::decode(payload).map_err(|why| format!("sent a bad welcome: {why}"))?;
-        let link = &self.list[link];
-        if welcome.replica != link.replica {
+        let contact = &self.list[contact];
+        if welcome.replica != contact.replica {
             return Err(format!("{} answers at this address; check the list of members", welcome.replica));
         }
         if !(FORMAT_MIN..=FORMAT_MAX).contains(&welcome.format) {
@@ -165,14 +165,14 @@ impl Links {
     }
 
     /// A member lets us in.
-    pub(crate) fn welcomed(&mut self, now: Time, link: usize) {
-        let link = &mut self.list[link];
-        if let Some(conn) = link.conn() {
-            link.state = LinkState::Up { conn, since: now };
+    pub(crate) fn welcomed(&mut self, now: Time, contact: usize) {
+        let contact = &mut self.list[contact];
+        if let Some(conn) = contact.conn() {
+            contact.state = ContactState::Up { conn, since: now };
         }
-        link.heard = now;
-        link.problem = None;
-        link.refused = false;
+        contact.heard = now;
+        contact.problem = None;
+        contact.refused = false;
     }
 
     /// This cluster is meant, and no other.
@@ -181,31 +181,31 @@ impl Links {
     }
 
     /// A member does not let us in; `passing`: it may do so later.
-    pub(crate) fn refused(&mut self, link: usize, passing: bool) {
-        self.list[link].refused = !passing;
+    pub(crate) fn refused(&mut self, contact: usize, passing: bool) {
+        self.list[contact].refused = !passing;
     }
 
     /// We end a connection; [`Self::lost`] comes next.
-    pub(crate) fn hang_up(&self, step: &mut Step<'_>, link: usize) {
-        if let Some(conn) = self.list[link].conn() {
+    pub(crate) fn hang_up(&self, step: &mut Step<'_>, contact: usize) {
+        if let Some(conn) = self.list[contact].conn() {
             step.out.push(Effect::Close(conn));
         }
     }
 
     /// A connection is gone. Whether the member was connected.
-    pub(crate) fn lost(&mut self, step: &mut Step<'_>, link: usize, why: String) -> bool {
-        let link = &mut self.list[link];
-        let was_up = link.up().is_some();
-        link.lost(step);
-        step.out.push(Effect::Problem { replica: link.replica, text: why.clone() });
-        link.problem = Some(why);
+    pub(crate) fn lost(&mut self, step: &mut Step<'_>, contact: usize, why: String) -> bool {
+        let contact = &mut self.list[contact];
+        let was_up = contact.up().is_some();
+        contact.lost(step);
+        step.out.push(Effect::Problem { replica: contact.replica, text: why.clone() });
+        contact.problem = Some(why);
         was_up
     }
 
     /// A member left the cluster, and is not dialed any more.
-    pub(crate) fn leave(&mut self, link: usize) {
-        let link = &mut self.list[link];
-        (link.state, link.left, link.refused) = (LinkState::Down { retry_at: NEVER }, true, true);
+    pub(crate) fn leave(&mut self, contact: usize) {
+        let contact = &mut self.list[contact];
+        (contact.state, contact.left, contact.refused) = (ContactState::Down { retry_at: NEVER }, true, true);
     }
 
     /// A replica joined the cluster: its place, unless it has one or there is none.
@@ -214,27 +214,27 @@ impl Links {
             return None;
         }
         if self.list.len() < MEMBERS_MAX {
-            self.list.push(Link::new(replica));
+            self.list.push(Contact::new(replica));
             return Some(self.list.len() - 1);
         }
-        let free = self.list.iter().position(|link| link.left)?;
-        self.list[free] = Link::new(replica);
+        let free = self.list.iter().position(|contact| contact.left)?;
+        self.list[free] = Contact::new(replica);
         Some(free)
     }
 
     /// All connections end, and none is made any more.
     pub(crate) fn stop(&mut self, step: &mut Step<'_>) {
-        for link in &mut self.list {
-            if let Some(conn) = link.conn() {
+        for contact in &mut self.list {
+            if let Some(conn) = contact.conn() {
                 step.out.push(Effect::Close(conn));
             }
-            link.state = LinkState::Down { retry_at: NEVER };
+            contact.state = ContactState::Down { retry_at: NEVER };
         }
     }
 
     /// Checks INV-CLIENT-7.
     pub(crate) fn check(&self) {
-        let mut conns: Vec<ConnId> = self.list.iter().filter_map(Link::conn).collect();
+        let mut conns: Vec<ConnId> = self.list.iter().filter_map(Contact::conn).collect();
         conns.sort_unstable();
         assert!(
             conns.windows(2).all(|pair| pair[0] != pair[1])

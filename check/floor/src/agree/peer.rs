@@ -16,7 +16,7 @@ const SEND_MAX: usize = 16;
 /// Room for votes that arrived since the last turn.
 const BUFFER_MIN: usize = 64 << 10;
 
-pub(crate) struct Link {
+pub(crate) struct Peer {
     stream: TcpStream,
     expected: Expected,
     buffer: Vec<u8>,
@@ -31,12 +31,12 @@ pub(crate) struct Link {
     speaks: bool,
 }
 
-impl Link {
-    pub(crate) fn new(stream: TcpStream, expected: Expected) -> Result<Link> {
+impl Peer {
+    pub(crate) fn new(stream: TcpStream, expected: Expected) -> Result<Peer> {
         stream.set_nonblocking(true).doing("make a socket non-blocking")?;
         let longest = message::head_bytes(expected.replicas) + expected.batch_max;
         let room = if expected.leads { 2 * longest } else { 0 };
-        Ok(Link {
+        Ok(Peer {
             stream,
             expected,
             buffer: vec![0; room + BUFFER_MIN],

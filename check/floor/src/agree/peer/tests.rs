@@ -10,12 +10,12 @@ fn expected(from: u8, to: u8) -> Expected {
     Expected { replicas: 4, from, to, key, leads: from == 0, batch_max: BATCH_MAX, command_bytes: 16 }
 }
 
-/// The link of `a` to `b`, and of `b` to `a`.
-fn pair(a: u8, b: u8) -> (Link, Link) {
+/// The connection of `a` to `b`, and of `b` to `a`.
+fn pair(a: u8, b: u8) -> (Peer, Peer) {
     let (listener, address) = net::listen().unwrap();
     let one = net::connect(address, "reno").unwrap();
     let other = net::accept(&listener, "reno").unwrap();
-    (Link::new(one, expected(b, a)).unwrap(), Link::new(other, expected(a, b)).unwrap())
+    (Peer::new(one, expected(b, a)).unwrap(), Peer::new(other, expected(a, b)).unwrap())
 }
 
 fn message(from: u8, kind: Kind, slot: u64, batch: &[u8]) -> Rc<Message> {
@@ -26,7 +26,7 @@ fn message(from: u8, kind: Kind, slot: u64, batch: &[u8]) -> Rc<Message> {
 }
 
 /// Sends and hears in turns until `done`.
-fn pass(from: &mut Link, to: &mut Link, slots: &mut Slots, mut done: impl FnMut(&Link, &Slots) -> bool) {
+fn pass(from: &mut Peer, to: &mut Peer, slots: &mut Slots, mut done: impl FnMut(&Peer, &Slots) -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !done(to, slots) {
         assert!(Instant::now() < until, "it never came");
@@ -121,7 +121,7 @@ fn batches_go_to_the_log() {
     assert_eq!(log.writes, 1);
 }
 
-impl Link {
+impl Peer {
     fn finish_after_sending(&mut self) {
         self.send(false).unwrap();
         assert!(self.is_sent());
