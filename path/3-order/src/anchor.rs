@@ -1,5 +1,5 @@
-//! What a checkpoint says of an instance: where in its log the checkpoint's slot lies. Only the protocol that made an anchor
-//! reads it; for the rest of the program it is a few bytes, the same on all replicas.
+//! What a checkpoint says of an instance: where the checkpoint's slot lies in the protocol's log. Only the protocol that made an anchor
+//! reads it. For the rest of the program it is a few bytes, the same on all replicas.
 //!
 //! Tests: anchor/tests.rs.
 

@@ -1,4 +1,4 @@
-//! What a replica's instances are told, whichever protocol they run: plain data. Each protocol takes of it what it needs.
+//! The settings of a replica's instances, whichever protocol they run: plain data. Each protocol reads the fields that it needs.
 //!
 //! Tests: config/tests.rs.
 
@@ -8,47 +8,48 @@ use quorate_auth::{Keys, RequestChecks};
 use quorate_types::{ClusterId, FaultModel, Faults, Halt, InstanceId, Reject, ReplicaId, Slot, Span, View};
 use quorate_wire::Memberships;
 
-/// What all instances of a replica have in common.
+/// The settings that all instances of a replica share.
 #[derive(Clone, Debug)]
 pub struct OrderConfig {
     /// Which protocol they run.
     pub protocol: Protocol,
     /// This replica.
     pub me: ReplicaId,
-    /// The members with which the cluster began, without repetition, the same everywhere.
+    /// The members with which the cluster began: no id twice, and the same list on every replica.
     pub members: Vec<ReplicaId>,
-    /// Which faults are survived.
+    /// Which faults the cluster survives.
     pub faults: Faults,
-    /// Part of everything that is signed.
+    /// The cluster's id, which is part of everything that is signed.
     pub cluster: ClusterId,
-    /// All randomness follows from it. Differs between replicas, and between two starts of one.
+    /// The seed of all randomness. It differs between replicas, and between two starts of one replica.
     pub seed: u64,
-    /// How often a leader that has nothing to say says so.
+    /// How often an idle leader sends a heartbeat.
     pub heartbeat: Span,
-    /// How long it takes at least until a leader that is not heard is doubted.
+    /// The shortest time after which a replica doubts a leader that it does not hear.
     pub timeout: Span,
-    /// To how much that grows, as far as the protocol says. Raft draws between the two; Mod-SMaRt goes to four times as much while leader
-    /// after leader fails.
+    /// The longest such time, where the protocol uses it. Raft draws a time between the two; Mod-SMaRt goes up to four times as much while
+    /// one leader after the other fails.
     pub timeout_max: Span,
-    /// After so many slots the next replica leads; 0: who leads stays as long as nobody complains. Only where [`Nature::rotates`].
+    /// After so many slots the next replica leads; 0: the leader stays as long as nobody complains. Only where [`Nature::rotates`].
     pub rotate_after: u64,
-    /// With a number a leader may answer strong reads by a lease, as long as the rates of any two replicas' clocks differ by at most so many
-    /// percent. Only where [`Nature::leases`].
+    /// With a number, a leader may answer strong reads by a lease. The rates of any two replicas' clocks must then differ by at most so
+    /// many percent. Only where [`Nature::leases`].
     pub lease_drift_percent: Option<u8>,
-    /// Bytes sent to one follower and not acknowledged, at most (and one message more). Only where [`Nature::pipelined`].
+    /// At most so many bytes are sent to one follower and not acknowledged, and one message more. Only where [`Nature::pipelined`].
     pub window_bytes: usize,
-    /// Bytes of batches in one message, at most, if it holds more than one.
+    /// A message with several batches holds at most so many bytes of batches.
     pub message_bytes_max: usize,
-    /// Bytes of batches kept in memory by each instance. What is still needed and can not be read back comes on top.
+    /// Each instance keeps at most so many bytes of batches in memory. Batches that are still needed and can not be read back are kept on
+    /// top of that.
     pub cache_bytes: usize,
-    /// Whether [`crate::Effect::Load`] works. Without it (memory mode) whoever needs what left the cache needs a checkpoint.
+    /// Whether [`crate::Effect::Load`] works. Without it (memory mode) a replica that needs a batch which left memory needs a checkpoint.
     pub reload: bool,
-    /// With what each replica signs. Only where [`Nature::lies`].
+    /// How this replica signs. Only where [`Nature::lies`].
     pub keys: Keys,
 }
 
 impl OrderConfig {
-    /// The usual times and sizes; crash faults.
+    /// The usual times and sizes, with crash faults.
     pub fn new(protocol: Protocol, me: ReplicaId, members: Vec<ReplicaId>, seed: u64) -> Self {
         Self {
             protocol,
@@ -70,7 +71,7 @@ impl OrderConfig {
         }
     }
 
-    /// What the protocol is like with these settings: all that it can do and is asked for.
+    /// The protocol's nature under these settings: what it can do and is configured to do.
     pub fn nature(&self) -> Nature {
         let able = self.protocol.able();
         let lies = able.lies && self.faults.may_lie();
@@ -88,22 +89,22 @@ impl OrderConfig {
         RequestChecks::of(&self.keys)
     }
 
-    /// One instance without a history; `stay` counts how often it left the cluster and came back.
+    /// One instance without a history. `stay` counts how often the instance left the cluster and came back.
     pub fn build(&self, instance: InstanceId, stay: u64) -> Box<dyn Order> {
         // What instances draw at random is not to come at the same moments.
         let salt = u64::from(instance.number() - 1) << 32 ^ stay << 48;
         (self.protocol.row().build)(&Self { seed: self.seed ^ salt, ..self.clone() }, instance)
     }
 
-    /// Reads a message in the payload of a frame.
+    /// Reads a message from the payload of a frame.
     ///
     /// # Errors
-    /// When the payload is none of this protocol.
+    /// When the payload is not a message of this protocol.
     pub fn decode(&self, payload: Bytes) -> Result<(InstanceId, OrderMessage), Reject> {
         self.protocol.decode(payload)
     }
 
-    /// After how long without a word of its leader everybody wants another one, while nothing else is wrong.
+    /// How long replicas wait for a word of their leader before they want another leader, while nothing else is wrong.
     pub fn patience(&self) -> Span {
         (self.protocol.row().patience)(self)
     }
@@ -111,7 +112,7 @@ impl OrderConfig {
     /// Whether members can join and leave while it runs.
     ///
     /// # Errors
-    /// What to do where they can not.
+    /// What to do instead, where they can not.
     pub fn can_change(&self) -> Result<(), &'static str> {
         match self.nature() {
             Nature { lies: true, .. } => Err(
@@ -127,7 +128,7 @@ impl OrderConfig {
     /// Whether instances can come and go while it runs.
     ///
     /// # Errors
-    /// What to do where they can not.
+    /// What to do instead, where they can not.
     pub fn can_resize(&self) -> Result<(), String> {
         if self.nature().stays {
             return Ok(());
@@ -138,16 +139,16 @@ impl OrderConfig {
         ))
     }
 
-    /// What grows with each view of an instance, as long as it is in the cluster.
+    /// The number that grows with each view of an instance, as long as the instance is in the cluster.
     pub fn rank_of(&self, view: View) -> u64 {
         let stays = &self.protocol.row().stays;
         stays.as_ref().map_or(view.number(), |stays| (stays.rank_of)(view))
     }
 
-    /// Which stay of its instance an anchor of this slot belongs to; the first one is 0.
+    /// Which stay of its instance an anchor of this slot belongs to; the first stay is 0.
     ///
     /// # Errors
-    /// When the anchor is none of this protocol's.
+    /// When the anchor is not one of this protocol.
     pub fn stay_of(&self, slot: Slot, anchor: &Anchor) -> Result<u64, Halt> {
         let stays = &self.protocol.row().stays;
         stays.as_ref().map_or(Ok(0), |stays| (stays.of_anchor)(slot, anchor))
@@ -159,11 +160,11 @@ impl OrderConfig {
         stays.as_ref().and_then(|stays| (stays.of_record)(record)).unwrap_or(0)
     }
 
-    /// Where the next stay of an instance begins, whose last one ended with this slot and anchor, if there was one; with these members, if
-    /// others than the cluster was made with.
+    /// Where the next stay of an instance begins. `last` is the slot and anchor with which the stay before ended, if there was one;
+    /// `members` are given if they are not those that the cluster was made with.
     ///
     /// # Errors
-    /// When there can be none.
+    /// When there can be no next stay.
     pub fn next_stay(
         &self,
         last: Option<(Slot, &Anchor)>,

@@ -1,4 +1,4 @@
-//! What a protocol wants done, in order.
+//! What a protocol asks of its host, in order.
 
 use crate::OrderMessage;
 use bytes::Bytes;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// A protocol's record as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Which of the protocol's records it is.
+    /// The kind of record, as the protocol numbers its kinds.
     pub kind: u8,
     /// The fixed part.
     pub head: Bytes,
-    /// The batch, shared.
+    /// The batch, shared and not copied.
     pub payload: Bytes,
 }
 
@@ -27,33 +27,33 @@ pub enum Effect {
         id: RecordId,
         /// The record.
         record: Stored,
-        /// A vote or a view: may use the room that the log keeps in reserve.
+        /// It is a vote or a view, so it may use the room that the log keeps in reserve.
         vital: bool,
     },
-    /// Send a message. It must not leave before the record `after`, if one is named, is durable.
+    /// Send a message. If `after` names a record, the message must not leave before that record is durable.
     Send {
         /// To whom.
         to: ReplicaId,
-        /// What.
+        /// The message.
         message: OrderMessage,
-        /// What must be durable before.
+        /// The record that must be durable before the message leaves.
         after: Option<RecordId>,
     },
-    /// This slot's batch is decided. Slots come in order, each once between two [`crate::Input::Installed`]; the first one
-    /// follows the checkpoint that the state machine began with, or that was installed last.
+    /// This slot's batch is decided. Slots come in order, each once between two [`crate::Input::Installed`]. The first slot follows the
+    /// checkpoint that the state machine began with, or that was installed last.
     Decided {
         /// The slot.
         slot: Slot,
         /// Its batch.
         batch: Batch,
     },
-    /// Somebody else leads now, or nobody.
+    /// Another replica leads now, or none.
     LeaderChanged {
         /// The view.
         view: View,
         /// Who leads in it.
         leader: Option<ReplicaId>,
-        /// Whether the leader before had led all that it may at a time: nothing failed.
+        /// Whether the leader before had led as many slots as it may in a row, so that its end is no failure.
         rotated: bool,
     },
     /// A strong read may run once everything up to this slot is executed.
@@ -63,7 +63,7 @@ pub enum Effect {
         /// The slot.
         slot: Slot,
     },
-    /// No leader confirmed this read; the host asks again or gives up.
+    /// No leader confirmed this read. The host asks again or gives up.
     ReadFailed {
         /// The read's number.
         read: u64,
@@ -75,35 +75,35 @@ pub enum Effect {
         /// Which records, all of them durable.
         records: Vec<RecordId>,
     },
-    /// The leader can not send what this replica lacks: it needs a checkpoint of this slot or a later one. Repeated while
-    /// that is so, at the pace of heartbeats.
+    /// The leader can not send what this replica lacks, so this replica needs a checkpoint of this slot or a later one. Repeated at the
+    /// pace of heartbeats until it has one.
     Behind {
-        /// The slot that the checkpoint must reach at least.
+        /// The checkpoint must reach this slot at least.
         slot: Slot,
     },
-    /// These memberships hold in this instance from here on. Not committed: a replica that fails may take them back.
+    /// These memberships hold in this instance from here on. As long as they are not committed, a replica that fails may take them back.
     Members {
         /// One, or two while a change is under way.
         memberships: Arc<Memberships>,
         /// Whether they are committed here.
         committed: bool,
     },
-    /// A member sent something that is no part of the protocol: evidence, never fatal.
+    /// A member sent something that the protocol does not allow: evidence, never fatal.
     Rejected {
-        /// Who.
+        /// The member.
         from: ReplicaId,
         /// What was wrong.
         why: Reject,
     },
-    /// A request that is watched ([`crate::Input::Watch`]) waits for too long: the host sends it to the leader. If that does not
-    /// help, the protocol complains about the leader.
+    /// A watched request ([`crate::Input::Watch`]) has waited for too long. The host sends it to the leader. If that does not help, the
+    /// protocol complains about the leader.
     Overdue {
         /// The request, by the digest of its bytes.
         request: Digest,
     },
-    /// Is everything in this batch from whom it says? The host answers with [`crate::Input::Vouched`] once it knows. As long as it does not,
-    /// this replica alone does not vote for the batch. Only with Byzantine faults; asked again in a later view, if the batch is proposed
-    /// again before it was answered.
+    /// Asks whether every request in this batch is from the client that it names. The host answers with [`crate::Input::Vouched`] once it
+    /// knows. Until then this replica alone does not vote for the batch. Only with Byzantine faults. If the batch is proposed again in a
+    /// later view before the answer, the question is repeated.
     Examine {
         /// The slot that it is proposed for.
         slot: Slot,
@@ -116,7 +116,7 @@ pub enum Effect {
     Halt(Halt),
 }
 
-/// The list of effects that one or several steps appended, reused from step to step.
+/// The list to which one or several steps append their effects. It is reused from step to step.
 #[derive(Debug, Default)]
 pub struct Effects {
     list: Vec<Effect>,
@@ -135,7 +135,7 @@ impl Effects {
     pub fn drain(&mut self) -> impl Iterator<Item = Effect> {
         self.list.drain(..)
     }
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -1,5 +1,5 @@
-//! The body of the fuzz target `order_message`: whatever the bytes, decoders return; what decodes, encodes to something that
-//! decodes to the same. A stable test runs it over the corpus.
+//! The body of the fuzz target `order_message`. Decoders return for any bytes. What they accept encodes to bytes that decode to the same
+//! message. A stable test runs it over the corpus.
 
 use crate::protocols;
 use bytes::Bytes;

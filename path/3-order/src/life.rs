@@ -1,4 +1,4 @@
-//! What every protocol knows of its own life: the time, whether it began, whether it gave up, and how its last step left it.
+//! What every protocol knows of its own life: the time, whether it was started, whether it halted, and its standing after the last step.
 
 use crate::{Effect, Effects, Standing};
 use quorate_types::{Halt, Time};
@@ -8,22 +8,22 @@ use quorate_types::{Halt, Time};
 pub(crate) struct Life {
     /// The time of its last step; never goes back.
     pub(crate) now: Time,
-    /// It was started: no more records are given back.
+    /// It was started, so no more records are given back.
     pub(crate) started: bool,
-    /// The log can not be trusted: it does nothing any more.
+    /// The log can not be trusted, so the protocol does nothing any more.
     pub(crate) halted: bool,
-    /// How the last step left it.
+    /// The standing after the last step.
     pub(crate) standing: Standing,
 }
 
 impl Life {
-    /// It starts, once.
+    /// Starts, once.
     pub(crate) fn start(&mut self, now: Time) {
         assert!(!self.started, "a protocol starts once");
         (self.started, self.now) = (true, now);
     }
 
-    /// It is stepped. Whether it does anything.
+    /// Begins a step. False if the protocol halted and does nothing.
     pub(crate) fn step(&mut self, now: Time) -> bool {
         assert!(self.started, "a protocol steps after its start");
         if !self.halted {
@@ -32,7 +32,7 @@ impl Life {
         !self.halted
     }
 
-    /// It gives up.
+    /// Halts: the log can not be trusted.
     pub(crate) fn halt(&mut self, why: Halt, out: &mut Effects) {
         self.halted = true;
         out.push(Effect::Halt(why));

@@ -1,7 +1,7 @@
-//! A message of an ordering protocol, whichever it is: for the rest of the program it is a protocol's number and bytes.
+//! A message of an ordering protocol, whichever it is. The rest of the program sees a protocol's number and bytes.
 //!
 //! A protocol says with [`Message`] how its messages become bytes, and in its row of the table ([`crate::protocols`]) how bytes become
-//! messages. Who hands a message on, keeps it back or counts its bytes looks at no more than that. Batches travel as payloads, which the
+//! messages. Code that forwards a message, holds it back or counts its bytes needs no more than that. Batches travel as payloads, which the
 //! frame shares with the log and with the other receivers: they are never copied.
 //!
 //! Tests: tests/golden.rs pins the bytes; tests/properties.rs, tests/mod_smart.rs, tests/corpus.rs.
@@ -11,7 +11,7 @@ use quorate_wire::{Batch, OutFrame, Payload, order_frame};
 use std::any::Any;
 use std::fmt;
 
-/// What a protocol's message can do, whatever it says.
+/// What every message of a protocol can do, whatever it says.
 pub trait Message: Any + fmt::Debug + Send + Sync {
     /// The number of its protocol on the wire (docs/formats/wire.md, ORDER).
     fn protocol(&self) -> u16;
@@ -19,17 +19,17 @@ pub trait Message: Any + fmt::Debug + Send + Sync {
     /// Appends the fixed part to `out` and gives the payloads that follow it.
     ///
     /// # Panics
-    /// When a list in it is longer than what decoders take.
+    /// When a list in the message is longer than decoders accept.
     fn encode(&self, out: &mut Vec<u8>) -> Vec<Payload>;
 
-    /// The batches that its receiver writes down, unless it has them already: a host whose disk is full drops the message
-    /// instead, as if lost, and it is sent again.
+    /// The batches that the receiver writes down, unless it has them already. A host whose disk is full drops the message instead, as if it
+    /// was lost; the sender sends it again.
     fn brings(&self) -> Vec<&Batch>;
 
-    /// The same message once more; batches in it are shared.
+    /// A second message that says the same; the two share their batches.
     fn copy(&self) -> OrderMessage;
 
-    /// Whether the other one says the same.
+    /// Whether the other message says the same.
     fn equals(&self, other: &OrderMessage) -> bool;
 }
 
@@ -37,18 +37,18 @@ pub trait Message: Any + fmt::Debug + Send + Sync {
 pub struct OrderMessage(Box<dyn Message>);
 
 impl OrderMessage {
-    /// The message of a protocol that says this.
+    /// Wraps a message of a protocol.
     pub fn of(message: impl Message) -> Self {
         Self(Box::new(message))
     }
 
-    /// What it says, if it is of this type.
+    /// The wrapped message, if it is of this type.
     pub fn get<M: Message>(&self) -> Option<&M> {
         let any: &dyn Any = &*self.0;
         any.downcast_ref()
     }
 
-    /// The same, of a message that is not needed any more.
+    /// As [`Self::get`], and consumes the message.
     pub fn take<M: Message>(self) -> Option<M> {
         let any: Box<dyn Any> = self.0;
         any.downcast().ok().map(|message| *message)

@@ -1,10 +1,11 @@
-//! What a protocol is like, as far as the rest of the program must know: data that is asked once, instead of a question for each property.
+//! What a protocol is like, as far as the rest of the program must know. It is data that is read once, in place of one question for each
+//! property.
 
 /// What a protocol can do at all (its row in [`crate::protocols`]), or what it does in one cluster
 /// ([`crate::OrderConfig::nature`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nature {
-    /// Many slots are under way at a time. Else a slot begins only once the one before is decided, and to hand a batch over early
+    /// Many slots are under way at a time. Otherwise a slot begins only when the one before is decided, so that handing over a batch early
     /// gains nothing.
     pub pipelined: bool,
     /// Leaders change although nothing is wrong.
@@ -17,12 +18,12 @@ pub struct Nature {
     pub stays: bool,
     /// It survives replicas that lie.
     pub lies: bool,
-    /// Who does not hear a leader learns from others what was decided. Else it waits for who leads.
+    /// A replica that does not hear a leader learns from the others what was decided. Otherwise it waits for the leader.
     pub fetches: bool,
 }
 
 impl Nature {
-    /// Of a protocol that does one slot after the other and nothing else.
+    /// The nature of a protocol that does one slot after the other and nothing else.
     pub const PLAIN: Self = Self {
         pipelined: false,
         rotates: false,

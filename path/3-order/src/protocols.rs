@@ -1,10 +1,11 @@
-//! The table of ordering protocols: a row each, and the only place that knows all of them.
+//! The table of ordering protocols, one row each. No other code knows all of them.
 //!
-//! A row says what a protocol is called, what it is like, how its messages are read and how an instance of it is built. Configurations,
-//! command lines, simulators and tests use a row and never ask which protocol it is. Another protocol is one more row; one that stands
-//! elsewhere, a test's for example, is a [`Protocol::of`] its row.
+//! A row says how a protocol is called, what it is like, how its messages are read and how an instance of it is built. Configurations,
+//! command lines, simulators and tests use a row and never ask which protocol it is. A new protocol is one more row. A protocol outside
+//! this table, a test's for example, is a [`Protocol::of`] its row.
 //!
-//! Tests: config/tests.rs; check/script/tests/all/toy/ and check/sim/tests/all/toy.rs run a protocol of a few lines that is in no list.
+//! Tests: config/tests.rs; check/script/tests/all/toy/ and check/sim/tests/all/toy.rs run a protocol of a few lines that is not in the
+//! table.
 
 use crate::mod_smart::{self, ModSmart, ModSmartConfig, message::MOD_SMART, message::ModSmartMessage};
 use crate::raft::{self, Raft, RaftConfig, message::RAFT, message::RaftMessage};
@@ -22,35 +23,37 @@ pub struct Row {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// Its number on the wire (docs/formats/wire.md, ORDER); never another protocol's.
+    /// Its number on the wire (docs/formats/wire.md, ORDER), which no other protocol ever gets.
     pub number: u16,
-    /// All that it can do.
+    /// All that the protocol can do, whatever the settings.
     pub able: Nature,
-    /// Reads a message; batches in it share the bytes and are checked request by request. It fails where the bytes are none.
+    /// Reads a message. Batches in it share the bytes and are checked request by request. Fails when the bytes are not a message.
     pub decode: fn(Bytes) -> Result<OrderMessage, Reject>,
-    /// An instance without a history, with what it is told.
+    /// Builds an instance without a history, with these settings.
     pub build: fn(&OrderConfig, InstanceId) -> Box<dyn Order>,
-    /// After how long without a word of its leader everybody wants another one, while nothing else is wrong.
+    /// How long replicas wait for a word of their leader before they want another leader, while nothing else is wrong.
     pub patience: fn(&OrderConfig) -> Span,
-    /// The anchor of this slot in the log of other replicas, which begin with the members that they were made with. Whatever protocol
-    /// wrote the one that is given.
+    /// The anchor of this slot in the log of another cluster, whose replicas begin with the members that they were made with. The given
+    /// anchor may be of any protocol.
     pub anchor_anew: fn(Slot, &Anchor) -> Anchor,
     /// How an instance leaves and comes back; none where instances do not.
     pub stays: Option<Stays>,
 }
 
-/// How an instance that left the cluster comes back, so that what it says never meets what is left of it from before.
+/// How an instance that left the cluster comes back, so that its new messages and records are never mixed up with those of its earlier
+/// stays.
 #[derive(Debug)]
 pub struct Stays {
-    /// What grows with each view of a stay.
+    /// The number that grows with each view of a stay.
     pub rank_of: fn(View) -> u64,
-    /// Which stay an anchor of this slot belongs to; the first one is 0. It fails where the anchor is none of this protocol's.
+    /// Which stay an anchor of this slot belongs to; the first stay is 0. Fails when the anchor is not one of this protocol.
     pub of_anchor: fn(Slot, &Anchor) -> Result<u64, Halt>,
-    /// Which stay a record belongs to, as far as it says so.
+    /// Which stay a record belongs to, as far as the record says so.
     pub of_record: fn(&Stored) -> Option<u64>,
-    /// Where an instance begins that never was before; who takes part, if others do than the cluster was made with.
+    /// Where an instance begins that was never in the cluster before. `members` are given if they are not those that the cluster was made
+    /// with.
     pub first: fn(Option<&Memberships>) -> Option<Anchor>,
-    /// Where the next stay begins of an instance whose last slot has this anchor.
+    /// Where the next stay of an instance begins, given the anchor of its last slot.
     pub next: fn(Slot, &Anchor, Option<&Memberships>) -> Result<Anchor, Halt>,
 }
 
@@ -97,34 +100,34 @@ impl Protocol {
     pub const RAFT: Self = Self(&RAFT_ROW);
     /// Mod-SMaRt.
     pub const MOD_SMART: Self = Self(&MOD_SMART_ROW);
-    /// All that a cluster can run.
+    /// All protocols that a cluster can run.
     pub const ALL: [Self; 2] = [Self::RAFT, Self::MOD_SMART];
 
     /// The protocol with this row.
     pub const fn of(row: &'static Row) -> Self {
         Self(row)
     }
-    /// The one that is called so.
+    /// The protocol with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
-    /// Its row.
+    /// The protocol's row.
     pub const fn row(self) -> &'static Row {
         self.0
     }
-    /// The word for it.
+    /// The word for it in configurations.
     pub const fn name(self) -> &'static str {
         self.0.name
     }
-    /// All that it can do.
+    /// All that the protocol can do.
     pub const fn able(self) -> Nature {
         self.0.able
     }
 
-    /// Reads a message of this protocol in the payload of a frame.
+    /// Reads a message of this protocol from the payload of a frame.
     ///
     /// # Errors
-    /// When the payload is none, or is of another protocol.
+    /// When the payload is not a message, or is one of another protocol.
     pub fn decode(self, payload: Bytes) -> Result<(InstanceId, OrderMessage), Reject> {
         let (instance, number, bytes) = read_order(payload)?;
         if number != self.0.number {
@@ -133,16 +136,17 @@ impl Protocol {
         Ok((instance, (self.0.decode)(bytes)?))
     }
 
-    /// The anchor of the same slot for a cluster that is made from this state with this protocol, whatever protocol ordered it before.
+    /// The anchor of the same slot for a new cluster that begins with this state and runs this protocol, whichever protocol ordered it
+    /// before.
     pub fn anchor_anew(self, slot: Slot, anchor: &Anchor) -> Anchor {
         (self.0.anchor_anew)(slot, anchor)
     }
 }
 
-/// Reads a message of whichever protocol in the table; for checks. A replica reads those of its own ([`Protocol::decode`]).
+/// Reads a message of any protocol in the table; for checks. A replica reads messages of its own protocol only ([`Protocol::decode`]).
 ///
 /// # Errors
-/// When the payload is none.
+/// When the payload is not a message.
 pub fn decode(payload: Bytes) -> Result<(InstanceId, OrderMessage), Reject> {
     let (_, number, _) = read_order(payload.clone())?;
     let of_it = Protocol::ALL.into_iter().find(|protocol| protocol.0.number == number);

@@ -1,19 +1,20 @@
-//! Decided slots are handed on in order, each once between two installed checkpoints; what left the memory is read back first.
+//! Hands decided slots on in order, each once between two installed checkpoints. Batches that left memory are read back first.
 //!
-//! Positions are those of the protocol's log: where each entry is a slot they are slots. INV-LEDGER-3. Tests: tests/delivery.rs.
+//! Positions are those of the protocol's log; where every entry of that log is a slot, they are slots. INV-LEDGER-3. Tests:
+//! tests/delivery.rs.
 
 use super::loads::Question;
 use crate::{Effect, Effects};
 use quorate_types::Slot;
 use quorate_wire::Batch;
 
-/// How far decided slots were handed on.
+/// How far decided slots were handed on, and what delivery waits for.
 #[derive(Debug, Default)]
 pub struct Delivery {
     /// The last position of the log that was handed on, and the last slot.
     position: u64,
     slot: Slot,
-    /// What is being read back for what comes next.
+    /// The question to the disk that delivery waits for.
     load: Option<Question>,
 }
 
@@ -27,7 +28,7 @@ impl Delivery {
         self.slot
     }
 
-    /// The entry at the next position is handed on: a batch is the next slot, anything else is none.
+    /// Hands on the entry at the next position: a batch is the next slot; an entry without a batch is no slot.
     pub fn hand_on(&mut self, batch: Option<Batch>, out: &mut Effects) {
         self.position += 1;
         if let Some(batch) = batch {
@@ -36,17 +37,17 @@ impl Delivery {
         }
     }
 
-    /// A checkpoint holds everything up to here: what follows is handed on next, also if that goes back.
+    /// A checkpoint holds everything up to this position and slot. Delivery continues after it, even if that goes back.
     pub fn go_on_after(&mut self, position: u64, slot: Slot) {
         *self = Self { position, slot, load: None };
     }
 
-    /// Whether what comes next is being read back.
+    /// Whether delivery waits for the disk.
     pub fn waits(&self) -> bool {
         self.load.is_some()
     }
 
-    /// What comes next is asked for, as long as that is possible.
+    /// Delivery waits for this question, if there is one.
     pub fn wait_for(&mut self, question: Option<Question>) {
         assert!(
             question.is_none_or(|question| question.first == self.position + 1),
@@ -55,7 +56,7 @@ impl Delivery {
         self.load = question;
     }
 
-    /// The question whose answer this is, if delivery waits for it.
+    /// If delivery waits for this answer: the question, and delivery waits no longer.
     pub fn answered(&mut self, load: u64) -> Option<Question> {
         let question = self.load.take_if(|question| question.load == load)?;
         assert!(question.first == self.position + 1, "INV-LEDGER-3: delivery waits for what comes next");

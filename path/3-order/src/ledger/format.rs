@@ -1,4 +1,4 @@
-//! The records that every protocol writes which decides slot by slot, as they lie in the log.
+//! The records of every protocol that decides slot by slot, as they lie in the log.
 //!
 //! ```text
 //! DECIDED  head: slot u64, own view u64      payload: length u32 of the proof, proof, batch unless an earlier record of the slot holds it
@@ -6,8 +6,8 @@
 //!                what: 1 cleared, + 2 with an anchor          with an anchor, before the proof: length u32, anchor
 //! ```
 //!
-//! A DECIDED record says in which view its writer was, and ends all votes on its slot: what comes after it tells all votes that still
-//! matter. FLOOR says where the log begins, with `cleared` also that it is empty. Tests: tests/format.rs.
+//! A DECIDED record says in which view its writer was, and ends all votes on its slot. So the records after it hold every vote that still
+//! matters. FLOOR says where the log begins; with `cleared` it says also that the log is empty after that. Tests: tests/format.rs.
 
 use super::{Proof, inconsistent};
 use crate::{Anchor, Stored};
@@ -15,54 +15,54 @@ use bytes::Bytes;
 use quorate_types::{Halt, Reject, Slot, View};
 use quorate_wire::Batch;
 
-/// [`Stored::kind`] of a decided slot. A protocol's own kinds are below.
+/// [`Stored::kind`] of a decided slot. The kinds of a protocol's own records have lower numbers.
 pub const RECORD_DECIDED: u8 = 4;
 /// [`Stored::kind`] of the slot after which the log begins.
 pub const RECORD_FLOOR: u8 = 5;
 
 /// In the last byte of a FLOOR's head: the log is empty after it.
 const CLEARED: u8 = 1;
-/// The same: it says what an anchor of that slot says.
+/// In the same byte: the record holds what an anchor of that slot says.
 const WITH_ANCHOR: u8 = 2;
 
-/// A decided slot, as its record says.
+/// A decided slot, as its record says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// The slot.
     pub slot: Slot,
-    /// The view in which its writer was.
+    /// The view of the writer.
     pub view: View,
-    /// Shows that it is decided.
+    /// The proof that the slot is decided.
     pub proof: Proof,
     /// Its batch, unless an earlier record of the slot holds it.
     pub batch: Option<Batch>,
 }
 
-/// Where the log begins, as a record says.
+/// Where the log begins, as a FLOOR record says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// After this slot.
+    /// The log begins after this slot.
     pub slot: Slot,
-    /// The view in which its writer was.
+    /// The view of the writer.
     pub view: View,
-    /// The log is empty after it.
+    /// Whether the log is empty after this slot.
     pub cleared: bool,
-    /// What else the protocol needs of what lies before.
+    /// Bytes of the protocol itself: what else it needs of the slots before.
     pub own: Bytes,
-    /// What an anchor of the slot says, if it is not known without.
+    /// What an anchor of the slot says, if that does not follow from other records.
     pub anchor: Option<Anchor>,
-    /// Shows that the slot is decided, if that is known.
+    /// The proof that the slot is decided, if the writer has it.
     pub proof: Option<Proof>,
 }
 
-/// The number at this place, which is there.
+/// The number at this offset. The caller has checked the length.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)
 }
 
-/// The error about something that can not be read.
+/// The error about bytes that can not be read.
 pub(crate) fn unreadable(what: &'static str) -> impl Fn(Reject) -> Halt {
     move |why| inconsistent(format!("{what} is unreadable: {why}"))
 }
@@ -102,7 +102,8 @@ fn head_of(slot: Slot, view: View) -> Vec<u8> {
 }
 
 impl Decided {
-    /// The record of a slot that is decided by this, in this view; with the batch, unless an earlier record of the slot holds it.
+    /// The record of a slot that was decided with this proof, by a writer in this view. The batch is given unless an earlier record of the
+    /// slot holds it.
     pub fn record(proof: &Proof, view: View, batch: Option<&Batch>) -> Stored {
         let mut payload = Vec::new();
         put_part(&mut payload, |out| proof.write_to(out));
@@ -117,7 +118,7 @@ impl Decided {
     /// Reads what [`Self::record`] wrote.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the record is not a DECIDED record.
     pub fn read(record: Stored) -> Result<Self, Halt> {
         if record.kind != RECORD_DECIDED || record.head.len() != 16 {
             return Err(inconsistent(format!("a record of kind {} is unreadable", record.kind)));
@@ -130,12 +131,12 @@ impl Decided {
 }
 
 impl Floor {
-    /// After this slot, and nothing else is to be said.
+    /// A log that begins after this slot, with nothing else to say.
     pub fn after(slot: Slot, view: View, cleared: bool) -> Self {
         Self { slot, view, cleared, own: Bytes::new(), anchor: None, proof: None }
     }
 
-    /// The record that says this.
+    /// The record of this floor.
     pub fn record(&self) -> Stored {
         let mut head = head_of(self.slot, self.view);
         head.push(u8::from(self.cleared) * CLEARED + u8::from(self.anchor.is_some()) * WITH_ANCHOR);
@@ -153,7 +154,7 @@ impl Floor {
     /// Reads what [`Self::record`] wrote.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the record is not a FLOOR record.
     pub fn read(record: Stored) -> Result<Self, Halt> {
         let head = &record.head;
         if record.kind != RECORD_FLOOR || head.len() != 17 || head[16] > CLEARED + WITH_ANCHOR {

@@ -1,4 +1,5 @@
-//! The ledger of a protocol that decides slot by slot: what is decided, where it lies, what of it was handed on, and what may go.
+//! The ledger of a protocol that decides slot by slot: which slots are decided, where their records lie, how far they were handed on, and
+//! which records may go.
 //!
 //! Tests: tests/ledger.rs.
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 /// One question to the disk asks for so many slots at most.
 const LOAD_SLOTS: u64 = 32;
 
-/// A batch that a protocol's own record of this slot holds, by its digest.
+/// The batch in one of the protocol's own records: slot, digest, batch.
 pub type RecordedBatch = (Slot, Digest, Batch);
 
 /// The decided slots of one instance.
@@ -22,18 +23,18 @@ pub struct Ledger {
     pub(super) records: Records,
     pub(super) slots: Slots,
     delivery: Delivery,
-    /// The checkpoint with which this life began, or that was installed last: it may be ahead of the log.
+    /// The checkpoint with which this life began, or that was installed last. It may be ahead of the log.
     pub(super) ahead: Option<(Slot, Anchor)>,
-    /// The first input came: until then a checkpoint may take the place of the one after which the log begins.
+    /// Whether the first input came. Until then a later checkpoint may replace the one after which the log begins.
     begun: bool,
     /// Bytes of batches kept in memory; none where nothing can be read back.
     cache_bytes: Option<usize>,
-    /// Only before the start.
+    /// What is known while records are restored; used only before the start.
     pub(super) replay: Replay,
 }
 
 impl Ledger {
-    /// A ledger with nothing in it. `cache_bytes`: how many bytes of batches stay in memory, where old ones can be read back.
+    /// An empty ledger. `cache_bytes`: how many bytes of batches stay in memory, where old ones can be read back.
     pub fn new(cache_bytes: Option<usize>) -> Self {
         Self {
             records: Records::default(),
@@ -54,23 +55,23 @@ impl Ledger {
     pub fn last(&self) -> Slot {
         self.slots.last()
     }
-    /// The last slot that was handed on, or that the checkpoint holds, which may be ahead of the log.
+    /// The last slot that was handed on, or that the checkpoint holds. It may be ahead of the log.
     pub fn delivered(&self) -> Slot {
         self.delivery.slot()
     }
-    /// The last slot that is known to be decided: here, or in a checkpoint ahead of the log.
+    /// The last slot that is known to be decided, here or in a checkpoint ahead of the log.
     pub fn known(&self) -> Slot {
         self.last().max(self.delivered())
     }
-    /// Batch and proof of a decided slot. None where it is not decided, or before the floor; an empty place where it is not in memory.
+    /// Batch and proof of a decided slot. `None`: it is not decided, or lies before the floor. `Some(None)`: it is not in memory.
     pub fn get(&self, slot: Slot) -> Option<Option<&(Batch, Proof)>> {
         self.slots.get(slot).map(|entry| entry.kept.as_ref())
     }
-    /// Shows that this slot is decided, if that is in memory.
+    /// The proof that this slot is decided, if it is in memory.
     pub fn proof(&self, slot: Slot) -> Option<&Proof> {
         self.slots.proof(slot)
     }
-    /// Shows that the floor is decided.
+    /// Gives the proof that the floor's slot is decided.
     pub fn set_floor_proof(&mut self, proof: Proof) {
         self.slots.set_floor_proof(proof);
     }
@@ -78,7 +79,7 @@ impl Ledger {
     pub fn records(&self) -> &Records {
         &self.records
     }
-    /// Writes a record of the protocol's own down.
+    /// Writes down one of the protocol's own records.
     pub fn persist(&mut self, record: Stored, vital: bool, out: &mut Effects) -> RecordId {
         self.records.persist(record, vital, out)
     }
@@ -86,11 +87,11 @@ impl Ledger {
     pub fn on_durable(&mut self, record: RecordId) {
         self.records.on_durable(record);
     }
-    /// The lowest record that must stay; `open` is the first one of the slot that is not decided.
+    /// The lowest record that must stay in the log. `open`: the first record of the slot that is not decided yet.
     pub fn keep_from(&self, open: Option<RecordId>) -> Option<RecordId> {
         self.records.keep_from([self.slots.first_record(), open])
     }
-    /// The slot after the last one is decided, in this view. `known`: the record that holds its batch, where there is one.
+    /// The slot after the last one was decided in this view. `known`: the record that already holds its batch, if there is one.
     pub fn decide(
         &mut self,
         proof: Proof,
@@ -106,7 +107,7 @@ impl Ledger {
         self.slots.push(Entry { batch_record, record, kept: Some((batch, proof)) });
     }
 
-    /// The first input came: decided slots are handed on from now on. Whether it is the first one.
+    /// The first input came, so decided slots are handed on from now on. Returns whether this was the first call.
     pub fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
@@ -133,7 +134,7 @@ impl Ledger {
         }
     }
 
-    /// Asks the disk for decided slots from `first` on, up to `last`.
+    /// Asks the disk for the decided slots from `first` to `last`.
     pub fn load(&mut self, first: Slot, last: Slot, out: &mut Effects) -> Option<Question> {
         let (mut records, mut slot, mut count) = (Vec::new(), first, 0);
         while slot <= last && count < LOAD_SLOTS {
@@ -148,11 +149,11 @@ impl Ledger {
         self.records.load(first.number(), count as usize, records, out)
     }
 
-    /// An answer came. What delivery waited for is handed on; where it is another question's, the records are given back for whoever
-    /// asked. `held` reads a record of the protocol's own that holds a batch.
+    /// The disk answered. If delivery waited for this answer, the slots are handed on; otherwise the records are given back to the caller.
+    /// `held` reads one of the protocol's own records that holds a batch.
     ///
     /// # Errors
-    /// When what was read is not what was asked for.
+    /// When the records are not those that were asked for.
     pub fn on_loaded(
         &mut self,
         load: u64,
@@ -169,12 +170,12 @@ impl Ledger {
         Ok(None)
     }
 
-    /// Drops batches from memory that need not be there.
+    /// Drops batches from memory that are not needed there.
     pub fn evict(&mut self) {
         self.evict_up_to(self.delivered());
     }
 
-    /// The same while records are read.
+    /// As [`Self::evict`], while records are restored.
     pub fn evict_restored(&mut self) {
         self.evict_up_to(self.last());
     }
@@ -185,8 +186,8 @@ impl Ledger {
         }
     }
 
-    /// A durable checkpoint holds everything up to this slot, which was handed on. Whether a FLOOR record is to be written that says so:
-    /// then the log begins after the last slot of it that is decided here, since the checkpoint may be ahead.
+    /// A durable checkpoint holds everything up to this slot, which was handed on. Returns whether the protocol is to write a FLOOR record.
+    /// The log then begins after the last slot of the checkpoint that is decided here, since the checkpoint may be ahead.
     pub fn trim(&mut self, slot: Slot) -> bool {
         if slot > self.delivered() || slot < self.floor() {
             return false;
@@ -208,13 +209,13 @@ impl Ledger {
         }
     }
 
-    /// Writes down where the log begins, and what else a restart needs of what lies before: with that, older records are not needed.
+    /// Writes a FLOOR record: where the log begins, and what else a restart needs of the slots before. Older records are then not needed.
     pub fn persist_floor(&mut self, floor: &Floor, out: &mut Effects) {
         self.records.persist_floor(floor.record(), floor.slot, out);
     }
 
-    /// A checkpoint of this slot took the place of the state. Whether the log reaches it: then what follows is handed on from there, also
-    /// if that goes back. If not, [`Self::begin_after`] follows.
+    /// A checkpoint of this slot replaced the state. Returns whether the log reaches that slot: delivery then continues after it, even if
+    /// that goes back. If not, the caller calls [`Self::begin_after`].
     pub fn installed(&mut self, slot: Slot, out: &mut Effects) -> bool {
         assert!(slot >= self.floor(), "INV-LEDGER-4: no checkpoint from before the log's floor is installed");
         let reaches = slot <= self.last();
@@ -225,7 +226,7 @@ impl Ledger {
         reaches
     }
 
-    /// The log begins after a checkpoint beyond it, empty.
+    /// Begins an empty log after a checkpoint that lies beyond its end.
     pub fn begin_after(&mut self, slot: Slot) {
         self.reset(slot, None);
     }
@@ -234,7 +235,7 @@ impl Ledger {
     pub fn ahead(&self) -> Option<&(Slot, Anchor)> {
         self.ahead.as_ref().filter(|(slot, _)| *slot > self.last())
     }
-    /// That checkpoint is not ahead any more.
+    /// The checkpoint is not ahead of the log any more.
     pub fn forget_ahead(&mut self) {
         self.ahead = None;
     }
@@ -244,7 +245,7 @@ impl Ledger {
         self.delivery.go_on_after(slot.number(), slot);
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of the invariant that does not hold.
     pub fn check(&self) {
         self.slots.check();
         self.records.check();
@@ -257,10 +258,10 @@ impl Ledger {
     }
 }
 
-/// The decided slots that were read back for this question. `held` reads a record of the protocol's own that holds a batch.
+/// The decided slots that the disk read for this question. `held` reads one of the protocol's own records that holds a batch.
 ///
 /// # Errors
-/// When they are not what was asked for.
+/// When the records are not those that were asked for.
 pub fn read_back(
     question: &Question,
     records: Vec<Stored>,

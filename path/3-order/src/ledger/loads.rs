@@ -1,5 +1,5 @@
-//! Questions to the disk for old records. Whoever asked holds the question, and waits for its answer or does not any more; the records stay
-//! in the log until the answer came. Tests: tests/loads.rs.
+//! Questions to the disk for old records. The caller keeps its [`Question`] and may stop waiting for the answer; the records stay in the
+//! log until the answer came. Tests: tests/loads.rs.
 
 use crate::{Effect, Effects};
 use quorate_types::RecordId;
@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 pub struct Question {
     /// Its number.
     pub load: u64,
-    /// The position of the first entry that is asked for.
+    /// The position of the first entry that it asks for.
     pub first: u64,
-    /// For how many entries.
+    /// How many entries it asks for.
     pub count: usize,
 }
 
-/// All questions, also those whose answer nobody waits for any more.
+/// All open questions, even those whose answer nobody waits for any more.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     asked: u64,
-    /// The lowest record that each open question names.
+    /// For each open question, the lowest record that it asks for.
     open: BTreeMap<u64, RecordId>,
 }
 
 impl Loads {
-    /// Asks for these records of `count` entries from `first` on; none where there are no records.
+    /// Asks for these records, which hold `count` entries from position `first` on; none without records.
     pub(super) fn ask(
         &mut self,
         first: u64,
@@ -40,7 +40,7 @@ impl Loads {
         Some(Question { load: self.asked, first, count })
     }
 
-    /// The answer came.
+    /// This question was answered.
     pub(super) fn answered(&mut self, load: u64) {
         self.open.remove(&load);
     }

@@ -1,17 +1,17 @@
-//! What every protocol keeps beside its rules: records and their numbers, what was trimmed, what is read back from disk, what a restart
-//! finds, and decided slots that are handed on in order.
+//! What every protocol keeps beside its rules: records and their numbers, where the log begins, questions to the disk, restarts, and the
+//! delivery of decided slots in order.
 //!
-//! Protocols differ in how a slot is decided. They do not differ in what becomes of it afterwards, and in what a restart needs of the log:
-//! that stands here, once. Each part owns a few fields and is reached through its inputs, so that it can be stepped alone (tests/).
+//! Protocols differ in how a slot is decided. They do not differ in what happens afterwards, or in what a restart needs of the log, so that
+//! code stands here once. Each part owns a few fields and is stepped through its inputs, so that tests step it alone (tests/).
 //!
 //! | part | knows | used by |
 //! | --- | --- | --- |
 //! | [`Records`] | numbers, what is durable, FLOOR records, the lowest record that must stay | all |
-//! | [`Question`] | what is being read back, held by whoever waits for it | all |
+//! | [`Question`] | what is being read back; the part that asked keeps it | all |
 //! | [`Delivery`] | how far decided slots were handed on | all |
-//! | [`Ledger`] | the decided slots with their proofs, over the parts above; restoring them, also after gaps; checkpoints | who decides slot by slot |
+//! | [`Ledger`] | the decided slots with their proofs, over the parts above; restoring them, also after gaps; checkpoints | protocols that decide slot by slot |
 //!
-//! Raft's log of indexes, which may be replaced behind what is committed, is its own (`raft/log.rs`); it uses the first three.
+//! Raft has a log of indexes whose end may be replaced as long as it is not committed (`raft/log.rs`). It uses the first three parts only.
 //!
 //! Invariants: INV-LEDGER-1 to INV-LEDGER-5.
 
@@ -37,7 +37,7 @@ pub use replay::Votes;
 
 use quorate_types::Halt;
 
-/// The log can not be trusted, for this reason.
+/// The halt that says, for this reason, that the log can not be trusted.
 pub fn inconsistent(why: impl Into<String>) -> Halt {
     Halt::LogInconsistent { why: why.into() }
 }

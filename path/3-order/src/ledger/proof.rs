@@ -1,25 +1,25 @@
-//! What shows that a slot is decided, as it travels and as it lies in logs.
+//! The proof that a slot is decided, as it is sent and as it lies in logs.
 
 use bytes::Bytes;
 use quorate_auth::{Signed, put_signed, read_signed};
 use quorate_types::{Digest, Reject, Slot, View};
 use quorate_wire::{Put, Reader};
 
-/// What shows that a slot is decided: a quorum of signed ACCEPTs of one value in one view. Without accepts where nobody lies.
+/// The proof that a slot is decided: a quorum of signed ACCEPTs of one value in one view. Where no replica lies, it has no accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// The slot.
     pub slot: Slot,
-    /// The view of the votes.
+    /// The view in which the slot was accepted.
     pub view: View,
-    /// Of the batch.
+    /// The digest of the batch.
     pub digest: Digest,
-    /// The votes.
+    /// The signed accepts.
     pub accepts: Signed,
 }
 
 impl Proof {
-    /// Appends its bytes, as they travel and as they lie in logs.
+    /// Appends the proof's bytes, as they are sent and as they lie in logs.
     ///
     /// # Panics
     /// When it names more than [`quorate_wire::MEMBERS_MAX`] members.
@@ -30,7 +30,7 @@ impl Proof {
     /// Reads what [`Self::write_to`] wrote, and nothing more.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not a proof.
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(bytes, "proof");
         let proof = read_proof(&mut r)?;
@@ -53,7 +53,7 @@ pub(crate) fn read_proof(r: &mut Reader) -> Result<Proof, Reject> {
     Ok(Proof { slot, view, digest, accepts: read_signed(r)? })
 }
 
-/// The same, of one that may not be there.
+/// As [`put_proof`], for a proof that may be missing.
 pub(crate) fn put_optional_proof(out: &mut Vec<u8>, proof: Option<&Proof>) {
     out.put_u8(u8::from(proof.is_some()));
     proof.into_iter().for_each(|proof| put_proof(out, proof));

@@ -1,8 +1,8 @@
-//! An instance's records: how they are numbered, which are durable, and the lowest that must stay in the log.
+//! The records of one instance: their numbers, which of them are durable, and the lowest that must stay in the log.
 //!
 //! A protocol numbers its records itself, from 1, without gaps. A FLOOR record says where the log begins and repeats what else a restart
-//! needs, so that older records can go: of those that are durable only the last one counts, and one that is not durable yet stands beside
-//! the one before. Records that are being read back stay until they were read. INV-LEDGER-1, INV-LEDGER-2. Tests: tests/records.rs.
+//! needs, so that older records can go. Of the durable FLOOR records only the last counts; one that is not durable yet stands beside it.
+//! Records stay while they are being read back. INV-LEDGER-1, INV-LEDGER-2. Tests: tests/records.rs.
 
 use super::inconsistent;
 use super::loads::{Loads, Question};
@@ -13,22 +13,22 @@ use std::collections::VecDeque;
 /// The records of one instance, by their numbers.
 #[derive(Debug, Default)]
 pub struct Records {
-    /// The last one that was numbered.
+    /// The record that was numbered last.
     last: RecordId,
-    /// The last one that is known to be durable.
+    /// The last record that is known to be durable.
     durable: RecordId,
     /// FLOOR records: the last durable one, and those that are not durable yet.
     floors: VecDeque<RecordId>,
     /// The slot that the last FLOOR record names.
     stated: Slot,
-    /// This record is needed until that one is durable.
+    /// The first record must stay until the second is durable.
     held: Option<(RecordId, RecordId)>,
     /// Questions to the disk.
     loads: Loads,
 }
 
 impl Records {
-    /// The last record that was numbered; the zeroth before the first.
+    /// The record that was numbered last; number 0 before the first.
     pub fn last(&self) -> RecordId {
         self.last
     }
@@ -36,7 +36,7 @@ impl Records {
     pub fn durable(&self) -> RecordId {
         self.durable
     }
-    /// This record, if it is not durable yet: what a message must wait for.
+    /// This record, if it is not durable yet; a message about it waits for that.
     pub fn pending(&self, record: RecordId) -> Option<RecordId> {
         (record > self.durable).then_some(record)
     }
@@ -49,7 +49,7 @@ impl Records {
         !self.floors.is_empty()
     }
 
-    /// Writes a record down. `vital`: it may use the room that the log keeps in reserve.
+    /// Writes down a record. `vital`: it may use the room that the log keeps in reserve.
     pub fn persist(&mut self, record: Stored, vital: bool, out: &mut Effects) -> RecordId {
         self.last = self.last.next();
         out.push(Effect::Persist { id: self.last, record, vital });
@@ -63,10 +63,10 @@ impl Records {
         self.stated = slot;
     }
 
-    /// A record of an earlier run was given back.
+    /// Takes back a record of an earlier run.
     ///
     /// # Errors
-    /// When it is not the next one.
+    /// When its number is not the next one.
     pub fn restore(&mut self, id: RecordId) -> Result<(), Halt> {
         if id != self.last.next() {
             return Err(inconsistent(format!("record {id} follows record {}", self.last)));
@@ -75,14 +75,14 @@ impl Records {
         Ok(())
     }
 
-    /// The record that was given back last is a FLOOR with this slot.
+    /// The record that was taken back last is a FLOOR with this slot.
     pub fn restore_floor(&mut self, slot: Slot) {
         self.floors.push_back(self.last);
         self.stated = slot;
         self.forget_old_floors();
     }
 
-    /// Everything up to this record is durable. Whether that is news.
+    /// Everything up to this record is durable. Returns whether that was unknown before.
     pub fn on_durable(&mut self, record: RecordId) -> bool {
         assert!(record <= self.last, "INV-LEDGER-1: only a record that was numbered becomes durable");
         let news = record > self.durable;
@@ -97,21 +97,21 @@ impl Records {
         }
     }
 
-    /// The next record replaces what may be durable. Until it is durable itself, a restart finds that, and needs what it needs now.
-    /// `needed`: what else a restart needs.
+    /// The next record replaces records that may be durable. Until the next record is durable itself, a restart finds the old ones, so what
+    /// a restart needs now must stay. `needed`: what else a restart needs.
     pub fn hold(&mut self, needed: [Option<RecordId>; 2]) {
         if let Some(keep) = self.keep_from(needed) {
             self.held = Some((keep, self.last.next()));
         }
     }
 
-    /// Until the next record is durable, all that was found at the start is what tells the next start the same.
+    /// Until the next record is durable, all records found at the start must stay: the next start must find the same.
     pub fn hold_all(&mut self) {
         self.held = Some((RecordId::FIRST, self.last.next()));
     }
 
-    /// The lowest record that a restart needs, or that is being read back; none where there are no records. `needed`: the first record of
-    /// the log after its floor, and the first of what is not decided, where there is one.
+    /// The lowest record that a restart needs or that is being read back; none when there are no records. `needed`: the first record of the
+    /// log after its floor, and the first record of the slot that is not decided, if they exist.
     pub fn keep_from(&self, needed: [Option<RecordId>; 2]) -> Option<RecordId> {
         if self.last == RecordId::ZERO {
             return None;
@@ -124,8 +124,8 @@ impl Records {
         [Some(floor), first, open, held, self.loads.lowest()].into_iter().flatten().min()
     }
 
-    /// Asks the disk for these records, all of them durable: of `count` entries of the log from position `first` on. The question, for whoever
-    /// waits for the answer; none without records.
+    /// Asks the disk for these records, all of them durable; they hold `count` entries of the log from position `first` on. Returns the
+    /// question, which the caller keeps; none without records.
     pub fn load(
         &mut self,
         first: u64,
@@ -140,12 +140,12 @@ impl Records {
         self.loads.ask(first, count, records, out)
     }
 
-    /// A question was answered: its records may go.
+    /// A question was answered, so its records may go.
     pub fn loaded(&mut self, load: u64) {
         self.loads.answered(load);
     }
 
-    /// Panics where the numbers do not fit together.
+    /// Panics when the numbers contradict each other.
     pub fn check(&self) {
         assert!(self.durable <= self.last, "INV-LEDGER-1: {} numbered, {} durable", self.last, self.durable);
         assert!(self.floors.iter().is_sorted(), "INV-LEDGER-1: floors follow each other");

@@ -1,11 +1,11 @@
-//! Takes records of an earlier life back, before the start.
+//! Takes back the records of an earlier life, before the start.
 //!
-//! What lies up to the checkpoint is not handed on again, and what of it leads to the checkpoint without a gap is kept for those who lack
-//! it: nobody else may vouch for that checkpoint yet. After records that were lost nothing before them counts; a DECIDED record after the
-//! last gap says in which view its writer was and ends all votes on its slot, so with it every vote that still matters is known. If slots
-//! are missing between the checkpoint and what follows the gap, a later checkpoint is needed.
+//! Slots up to the checkpoint are not handed on again. Those that lead to it without a gap are kept for members that lack them, since no
+//! other replica may vouch for that checkpoint yet. After lost records, nothing before them counts. A DECIDED record after the last gap
+//! says in which view its writer was, and ends all votes on its slot; with it every vote that still matters is known. If slots are missing
+//! between the checkpoint and the records after the gap, a later checkpoint is needed.
 //!
-//! The votes on the slot that is not decided are the protocol's. It is told when those that were read so far are over.
+//! The votes on the undecided slot belong to the protocol; the replay tells it when the votes read so far are obsolete.
 //! INV-LEDGER-5. Tests: tests/replay.rs.
 
 use super::slots::Entry;
@@ -15,12 +15,12 @@ use quorate_types::{Halt, RecordId, Slot};
 use quorate_wire::Batch;
 use std::collections::VecDeque;
 
-/// Decided slots up to the checkpoint, without gaps; of the last one the batch, too.
+/// The decided slots up to the checkpoint, without gaps. Only of the last one the batch is kept.
 #[derive(Debug, Default)]
 struct Earlier {
     last: Slot,
     entries: VecDeque<Entry>,
-    /// What the last FLOOR record says of the slot before them.
+    /// The proof in the last FLOOR record, of the slot before them.
     proof: Option<Proof>,
 }
 
@@ -33,7 +33,7 @@ impl Earlier {
         self.entries.push_back(entry);
         self.last = slot;
     }
-    /// What lies up to this slot was forgotten.
+    /// The earlier program forgot everything up to this slot.
     fn forget(&mut self, slot: Slot, proof: Option<Proof>) {
         let beyond = self.last.number().saturating_sub(slot.number());
         while self.entries.len() as u64 > beyond {
@@ -41,8 +41,9 @@ impl Earlier {
         }
         self.proof = proof;
     }
-    /// After which slot the log begins and with which it ends, as far as these records tell. `open`: of which slot the votes are that follow
-    /// them, if any follow. A FLOOR alone tells nothing: what came after it may have been deleted for a later one, which was not durable.
+    /// The slots after which and with which the log begins and ends, as far as these records say. `open` and `votes`: the slot of the votes
+    /// that follow them, and whether any follow. A FLOOR record alone says nothing: records after it may have been deleted because of a
+    /// later FLOOR that was not durable.
     fn ends(&self, open: Slot, votes: bool) -> Option<(Slot, Slot)> {
         let count = self.entries.len() as u64;
         let last = if count > 0 { self.last } else { open.previous() };
@@ -54,27 +55,27 @@ impl Earlier {
 /// What is known of the votes that were read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Votes {
-    /// There are some.
+    /// There are votes.
     pub any: bool,
-    /// Of each the batch is known.
+    /// The batch of each vote is known.
     pub whole: bool,
 }
 
-/// What is known while records are read.
+/// What is known while records are taken back.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    /// A checkpoint that reaches further is lost.
+    /// A checkpoint that reaches further was lost.
     outdated: bool,
     /// The checkpoint's slot.
     anchor: Slot,
     /// Records are missing.
     gap: bool,
-    /// A record since the last gap says all that matters of what lies before it.
+    /// A record since the last gap says everything that matters of the records before it.
     vouched: bool,
-    /// Of which slot the votes are that are being read.
+    /// The slot of the votes that are being read.
     open: Slot,
     earlier: Earlier,
-    /// A FLOOR record is to be written at the start; whether it clears the log.
+    /// Whether a FLOOR record must be written at the start, and whether it clears the log.
     floor: Option<bool>,
 }
 
@@ -90,21 +91,21 @@ impl Ledger {
         self.replay.anchor = slot;
     }
 
-    /// A checkpoint that reaches further was there and can not be used any more.
+    /// There was a checkpoint that reaches further, and it can not be used any more.
     pub fn restore_outdated(&mut self) {
         assert!(self.records.last() == RecordId::ZERO, "INV-LEDGER-5: it is said before all records");
         self.replay.outdated = true;
     }
 
-    /// A record was given back.
+    /// Takes back a record.
     ///
     /// # Errors
-    /// When it is not the next one.
+    /// When its number is not the next one.
     pub fn restore(&mut self, id: RecordId) -> Result<(), Halt> {
         self.records.restore(id)
     }
 
-    /// A vote on this slot follows. Whether that is another one than before, so that all votes so far are over.
+    /// A vote on this slot follows. Returns whether the slot is a new one, which makes all votes so far obsolete.
     pub fn restore_vote(&mut self, slot: Slot) -> bool {
         std::mem::replace(&mut self.replay.open, slot) != slot
     }
@@ -114,10 +115,10 @@ impl Ledger {
         self.replay.open == slot
     }
 
-    /// This slot is decided; `found` is its batch, with the record that holds it, where they are there. All votes so far are over.
+    /// This slot is decided; `found` is its batch and the record that holds it, if they are there. All votes so far are obsolete.
     ///
     /// # Errors
-    /// When it continues nothing that was read before.
+    /// When the slot does not continue what was read before.
     pub fn restore_decided(
         &mut self,
         slot: Slot,
@@ -139,7 +140,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The record that holds its batch is not there: it lies in the checkpoint, or was lost.
+    /// As above, when the record with its batch is missing: the batch lies in the checkpoint, or was lost.
     fn restore_without_batch(&mut self, slot: Slot, proof: Proof) -> Result<(), Halt> {
         if slot <= self.replay.anchor {
             return Ok(());
@@ -163,10 +164,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// The log began after this slot when this was written. Whether all votes so far are over.
+    /// A FLOOR record: the log began after this slot when the record was written. Returns whether all votes so far are obsolete.
     ///
     /// # Errors
-    /// When no checkpoint holds what lies before.
+    /// When no checkpoint holds the slots before.
     pub fn restore_floor(&mut self, slot: Slot, cleared: bool, proof: Option<Proof>) -> Result<bool, Halt> {
         self.replay.earlier.forget(slot, proof.clone());
         let anchor = self.replay.anchor;
@@ -188,7 +189,7 @@ impl Ledger {
         Ok(cleared)
     }
 
-    /// Records are missing: nothing that was told so far is certain, and all votes so far are over.
+    /// Records are missing here. Nothing read so far is certain, and all votes so far are obsolete.
     pub fn restore_gap(&mut self) {
         let anchor = self.replay.anchor;
         let proof = self.slots.proof(anchor).filter(|proof| proof.slot == anchor).cloned();
@@ -203,7 +204,7 @@ impl Ledger {
         self.replay.gap
     }
 
-    /// What all that was given so far tells. `votes`: what is known of those that were read last.
+    /// What can be concluded from all records so far. `votes`: what is known of the votes that were read last.
     pub fn restored(&self, votes: Votes) -> Restored {
         Restored {
             knows_vote: self.knows_vote(),
@@ -217,7 +218,8 @@ impl Ledger {
         self.replay.vouched || !self.replay.gap
     }
 
-    /// A checkpoint of this slot, with this anchor, is here that continues what is left. Whether all votes so far are over.
+    /// There is a checkpoint of this slot, with this anchor, that the remaining records continue. Returns whether all votes so far are
+    /// obsolete.
     pub fn restore_over(&mut self, slot: Slot, anchor: Anchor) -> bool {
         assert!(
             self.knows_vote() && slot >= self.slots.floor(),
@@ -236,8 +238,8 @@ impl Ledger {
         beyond && self.replay.open != slot.next()
     }
 
-    /// After which slot the records begin that were given so far: those that lead to the checkpoint are here, and nobody need be given that
-    /// checkpoint for them.
+    /// The slot after which the records so far begin. The slots that lead to the checkpoint are here, so no member need be given the
+    /// checkpoint because of them.
     fn replayed_from(&self, votes: Votes) -> Slot {
         let Replay { anchor, earlier, .. } = &self.replay;
         if let Some((floor, _)) = self.ends_before_checkpoint(votes) {
@@ -248,7 +250,7 @@ impl Ledger {
         Slot::new(self.slots.floor().number() - count)
     }
 
-    /// All records were given. Whether the votes that were read last are on the slot that is not decided; if not, they are over.
+    /// All records were given. Returns whether the votes that were read last are on the undecided slot; if not, they are obsolete.
     pub fn go_on(&mut self, votes: Votes) -> bool {
         assert!(
             self.knows_vote() && self.slots.floor() <= self.replay.anchor,
@@ -274,12 +276,12 @@ impl Ledger {
         self.replay.open == last.next()
     }
 
-    /// Whether a FLOOR record is to be written at the start, and whether it clears the log. Says so once.
+    /// Whether a FLOOR record must be written at the start, and whether it clears the log. Answers once.
     pub fn floor_is_due(&mut self) -> Option<bool> {
         self.replay.floor.take()
     }
 
-    /// After which slot the records begin and with which they end, if the checkpoint reaches further, and they tell all that they should.
+    /// The slots after which and with which the records begin and end, if the checkpoint reaches further and the records are complete.
     fn ends_before_checkpoint(&self, votes: Votes) -> Option<(Slot, Slot)> {
         let Replay { anchor, gap, outdated, open, earlier, .. } = &self.replay;
         let whole = !gap && !outdated && self.slots.floor() == *anchor && self.slots.last() == *anchor;

@@ -1,4 +1,4 @@
-//! The decided slots since the last checkpoint: where their records lie, and of some the batch and the proof in memory.
+//! The decided slots since the last checkpoint: where their records lie, and for some of them the batch and the proof in memory.
 //!
 //! INV-LEDGER-4: slots follow each other without a gap from the floor on. Tests: tests/slots.rs.
 
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 pub(crate) struct Entry {
     /// The record that holds the batch.
     pub(crate) batch_record: RecordId,
-    /// The record that says that it is decided, with the proof.
+    /// The record that says the slot is decided, with the proof.
     pub(crate) record: RecordId,
     pub(crate) kept: Option<(Batch, Proof)>,
 }
@@ -21,10 +21,10 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     floor: Slot,
-    /// Shows that the floor is decided, where that is known.
+    /// The proof that the floor's slot is decided, if it is known.
     floor_proof: Option<Proof>,
     entries: VecDeque<Entry>,
-    /// Entries before this one have no batch in memory.
+    /// The batches of earlier slots are not in memory.
     first_kept: Slot,
     kept_bytes: usize,
 }
@@ -47,14 +47,14 @@ impl Slots {
     pub(crate) fn first_record(&self) -> Option<RecordId> {
         self.entries.front().map(|entry| entry.batch_record)
     }
-    /// Shows that this slot is decided, if that is in memory.
+    /// The proof that this slot is decided, if it is in memory.
     pub(crate) fn proof(&self, slot: Slot) -> Option<&Proof> {
         if slot == self.floor {
             return self.floor_proof.as_ref();
         }
         self.get(slot)?.kept.as_ref().map(|(_, proof)| proof)
     }
-    /// Shows that the floor is decided.
+    /// Gives the proof that the floor's slot is decided.
     pub(crate) fn set_floor_proof(&mut self, proof: Proof) {
         assert!(proof.slot == self.floor, "INV-LEDGER-4: the floor's proof is of {}", self.floor);
         self.floor_proof = Some(proof);
@@ -74,8 +74,8 @@ impl Slots {
         }
     }
 
-    /// Drops batches from memory, the oldest first, while there are more bytes than this; only of slots up to `needless` whose records
-    /// are durable, and never the last: its proof is what this replica shows when it enters a view.
+    /// Drops batches from memory, the oldest first, while they are more bytes than this. Only slots up to `needless` whose records are
+    /// durable are dropped, and never the last: this replica shows its proof when it enters a view.
     pub(crate) fn evict(&mut self, bytes_max: usize, needless: Slot, durable: RecordId) {
         while self.kept_bytes > bytes_max && self.first_kept <= needless && self.first_kept < self.last() {
             let at = (self.first_kept.number() - self.floor.number() - 1) as usize;
@@ -89,7 +89,7 @@ impl Slots {
         }
     }
 
-    /// Forgets everything up to `slot`, which is decided. Of it, the proof stays.
+    /// Forgets everything up to `slot`, which is decided. The proof of `slot` itself stays.
     pub(crate) fn raise_floor(&mut self, slot: Slot, proof: Option<Proof>) {
         assert!(slot >= self.floor && slot <= self.last(), "INV-LEDGER-4: only what is decided is forgotten");
         while self.floor < slot {
@@ -102,8 +102,8 @@ impl Slots {
         self.first_kept = self.first_kept.max(self.floor.next());
     }
 
-    /// The log ends before the checkpoint's slot: it begins where its records do, and what the checkpoint holds is not handed on. `entries` are
-    /// all slots after `floor`; of the last one the batch is in memory.
+    /// The log ends before the checkpoint's slot. It begins where its records do, and the slots in the checkpoint are not handed on.
+    /// `entries` are all slots after `floor`; the batch of the last one is in memory.
     pub(crate) fn begin_earlier(
         &mut self,
         floor: Slot,
@@ -116,8 +116,8 @@ impl Slots {
         *self = Self { floor, floor_proof, entries, first_kept, kept_bytes };
     }
 
-    /// Slots before the floor are in the log on disk, too: whoever lacks them gets them from here, since nobody else may vouch for a
-    /// checkpoint that holds them. In memory is none but the last, and that only if it is the last of all.
+    /// The log on disk also has slots before the floor. Members that lack them get them from here, since no other replica may vouch for a
+    /// checkpoint that holds them. None of their batches is in memory, except the last one if it is the last of all.
     pub(crate) fn extend_down(&mut self, mut earlier: VecDeque<Entry>, floor_proof: Option<Proof>) {
         if let Some(last) = earlier.back_mut() {
             if !self.entries.is_empty() {
@@ -134,7 +134,7 @@ impl Slots {
         self.entries = earlier;
     }
 
-    /// Begins after `slot`, with nothing in it.
+    /// Begins an empty list after `slot`.
     pub(crate) fn reset(&mut self, slot: Slot, proof: Option<Proof>) {
         *self = Self { floor: slot, floor_proof: proof, first_kept: slot.next(), ..Self::default() };
     }

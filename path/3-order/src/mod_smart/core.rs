@@ -1,8 +1,8 @@
-//! What a replica knows, whatever it is asked: its configuration and key, who takes part, in which view it is, and what was decided.
+//! What a replica knows, whatever it is asked: its configuration and key, its members, its view, and what was decided.
 //!
-//! All parts look at it. Its own parts are who takes part (`members`), the view (`office`), and the log (the ledger); they change where a
-//! vote is written down, and by what gathers all parts (`mod`, `slots`, `views`) and `restore`. What is signed, and how others'
-//! signatures are checked: `statements`. What it writes down: `persist`.
+//! All parts read it. It is made of the members (`members`), the view (`office`), and the log (the ledger). They change where a vote is
+//! written down, in the files that call all parts (`mod`, `slots`, `views`), and in `restore`. `statements` has what is signed and the
+//! checks of others' signatures; `persist` has what is written down.
 
 use super::members::Participants;
 use super::message::{ModSmartBody as Body, ModSmartMessage};
@@ -55,7 +55,7 @@ impl Core {
     pub(super) fn is_leader(&self) -> bool {
         self.leader() == self.config.me
     }
-    /// Whether this view is ours to lead, begun or not.
+    /// Whether this replica leads this view, begun or not, and is not barred.
     pub(super) fn is_mine(&self) -> bool {
         self.is_leader() && !self.office.is_barred()
     }
@@ -63,7 +63,7 @@ impl Core {
     pub(super) fn has_begun(&self) -> bool {
         self.office.has_begun()
     }
-    /// Leads a view that has begun.
+    /// Whether this replica leads, and the view has begun.
     pub(super) fn leads(&self) -> bool {
         self.is_mine() && self.has_begun() && !self.life.halted && self.life.started
     }
@@ -83,21 +83,22 @@ impl Core {
     pub(super) fn votes(&self) -> bool {
         self.is_member(self.config.me)
     }
-    /// So many agree on something.
+    /// How many members make a quorum.
     pub(super) fn agreement(&self) -> usize {
         self.members.trust().agreement() as usize
     }
-    /// Of so many one tells the truth.
+    /// So many members that one of them tells the truth.
     pub(super) fn truth(&self) -> usize {
         self.members.trust().truth() as usize
     }
 
-    /// With what a view begins here that is not the first one of its tenure. Who does not vote need not know what binds it.
+    /// The phase with which a view begins here, if the view is not the first of its tenure. A replica that does not vote need not know what
+    /// binds the view.
     pub(super) fn first_phase(&self) -> Phase {
         if self.votes() { Phase::Syncing } else { Phase::free_after(self.decided()) }
     }
 
-    /// Enters a view, which is written down.
+    /// Enters a view and writes that down.
     pub(super) fn enter(&mut self, view: View, certificate: Signed, phase: Phase, out: &mut Effects) {
         self.office.enter(view, certificate, phase);
         self.persist_view(out);
@@ -119,7 +120,7 @@ impl Core {
             self.send(out, *to, body.clone(), after);
         }
     }
-    /// The same, also to those who only listen.
+    /// Sends to all voters and hearers.
     pub(super) fn tell_all(&self, out: &mut Effects, body: &Body) {
         self.send_all(out, body, None);
         for to in self.members.hearers() {

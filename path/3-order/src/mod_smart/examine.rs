@@ -1,10 +1,10 @@
-//! With Byzantine faults nobody votes for a leader's batch before it knows that clients sent what is in it.
+//! With Byzantine faults a replica votes for a leader's batch only when it knows that clients sent what is in it.
 //!
-//! Only the host can tell: it is asked about each proposal, and its answer holds until the slot is decided, in whatever view. Where it
-//! can not tell, f+1 others that wrote the value are enough, since one of them is honest and knows. What binds a view was written by
-//! f+1 before, and is not asked about.
+//! Only the host can tell. It is asked about each proposal, and its answer holds until the slot is decided, whatever the view. Where the
+//! host can not tell, f+1 others that wrote the value are enough, since one of them is honest and knows. The host is not asked about the
+//! value that binds a view, because f+1 members wrote it before.
 //!
-//! INV-SMART-10: what is remembered of answers is bounded. Tests: tests/examine.rs, tests/liars.rs.
+//! INV-SMART-10: the remembered answers are bounded. Tests: tests/examine.rs, tests/liars.rs.
 
 use super::core::Core;
 use super::normal::{AHEAD_MAX, Tally};
@@ -15,8 +15,8 @@ use quorate_types::{Digest, Slot, planted};
 use quorate_wire::Batch;
 use std::collections::BTreeMap;
 
-/// What the host vouched for, by slot, the latest last. So many values a slot, each of another view, and no more: who forgets one asks
-/// again.
+/// What the host vouched for, by slot, the latest last. A slot keeps only a few values, each of another view; for a value that was dropped,
+/// the host is asked again.
 #[derive(Debug, Default)]
 pub(super) struct Vouched {
     values: BTreeMap<Slot, Vec<(Digest, Option<Waited>)>>,
@@ -39,7 +39,7 @@ impl Vouched {
             values.remove(0);
         }
     }
-    /// Up to this slot all is decided.
+    /// Everything up to this slot is decided.
     pub(super) fn forget(&mut self, decided: Slot) {
         self.values.retain(|slot, _| *slot > decided);
     }
@@ -47,7 +47,7 @@ impl Vouched {
     pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
-    /// No more is kept than of a few slots a few values each.
+    /// Whether it holds no more than a few values of a few slots.
     pub(super) fn is_bounded(&self) -> bool {
         self.values.len() as u64 <= AHEAD_MAX && self.values.values().all(|values| values.len() <= WRITES_MAX)
     }
@@ -60,7 +60,8 @@ impl Vouched {
         }
     }
 
-    /// The host's answer may come late: in a later view, or when the slot is decided. Whether it is of use. [mod_smart L101]
+    /// The host's answer may come late: in a later view, or after the slot was decided. Returns whether it is still of use. [mod_smart
+    /// L101]
     pub(super) fn answer(&mut self, slot: Slot, digest: Digest, waited: Option<Waited>, core: &Core) -> bool {
         let next = core.decided().next();
         let of_use = core.may_lie() && slot >= next && slot.since(next) < AHEAD_MAX;
@@ -70,12 +71,12 @@ impl Vouched {
         of_use
     }
 
-    /// How long what was proposed waited here, if the host said so.
+    /// How long the proposed requests waited here, if the host said so.
     pub(super) fn waited(&self, slot: Slot, digest: Digest) -> Option<Waited> {
         self.get(slot, digest).flatten()
     }
 
-    /// Whether clients sent what was proposed, as far as is known here. [mod_smart L101]
+    /// Whether this replica knows that clients sent what was proposed. [mod_smart L101]
     pub(super) fn may_take(&self, slot: Slot, digest: Digest, tally: &Tally, core: &Core) -> bool {
         if !core.may_lie() || self.contains(slot, digest) || planted("smart-votes-unvouched") {
             return true;

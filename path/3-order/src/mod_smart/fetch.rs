@@ -1,7 +1,8 @@
-//! Decided slots from others: who lacks one asks a member that seems to have it, and believes the proof, not the member.
+//! Fetches decided slots from other members. A replica that lacks a slot asks a member that seems to have it, and believes the proof, not
+//! the member.
 //!
-//! What others seem to have decided is a hint and nothing more: a liar that names an absurd slot is asked in vain, and then another
-//! member is. [mod_smart L68-L69, L72-L75]
+//! What members seem to have decided is only a hint. A liar may name an absurd slot; it is asked in vain, and then another member is asked.
+//! [mod_smart L68-L69, L72-L75]
 //!
 //! Tests: tests/parts.rs, tests/fetch.rs.
 
@@ -18,24 +19,24 @@ use quorate_types::{Halt, Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::Batch;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many slots are asked for at once.
+/// A question asks for so many slots.
 const WINDOW: u16 = 32;
-/// An answer ends with the batch that brings it over so many bytes.
+/// An answer ends with the batch that makes it longer than this.
 const ANSWER_BYTES: usize = 4 << 20;
 
-/// Answers to one member take no more than so many bytes in a second, whatever it asks.
+/// Answers to one member take at most so many bytes per second, whatever it asks.
 const GIVE_RATE: u64 = 64 << 20;
-/// Beside what it may have at once: two answers.
+/// A member may be given so much in advance of that rate: two answers.
 const GIVE_AHEAD: Span = Span::from_millis(125);
-/// A question costs as much as so many bytes, whatever comes of it.
+/// A question itself counts as so many bytes.
 const QUESTION_BYTES: usize = 4 << 10;
 
-/// A question.
+/// A question to a member.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     last: Slot,
     at: Time,
-    /// So many bytes of batches came since.
+    /// Bytes of batches that came since.
     bytes: usize,
 }
 
@@ -44,53 +45,53 @@ impl Asked {
         Self { last, at, bytes: 0 }
     }
 
-    /// Whether all came that an answer can hold.
+    /// Whether everything came that an answer can hold.
     fn is_answered(&self, decided: Slot) -> bool {
         decided >= self.last || self.bytes > ANSWER_BYTES
     }
 }
 
-/// What one member was given. [mod_smart L73]
+/// What one member was given here. [mod_smart L73]
 #[derive(Clone, Copy, Debug)]
 struct Given {
-    /// What it asked last, and when.
+    /// Its last question, and when it came.
     slot: Slot,
     count: u16,
     at: Time,
-    /// By then all that it was given would have been sent at [`GIVE_RATE`].
+    /// When everything given to it would have been sent at [`GIVE_RATE`].
     paid: Time,
 }
 
-/// What is asked of whom.
+/// Which member is asked for which slots, and what members ask here.
 #[derive(Debug, Default)]
 pub(super) struct Fetching {
-    /// The last slot that each member seems to have decided, where that is more than is decided here.
+    /// For each member, the last slot that it seems to have decided, if that is more than is decided here.
     sources: BTreeMap<ReplicaId, Slot>,
-    /// What was asked last, if that is not answered.
+    /// The last question, if it is not answered.
     asked: Option<Asked>,
-    /// Of whom.
+    /// The member that was asked last.
     last: Option<ReplicaId>,
-    /// Who has only a checkpoint, and of which slot.
+    /// Members that have only a checkpoint, and its slot.
     gone: BTreeMap<ReplicaId, Slot>,
-    /// Who was asked since something was decided.
+    /// Members that were asked since the last slot was decided.
     tried: BTreeSet<ReplicaId>,
-    /// When somebody was asked last.
+    /// When a member was asked last.
     looked: Time,
-    /// When a slot came last.
+    /// When a slot last came.
     came: Time,
-    /// Who asked here.
+    /// Members that asked here.
     given: BTreeMap<ReplicaId, Given>,
-    /// What is being read back for whom: one question at a time for each that asks.
+    /// What is being read back for each member: one question at a time.
     reading: BTreeMap<ReplicaId, Question>,
 }
 
-/// What came of an answer.
+/// The result of an answer.
 #[derive(Debug)]
 pub(super) enum Got {
     Nothing,
     /// This slot follows what is decided here, and is decided.
     Decided(Proof, Batch),
-    /// Nobody has what is missing but in a checkpoint of this slot or a later one.
+    /// What is missing can only be had in a checkpoint of this slot or a later one.
     Gone(Slot),
 }
 
@@ -110,17 +111,18 @@ impl Fetching {
         self.tried.clear();
     }
 
-    /// Who is lost may not come back: what it has not does not matter.
+    /// The connection to this member is gone. It may not come back, so what it lacks does not matter.
     pub(super) fn lose(&mut self, peer: ReplicaId) {
         self.gone.remove(&peer);
     }
 
-    /// Whether somebody said that what is missing is only in a checkpoint.
+    /// Whether a member said that what is missing exists only in a checkpoint.
     pub(super) fn awaits_checkpoint(&self) -> bool {
         !self.gone.is_empty()
     }
 
-    /// Whether a member gets an answer now: not to the same question within `repeat`, and at a rate. [mod_smart L73]
+    /// Whether a member gets an answer now. The same question is not answered again within `repeat`, and the rate is limited. [mod_smart
+    /// L73]
     fn gives(&mut self, to: ReplicaId, (slot, count): (Slot, u16), now: Time, repeat: Span) -> bool {
         if planted("smart-answers-floods") {
             return true;
@@ -135,7 +137,7 @@ impl Fetching {
         true
     }
 
-    /// It was sent so many bytes.
+    /// The member was sent so many bytes.
     pub(super) fn charge(&mut self, to: ReplicaId, bytes: usize, now: Time) {
         if let Some(given) = self.given.get_mut(&to) {
             let nanos = (bytes as u64).saturating_mul(1_000_000_000) / GIVE_RATE;
@@ -143,12 +145,12 @@ impl Fetching {
         }
     }
 
-    /// Whoever asked nothing for a while is as good as one that never did.
+    /// Forgets members that asked nothing for a while.
     fn forget_askers(&mut self, now: Time, repeat: Span) {
         self.given.retain(|_, given| given.paid > now || now.since(given.at) < repeat);
     }
 
-    /// Whether somebody seems to have what is missing who was not asked for it.
+    /// Whether there is a member that seems to have what is missing and was not asked yet.
     fn can_ask_more(&self) -> bool {
         self.sources.keys().any(|id| !self.tried.contains(id))
     }
@@ -227,7 +229,7 @@ impl Fetching {
         }
     }
 
-    /// Asks the disk for what a member asked for, unless that is being done. [mod_smart L28]
+    /// Asks the disk for what a member asked for, unless that is already being read. [mod_smart L28]
     fn read_for(&mut self, to: ReplicaId, first: Slot, last: Slot, core: &mut Core, out: &mut Effects) {
         if !self.reading.contains_key(&to) {
             let question = core.ledger.load(first, last, out);
@@ -235,7 +237,7 @@ impl Fetching {
         }
     }
 
-    /// What was read back goes to who asked.
+    /// Sends what was read back to the member that asked.
     pub(super) fn answer_loaded(
         &mut self,
         load: u64,
@@ -283,7 +285,7 @@ impl Fetching {
         Got::Decided(proof, batch)
     }
 
-    /// What this one sent was decided: perhaps the next question is due.
+    /// The slot that this member sent was decided, so the next question may be due.
     pub(super) fn came_from(&mut self, from: ReplicaId, core: &Core, out: &mut Effects) {
         let decided = core.decided();
         if self.asked.is_some_and(|asked| asked.is_answered(decided)) {
@@ -301,9 +303,9 @@ impl Fetching {
         self.came = now;
     }
 
-    /// A member has only a checkpoint of what is missing. Others may still have the slots: a checkpoint that one member holds is less than
-    /// what all decided. Once nobody seems to have them, and that one shows that the checkpoint's slot is decided; or so many say so that one of
-    /// them tells the truth. [mod_smart L75]
+    /// A member has only a checkpoint of what is missing. Others may still have the slots, and one member's checkpoint is worth less than
+    /// decided slots. So the replica waits until nobody seems to have the slots and this member proves that the checkpoint's slot is
+    /// decided; or until so many members say so that one of them tells the truth. [mod_smart L75]
     pub(super) fn on_gone(
         &mut self,
         from: ReplicaId,

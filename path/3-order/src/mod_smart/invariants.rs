@@ -1,6 +1,6 @@
-//! What must hold after every step. A failure is a bug of ours and stops the replica.
+//! What must hold after every step. A failure is a bug of this program and stops the replica.
 //!
-//! Most are asserted where they could break, or by the part that keeps them; those between parts stand here.
+//! Most invariants are asserted where they could break, or by the part that keeps them. Those between parts stand here.
 
 use super::office::Phase;
 use super::{ModSmart, is_view_of};

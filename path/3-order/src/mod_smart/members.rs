@@ -1,10 +1,11 @@
-//! The membership changes: a batch of its own kind is decided in a slot of the present tenure, and the next slot belongs to another one.
+//! Changes of membership: a batch of its own kind is decided in a slot of the present tenure, and the next slot belongs to the next tenure.
 //!
-//! One slot is open at a time, so there is never a slot of which it is not known who votes on it, and no two memberships count at once. The
-//! new tenure begins in a view of its own, of which everybody knows that nobody voted before in its slots: it needs no STOPs and no
-//! statements. Whoever leaves goes on as one who listens. [mod_smart L110-L125]
+//! Only one slot is open at a time, so it is always known who votes on a slot, and two memberships never count at once. A new tenure begins
+//! in a view of its own, in which nobody can have voted on its slots before; so it needs no STOPs and no statements. Members that leave
+//! continue as listeners. [mod_smart L110-L125]
 //!
-//! A tenure is there when a slot of its own is decided: then a quorum of its members has all that was decided before, and who left may go.
+//! A tenure is established when one of its own slots is decided. Then a quorum of its members has everything that was decided before, and
+//! members that left may go.
 //!
 //! INV-SMART-12. Tests: tests/parts.rs, tests/members.rs, tests/tenures.rs, tests/chaos.rs.
 
@@ -16,23 +17,23 @@ use quorate_wire::{Batch, Holds, Memberships};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Whoever lacks no more slots than this has caught up: it gets them with one question.
+/// A member that lacks at most so many slots has caught up: one question gets it the rest.
 const NEAR: u64 = 32;
-/// Whoever was sent so many more than it said that it has is not sent more: it asks for them.
+/// A replica that lags by more slots than this is not sent more; it asks for them.
 const SENT_MAX: u64 = 512;
 
-/// How far somebody got, as the leader knows.
+/// How far a replica got, as the leader knows.
 #[derive(Clone, Copy, Debug)]
 struct Follower {
-    /// The last slot that it said it decided.
+    /// The last slot that it says it decided.
     decided: Slot,
-    /// The last one that it was sent.
+    /// The last slot that it was sent.
     sent: Slot,
-    /// Whether it had nearly all when it said so.
+    /// Whether it lacked at most [`NEAR`] slots when it said so.
     near: bool,
 }
 
-/// Who takes part, and what is known of changes beside the log.
+/// Who takes part, and what is known of changes that are not in the log.
 #[derive(Debug)]
 pub(super) struct Participants {
     me: ReplicaId,
@@ -40,20 +41,20 @@ pub(super) struct Participants {
     tenures: Tenures,
     /// Those who vote on the open slot, in the order of their ids.
     voters: Vec<ReplicaId>,
-    /// How they are counted.
+    /// The quorum sizes.
     trust: Trust,
-    /// What the instance began with.
+    /// The tenures that the instance began with.
     created: Tenures,
     /// A change that the host wants.
     wanted: Option<Arc<Memberships>>,
-    /// Whom the host wants to hear of what is decided, members or not.
+    /// Replicas that the host wants to be told what is decided, members or not.
     listeners: Arc<[ReplicaId]>,
-    /// All who hear of it and do not vote.
+    /// All replicas that are told what is decided and do not vote.
     hearers: Vec<ReplicaId>,
     followers: BTreeMap<ReplicaId, Follower>,
-    /// Who is connected.
+    /// The members that are connected.
     connected: BTreeSet<ReplicaId>,
-    /// What the host was told last, and whether that was there.
+    /// The membership that the host was told last, and whether it was established then.
     told: (MembershipId, bool),
 }
 
@@ -73,11 +74,11 @@ impl Participants {
             told: (MembershipId::FIRST, true),
         }
     }
-    /// Another view: what is known of the others is of no use.
+    /// Another view began, so what is known of the followers is out of date.
     pub(super) fn forget_followers(&mut self) {
         self.followers.clear();
     }
-    /// No more is kept than of each that hears or votes.
+    /// Whether it keeps no more than one entry for each hearer and voter.
     pub(super) fn is_bounded(&self, voters: usize) -> bool {
         self.followers.len() <= voters + self.hearers.len()
     }
@@ -90,15 +91,15 @@ impl Participants {
     pub(super) fn voters(&self) -> &[ReplicaId] {
         &self.voters
     }
-    /// How they are counted.
+    /// The quorum sizes.
     pub(super) fn trust(&self) -> Trust {
         self.trust
     }
-    /// What the instance began with.
+    /// The tenures that the instance began with.
     pub(super) fn created(&self) -> &Tenures {
         &self.created
     }
-    /// Who is connected.
+    /// The members that are connected.
     pub(super) fn connected(&self) -> &BTreeSet<ReplicaId> {
         &self.connected
     }
@@ -110,7 +111,7 @@ impl Participants {
         self.connected.remove(&id);
     }
 
-    /// Other tenures are known, from records or a checkpoint.
+    /// Takes over tenures that were found in records or in a checkpoint.
     pub(super) fn set_tenures(&mut self, tenures: Tenures) {
         self.tenures = tenures;
     }
@@ -118,7 +119,7 @@ impl Participants {
     pub(super) fn begin(&mut self, tenure: Tenure, holds: &Holds) {
         self.tenures.push_after(tenure, holds);
     }
-    /// The log begins after this slot: tenures that ended before are no concern any more.
+    /// The log begins after this slot. Tenures that ended before are forgotten.
     pub(super) fn forget(&mut self, floor: Slot) {
         self.tenures.forget(floor);
     }
@@ -127,7 +128,7 @@ impl Participants {
         self.voters.contains(&id)
     }
 
-    /// The host executed a command that asks for this change. Whether that is news. [mod_smart L112]
+    /// The host executed a command that asks for this change. Returns whether the change is new. [mod_smart L112]
     pub(super) fn want(&mut self, change: Arc<Memberships>) -> bool {
         let news = change.now().number() > self.tenures.now().number();
         if news {
@@ -136,13 +137,13 @@ impl Participants {
         news
     }
 
-    /// The host says who else is to hear of what is decided. [mod_smart L120]
+    /// The host names the replicas that are also to be told what is decided. [mod_smart L120]
     pub(super) fn listen(&mut self, listeners: Arc<[ReplicaId]>, decided: Slot) {
         self.listeners = listeners;
         self.meet_hearers(decided);
     }
 
-    /// Those who hear and do not vote: learners, whom the host names, and until the tenure is there who voted before it.
+    /// Computes the hearers: learners, those that the host names, and, until the tenure is established, the voters of the one before.
     fn meet_hearers(&mut self, decided: Slot) {
         let mut all: Vec<ReplicaId> = self.listeners.to_vec();
         let earlier = if self.are_established(decided) { 0 } else { 2 };
@@ -157,12 +158,12 @@ impl Participants {
         self.hearers = all;
     }
 
-    /// All who hear of what is decided and do not vote.
+    /// All replicas that are told what is decided and do not vote.
     pub(super) fn hearers(&self) -> &[ReplicaId] {
         &self.hearers
     }
 
-    /// All that this replica has to do with, but itself.
+    /// All voters and hearers, except this replica.
     pub(super) fn others(&self) -> Vec<ReplicaId> {
         let voters = self.voters.iter().copied().filter(|id| *id != self.me);
         let mut all: Vec<_> = voters.chain(self.hearers.iter().copied()).collect();
@@ -170,14 +171,14 @@ impl Participants {
         all
     }
 
-    /// Whether this replica has to do with somebody who does not vote now.
+    /// Whether a replica is known here: a hearer, a member of the wanted change, or a member of an earlier tenure.
     pub(super) fn knows(&self, id: ReplicaId) -> bool {
         let wanted = self.wanted.as_ref().is_some_and(|wanted| wanted.get(id).is_some());
         let before = || self.tenures.all().iter().any(|tenure| tenure.members.get(id).is_some());
         wanted || self.hearers.contains(&id) || before()
     }
 
-    /// Who does not vote asks and answers, and no more. [mod_smart L7]
+    /// A replica without a vote may ask and answer, and nothing else. [mod_smart L7]
     pub(super) fn may_say(&self, from: ReplicaId, body: &Body) -> bool {
         let harmless = matches!(
             body,
@@ -196,13 +197,13 @@ impl Participants {
         now.number() == MembershipId::FIRST || decided > now.since
     }
 
-    /// The last membership that is there.
+    /// The last membership that is established.
     pub(super) fn established_number(&self, decided: Slot) -> MembershipId {
         let number = self.tenures.now().number();
         if self.are_established(decided) { number } else { number.previous() }
     }
 
-    /// What this leader proposes on its own: a change that is wanted, or that a new tenure is there. [mod_smart L112, L117]
+    /// The leader's own proposal, if it has one: a change that the host wants, or that a new tenure is established. [mod_smart L112, L117]
     pub(super) fn own_proposal(&self, decided: Slot, hears: impl Fn(ReplicaId) -> bool) -> Option<Batch> {
         if !self.are_established(decided) {
             return Some(self.tenures.batch(None, self.me));
@@ -211,7 +212,8 @@ impl Participants {
         Some(self.tenures.batch(Some(wanted), self.first_leader(wanted, hears)))
     }
 
-    /// Who leads first after a change: who leads now, or else somebody who was heard lately and has most. [mod_smart L111]
+    /// The first leader after a change: the present leader if it stays, otherwise the most advanced member among those heard lately.
+    /// [mod_smart L111]
     fn first_leader(&self, change: &Memberships, hears: impl Fn(ReplicaId) -> bool) -> ReplicaId {
         if change.now().is_voter(self.me) {
             return self.me;
@@ -221,7 +223,7 @@ impl Participants {
         alive.max_by_key(has).or_else(|| change.now().voters().next()).unwrap_or(self.me)
     }
 
-    /// Whether a proposal about the membership is what this replica would say itself. [mod_smart L122]
+    /// Whether this replica itself would make this proposal about the membership. [mod_smart L122]
     pub(super) fn vouch_for(&self, holds: &Holds) -> bool {
         let now = self.tenures.now();
         let continues = holds.since == now.since && holds.begins == now.begins;
@@ -236,14 +238,14 @@ impl Participants {
         self.tenures.next(&holds, slot).map(|tenure| (tenure, holds))
     }
 
-    /// Who votes, and how they are counted, follows from the tenure.
+    /// Computes the voters and quorum sizes from the tenure.
     pub(super) fn count_by_tenure(&mut self, faults: Faults, decided: Slot) {
         let now = self.tenures.now();
         (self.voters, self.trust) = (now.voters(), now.trust(faults));
         self.meet_hearers(decided);
     }
 
-    /// Something was decided: a tenure may be there, and a change done.
+    /// A slot was decided: a tenure may be established now, and a change complete.
     pub(super) fn meet_decision(&mut self, decided: Slot) {
         let number = self.tenures.now().number();
         if self.wanted.as_ref().is_some_and(|wanted| wanted.now().number() <= number) {
@@ -254,7 +256,7 @@ impl Participants {
         }
     }
 
-    /// Tells the host what holds, if that is news. [mod_smart L115]
+    /// Tells the host which membership holds, if that changed. [mod_smart L115]
     pub(super) fn tell(&mut self, decided: Slot, out: &mut Effects) {
         let state = (self.tenures.now().number(), self.are_established(decided));
         if state != self.told {
@@ -264,7 +266,7 @@ impl Participants {
         }
     }
 
-    /// Those who do not vote and are told that this slot is decided, as long as they keep up. [mod_smart L120]
+    /// The hearers that are told that this slot is decided: those that keep up. [mod_smart L120]
     pub(super) fn who_hears(&mut self, slot: Slot) -> Vec<ReplicaId> {
         let mut due = Vec::new();
         for id in &self.hearers {
@@ -278,7 +280,7 @@ impl Participants {
         due
     }
 
-    /// Somebody says how far it got; `own` is decided here. [mod_smart L121]
+    /// A replica says how far it got; `own` is the last slot decided here. [mod_smart L121]
     pub(super) fn note_decided(&mut self, from: ReplicaId, decided: Slot, own: Slot) {
         if self.is_voter(from) || self.hearers.contains(&from) {
             let near = decided.plus(NEAR) >= own;
@@ -287,13 +289,13 @@ impl Participants {
         }
     }
 
-    /// Those who have nearly all, as far as they said. [mod_smart L121]
+    /// The hearers that lack at most [`NEAR`] slots, as far as they said. [mod_smart L121]
     pub(super) fn near(&self) -> impl Iterator<Item = ReplicaId> {
         self.followers.iter().filter(|(_, follower)| follower.near).map(|(id, _)| *id)
     }
 }
 
-/// What the sender of this seems to have decided.
+/// The last slot that the sender of this message seems to have decided.
 pub(super) fn decided_by(body: &Body) -> Option<Slot> {
     match body {
         Body::Stop { decided, .. } | Body::Alive { decided, .. } | Body::AliveReply { decided, .. } => {

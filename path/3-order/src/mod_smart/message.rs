@@ -1,9 +1,9 @@
 //! Mod-SMaRt's messages, named as in the papers (Sousa and Bessani, "From Byzantine Consensus to BFT State Machine
 //! Replication", EDCC 2012; Bessani, Sousa and Alchieri, DSN 2014).
 //!
-//! A message says in which membership and in which view its sender is. WRITE and ACCEPT carry digests; batches travel in
-//! PROPOSE, SYNC, STOP-DATA and DECISION. What must convince somebody who did not receive it himself is signed: ACCEPT, STOP
-//! and the COLLECT inside STOP-DATA. What exactly is signed stands in `statements`.
+//! A message says in which membership and in which view its sender is. WRITE and ACCEPT carry digests; batches travel in PROPOSE, SYNC,
+//! STOP-DATA and DECISION. Three things must convince replicas that did not receive them from their author, and are signed: ACCEPT, STOP,
+//! and the COLLECT inside STOP-DATA. `statements` says what exactly is signed.
 //!
 //! Decoders bound every list by [`MEMBERS_MAX`] or [`WRITES_MAX`] before they make room for it, and lists of members name
 //! each at most once, in the order of their ids.
@@ -18,42 +18,42 @@ use quorate_wire::{Batch, MEMBERS_MAX, Payload, Put, Reader};
 /// The number of Mod-SMaRt on the wire.
 pub const MOD_SMART: u16 = 2;
 
-/// No [`Collect`] names more values that its sender wrote.
+/// A [`Collect`] names at most so many values that its sender wrote.
 pub const WRITES_MAX: usize = 16;
-/// No question asks for more decisions.
+/// A question asks for at most so many decisions.
 pub const FETCH_MAX: u16 = 64;
 
-/// What a replica waits for in vain when it asks for another view.
+/// Why a replica asks for another view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Complaint {
-    /// Nothing comes from the leader.
+    /// Nothing came from the leader for too long.
     Silence,
-    /// A request that is not decided, by the digest of its bytes.
+    /// This request, by the digest of its bytes, is not decided in time.
     Request(Digest),
-    /// A slot that is not decided.
+    /// This slot is not decided in time.
     Slot(Slot),
-    /// What the group could do: the leader is too slow, as measured here.
+    /// The leader is slower than the group could be, as measured here.
     Rate,
-    /// The leader led all that it may at a time.
+    /// The leader led as many slots as it may in a row.
     Rotation,
-    /// For nothing: so many others complain that one of them is right.
+    /// No reason of its own: so many others complain that one of them is right.
     Joined,
-    /// For nothing: it leads, and wants to be replaced.
+    /// No reason of its own: the sender leads and wants to be replaced.
     Leaves,
 }
 
 /// What a member knows when it enters a view: the last slot that it decided, and what it did in the one after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collect {
-    /// Whose.
+    /// The member.
     pub from: ReplicaId,
-    /// The last slot that it decided; what follows is about the next one.
+    /// The last slot that it decided. The other fields are about the next slot.
     pub decided: Slot,
-    /// The value that it locked last, with the view in which it did.
+    /// The value that it locked last, with the view in which it locked it.
     pub lock: Option<(View, Digest)>,
-    /// The values that it wrote, each once, with the highest view in which it did.
+    /// The values that it wrote, each once, with the highest view in which it wrote it.
     pub writes: Vec<(View, Digest)>,
-    /// Over all this and the view that is entered.
+    /// The member's signature over all this and the view that is entered.
     pub signature: Signature,
 }
 
@@ -64,7 +64,7 @@ pub struct ModSmartMessage {
     pub membership: MembershipId,
     /// The view in which its sender is.
     pub view: View,
-    /// The rest.
+    /// What it says.
     pub body: ModSmartBody,
 }
 
@@ -73,59 +73,59 @@ pub struct ModSmartMessage {
 pub enum ModSmartBody {
     /// The leader proposes a batch.
     Propose {
-        /// For which slot.
+        /// The slot.
         slot: Slot,
         /// The batch.
         batch: Batch,
     },
     /// The sender took the leader's proposal.
     Write {
-        /// For which slot.
+        /// The slot.
         slot: Slot,
-        /// Of the batch.
+        /// The digest of the batch.
         digest: Digest,
     },
     /// The sender knows that a quorum wrote this value.
     Accept {
-        /// For which slot.
+        /// The slot.
         slot: Slot,
-        /// Of the batch.
+        /// The digest of the batch.
         digest: Digest,
-        /// Over both, and the view.
+        /// The sender's signature over slot, digest and view.
         signature: Signature,
     },
     /// The sender wants a higher view.
     Stop {
-        /// Which.
+        /// The view that it wants.
         asked: View,
-        /// What it waits for.
+        /// Why it wants another view.
         why: Complaint,
-        /// The last slot that it decided: who knows more helps.
+        /// The last slot that it decided, so that replicas which decided more can help.
         decided: Slot,
-        /// Over the view that it asks for.
+        /// The sender's signature over the view that it asks for.
         signature: Signature,
     },
     /// A quorum asked for the sender's view.
     Certificate {
-        /// Their STOPs.
+        /// The STOPs of that quorum.
         stops: Signed,
     },
     /// To the leader of the sender's view: what the sender knows.
     StopData {
-        /// Its statement.
+        /// The sender's statement.
         collect: Collect,
-        /// Shows that the last slot of the statement is decided.
+        /// The proof that the last slot of the statement is decided.
         last: Option<Proof>,
         /// The batches of the values in the statement, in any order.
         batches: Vec<Batch>,
     },
-    /// The leader shows what binds its view, and begins it.
+    /// The leader begins its view and shows what binds it.
     Sync {
-        /// The STOPs that make the view.
+        /// The STOPs of a quorum that asked for the view.
         stops: Signed,
-        /// What the members know, by id.
+        /// The members' statements, by id.
         collects: Vec<Collect>,
-        /// Shows that the last slot before the view's first one is decided.
+        /// The proof that the last slot before the view's first one is decided.
         last: Option<Proof>,
         /// The batch that the first slot is bound to, if it is.
         value: Option<Batch>,
@@ -139,33 +139,33 @@ pub enum ModSmartBody {
     },
     /// A decided slot.
     Decision {
-        /// Shows that it is.
+        /// The proof that the slot is decided.
         proof: Proof,
         /// Its batch.
         batch: Batch,
     },
-    /// The answer to [`Self::Fetch`] of slots that the sender has only in a checkpoint.
+    /// The answer to [`Self::Fetch`] when the sender has the slots only in a checkpoint.
     Gone {
-        /// The last of them.
+        /// The last slot of the checkpoint.
         slot: Slot,
-        /// Shows that it is decided, if the sender knows.
+        /// The proof that this slot is decided, if the sender has it.
         proof: Option<Proof>,
     },
-    /// The leader lives.
+    /// The leader's heartbeat.
     Alive {
         /// The last slot that it decided.
         decided: Slot,
-        /// Counts; the answer repeats it, which confirms reads.
+        /// The number of the heartbeat. The answer repeats it, which confirms reads.
         round: u64,
     },
     /// The answer to [`Self::Alive`].
     AliveReply {
         /// The last slot that the sender decided.
         decided: Slot,
-        /// As in the question.
+        /// The number in the heartbeat.
         round: u64,
     },
-    /// Asks the leader for a slot up to which a strong read must wait; only where nobody lies.
+    /// Asks the leader for the slot up to which a strong read must wait; only where no replica lies.
     Read {
         /// The sender's number for its waiting reads.
         read: u64,
@@ -195,10 +195,10 @@ const READ: u8 = 13;
 const READ_REPLY: u8 = 14;
 
 impl ModSmartMessage {
-    /// Reads a message; batches in it share these bytes and are checked request by request.
+    /// Reads a message. Batches in it share these bytes and are checked request by request.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not a message.
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(bytes, "ordering message");
         let kind = r.u8()?;

@@ -5,14 +5,13 @@
 //!
 //! Source: Sousa and Bessani, "From Byzantine Consensus to BFT State Machine Replication: A Latency-Optimal Transformation", EDCC
 //! 2012; Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014. Retold line by line in
-//! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
+//! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (which member leads) names a line there.
 //!
-//! Its parts look at what the replica knows (`core`, with `members` and `tenures`: who takes part; `statements`: what is signed, and its checks;
-//! `persist`: records), and each keeps what it alone needs: `normal` votes on slots and `examine` asks whether clients sent what is
-//! proposed, `stops` asks for views and `sync` gathers what binds one (by the `rules`), `watch` knows who waits for what, `rates` slow
-//! leaders, `rotation` whose shift it is, `fetch` gets decided slots from others, `reads` confirms reads, `restore` takes records back. A
-//! part says what came of a step. What stands in this file, in `slots` and in `views` acts on that, in order; `status` and `invariants`
-//! only look.
+//! The parts read what the replica knows (`core`, with `members` and `tenures` for who takes part, `statements` for what is signed,
+//! `persist` for records). Each part keeps what only it needs: `normal` votes on slots; `examine` asks whether clients sent what is
+//! proposed; `stops` asks for views; `sync` gathers what binds a view, by the `rules`; `watch` measures how long things wait; `rates` finds
+//! slow leaders; `rotation` counts shifts; `fetch` gets decided slots from others; `reads` confirms reads; `restore` takes records back. A
+//! part returns what came of a step. This file, `slots` and `views` act on that, in order; `status` and `invariants` only read.
 //!
 //! Invariants: INV-SMART-1 to INV-SMART-12, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
 //! `liars` adversaries), the common suite in check/script/tests/all/order_suite.rs.
@@ -67,45 +66,45 @@ use sync::Gathered;
 use tenures::number_of;
 use watch::Watch;
 
-/// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
+/// No view is higher. A peer that names a higher view is refused.
 pub const VIEW_MAX: View = View::new(1 << 62);
 /// No slot is higher (path/4-merge).
 pub const SLOT_MAX: Slot = Slot::new(1 << 48);
 
-/// What an instance of Mod-SMaRt is told once.
+/// The settings of one instance of Mod-SMaRt.
 #[derive(Clone, Debug)]
 pub struct ModSmartConfig {
     /// This replica.
     pub me: ReplicaId,
-    /// The members with which the cluster began, without repetition, the same everywhere. A replica that joins later is none of them, and
-    /// may not know them: any members serve.
+    /// The members with which the cluster began: no id twice, and the same list on every replica. A replica that joins later is not among
+    /// them and may not know them; then any list will do.
     pub members: Vec<ReplicaId>,
-    /// Which faults are survived.
+    /// Which faults the cluster survives.
     pub faults: Faults,
-    /// Part of everything that is signed.
+    /// The cluster's id, which is part of everything that is signed.
     pub cluster: ClusterId,
-    /// The same; and instances have different leaders in the same view.
+    /// The instance, which is also signed. Instances have different leaders in the same view.
     pub instance: InstanceId,
-    /// Differs between two starts of one replica.
+    /// The seed of all randomness; it differs between two starts of one replica.
     pub seed: u64,
-    /// How often a leader says that it lives, and how often everybody looks at what is late.
+    /// How often a leader sends a heartbeat, and how often every replica looks for what is late.
     pub heartbeat: Span,
-    /// How long a complaint takes to form, while everything is well.
+    /// How long a replica waits before it complains, while everything is well.
     pub timeout: Span,
-    /// To how much that grows, at most, while leader after leader fails.
+    /// The most to which that time grows while one leader after the other fails.
     pub timeout_max: Span,
-    /// So many slots a leader leads, then the next one does; 0: as long as nobody complains.
+    /// A leader leads so many slots, then the next member leads; 0: the leader stays as long as nobody complains.
     pub rotate_after: u64,
-    /// How long a message may stay without effect before it is sent again.
+    /// A message that had no effect is sent again after this time.
     pub repeat: Span,
-    /// Bytes of decided batches kept in memory, at most, where they can be read back.
+    /// At most so many bytes of decided batches stay in memory, where they can be read back.
     pub cache_bytes: usize,
     /// Whether [`Effect::Load`] works. Without it (memory mode) everything after the last checkpoint stays in memory.
     pub reload: bool,
 }
 
 impl ModSmartConfig {
-    /// What of the general settings concerns this instance of Mod-SMaRt.
+    /// Takes the general settings that concern this instance.
     pub fn of(config: &OrderConfig, instance: InstanceId) -> Self {
         Self {
             cluster: config.cluster,
@@ -141,15 +140,15 @@ impl ModSmartConfig {
     }
 }
 
-/// What is done once in a while, and for whom it was done since the last tick.
+/// When periodic work was done last, and for which members since the last tick.
 #[derive(Debug, Default)]
 struct Pace {
     tick: Time,
     /// When something was last sent again.
     repeated: Time,
-    /// Who was shown a certificate, or asked for one, since the last tick.
+    /// Members that were shown a certificate, or asked for one, since the last tick.
     shown: BTreeSet<ReplicaId>,
-    /// Who was sent a decided slot for a complaint, since the last tick.
+    /// Members that complained and were sent a decided slot for that, since the last tick.
     helped: BTreeSet<ReplicaId>,
 }
 
@@ -166,7 +165,7 @@ pub struct ModSmart {
     fetching: Fetching,
     reads: Reads,
     pace: Pace,
-    /// Only before the start.
+    /// Used only before the start.
     replay: Replay,
 }
 
@@ -195,7 +194,7 @@ impl ModSmart {
         self.core.life.halt(why, out);
     }
 
-    /// Tells the other stages who leads, if that is news.
+    /// Tells the other stages who leads, if that changed.
     fn announce(&mut self, out: &mut Effects) {
         let core = &self.core;
         let leader = match core.leader() {
@@ -436,7 +435,7 @@ impl Order for ModSmart {
     }
 }
 
-/// Whether this is one of the views of a membership.
+/// Whether this view is one of this membership.
 fn is_view_of(view: View, membership: MembershipId) -> bool {
     number_of(view) == membership || planted("smart-views-go-on")
 }

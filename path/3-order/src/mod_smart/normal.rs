@@ -1,10 +1,10 @@
 //! The normal phase: PROPOSE, WRITE, ACCEPT, one slot after the other.
 //!
-//! With crash faults nobody writes: whoever takes a proposal locks it and accepts at once.
+//! With crash faults there is no WRITE: a replica that takes a proposal locks it and accepts at once.
 //!
-//! INV-SMART-4: in one view a replica writes, locks and accepts one value of a slot at most, and what it did so is never replaced.
-//! INV-SMART-5: an own vote counts, and leaves, when its record is durable. INV-SMART-6: a slot is decided by a quorum of accepts of
-//! one value in one view, or by a proof of that. Tests: tests/parts.rs, tests/normal.rs, tests/liars.rs, tests/chaos.rs.
+//! INV-SMART-4: in one view a replica writes, locks and accepts at most one value of a slot, and never replaces it. INV-SMART-5: an own
+//! vote counts, and is sent, once its record is durable. INV-SMART-6: a slot is decided by a quorum of accepts of one value in one view, or
+//! by a proof of that. Tests: tests/parts.rs, tests/normal.rs, tests/liars.rs, tests/chaos.rs.
 
 use super::core::Core;
 use super::examine::Vouched;
@@ -21,26 +21,26 @@ use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Votes on so many slots after the last decided one are kept: others may be ahead by a moment. [mod_smart L26]
+/// Votes on so many slots after the last decided one are kept, since other replicas may be slightly ahead. [mod_smart L26]
 pub(super) const AHEAD_MAX: u64 = 4;
 
 /// What this replica did in the slot after the last decided one.
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    /// The value that it locked last.
+    /// The value that it locked last, with the view.
     pub(super) lock: Option<(View, Digest)>,
-    /// The values that it wrote, each with the highest view in which it did; in the order of those.
+    /// The values that it wrote, each with the highest view in which it wrote it; ordered by view.
     pub(super) writes: Vec<(View, Digest)>,
     /// Their batches, with the records that hold them.
     pub(super) batches: BTreeMap<Digest, (Batch, RecordId)>,
 }
 
 impl Open {
-    /// What it took in this view. [mod_smart L14]
+    /// The value that it took in this view. [mod_smart L14]
     pub(super) fn taken(&self, view: View) -> Option<Digest> {
         self.locked(view).or_else(|| self.wrote(view))
     }
-    /// Notes a write; a value that was written before takes the new view. [mod_smart L15]
+    /// Notes a write. A value that was written before gets the new view. [mod_smart L15]
     pub(super) fn note_write(&mut self, view: View, digest: Digest) {
         self.writes.retain(|write| write.1 != digest);
         self.writes.push((view, digest));
@@ -60,29 +60,29 @@ impl Open {
     fn locked(&self, view: View) -> Option<Digest> {
         self.lock.filter(|lock| lock.0 == view).map(|lock| lock.1)
     }
-    /// What is known of the votes that were read last, before the start.
+    /// What is known of the votes that were restored last, before the start.
     pub(super) fn read(&self) -> Votes {
         let mut all = self.writes.iter().chain(&self.lock);
         let whole = all.clone().all(|vote| self.batches.contains_key(&vote.1));
         Votes { any: all.next().is_some(), whole }
     }
-    /// The first record that a restart needs to know this.
+    /// The first record that a restart needs to know this replica's votes.
     pub(super) fn first_record(&self) -> Option<RecordId> {
         self.batches.values().map(|(_, record)| *record).min()
     }
 }
 
-/// An accept of this view.
+/// A member's accept in this view.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accepted {
     digest: Digest,
     signature: Signature,
-    /// The signature is right. Until a quorum could decide with it, nobody looks.
+    /// Whether the signature was checked and is right. It is checked only when a quorum could decide with it.
     checked: bool,
 }
 
 impl Accepted {
-    /// Our own.
+    /// This replica's own accept.
     fn own(digest: Digest, signature: Signature) -> Self {
         Self { digest, signature, checked: true }
     }
@@ -94,12 +94,12 @@ pub(super) struct Tally {
     pub(super) proposal: Option<(Digest, Batch)>,
     pub(super) writes: BTreeMap<ReplicaId, Digest>,
     pub(super) accepts: BTreeMap<ReplicaId, Accepted>,
-    /// Who leads was found to have proposed another value to others.
+    /// Whether the leader was found to have proposed another value to other members.
     two_faced: bool,
 }
 
 impl Tally {
-    /// The value that so many accepted, if there is one.
+    /// The value that a quorum accepted, if there is one.
     fn accepted(&self, quorum: usize) -> Option<Digest> {
         let count = |digest: &Digest| self.accepts.values().filter(|vote| vote.digest == *digest).count();
         self.accepts.values().map(|vote| vote.digest).find(|digest| count(digest) >= quorum)
@@ -109,7 +109,7 @@ impl Tally {
     }
 }
 
-/// An own vote, or statement, that counts once its record is durable.
+/// An own vote or statement, which counts once its record is durable.
 #[derive(Clone, Debug)]
 enum Own {
     Write(Slot, Digest),
@@ -117,28 +117,28 @@ enum Own {
     Collect(Collect),
 }
 
-/// What is voted on: the slot after the last decided one, and a few after that.
+/// The voting on the slot after the last decided one, and on a few slots after that.
 #[derive(Debug, Default)]
 pub(super) struct Voting {
     /// This replica's votes on the slot after the last decided one.
     pub(super) open: Open,
     /// The votes of this view, by slot.
     pub(super) tallies: BTreeMap<Slot, Tally>,
-    /// Proposals of which the host knows that clients sent them.
+    /// Proposals that the host vouched for: clients sent them.
     pub(super) vouched: Vouched,
-    /// Own votes that count when their record is durable.
+    /// Own votes that wait for their record to be durable.
     own: VecDeque<(RecordId, Own)>,
-    /// Batches proposed here and not yet taken up.
+    /// Batches of this leader that were not proposed yet.
     queue: VecDeque<Batch>,
 }
 
-/// What came of the votes on the next slot.
+/// The state of the votes on the next slot.
 #[derive(Debug)]
 pub(super) enum Next {
     Open,
-    /// It is decided.
+    /// The slot is decided.
     Decided(Proof, Batch),
-    /// A quorum accepted something that is not here. Those have it.
+    /// A quorum accepted a value whose batch is not here. These members have it.
     With(Vec<ReplicaId>),
 }
 
@@ -147,12 +147,13 @@ impl Voting {
     pub(super) fn queue(&mut self, batch: Batch) {
         self.queue.push_back(batch);
     }
-    /// Nothing more is proposed here.
+    /// Drops the batches that wait; this replica does not propose any more.
     pub(super) fn forget_queue(&mut self) {
         self.queue.clear();
     }
 
-    /// Takes the next batch up if nothing is open: what the leader says on its own, or one that waits. Whether it did. [mod_smart L10-L11]
+    /// Proposes the next batch if no slot is open: the leader's own proposal, or a batch that waits. Returns whether it did. [mod_smart
+    /// L10-L11]
     pub(super) fn propose_next(
         &mut self,
         own: impl FnOnce() -> Option<Batch>,
@@ -178,7 +179,7 @@ impl Voting {
         true
     }
 
-    /// Who leads proposed this. Whether it is the first proposal for the slot, or the same again. [mod_smart L12-L13]
+    /// The leader proposed this. Returns whether it is the first proposal for the slot, or the same one again. [mod_smart L12-L13]
     pub(super) fn on_propose(
         &mut self,
         from: ReplicaId,
@@ -203,7 +204,7 @@ impl Voting {
         true
     }
 
-    /// A member wrote this. Whether that counts. [mod_smart L16]
+    /// A member wrote this. Returns whether the write counts. [mod_smart L16]
     pub(super) fn on_write(
         &mut self,
         from: ReplicaId,
@@ -224,8 +225,8 @@ impl Voting {
         true
     }
 
-    /// Of f+1 that wrote a value one is honest, and got it from who leads: if that proposed another one here, it has two faces.
-    /// [mod_smart L155]
+    /// If f+1 members wrote a value, one of them is honest and got it from the leader. If the leader proposed another value here, it is
+    /// two-faced. [mod_smart L155]
     fn compare_faces(&mut self, slot: Slot, core: &Core, out: &mut Effects) {
         let (honest, leader) = (core.truth(), core.leader());
         let Phase::Normal { base, forced, .. } = core.office.phase() else { return };
@@ -243,7 +244,7 @@ impl Voting {
         }
     }
 
-    /// A member accepted this. Whether that is news. [mod_smart L20-L21]
+    /// A member accepted this. Returns whether the accept is new. [mod_smart L20-L21]
     pub(super) fn on_accept(
         &mut self,
         from: ReplicaId,
@@ -263,8 +264,8 @@ impl Voting {
         true
     }
 
-    /// The value that a quorum accepted with signatures that are right, if there is one. No more of them are looked at than are needed,
-    /// and those together. Wrong ones go. [mod_smart L20, L22]
+    /// The value that a quorum accepted with right signatures, if there is one. Only as many signatures are checked as are needed, all at
+    /// once. Accepts with wrong ones are dropped. [mod_smart L20, L22]
     fn accepted(&mut self, slot: Slot, core: &Core, out: &mut Effects) -> Option<Digest> {
         let quorum = core.agreement();
         loop {
@@ -298,8 +299,8 @@ impl Voting {
         }
     }
 
-    /// Takes what the view is bound to, or else what the leader proposed. Gives the slot, and how long what is in it waited here, as far as who
-    /// leads is to blame for that. [mod_smart L12-L15, L57, L101]
+    /// Takes the value that the view is bound to, or else the leader's proposal. Returns the slot, and how long its requests waited here,
+    /// as far as the leader is to blame for that. [mod_smart L12-L15, L57, L101]
     pub(super) fn take(&mut self, core: &mut Core, out: &mut Effects) -> Option<(Slot, Option<Waited>)> {
         let slot = core.decided().next();
         let Phase::Normal { base, forced, .. } = core.office.phase() else { return None };
@@ -346,7 +347,7 @@ impl Voting {
         core.send_all(out, &Body::Accept { slot, digest, signature }, vote_after(record));
     }
 
-    /// Writes a vote down, with its batch unless that lies in the log already. [mod_smart L77]
+    /// Writes a vote down, with its batch unless the log has that already. [mod_smart L77]
     fn persist(
         &mut self,
         kind: u8,
@@ -365,7 +366,7 @@ impl Voting {
         record
     }
 
-    /// A quorum wrote what we wrote: lock it. [mod_smart L17-L19]
+    /// If a quorum wrote the value that this replica wrote, locks it. [mod_smart L17-L19]
     pub(super) fn lock(&mut self, core: &mut Core, out: &mut Effects) {
         let slot = core.decided().next();
         let wrote = self.open.wrote(core.office.view());
@@ -411,20 +412,20 @@ impl Voting {
         });
     }
 
-    /// A checkpoint holds everything up to this slot. Votes on that are of no use; a statement about it is made anew.
+    /// A checkpoint holds everything up to this slot. Votes on those slots are dropped; the statement about them is made anew.
     pub(super) fn begin_after(&mut self, slot: Slot) {
         self.decided(slot);
         self.own.clear();
     }
 
-    /// Another view is entered: what was said in the one before counts no more.
+    /// Another view was entered, so votes of the one before do not count any more.
     pub(super) fn enter(&mut self) {
         self.tallies.clear();
         self.own.clear();
         self.queue.clear();
     }
 
-    /// This replica's own statement counts when all records so far are durable.
+    /// This replica's own statement, which counts when all records so far are durable.
     pub(super) fn push_collect(&mut self, collect: Collect, core: &Core) {
         self.own.push_back((core.ledger.records().last(), Own::Collect(collect)));
     }
@@ -434,7 +435,7 @@ impl Voting {
         self.own.len()
     }
 
-    /// Own votes whose records are durable count now. Gives the statement among them.
+    /// Counts own votes whose records are durable. Returns the statement among them.
     pub(super) fn count_own(&mut self, core: &Core) -> Option<Collect> {
         let (mut last, me) = (None, core.config.me);
         while let Some((record, _)) = self.own.front() {
@@ -456,7 +457,7 @@ impl Voting {
         last
     }
 
-    /// Votes of an earlier life, in the present view, count: they are durable. Whether there are any.
+    /// Counts votes of an earlier life in the present view, which are durable. Returns whether there are any.
     pub(super) fn recount_own(&mut self, core: &Core) -> bool {
         let (slot, view, me) = (core.decided().next(), core.office.view(), core.config.me);
         let (wrote, locked) = (self.open.wrote(view), self.open.locked(view));
@@ -474,8 +475,7 @@ impl Voting {
         true
     }
 
-    /// What was sent for the open slot and had no effect is sent again; `bound`: the value that the leader's view began with.
-    /// [mod_smart L27]
+    /// Sends again what was sent for the open slot and had no effect. `bound`: the value that the leader's view began with. [mod_smart L27]
     pub(super) fn repeat(&self, bound: Option<Digest>, core: &Core, out: &mut Effects) {
         let (slot, view) = (core.decided().next(), core.office.view());
         let Phase::Normal { base, .. } = core.office.phase() else { return };
@@ -499,7 +499,7 @@ impl Voting {
         }
     }
 
-    /// Batches proposed here and not decided, and their bytes.
+    /// How many batches were proposed here and are not decided, and their bytes.
     pub(super) fn proposed_and_open(&self, core: &Core) -> (usize, usize) {
         if !core.is_mine() {
             return (0, 0);
@@ -510,7 +510,7 @@ impl Voting {
         all.fold((0, 0), |(count, bytes), batch| (count + 1, bytes + batch.bytes().len()))
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of the invariant that does not hold.
     pub(super) fn check(&self, core: &Core, thorough: bool) {
         let (next, view) = (core.decided().next(), core.office.view());
         assert!(self.open.lock.is_none_or(|lock| lock.0 <= view), "INV-SMART-4: no lock of a later view");
@@ -545,7 +545,7 @@ impl Voting {
     }
 }
 
-/// Votes are sent after their record.
+/// The record after which a vote is sent.
 fn vote_after(record: RecordId) -> Option<RecordId> {
     (!planted("smart-vote-before-sync")).then_some(record)
 }

@@ -1,4 +1,4 @@
-//! The view, what made it, and what binds it.
+//! The present view: its certificate, and what binds it.
 //!
 //! INV-SMART-7: views only grow. Tests: tests/parts.rs, tests/stops.rs.
 
@@ -6,37 +6,37 @@ use quorate_auth::Signed;
 use quorate_types::{Digest, RecordId, ReplicaId, Slot, View};
 use quorate_wire::Batch;
 
-/// Whether votes are cast.
+/// Whether votes are cast in the view.
 #[derive(Debug, Default)]
 pub(super) enum Phase {
-    /// The view is entered, and what binds it is not known.
+    /// The view was entered, and what binds it is not known yet.
     #[default]
     Syncing,
-    /// Its first slot is known; if a value binds that, it is here until it is decided.
-    /// `settled`: everything that may have been decided before lies up to there.
+    /// `base`: the view's first slot follows it. `forced`: the value that binds that slot, kept until the slot is decided. `settled`:
+    /// everything that may have been decided in earlier views lies up to this slot.
     Normal { base: Slot, forced: Option<(Digest, Batch)>, settled: Slot },
 }
 
 impl Phase {
-    /// A view begins of which everybody knows that nothing was voted on before, or whoever is in it need not know.
+    /// A view in which nobody can have voted before, or which this replica only listens to, so that nothing binds it.
     pub(super) fn free_after(slot: Slot) -> Self {
         Self::Normal { base: slot.next(), forced: None, settled: slot }
     }
 }
 
-/// The view, what made it, and what binds it.
+/// The present view: its certificate, and what binds it.
 #[derive(Debug, Default)]
 pub(super) struct Office {
     view: View,
-    /// The STOPs that made the view.
+    /// The STOPs of a quorum that asked for the view.
     certificate: Signed,
     /// The record that says in which view this replica is.
     record: RecordId,
-    /// It led this view and does not any more: in an earlier life, of which it does not know what it proposed, or because it reached
-    /// nobody.
+    /// Whether this replica led the view and does not any more: it led in an earlier life and does not know what it proposed, or it heard
+    /// no quorum.
     barred: bool,
     phase: Phase,
-    /// What [`crate::Effect::LeaderChanged`] said last.
+    /// The content of the last [`crate::Effect::LeaderChanged`].
     announced: (View, Option<ReplicaId>),
 }
 
@@ -60,33 +60,33 @@ impl Office {
     pub(super) fn has_begun(&self) -> bool {
         matches!(self.phase, Phase::Normal { .. })
     }
-    /// Who leads, as the other stages were told.
+    /// The leader, as the other stages were told.
     pub(super) fn announced(&self) -> Option<ReplicaId> {
         self.announced.1
     }
 
-    /// A later view is entered.
+    /// Enters a later view.
     pub(super) fn enter(&mut self, view: View, certificate: Signed, phase: Phase) {
         assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
         (self.view, self.certificate, self.barred, self.phase) = (view, certificate, false, phase);
     }
 
-    /// This record says so.
+    /// The record that says in which view this replica is.
     pub(super) fn written(&mut self, record: RecordId) {
         self.record = record;
     }
 
-    /// What binds the view is known now, or is still to be found.
+    /// Sets the phase: what binds the view is known, or is still to be found.
     pub(super) fn begin(&mut self, phase: Phase) {
         self.phase = phase;
     }
 
-    /// Whoever leads it is this replica, and does not any more.
+    /// This replica leads the view no longer.
     pub(super) fn bar(&mut self) {
         self.barred = true;
     }
 
-    /// Everything up to this slot is decided: what bound that binds nothing more.
+    /// Everything up to this slot is decided, so the value that bound that slot is dropped.
     pub(super) fn release(&mut self, decided: Slot) {
         if let Phase::Normal { base, forced, .. } = &mut self.phase
             && *base <= decided
@@ -95,14 +95,14 @@ impl Office {
         }
     }
 
-    /// A checkpoint holds what bound the view.
+    /// A checkpoint holds the slot whose value was bound.
     pub(super) fn release_all(&mut self) {
         if let Phase::Normal { forced, .. } = &mut self.phase {
             *forced = None;
         }
     }
 
-    /// This one leads, or nobody. Whether that is news for the other stages.
+    /// This replica leads, or none does. Returns whether that is new for the other stages.
     pub(super) fn announce(&mut self, leader: Option<ReplicaId>) -> bool {
         let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);
         if news {
@@ -111,7 +111,7 @@ impl Office {
         news
     }
 
-    /// A record of an earlier life says this.
+    /// Restores the view from a record of an earlier life.
     pub(super) fn restore(&mut self, view: View, certificate: Signed) {
         (self.view, self.certificate) = (view, certificate);
     }

@@ -1,4 +1,4 @@
-//! Mod-SMaRt's records: how views, votes and decisions lie in the log; `restore` takes them back.
+//! Mod-SMaRt's records: how views, votes and decisions lie in the log. `restore` takes them back.
 //!
 //! ```text
 //! VIEW     head: view u64                                payload: the STOPs that made it
@@ -6,8 +6,8 @@
 //! LOCKED   head: slot u64, view u64, digest 32           payload: the same
 //! ```
 //!
-//! DECIDED and FLOOR are the ledger's (`ledger/format.rs`); what is Mod-SMaRt's own in a FLOOR are the STOPs that made the view, and its
-//! anchor tells the tenure. Slots never go back, except that a FLOOR with `cleared` begins the log anew after its slot.
+//! DECIDED and FLOOR are the ledger's records (`ledger/format.rs`). In a FLOOR, the protocol's own part holds the STOPs that made the view,
+//! and the anchor tells the tenure. Slots never go back, except that a FLOOR with `cleared` begins the log anew after its slot.
 //!
 //! docs/protocols/mod_smart.md L75-L90. INV-SMART-1, INV-SMART-4. Tests: tests/restart.rs, tests/chaos.rs.
 
@@ -38,7 +38,7 @@ pub(super) enum Record {
     Floor(Floor, Signed),
 }
 
-/// Reads a record back.
+/// Reads a record.
 pub(super) fn read(record: Stored) -> Result<Record, Halt> {
     let (head, payload) = (&record.head, &record.payload);
     let number = |at| u64_at(head, at);
@@ -75,7 +75,7 @@ pub(super) fn vote_head(slot: Slot, view: View, digest: Digest) -> Vec<u8> {
     head
 }
 
-/// The batch that a vote's record holds. The ledger reads the rest of a decided slot by itself.
+/// The batch in a vote's record. The ledger itself reads the records of decided slots.
 pub(super) fn held(record: Stored) -> Result<RecordedBatch, Halt> {
     match read(record)? {
         Record::Wrote(slot, _, digest, Some(batch)) | Record::Locked(slot, _, digest, Some(batch)) => {
@@ -106,7 +106,7 @@ impl Core {
         self.office.written(record);
     }
 
-    /// Writes down where the log begins, and the view again: with that, older records are not needed. [mod_smart L79]
+    /// Writes down where the log begins, and the view again; older records are then not needed. [mod_smart L79]
     pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
         let slot = self.ledger.floor();
         // That a cluster began empty goes without saying.

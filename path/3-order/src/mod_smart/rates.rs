@@ -1,33 +1,33 @@
-//! Whether the leader is as quick as the group, with Byzantine faults: one that delays everything, or proposes little of what waits, but
-//! stays below what is watched, is found so.
+//! With Byzantine faults: finds a leader that is slower than the group could be. Such a leader delays everything, or proposes little of
+//! what waits, but stays below what `watch` notices.
 //!
-//! What the group can do is what is measured here between taking a proposal and its decision. What the leader adds is the time for which
-//! requests waited that it could have proposed. Where that is over a limit, time is late; a leader under which time is late for more than
-//! a quarter of the time in which anything waits is complained about. Who is alone with that, because its own link is slow, deposes nobody.
-//! [mod_smart L140-L147]
+//! The group's speed is measured here, from taking a proposal to its decision. The leader adds the time that requests waited although it
+//! could have proposed them; where that exceeds a limit, time is late. A replica complains about a leader if more than a quarter of the
+//! time in which anything waits is late. A replica that complains alone, because its own link is slow, deposes nobody. [mod_smart
+//! L140-L147]
 //!
-//! INV-SMART-11: what is remembered of rates is bounded. Tests: tests/parts.rs, tests/rates.rs.
+//! INV-SMART-11: the remembered measurements are bounded. Tests: tests/parts.rs, tests/rates.rs.
 
 use super::core::Core;
 use crate::Waited;
 use quorate_types::{ReplicaId, Slot, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many decisions tell what the group can do.
+/// The last so many decisions tell what the group can do.
 const SPANS_MAX: usize = 32;
-/// Fewer tell nothing.
+/// Fewer decisions tell nothing.
 const SPANS_MIN: usize = 4;
-/// A leader may add so many times what the group needs.
+/// A leader may add so many times what the group needs. [`PARTS`] comes on top.
 const FACTOR: u64 = 8;
-/// And this part of the time-out.
+/// A leader may also add this part of the time-out.
 const PARTS: u64 = 8;
 /// This part of the time in which something waits may be late.
 const SHARE: u64 = 4;
-/// So many decisions are remembered, to see for how many of them a request was left out.
+/// So many decisions are remembered, to see how many of them left a request out.
 const DECIDED_MAX: usize = 256;
-/// What comes here while a slot is under way may come to the leader only when the next one is. [mod_smart L141]
+/// A request that arrives here while a slot is under way may reach the leader only during the next slot. [mod_smart L141]
 const PASSED: usize = 2;
-/// A time-out's worth of late time is forgotten in so many time-outs, and a doubling of the limit comes back by one step.
+/// Late time as long as one time-out is forgotten in so many time-outs. In that time a doubled limit also comes back by one step.
 const CALM: u64 = 200;
 /// Limits double so often at most.
 const DOUBLINGS_MAX: u32 = 16;
@@ -40,35 +40,35 @@ struct Took {
     full: bool,
 }
 
-/// What is measured. Spans and times are of this replica's own clock.
+/// The measurements. All times are of this replica's own clock.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
-    /// When the view began here: a leader is not to blame for what was before.
+    /// When the view began here. The leader is not to blame for anything before.
     began: Time,
     took: Option<Took>,
     /// How long the last slots took from taking the proposal to its decision.
     spans: VecDeque<Span>,
     /// When a slot was decided last.
     decided: Time,
-    /// When slots were decided in this view whose batches had room left.
+    /// When those slots of this view were decided whose batches had room left.
     roomy: VecDeque<Time>,
-    /// Up to here time was looked at: whether anything waited, and whether that was late.
+    /// The waiting time before this moment is counted already; the next field says the same of late time.
     waited_until: Time,
     late_until: Time,
-    /// How much more time than a part of it was late.
+    /// Late time beyond the part that is allowed.
     late: Span,
-    /// The same of those whose shifts were whole, for their next ones.
+    /// The same, of leaders whose shifts were whole; they begin their next shift with it.
     kept: BTreeMap<ReplicaId, Span>,
-    /// It was too much.
+    /// Whether the leader was found slow.
     slow: bool,
-    /// So many views ended for that, without enough calm between.
+    /// How many views ended because the leader was slow, without enough calm between.
     streak: u32,
     calm_since: Time,
     looked: Time,
 }
 
 impl Rates {
-    /// What the group needs for a slot, as its quicker ones show: a leader that lies can hold up some of them, and shorten none.
+    /// How long the group needs for a slot, by its quicker slots: a leader that lies can delay some slots, but can make none quicker.
     /// [mod_smart L140]
     fn quick(&self) -> Option<Span> {
         let mut spans: Vec<Span> = self.spans.iter().copied().collect();
@@ -76,8 +76,8 @@ impl Rates {
         spans.get(spans.len() / 8).copied().filter(|_| spans.len() >= SPANS_MIN)
     }
 
-    /// Since when the leader could have proposed what waited. What has come while slots were under way, or sealed, waits for those: for
-    /// [`PASSED`] with room left, and all that are full. [mod_smart L141]
+    /// Since when the leader could have proposed what waited. Requests that came while slots were under way, or batches sealed, wait for
+    /// those: for [`PASSED`] slots with room left, and for all full ones. [mod_smart L141]
     fn could_since(&self, waited: Waited) -> Time {
         let after = self.roomy.partition_point(|at| *at <= waited.since);
         let passed = self.roomy.get(after + PASSED - 1).copied();
@@ -85,7 +85,7 @@ impl Rates {
         waited.since.max(free).max(self.began)
     }
 
-    /// Time from `since` to `now` passed with something waiting that the leader could have proposed. Of it no more than `most` counts.
+    /// Counts the time from `since` to `now`, in which something waited that the leader could have proposed; at most `most` of it.
     /// [mod_smart L143-L144]
     fn count(&mut self, since: Time, now: Time, limit: Span, most: Span) {
         let since = since.max(Time::from_nanos(now.nanos().saturating_sub(most.nanos())));
@@ -98,15 +98,15 @@ impl Rates {
         self.late = self.late.plus(late).minus(waited.divided(SHARE));
     }
 
-    /// How much a leader may add to what the group needs, if that is known. After each row of leaders that were all too slow, twice as
-    /// much: then it is not them. [mod_smart L142, L146]
+    /// How much a leader may add to what the group needs, if that is known. The limit doubles each time all leaders in a row were too slow,
+    /// since then the cause is something else. [mod_smart L142, L146]
     pub(super) fn limit(&self, core: &Core) -> Option<Span> {
         let base = self.quick()?.times(FACTOR).plus(core.config.timeout.divided(PARTS));
         let rows = self.streak / core.members.voters().len().max(1) as u32;
         Some(base.times(1 << rows.min(DOUBLINGS_MAX)))
     }
 
-    /// A proposal was taken, in which something waited for so long here. Nobody measures itself.
+    /// A proposal was taken whose requests waited for so long here. The leader does not measure itself.
     pub(super) fn take(&mut self, slot: Slot, waited: Option<Waited>, core: &Core) {
         if !core.may_lie() {
             return;
@@ -135,7 +135,7 @@ impl Rates {
         self.waited_until = now;
     }
 
-    /// Another view begins, with this leader.
+    /// Another view was entered, with this leader.
     pub(super) fn enter(&mut self, now: Time, leader: ReplicaId) {
         if self.slow {
             self.streak += 1;
@@ -147,7 +147,7 @@ impl Rates {
         self.late = self.kept.remove(&leader).unwrap_or_default();
     }
 
-    /// A leader ends its shift, and leads again later: not with an empty bucket. [mod_smart L144]
+    /// A leader ends its shift and will lead again. It keeps its late time, so that it does not begin with none. [mod_smart L144]
     pub(super) fn keep(&mut self, leader: ReplicaId) {
         if !self.slow {
             self.kept.insert(leader, self.late);
@@ -159,7 +159,7 @@ impl Rates {
         self.slow && !core.is_leader()
     }
 
-    /// What binds the view is known, and votes are cast from now on.
+    /// What binds the view is known, so votes are cast from now on.
     pub(super) fn begin(&mut self, now: Time) {
         (self.began, self.decided) = (now, now);
     }
@@ -179,7 +179,7 @@ impl Rates {
         }
     }
 
-    /// Others lead from now on.
+    /// The members changed, so the remembered leaders are dropped.
     pub(super) fn forget_leaders(&mut self) {
         self.kept.clear();
     }

@@ -1,8 +1,8 @@
-//! The leader's heartbeat, and strong reads where nobody lies.
+//! The leader's heartbeat, and strong reads where no replica lies.
 //!
-//! A read is confirmed with the highest slot that was proposed or adopted in the leader's view: another replica may have decided that
-//! before the leader does. A quorum that answers a heartbeat sent after the read arrived shows that no later view decided anything
-//! before. With Byzantine faults no leader's word is enough: a client asks all, and each member waits for what it accepted itself
+//! A read is confirmed with the highest slot that was proposed or adopted in the leader's view, since another replica may have decided that
+//! slot before the leader. If a quorum answers a heartbeat that was sent after the read arrived, no later view had decided anything before
+//! that. With Byzantine faults no leader's word is enough: a client asks all members, and each waits for what it accepted itself
 //! ([0020](../../../../docs/decisions/0020-reads-that-are-not-ordered.md)). [mod_smart L93-L99, L148]
 //!
 //! Tests: tests/parts.rs, the common suite.
@@ -15,7 +15,7 @@ use crate::{Effect, Effects};
 use quorate_types::{ReplicaId, Slot, Time, planted};
 use std::collections::BTreeMap;
 
-/// Who asked the leader.
+/// Where a read at the leader comes from.
 #[derive(Clone, Copy, Debug)]
 enum Asker {
     Here(u64),
@@ -33,22 +33,22 @@ struct Waiting {
 /// Reads that wait, and the rounds that confirm them.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    /// The last round that was sent.
+    /// The round that was sent last.
     round: u64,
     /// The last round before the view began.
     began: u64,
     /// The last round that each member answered in this view.
     answered: BTreeMap<ReplicaId, u64>,
-    /// At the leader.
+    /// Reads that wait at the leader.
     waiting: Vec<Waiting>,
-    /// Elsewhere: the read, and since when it waits.
+    /// Reads that wait at another replica, and since when.
     asking: Vec<(u64, Time)>,
-    /// The question that is out: its number, how many reads it is for.
+    /// The question to the leader that is not answered yet: its number, and for how many reads it is.
     question: Option<(u64, usize)>,
     questions: u64,
 }
 
-/// What tells which slots a read must wait for.
+/// What decides for which slots a read must wait.
 #[derive(Clone, Copy)]
 pub(super) struct Look<'a> {
     pub(super) core: &'a Core,
@@ -56,8 +56,8 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Whether the open slot may be decided elsewhere and end the membership: then others may decide what follows, of whom nobody is asked
-    /// here. Whoever reads waits until that is over, and is asked again by the new members. [mod_smart L125]
+    /// Whether the open slot may be decided elsewhere and end the membership. Then members that are not asked here may decide later slots.
+    /// So a reader waits until that is over, and the new members are asked. [mod_smart L125]
     fn may_change_now(&self) -> bool {
         let slot = self.core.decided().next();
         let proposed = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
@@ -70,7 +70,7 @@ impl Look<'_> {
         open.any(|batch| self.core.members.tenure_after(slot, batch).is_some())
     }
 
-    /// The highest slot that anybody may have decided. [mod_smart L95]
+    /// The highest slot that any replica may have decided. [mod_smart L95]
     fn read_bound(&self) -> Slot {
         let next = self.core.decided().next();
         let Phase::Normal { settled, .. } = self.core.office.phase() else { return next };
@@ -84,8 +84,8 @@ impl Look<'_> {
         open.max(*settled).max(self.core.ledger.delivered())
     }
 
-    /// The highest slot that this replica may have accepted, in any view, or knows as decided. What somebody honest decided before, a quorum
-    /// accepted; who asks a quorum asks one of those who did, and do not lie. [mod_smart L148]
+    /// The highest slot that this replica may have accepted, in any view, or knows to be decided. What an honest replica decided earlier, a
+    /// quorum accepted; a client that asks a quorum reaches one of those that accepted it and do not lie. [mod_smart L148]
     fn accepted_to(&self) -> Slot {
         let locked = self.voting.open.lock.is_some() && !planted("read-at-once");
         let accepted = if locked { self.core.decided().next() } else { self.core.decided() };
@@ -98,7 +98,7 @@ impl Reads {
         (self.questions, self.round) = (number, number);
     }
 
-    /// Says that it leads, to all. [mod_smart L59, L93]
+    /// Sends a heartbeat to all. [mod_smart L59, L93]
     pub(super) fn beat(&mut self, core: &Core, out: &mut Effects) {
         if core.is_mine() && core.has_begun() {
             self.next_round(core, out);
@@ -111,7 +111,7 @@ impl Reads {
         core.tell_all(out, &Body::Alive { decided, round });
     }
 
-    /// The last round that was sent: nobody answers a later one.
+    /// The round that was sent last; an answer to a later round is wrong.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
@@ -123,7 +123,7 @@ impl Reads {
         self.confirm(look, out);
     }
 
-    /// The view begins: its leader asks whether it is still the present one. [mod_smart L99]
+    /// The view begins; its leader asks whether the view is still the present one. [mod_smart L99]
     pub(super) fn begin_rounds(&mut self, core: &Core, out: &mut Effects) {
         if core.leads() {
             self.began = self.round;
@@ -131,7 +131,7 @@ impl Reads {
         }
     }
 
-    /// Whether a quorum was in this view after it began here: nobody decided anything in a later one before.
+    /// Whether a quorum was in this view after it began here. Then no later view had decided anything before that.
     pub(super) fn is_confirmed(&self, core: &Core) -> bool {
         let Self { began, round, answered, .. } = self;
         let others = answered.iter().filter(|(id, round)| core.is_member(**id) && *round > began).count();
@@ -198,7 +198,7 @@ impl Reads {
         self.ask_leader(core, out);
     }
 
-    /// One question at a time, for all reads that wait. [mod_smart L96]
+    /// Asks the leader one question at a time, for all reads that wait. [mod_smart L96]
     fn ask_leader(&mut self, core: &Core, out: &mut Effects) {
         let known = core.has_begun() && !core.is_leader();
         if !known || self.question.is_some() || self.asking.is_empty() {
@@ -242,7 +242,7 @@ impl Reads {
         self.ask_leader(core, out);
     }
 
-    /// Another view: nobody confirms what waited at its leader, or was asked of it. [mod_smart L97]
+    /// Another view was entered: reads that wait at the leader, or for its answer, fail. [mod_smart L97]
     pub(super) fn fail(&mut self, out: &mut Effects) {
         self.answered.clear();
         for waiting in std::mem::take(&mut self.waiting) {

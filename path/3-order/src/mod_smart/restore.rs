@@ -1,7 +1,7 @@
-//! Takes records of an earlier life back, before the start.
+//! Takes back the records of an earlier life, before the start.
 //!
-//! What they tell of decided slots is the ledger's (`ledger/replay.rs`): what leads to the checkpoint, what follows it, what is missing.
-//! Here stand views, votes on the slot that is not decided, and tenures. [mod_smart L81-L88]
+//! The ledger (`ledger/replay.rs`) finds out about decided slots: which lead to the checkpoint, which follow it, which are missing. This
+//! file handles views, votes on the undecided slot, and tenures. [mod_smart L81-L88]
 //!
 //! INV-SMART-9. Tests: tests/restart.rs.
 
@@ -16,18 +16,18 @@ use quorate_types::{Digest, Halt, RecordId, Slot, View, planted};
 use quorate_wire::{Batch, Holds};
 use std::collections::BTreeMap;
 
-/// What is known of tenures while records are read.
+/// What is known of tenures while records are taken back.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    /// Slots that changed the membership, as far as they were read.
+    /// The slots read so far that changed the membership.
     changes: BTreeMap<Slot, Holds>,
-    /// Who took part after which slot, as the last FLOOR record says, if it is not known without.
+    /// The last FLOOR record's slot and the tenures after it, where they do not follow from other records.
     floor_tenures: Option<(Slot, Tenures)>,
 }
 
-/// What is given back changes what the replica knows, and its votes on the open slot.
+/// Restoring changes what the replica knows, and its votes on the open slot.
 impl Replay {
-    /// The log goes on after this anchor.
+    /// The log continues after this anchor.
     pub(super) fn anchor(slot: Slot, anchor: &Anchor, core: &mut Core) -> Result<(), Halt> {
         core.members.set_tenures(read_anchor(slot, anchor, core)?);
         core.ledger.restore_position(slot, anchor.clone());
@@ -119,8 +119,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Who takes part follows from the checkpoint, or where the log ends before it from where it begins; and from what was decided since.
-    /// [mod_smart L124]
+    /// The tenures follow from the checkpoint, or, where the log ends before the checkpoint, from the log's beginning; and from what was
+    /// decided since. [mod_smart L124]
     fn tenures(self, core: &mut Core) -> Result<(), Halt> {
         let (last, checkpoint) = (core.ledger.last(), core.ledger.checkpoint());
         let Self { changes, floor_tenures } = self;
@@ -141,12 +141,12 @@ impl Replay {
     }
 }
 
-/// Which tenures an anchor of this slot names.
+/// The tenures in an anchor of this slot.
 pub(super) fn read_anchor(slot: Slot, anchor: &Anchor, core: &Core) -> Result<Tenures, Halt> {
     Tenures::read(core.members.created(), slot, anchor)
 }
 
-/// A record says in which view we were.
+/// A record says that this replica was in this view.
 fn restore_view(view: View, core: &mut Core) -> Result<(), Halt> {
     // Where the log begins, or after a gap, the record that says so may be missing.
     let unknown = core.office.view() == View::ZERO || core.ledger.has_gap();

@@ -1,9 +1,9 @@
-//! Leaders that rotate: each leads for so many slots, then all ask for the next one.
+//! Leaders that rotate: each leads a number of slots, then all members ask for the next one.
 //!
-//! A shift is a view: what makes one leader follow another safely is there already, and costs a few messages for each shift, not for each
-//! slot. Nobody has to believe the leader that its shift is over, since all count. Those whose views failed last are passed over, f at most,
-//! each replica by what it saw itself: they would cost a time-out in every round. Where replicas differ in whom, they join one another
-//! as they do in complaints. [mod_smart L149-L152]
+//! A shift is a view. The change of views, which already makes it safe for one leader to follow another, costs a few messages for each
+//! shift, not for each slot. Nobody has to believe the leader that its shift is over, since all members count slots. Leaders whose views
+//! failed last are passed over, at most f of them, since each would cost a time-out in every round. Each replica decides that by what it
+//! saw itself; where replicas differ, they join one another as they do in complaints. [mod_smart L149-L152]
 //!
 //! Source of the idea: Veronese, Correia, Bessani and Lung, "Spin One's Wheels? Byzantine Fault Tolerance with a Spinning Primary", SRDS
 //! 2009, which rotates with every slot and needs no messages for it. docs/decisions/0023-rotation-by-views.md.
@@ -16,15 +16,16 @@ use crate::mod_smart::message::Complaint;
 use quorate_types::{ReplicaId, Slot, Time, View, planted};
 use std::collections::VecDeque;
 
-/// For so many whole shifts of others somebody leads none, next time for twice as many; so that who is well again is back at some time.
+/// A leader that failed leads none of the next so many whole shifts of others; next time it is twice as many. So a leader that recovered is
+/// back after a while.
 const PASSED_FIRST: u32 = 64;
 const PASSED_MAX: u32 = 1 << 14;
 
-/// Somebody whose view failed.
+/// A member whose view failed.
 #[derive(Clone, Copy, Debug)]
 struct PassedOver {
     who: ReplicaId,
-    /// For so many shifts from now on, and from when it failed.
+    /// How many more shifts it is passed over, and how many there were when it failed.
     left: u32,
     of: u32,
 }
@@ -32,11 +33,11 @@ struct PassedOver {
 /// How the view before ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// This replica complained of it.
+    /// This replica complained about its leader.
     pub(super) blames: bool,
-    /// So many asked for the next one since its shift was over.
+    /// So many members asked for the next view because its shift was over.
     pub(super) rotates: bool,
-    /// Its leader gave its office up.
+    /// Its leader gave up its office.
     pub(super) left: bool,
 }
 
@@ -45,26 +46,26 @@ pub(super) struct Ended {
 struct Before {
     /// Its first slot, if it began here.
     begun: Option<Slot>,
-    /// This replica complained of it.
+    /// This replica complained about its leader.
     failed: bool,
-    /// Its leader gave its office up.
+    /// Its leader gave up its office.
     left: bool,
 }
 
-/// How this replica sees whose shift it is.
+/// What this replica knows of shifts and failed leaders.
 #[derive(Debug, Default)]
 pub(super) struct Rotation {
-    /// Since when the shift of this view is over.
+    /// When the shift of this view ended.
     over: Option<Time>,
-    /// Whether the view before this one was a whole shift, as far as was known when this one was entered.
+    /// Whether the view before this one was a whole shift, as far as was known when this view was entered.
     whole: bool,
     before: Before,
-    /// Those whose views failed, the last one last.
+    /// The members whose views failed, the last one last.
     passed_over: VecDeque<PassedOver>,
 }
 
 impl Rotation {
-    /// Others vote from now on, and nothing failed.
+    /// The members changed; nothing failed among the new ones.
     pub(super) fn begin(&mut self) {
         *self = Self::default();
     }
@@ -74,7 +75,7 @@ impl Rotation {
         passed && !planted("smart-all-have-shifts")
     }
 
-    /// Somebody led a whole shift.
+    /// A member led a whole shift.
     fn led(&mut self, who: ReplicaId) {
         self.passed_over.retain(|passed| passed.who != who);
         self.passed_over.iter_mut().for_each(|passed| passed.left = passed.left.saturating_sub(1));
@@ -94,7 +95,7 @@ impl Rotation {
         self.passed_over.len() <= f as usize
     }
 
-    /// The shift of this view may be over. Whether it just ended. [mod_smart L150]
+    /// The shift of this view may be over. Returns whether it ended just now. [mod_smart L150]
     pub(super) fn ends(&mut self, core: &Core) -> bool {
         let ends = self.over.is_none() && is_over(core);
         if ends {
@@ -103,12 +104,12 @@ impl Rotation {
         ends
     }
 
-    /// Whether the view before was left because its shift was over, as far as was known on entering this one.
+    /// Whether the view before was left because its shift was over, as far as was known when this view was entered.
     pub(super) const fn was_whole(&self) -> bool {
         self.whole
     }
 
-    /// The view for which to ask. [mod_smart L150-L151]
+    /// The view to ask for. [mod_smart L150-L151]
     pub(super) fn view_after(&self, why: Complaint, core: &Core) -> View {
         let (view, next) = (core.office.view(), core.office.view().next());
         let fresh = self.over.is_some_and(|over| core.now().since(over) < core.config.repeat);
@@ -120,7 +121,8 @@ impl Rotation {
         (1..=round).map(|step| view.plus(step)).find(able).unwrap_or(next)
     }
 
-    /// The present view ends. Who only lacks slots, or joined others, blames nobody. Whether it was a whole shift. [mod_smart L152]
+    /// The present view ends. A replica that only lacks slots, or joined others, blames nobody. Returns whether the view was a whole shift.
+    /// [mod_smart L152]
     pub(super) fn note(&mut self, ended: Ended, core: &Core) -> bool {
         let over = is_over(core);
         let begun = match core.office.phase() {
@@ -139,8 +141,9 @@ impl Rotation {
         self.whole
     }
 
-    /// Whether nothing failed before this view: its first slot tells all alike how much was decided in the one before, also those who did not
-    /// see that yet. Who does not know when that began does not know better, and blames nobody. [mod_smart L153]
+    /// Whether nothing failed before this view. The view's first slot tells all members alike how many slots were decided in the view
+    /// before, even members that did not see those decisions yet. A replica that does not know when the view before began blames nobody.
+    /// [mod_smart L153]
     pub(super) fn follows_whole(&self, core: &Core) -> bool {
         let Phase::Normal { base, .. } = core.office.phase() else { return false };
         let Before { begun, failed, left } = self.before;
@@ -149,7 +152,7 @@ impl Rotation {
     }
 }
 
-/// So many slots of this view are decided, or, with what is on its way, will be.
+/// Whether so many slots of this view are decided, or will be with those under way.
 fn is_used_by(core: &Core, slots: u64) -> bool {
     let Phase::Normal { base, .. } = core.office.phase() else { return false };
     let most = core.config.rotate_after;
@@ -158,18 +161,19 @@ fn is_used_by(core: &Core, slots: u64) -> bool {
         && slots.saturating_add(core.decided().next().since(*base)) >= most
 }
 
-/// All that this view's leader may lead is decided. [mod_smart L149]
+/// Whether all slots that this view's leader may lead are decided. [mod_smart L149]
 pub(super) fn is_over(core: &Core) -> bool {
     // Whoever lacks slots counts fewer of them.
     is_used_by(core, 0)
 }
 
-/// Whether the leader, who proposed so many that are open, may propose no more. [mod_smart L149]
+/// Whether the leader, with so many proposed slots still open, may propose no more. [mod_smart L149]
 pub(super) fn is_full(core: &Core, proposed: usize) -> bool {
     is_used_by(core, proposed as u64)
 }
 
-/// The complaint at the end of a shift. Who leads is let go at once, also by those that do not rotate. [mod_smart L150]
+/// The complaint at the end of a shift. A leader that gives up its office is let go at once, even by members that do not rotate. [mod_smart
+/// L150]
 pub(super) fn complaint(core: &Core) -> Option<Complaint> {
     is_over(core).then(|| if core.is_leader() { Complaint::Leaves } else { Complaint::Rotation })
 }

@@ -1,16 +1,16 @@
-//! What binds a new view, as a pure function of what the members said when they entered it.
+//! What binds a new view: a pure function of the statements that members made when they entered the view.
 //!
-//! Source: Cachin, Guerraoui, Rodrigues, "Introduction to Reliable and Secure Distributed Programming", section 5.6.4 (Byzantine
-//! epoch consensus); Cachin, "Yet Another Visit to Paxos". With views from 1 on and "none" below all of them: in the code that
-//! inspired this one "locked in the first epoch" (paper: epoch 0) and "never locked" are one value, and a decided batch can be lost.
+//! Source: Cachin, Guerraoui, Rodrigues, "Introduction to Reliable and Secure Distributed Programming", section 5.6.4 (Byzantine epoch
+//! consensus); Cachin, "Yet Another Visit to Paxos". Views here begin with 1, and "none" is below all of them. In the code that inspired
+//! this one, "locked in the first epoch" (paper: epoch 0) and "never locked" are one value, so that a decided batch can be lost.
 //!
-//! INV-SMART-3: if a value may be decided in an earlier view, it is what the new view is bound to. Tests: tests/rules.rs compares
-//! with a search over all possible histories.
+//! INV-SMART-3: a new view is bound to any value that may be decided in an earlier view. Tests: tests/rules.rs compares with a search over
+//! all possible histories.
 
 use crate::mod_smart::message::Collect;
 use quorate_types::{Digest, Slot, Trust, View, planted};
 
-/// What the members' statements say about the first slot that is not decided.
+/// What the statements say about the first slot that is not decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
     /// Only this value may be proposed.
@@ -21,7 +21,7 @@ pub(super) enum Binding {
     Unsound,
 }
 
-/// Who leads a view of an instance. [mod_smart L1]
+/// The leader of a view of an instance. [mod_smart L1]
 pub(super) fn leader_of<T: Copy>(members: &[T], instance: u16, view: View) -> T {
     let n = members.len() as u64;
     let place = (view.number() % n + u64::from(instance) + n - 1) % n;
@@ -34,8 +34,8 @@ struct Said<'a> {
     writes: &'a [(View, Digest)],
 }
 
-/// Judges statements of distinct members, all of them signed for the view, about the slot after `decided`, which is the last one
-/// shown to be decided. [mod_smart L46-L52]
+/// What binds the slot after `decided`, which is the last slot shown to be decided. The statements are of distinct members, and all are
+/// signed for the view. [mod_smart L46-L52]
 pub(super) fn binding_of(trust: Trust, collects: &[Collect], decided: Slot) -> Binding {
     // Who claims more than what is shown speaks of another slot. Who knows less has not voted on this one.
     let said: Vec<Said<'_>> = collects
@@ -63,12 +63,13 @@ pub(super) fn binding_of(trust: Trust, collects: &[Collect], decided: Slot) -> B
     if unlocked >= trust.agreement() as usize { Binding::Free } else { Binding::Unsound }
 }
 
-/// The defect that views from 1 on avoid.
+/// The defect that beginning with view 1 avoids (planted for tests).
 fn first_is_none(said: &Said<'_>) -> bool {
     planted("smart-first-view-is-none") && said.lock.is_some_and(|(view, _)| view == View::FIRST)
 }
 
-/// Whether a quorum locked nothing later or else, and somebody correct wrote the value then or later. [mod_smart L49-L50]
+/// Whether a quorum locked nothing later and nothing else in that view, and a correct member wrote the value then or later. [mod_smart
+/// L49-L50]
 fn binds(trust: Trust, said: &[Said<'_>], view: View, digest: Digest) -> bool {
     let none_is_lower = !(planted("smart-first-view-is-none") && view == View::FIRST);
     let not_beyond =

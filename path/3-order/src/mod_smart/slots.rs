@@ -1,7 +1,7 @@
-//! What happens in one slot after the other: proposals, votes, decisions; and decided slots from others.
+//! What happens in each slot: proposals, votes, decisions; and decided slots from other members.
 //!
-//! The votes are a part of their own (`normal`), like what is asked of whom (`fetch`). What stands here hands from one part to another: a
-//! decision ends what the watch waits for, is measured, written down, told to those who only listen, and may begin a tenure.
+//! Voting is a part of its own (`normal`), and so is fetching (`fetch`). This file passes results from part to part. A decision ends what
+//! the watch waits for, is measured, is written down, is sent to listeners, and may begin a tenure.
 //!
 //! Tests: tests/normal.rs, tests/fetch.rs, tests/members.rs.
 
@@ -80,7 +80,7 @@ impl ModSmart {
         }
     }
 
-    /// Whether votes on this slot are of use. Who votes on a slot decided those before: a hint, no more. [mod_smart L26, L68]
+    /// Whether votes on this slot are kept. A member that votes on a slot has decided the slots before: only a hint. [mod_smart L26, L68]
     fn keeps_votes_on(&mut self, from: ReplicaId, slot: Slot) -> bool {
         let decided = self.core.decided();
         let next = decided.next();
@@ -94,7 +94,7 @@ impl ModSmart {
         slot.since(next) < AHEAD_MAX || planted("smart-votes-without-end")
     }
 
-    /// Does all that has become possible, in whatever order the votes came. [mod_smart L12-L25]
+    /// Does everything that is possible now, whatever order the votes came in. [mod_smart L12-L25]
     pub(super) fn progress(&mut self, out: &mut Effects) {
         loop {
             self.propose_next(out);
@@ -118,7 +118,7 @@ impl ModSmart {
         }
     }
 
-    /// The leader takes the next batch up: what it says on its own, or one that waits. [mod_smart L10-L11]
+    /// The leader proposes its own proposal, or a batch that waits. [mod_smart L10-L11]
     fn propose_next(&mut self, out: &mut Effects) {
         let (stops, watch, core) = (&self.stops, &self.watch, &self.core);
         let own = || {
@@ -134,7 +134,7 @@ impl ModSmart {
         }
     }
 
-    /// Own votes whose records are durable count now.
+    /// Counts own votes whose records are durable.
     pub(super) fn count_own(&mut self, out: &mut Effects) {
         let before = self.voting.waiting();
         if let Some(collect) = self.voting.count_own(&self.core) {
@@ -169,7 +169,7 @@ impl ModSmart {
         self.core.members.meet_decision(self.core.ledger.last());
     }
 
-    /// The leader decided a slot: those who do not vote are told, as long as they keep up. [mod_smart L120]
+    /// The leader decided a slot and sends it to the hearers that keep up. [mod_smart L120]
     fn send_decision(&mut self, proof: &Proof, batch: &Batch, out: &mut Effects) {
         if self.core.members.hearers().is_empty() || !self.core.is_mine() {
             return;
@@ -226,21 +226,21 @@ impl ModSmart {
         }
     }
 
-    /// Whoever complains may only lack what is decided here, or know more than is. [mod_smart L69]
+    /// A replica that complains may only lack slots that are decided here, or may have decided more. [mod_smart L69]
     pub(super) fn help_or_follow(&mut self, from: ReplicaId, decided: Slot, out: &mut Effects) {
         self.fetching.hint(from, decided, self.core.decided());
         self.help(from, decided, out);
     }
 
-    /// Whoever lacks what is decided here is sent the next slot. A liar must not turn small messages into large answers.
+    /// Sends the next slot to a replica that lacks decided slots. A liar must not turn small messages into large answers.
     fn help(&mut self, to: ReplicaId, decided: Slot, out: &mut Effects) {
         if decided < self.core.decided() && self.pace.helped.insert(to) {
             self.on_fetch(to, decided.next(), 1, out);
         }
     }
 
-    /// A message of an earlier or a later membership. What is decided is so in any; who is behind is shown what comes next; who is ahead
-    /// is asked for it. Nothing else is heard. [mod_smart L118-L119]
+    /// A message of an earlier or a later membership. A decision is valid in any membership. A replica that is behind is sent the next
+    /// slot; one that is ahead is asked for it. Everything else is ignored. [mod_smart L118-L119]
     pub(super) fn on_other_membership(
         &mut self,
         from: ReplicaId,

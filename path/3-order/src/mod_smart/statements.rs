@@ -1,8 +1,7 @@
-//! What exactly is signed, and the checks of what others show: certificates of views, proofs of decisions, collects.
+//! What exactly is signed, and the checks of certificates of views, proofs of decisions, and collects.
 //!
-//! A statement begins with what it is, and names the cluster, the membership, the instance and the view, so that nothing that was
-//! signed for one purpose serves another: no vote of another slot in a proof, no collect of an earlier view in a SYNC.
-//! [mod_smart L4-L6]
+//! A statement begins with its kind, and names the cluster, the membership, the instance and the view. So a signature made for one purpose
+//! is of no use for another: no vote on another slot in a proof, no collect of an earlier view in a SYNC. [mod_smart L4-L6]
 //!
 //! Tests: tests/normal.rs, tests/sync.rs, tests/stops.rs.
 
@@ -19,12 +18,12 @@ const ACCEPT: &[u8; 8] = b"qms/acc1";
 const STOP: &[u8; 8] = b"qms/stp1";
 const COLLECT: &[u8; 8] = b"qms/col1";
 
-/// What stands for a batch: the digest of all its bytes. [mod_smart L3]
+/// The digest of all bytes of a batch, which stands for the batch. [mod_smart L3]
 pub fn digest_of(batch: &Batch) -> Digest {
     Digest::new(*blake3::hash(batch.bytes()).as_bytes())
 }
 
-/// The bytes that the members of one instance sign. Signed by others than the protocol only where one plays a member that lies.
+/// The bytes that the members of one instance sign. Beside the protocol, only tests that play a lying member sign them.
 #[derive(Clone, Copy, Debug)]
 pub struct Statements {
     /// The cluster.
@@ -46,7 +45,7 @@ impl Statements {
         bytes
     }
 
-    /// That its signer accepts this value for this slot in this view.
+    /// The signer accepts this value for this slot in this view.
     pub fn accept(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
         let mut bytes = self.of(ACCEPT, view);
         bytes.extend_from_slice(&slot.number().to_le_bytes());
@@ -54,12 +53,12 @@ impl Statements {
         bytes
     }
 
-    /// That its signer asks for this view.
+    /// The signer asks for this view.
     pub fn stop(&self, asked: View) -> Vec<u8> {
         self.of(STOP, asked)
     }
 
-    /// What its signer knows on entering this view.
+    /// The signer enters this view and knows this.
     pub fn collect(&self, view: View, collect: &Collect) -> Vec<u8> {
         let mut bytes = self.of(COLLECT, view);
         bytes.extend_from_slice(&collect.from.number().to_le_bytes());
@@ -87,7 +86,7 @@ impl Core {
         }
     }
 
-    /// Of the membership that votes on this slot.
+    /// The accept statement under the membership that votes on this slot.
     pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
         self.statements(self.members.tenures().of(slot)).accept(view, slot, digest)
     }
@@ -100,7 +99,7 @@ impl Core {
         self.statements(self.members.tenures().now()).collect(view, collect)
     }
 
-    /// Whether these are enough members of a tenure, all of which signed this.
+    /// Whether these are a quorum of the tenure's members, and all of them signed this.
     fn signed_by_quorum(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
         let enough = list.len() >= tenure.trust(self.config.faults).agreement() as usize;
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
@@ -109,7 +108,7 @@ impl Core {
         enough && members && self.auth.verify_all(&claims)
     }
 
-    /// Whether a quorum asked for this view. The first one of a tenure needs nobody's consent. [mod_smart L31, L111]
+    /// Whether a quorum asked for this view. The first view of a tenure needs no such certificate. [mod_smart L31, L111]
     pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
         let now = self.members.tenures().now();
         // Who joins does not know who began; where nobody lies it need not.
@@ -117,8 +116,8 @@ impl Core {
         view == now.begins || unknown || self.signed_by_quorum(now, stops, &self.stop_statement(view))
     }
 
-    /// Whether a slot is decided, by those who vote on it: their view tells which membership it was. Where nobody lies, saying so is
-    /// enough. [mod_smart L24, L116]
+    /// Whether this proves that a slot is decided. The view tells which membership voted. Where no replica lies, the word of one is enough.
+    /// [mod_smart L24, L116]
     pub(super) fn proves(&self, proof: &Proof) -> bool {
         if planted("smart-proof-unchecked") {
             return true;
@@ -130,8 +129,8 @@ impl Core {
             && (!self.config.faults.may_lie() || self.signed_by_quorum(tenure, &proof.accepts, &statement))
     }
 
-    /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by
-    /// then. [mod_smart L42]
+    /// Whether a member said this on entering this view, and it is possible: at that time it had not voted in that view or a later one.
+    /// [mod_smart L42]
     pub(super) fn collect_holds(&self, view: View, collect: &Collect) -> bool {
         let begins = self.members.tenures().now().begins;
         let before = |(voted, _): &(View, Digest)| *voted >= begins && *voted < view;
@@ -145,7 +144,7 @@ impl Core {
             && ((sensible && once) || planted("smart-collect-of-any-view"))
     }
 
-    /// Whether its sender said it on entering this view. Who restarts in a view that has begun may have voted in it already.
+    /// Whether the sender signed it for this view. A replica that restarts in a view that has begun may have voted in it already.
     pub(super) fn collect_is_signed(&self, view: View, collect: &Collect) -> bool {
         self.auth.verify(collect.from, &self.collect_statement(view, collect), &collect.signature)
     }

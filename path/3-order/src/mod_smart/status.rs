@@ -1,11 +1,11 @@
-//! What others may know of an instance. Nothing here changes anything.
+//! What others may know of an instance. This file changes nothing.
 
 use super::office::Phase;
 use super::{ModSmart, rotation};
 use crate::{Restored, Standing, Status};
 use quorate_types::ReplicaId;
 
-/// How the step leaves it behind.
+/// The protocol's standing after a step.
 pub(super) fn standing(smart: &ModSmart) -> Standing {
     let core = &smart.core;
     let (in_flight, in_flight_bytes) = smart.voting.proposed_and_open(core);
@@ -18,7 +18,7 @@ pub(super) fn standing(smart: &ModSmart) -> Standing {
     Standing { view: core.office.view(), leading, settled, holds_back: false, in_flight, in_flight_bytes }
 }
 
-/// Where it stands, whole.
+/// The full status.
 pub(super) fn status(smart: &ModSmart) -> Status {
     let (core, tenures) = (&smart.core, smart.core.members.tenures());
     let hears = |id: &ReplicaId| smart.watch.hears(*id, core);
@@ -42,7 +42,7 @@ pub(super) fn status(smart: &ModSmart) -> Status {
     }
 }
 
-/// What the records that were given back tell, before the start.
+/// What can be concluded from the restored records, before the start.
 pub(super) fn restored(smart: &ModSmart) -> Restored {
     let ledger = &smart.core.ledger;
     let restored = ledger.restored(smart.voting.open.read());

@@ -1,7 +1,7 @@
-//! Complaints become views: STOP, joining others' STOPs, and the certificate that a quorum of them is.
+//! Complaints become views: STOP, joining others' STOPs, and the certificate, which is a quorum of STOPs.
 //!
-//! A STOP counts towards joining as long as it is repeated, and its sender repeats it as long as its complaint stands. One that
-//! was right once and is not any more does not help to depose a leader later.
+//! A STOP counts towards joining only while it is repeated, and its sender repeats it as long as its complaint stands. So an old complaint
+//! that is settled does not help to depose a later leader.
 //!
 //! INV-SMART-7: a view is entered with a certificate, and views only grow. Tests: tests/parts.rs, tests/stops.rs, tests/chaos.rs.
 
@@ -23,7 +23,8 @@ struct Heard {
     at: Time,
 }
 
-/// A leader that is about to leave its office, for a view: when it asks for that whatever is open, and until when it waits for the view.
+/// A leader that is about to leave its office: for which view, when it asks for that view whatever is open, and until when it waits for the
+/// view.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     target: View,
@@ -32,37 +33,37 @@ struct Leaving {
     asked: bool,
 }
 
-/// Who asks for which view.
+/// Which member asks for which view.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     heard: BTreeMap<ReplicaId, Heard>,
-    /// What this replica asks for, and when it said so last.
+    /// The view that this replica asks for, why, and when it last said so.
     asking: Option<(View, Complaint, Time)>,
     leaving: Option<Leaving>,
 }
 
 impl Stops {
-    /// Whether this member said that it gives its office up.
+    /// Whether this member said that it gives up its office.
     pub(super) fn says_leaves(&self, leader: ReplicaId) -> bool {
         self.heard.get(&leader).is_some_and(|heard| heard.why == Complaint::Leaves)
     }
-    /// Whether so many ask for this view since the shift before it is over.
+    /// Whether so many members ask for this view because the shift before it is over.
     pub(super) fn say_rotates(&self, view: View, needed: u32) -> bool {
         let says = |heard: &&Heard| heard.asked == view && heard.why == Complaint::Rotation;
         self.heard.values().filter(says).count() >= needed as usize
     }
-    /// Whether the leader has finished and wants to go.
+    /// Whether this leader has finished its work and asked to be replaced.
     pub(super) fn left(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.asked)
     }
-    /// Others vote from now on.
+    /// The members changed, so all STOPs are forgotten.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// The highest view that so many others ask for on their own account that one of them is right; or the one that the leader leaves for.
-    /// `complains`: this replica has a reason of its own. Then a leader that may lie, and names another view to each, has no say any more.
-    /// [mod_smart L33-L35]
+    /// The view to join: the highest one for which so many others ask on their own account that one of them is right; or the view for which
+    /// the leader leaves. `complains`: this replica has a reason of its own. Then the leader's word does not count, since a lying leader
+    /// could name another view to each member. [mod_smart L33-L35]
     fn view_to_join(
         &self,
         complains: bool,
@@ -100,8 +101,8 @@ impl Stops {
         view.map(|view| (view, Complaint::Joined)).or(left)
     }
 
-    /// Says, or says again, which view is wanted; or stops saying so. `own`: what this replica wants by itself, and why. `doubts`: whether it
-    /// would join others. Gives the view that it asked for, which may have a certificate now. [mod_smart L32-L37]
+    /// Asks, or asks again, for a view, or stops asking. `own`: the view that this replica wants by itself, and why. `doubts`: whether it
+    /// would join others. Returns the view that was asked for, which may have a certificate now. [mod_smart L32-L37]
     pub(super) fn ask(
         &mut self,
         own: Option<(View, Complaint)>,
@@ -139,7 +140,7 @@ impl Stops {
         Some(view)
     }
 
-    /// Somebody asks for a later view. Whether it does: it signed that. [mod_smart L38-L39]
+    /// A member asks for a later view, if its signature is right. Returns whether it is. [mod_smart L38-L39]
     pub(super) fn hear(
         &mut self,
         from: ReplicaId,
@@ -158,7 +159,7 @@ impl Stops {
         true
     }
 
-    /// The certificate of a later view, if a quorum asks for it. [mod_smart L40]
+    /// The certificate of a later view, if a quorum asks for that view. [mod_smart L40]
     pub(super) fn certificate(&self, view: View, core: &Core) -> Option<Signed> {
         let of_it = self.heard.iter().filter(|(_, heard)| heard.asked == view);
         let stops: Signed = of_it.map(|(id, heard)| (*id, heard.signature)).collect();
@@ -166,13 +167,13 @@ impl Stops {
         (view > core.office.view() && stops.len() >= needed).then_some(stops)
     }
 
-    /// This view is entered.
+    /// This view was entered.
     pub(super) fn enter(&mut self, view: View) {
         self.heard.retain(|_, heard| heard.asked > view);
         (self.asking, self.leaving) = (None, None);
     }
 
-    /// Whether the leader is to go.
+    /// Whether this leader is about to leave its office.
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.is_some()
     }
@@ -180,12 +181,12 @@ impl Stops {
     pub(super) fn leaves_for(&self) -> Option<View> {
         self.leaving.map(|leaving| leaving.target)
     }
-    /// It stays.
+    /// The leader stays after all.
     pub(super) fn stay(&mut self) {
         self.leaving = None;
     }
 
-    /// The leader is to hand over, to this one or to the next. [mod_smart L71]
+    /// The leader is to hand over, to `target` or to the next member. [mod_smart L71]
     pub(super) fn leave(&mut self, target: Option<ReplicaId>, patience: Span, core: &Core) {
         if !core.leads() || self.leaving.is_some() || core.members.voters().len() == 1 {
             return;
@@ -200,8 +201,8 @@ impl Stops {
         self.leaving = Some(Leaving { target, due, until, asked: false });
     }
 
-    /// What was begun is finished first, unless that takes too long: the next view goes on with it. Whether it is time to ask for that.
-    /// [mod_smart L71]
+    /// Whether the leader asks for the next view now: once its open slots are decided, or when that takes too long; the next view then
+    /// decides them. [mod_smart L71]
     pub(super) fn leaves_now(&mut self, idle: impl Fn() -> bool, now: Time) -> bool {
         let Some(leaving) = &mut self.leaving else { return false };
         let late = now >= leaving.due && !planted("smart-leaves-when-idle");
@@ -210,13 +211,13 @@ impl Stops {
         asks
     }
 
-    /// If nobody else comes to lead, the leader stays. [mod_smart L71]
+    /// If no other leader takes over, the leader stays. [mod_smart L71]
     pub(super) fn stay_at_last(&mut self, now: Time) {
         self.leaving.take_if(|leaving| now >= leaving.until);
     }
 }
 
-/// A STOP counts towards joining for so long. [mod_smart L36]
+/// How long a STOP counts towards joining. [mod_smart L36]
 fn counts_for(core: &Core) -> Span {
     Span::from_nanos(core.config.repeat.nanos().saturating_mul(4))
 }

@@ -1,11 +1,11 @@
-//! The synchronization phase: STOP-DATA to the new leader, SYNC from it.
+//! The synchronization phase: members send STOP-DATA to the new leader, and the leader sends SYNC.
 //!
-//! Everybody who enters a view tells its leader what it knows. The leader collects until the rules (`rules`) say what binds, and shows
-//! all of it in SYNC, so that each follower comes to the same conclusion by itself. The first slot of the view is the one after the last
-//! that is shown to be decided; it is bound to a value, or free.
+//! Every member that enters a view tells the leader what it knows. The leader collects until the rules (`rules`) say what binds, and shows
+//! all of it in SYNC, so that each follower comes to the same conclusion by itself. The view's first slot is the one after the last that is
+//! shown to be decided; it is bound to a value, or free.
 //!
-//! INV-SMART-3, INV-SMART-8: nobody votes in a view before it knows what binds it, except in the first, which nothing can.
-//! Tests: tests/parts.rs, tests/sync.rs, tests/liars.rs.
+//! INV-SMART-3. INV-SMART-8: no replica votes in a view before it knows what binds the view, except in the first view, which nothing can
+//! bind. Tests: tests/parts.rs, tests/sync.rs, tests/liars.rs.
 
 use super::core::Core;
 use super::normal::Open;
@@ -20,41 +20,41 @@ use quorate_types::{Digest, Reject, ReplicaId, Slot, Time, planted};
 use quorate_wire::Batch;
 use std::collections::BTreeMap;
 
-/// A STOP-DATA ends before the batch that would bring it over so many bytes, unless that is the first.
+/// A STOP-DATA ends before the batch that would make it longer than this, unless that batch is its first.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// What a leader knows of the view that it is to begin, and how it began it.
+/// What a leader knows of the view that it is about to begin, and how it began it.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     collects: BTreeMap<ReplicaId, Collect>,
-    /// The highest slot that is shown to be decided, with what shows it.
+    /// The proof of the highest slot that is shown to be decided.
     last: Option<Proof>,
-    /// The values that each of them named.
+    /// The values that each member named, with their batches.
     batches: BTreeMap<ReplicaId, Vec<(Digest, Batch)>>,
-    /// The SYNC of this view, for who lacks it, and when each member got it again.
+    /// The SYNC of this view, for members that lack it, and when each member was last sent it.
     sync: Option<Body>,
     resent: BTreeMap<ReplicaId, Time>,
     bound: Option<Digest>,
-    /// The value with whose batch the next STOP-DATA begins, where not all fit into the one before.
+    /// The value whose batch comes first in the next STOP-DATA, if not all fitted into the one before.
     next_batch: Option<Digest>,
 }
 
 impl Gathered {
-    /// The batch of this value, if somebody who named it sent it along.
+    /// The batch of this value, if a member that named the value sent it.
     pub(super) fn batch(&self, digest: Digest) -> Option<&Batch> {
         let all = self.batches.values().flatten();
         all.into_iter().find(|(value, _)| *value == digest).map(|(_, batch)| batch)
     }
-    /// The value that the leader's view began with.
+    /// The value that the leader's view began with, if it was bound.
     pub(super) fn bound(&self) -> Option<Digest> {
         self.bound
     }
-    /// No more is kept than for each member a statement and its values.
+    /// Whether it keeps no more than one statement and its values for each member.
     pub(super) fn is_bounded(&self, members: usize) -> bool {
         self.collects.len() <= members && self.batches.len() <= members && self.resent.len() <= members
     }
 
-    /// What this replica knows goes to who leads. [mod_smart L45]
+    /// Sends this replica's statement to the leader. [mod_smart L45]
     pub(super) fn send_stop_data(&mut self, collect: Collect, open: &Open, core: &Core, out: &mut Effects) {
         let last = of_tenure(core.ledger.proof(core.decided()).cloned(), core);
         let body = Body::StopData { collect, last, batches: self.next_batches(open) };
@@ -62,7 +62,7 @@ impl Gathered {
         core.send(out, core.leader(), body, after);
     }
 
-    /// As many of them as one message takes, and always one: the next ones the next time, so that the leader gets each. [mod_smart L45]
+    /// As many batches as one message takes, and always one. The next call continues, so that the leader gets each of them. [mod_smart L45]
     pub(super) fn next_batches(&mut self, open: &Open) -> Vec<Batch> {
         let all = &open.batches;
         let begin = self.next_batch.filter(|_| !planted("smart-same-batches"));
@@ -120,7 +120,7 @@ impl Gathered {
         Some((collect, last))
     }
 
-    /// A statement counts from now on, with the batches that it names. Gives what it shows to be decided, if nothing before showed so much.
+    /// Counts a statement, with the batches that it names. Returns the slot that it shows to be decided, if that is a higher one.
     pub(super) fn add(
         &mut self,
         collect: Collect,
@@ -140,13 +140,13 @@ impl Gathered {
         news
     }
 
-    /// What shows the last slot that is shown to be decided.
+    /// The proof of the last slot that is shown to be decided.
     pub(super) fn last(&self) -> Option<&Proof> {
         self.last.as_ref()
     }
 
-    /// The leader knows enough, and tells all; or waits for more. Gives the last slot before the view, and what binds its first one.
-    /// [mod_smart L48-L53]
+    /// If the leader knows enough, it begins the view and tells all members. Returns the last slot before the view, and what binds the
+    /// first one. [mod_smart L48-L53]
     pub(super) fn begin_view(&mut self, core: &Core, out: &mut Effects) -> Option<(Slot, Option<Batch>)> {
         let collects: Vec<_> = self.collects.values().cloned().collect();
         let last = self.last.clone();
@@ -171,7 +171,7 @@ fn refuse<T>(out: &mut Effects, from: ReplicaId, why: &'static str) -> Option<T>
     None
 }
 
-/// What this replica knows, signed for the present view. [mod_smart L45]
+/// This replica's statement, signed for the present view. [mod_smart L45]
 pub(super) fn collect(core: &Core, open: &Open) -> Collect {
     let mut collect = Collect {
         from: core.config.me,
@@ -184,13 +184,13 @@ pub(super) fn collect(core: &Core, open: &Open) -> Collect {
     collect
 }
 
-/// What shows that the present tenure began shows nothing to who is in it, and may be of members that it does not know.
-/// [mod_smart L114]
+/// Drops a proof that only shows how the present tenure began: a member of the tenure learns nothing from it, and may not know the members
+/// who signed it. [mod_smart L114]
 pub(super) fn of_tenure(last: Option<Proof>, core: &Core) -> Option<Proof> {
     last.filter(|proof| proof.slot > core.members.tenures().now().since)
 }
 
-/// The last slot that all these together show to be decided. Where nobody lies, saying so shows it. [mod_smart L47]
+/// The last slot that all these statements together show to be decided. Where no replica lies, the word of one is enough. [mod_smart L47]
 fn shown_by(core: &Core, collects: &[Collect], last: Option<&Proof>) -> Slot {
     // Whoever is in this tenure knows what began it. [mod_smart L114]
     let proven = last.map_or(Slot::ZERO, |proof| proof.slot).max(core.members.tenures().now().since);
@@ -199,7 +199,7 @@ fn shown_by(core: &Core, collects: &[Collect], last: Option<&Proof>) -> Slot {
     if believed { proven.max(claimed) } else { proven }
 }
 
-/// Whether a SYNC shows what it says. Gives the last slot that is shown to be decided. [mod_smart L55]
+/// Whether a SYNC proves what it says. Returns the last slot that is shown to be decided. [mod_smart L55]
 pub(super) fn check_sync(
     core: &Core,
     collects: &[Collect],

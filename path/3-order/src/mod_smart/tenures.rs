@@ -1,16 +1,16 @@
 //! Which membership holds in which slots of an instance: tenures, one after the other.
 //!
-//! A tenure begins with the slot after the one that decided it, so that a slot has one membership, whose quorums decide it and prove it.
-//! Each has views of its own: a vote of one tenure can not be taken for one of another, and nobody need ask what was voted on before its first
-//! view. docs/protocols/mod_smart.md L110-L116.
+//! A tenure begins with the slot after the one that decided it. So a slot has one membership, whose quorums decide it and prove it. Each
+//! tenure has views of its own: a vote of one tenure can not be taken for a vote of another, and before a tenure's first view there are no
+//! votes to ask for. docs/protocols/mod_smart.md L110-L116.
 //!
 //! ```text
 //! anchor   1 u8 | slot u64, as long as the first membership holds
 //!        | 2 u8 | slot u64 | view u64 | memberships, later
 //! ```
-//! The slot is the one that decided the tenure, and for the first one the last slot of the state that the cluster began with, 0 where it
-//! began empty; the view is its first one. There are two memberships where the anchor's slot is that slot: the
-//! one before decided it, and proves it. Who joins later does not know who began: what the first change says of them is so.
+//! The slot is the one that decided the tenure. For the first tenure it is the last slot of the state that the cluster began with, 0 for an
+//! empty cluster. The view is the tenure's first one. There are two memberships where the anchor's slot is that slot, since the membership
+//! before decided that slot and proves it. A replica that joins later does not know the first members; it takes them from the first change.
 //!
 //! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs.
 
@@ -25,15 +25,15 @@ use quorate_wire::{Batch, BatchHeader, Holds, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A tenure has no more views than fit into so many bits.
+/// A tenure has at most 2 to the power of this many views.
 const TENURE_BITS: u32 = 40;
-/// There are no more memberships: their views would reach beyond [`super::VIEW_MAX`].
+/// There are at most so many memberships; the views of more would reach beyond [`super::VIEW_MAX`].
 const NUMBER_MAX: u64 = 1 << 22;
-/// With which byte the anchor of the first tenure begins.
+/// The first byte of an anchor of the first tenure.
 const FIRST: u8 = 1;
-/// With which byte an anchor begins that names a later one.
+/// The first byte of an anchor of a later tenure.
 const LATER: u8 = 2;
-/// Where replicas may lie, fewer than these survive no liar.
+/// Where replicas may lie, fewer members than this survive no liar.
 const LIARS_VOTERS_MIN: usize = 4;
 
 /// The first view that a membership may have. [mod_smart L111]
@@ -41,12 +41,12 @@ pub(super) const fn views_from(number: MembershipId) -> View {
     View::new(((number.number() - 1) << TENURE_BITS) + 1)
 }
 
-/// The last one.
+/// The last view that a membership may have.
 pub(super) const fn views_to(number: MembershipId) -> View {
     View::new(number.number() << TENURE_BITS)
 }
 
-/// Which membership has this view, from 1 on.
+/// The membership of this view; views begin with 1.
 pub(super) const fn number_of(view: View) -> MembershipId {
     MembershipId::new(((view.number() - 1) >> TENURE_BITS) + 1)
 }
@@ -54,7 +54,7 @@ pub(super) const fn number_of(view: View) -> MembershipId {
 /// The slots in which one membership holds.
 #[derive(Clone, Debug)]
 pub(super) struct Tenure {
-    /// The membership, alone.
+    /// The membership, without a change under way.
     pub(super) members: Arc<Memberships>,
     /// The slot that decided it: the last one before it.
     pub(super) since: Slot,
@@ -63,12 +63,12 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// With which a cluster of these members began, empty.
+    /// The tenure with which an empty cluster of these members began.
     fn first(members: &[ReplicaId]) -> Self {
         let members = Arc::new(Memberships::created(members));
         Self { members, since: Slot::ZERO, begins: View::FIRST }
     }
-    /// Whether a cluster began with it, with a state: no log says where.
+    /// Whether a cluster began with this tenure and with a state, so that no log says where the tenure began.
     pub(super) fn is_of_state(&self) -> bool {
         self.number() == MembershipId::FIRST && self.since > Slot::ZERO
     }
@@ -86,7 +86,7 @@ impl Tenure {
         faults.among(self.members.now().voters().count() as u32)
     }
 
-    /// The tenure that this was decided in.
+    /// The tenure in which this change was decided.
     fn before(holds: &Holds) -> Option<Self> {
         let before = holds.change.before()?;
         let members = match before.number() {
@@ -97,7 +97,7 @@ impl Tenure {
     }
 }
 
-/// The first view of a membership that this replica leads; if it does not vote there, the first one of all. [mod_smart L111]
+/// The first view of a membership that this replica leads; if it does not vote there, the membership's first view. [mod_smart L111]
 fn first_view(members: &Memberships, instance: InstanceId, leader: ReplicaId) -> View {
     let voters: Vec<ReplicaId> = members.now().voters().collect();
     let from = views_from(members.now().number());
@@ -105,7 +105,7 @@ fn first_view(members: &Memberships, instance: InstanceId, leader: ReplicaId) ->
     (0..voters.len() as u64).map(|step| from.plus(step)).find(led).unwrap_or(from)
 }
 
-/// The anchor with which a cluster begins whose state reaches to this slot. [mod_smart L89]
+/// The anchor of a new cluster whose state reaches to this slot. [mod_smart L89]
 pub(crate) fn first_anchor(since: Slot) -> Anchor {
     let since = if planted("smart-founded-at-zero") { Slot::ZERO } else { since };
     let mut bytes = vec![FIRST];
@@ -113,7 +113,7 @@ pub(crate) fn first_anchor(since: Slot) -> Anchor {
     Anchor::decode(&bytes).expect("INV-SMART-12: nine bytes fit an anchor")
 }
 
-/// The slot that the anchor of a first tenure names.
+/// The slot in the anchor of a first tenure.
 fn founded_at(anchor: &[u8]) -> Option<Slot> {
     match anchor.split_first()? {
         (&FIRST, slot) => Some(Slot::new(u64::from_le_bytes(slot.try_into().ok()?))),
@@ -121,7 +121,7 @@ fn founded_at(anchor: &[u8]) -> Option<Slot> {
     }
 }
 
-/// What a batch says about the membership of its instance, if it does.
+/// What a batch says about the membership of its instance, if it is such a batch.
 pub(super) fn holds_of(batch: &Batch) -> Option<Holds> {
     match SystemCommand::of(batch) {
         Some(SystemCommand::Holds(holds)) => Some(holds),
@@ -129,18 +129,19 @@ pub(super) fn holds_of(batch: &Batch) -> Option<Holds> {
     }
 }
 
-/// The tenures of an instance, as far as slots since the log's floor, and the floor itself, lie in them. Oldest first, never none.
+/// The tenures of an instance, oldest first and at least one: those of the floor's slot and of all slots since.
 #[derive(Clone, Debug)]
 pub(super) struct Tenures {
     instance: InstanceId,
     faults: Faults,
-    /// Whether it is known who was there first.
+    /// Whether the first members are known.
     founded: bool,
     list: Vec<Tenure>,
 }
 
 impl Tenures {
-    /// Those of an instance in which nothing changed since the cluster was made with these members; `founded`: if it was.
+    /// The tenures of an instance in which nothing changed since the cluster was made with these members. `founded`: whether it was made
+    /// with them.
     pub(super) fn created(
         members: &[ReplicaId],
         instance: InstanceId,
@@ -149,22 +150,22 @@ impl Tenures {
     ) -> Self {
         Self { instance, faults, founded, list: vec![Tenure::first(members)] }
     }
-    /// Where the present one begins again, with the first.
+    /// Tenures of this instance with another list.
     fn of_list(&self, list: Vec<Tenure>) -> Self {
         Self { list, ..*self }
     }
     pub(super) fn all(&self) -> &[Tenure] {
         &self.list
     }
-    /// The one of the slot after the last decided one.
+    /// The tenure of the slot after the last decided one.
     pub(super) fn now(&self) -> &Tenure {
         self.list.last().expect("INV-SMART-12: there is always a tenure")
     }
-    /// Whether it is known who is in the present one.
+    /// Whether the members of the present tenure are known.
     pub(super) fn is_known(&self) -> bool {
         self.founded || self.now().number() > MembershipId::FIRST
     }
-    /// The one of this slot, as far as it is known.
+    /// The tenure of this slot, as far as it is known.
     pub(super) fn of(&self, slot: Slot) -> &Tenure {
         if planted("smart-proof-of-any-membership") {
             return self.now();
@@ -172,7 +173,7 @@ impl Tenures {
         let after = self.list.partition_point(|tenure| tenure.since < slot);
         &self.list[after.saturating_sub(1)]
     }
-    /// Begins the tenure that was decided by this.
+    /// Adds the tenure that this batch decided.
     pub(super) fn push_after(&mut self, tenure: Tenure, holds: &Holds) {
         if !self.founded && self.now().number() == MembershipId::FIRST {
             // Now it is known who was there first.
@@ -189,13 +190,13 @@ impl Tenures {
         );
         self.list.push(tenure);
     }
-    /// Slots before this one are forgotten.
+    /// Forgets the tenures of slots before this one.
     pub(super) fn forget(&mut self, floor: Slot) {
         let over = self.list.iter().skip(1).take_while(|next| next.since < floor).count();
         self.list.drain(..over);
     }
 
-    /// Whether a change is one of the present membership, to one that can do its work. [mod_smart L113]
+    /// Whether a change begins from the present membership, and the new membership is able to work. [mod_smart L113]
     pub(super) fn fits(&self, change: &Memberships) -> bool {
         let (now, next) = (self.now().members.now(), change.now());
         let follows = change.before().is_some_and(|before| {
@@ -207,8 +208,8 @@ impl Tenures {
         follows && enough && now.number().number() < NUMBER_MAX && next.number() == now.number().next()
     }
 
-    /// What decides a change of the present membership; or, without one, that shows in its first slot that it is there.
-    /// [mod_smart L112, L117]
+    /// The batch that decides a change of the present membership. Without a change: the batch that a new tenure decides in its first slot,
+    /// to be established. [mod_smart L112, L117]
     pub(super) fn batch(&self, change: Option<&Memberships>, leader: ReplicaId) -> Batch {
         let Tenure { members, since, begins } = self.now().clone();
         let change = change.unwrap_or(&members).clone();
@@ -216,13 +217,13 @@ impl Tenures {
         SystemCommand::Holds(Holds { change, since, begins, leader }).batch(header)
     }
 
-    /// Whether this shows only that the present tenure is there.
+    /// Whether this batch only establishes the present tenure.
     pub(super) fn is_shown_by(&self, holds: &Holds) -> bool {
         let now = self.now();
         holds.change == *now.members && holds.since == now.since && holds.begins == now.begins
     }
 
-    /// The tenure that begins when this is decided in a slot of the present one. What does not continue that begins none.
+    /// The tenure that begins when this batch is decided in a slot of the present one. None if it does not continue the present tenure.
     /// [mod_smart L110, L113]
     pub(super) fn next(&self, holds: &Holds, slot: Slot) -> Option<Tenure> {
         let now = self.now();
@@ -234,7 +235,7 @@ impl Tenures {
         })
     }
 
-    /// What a checkpoint at this slot says. [mod_smart L89, L116]
+    /// The anchor of a checkpoint at this slot. [mod_smart L89, L116]
     pub(super) fn anchor(&self, slot: Slot) -> Option<Anchor> {
         let after = self.list.partition_point(|tenure| tenure.since <= slot);
         let tenure = self.list.get(after.max(1) - 1)?;
@@ -256,10 +257,10 @@ impl Tenures {
         Anchor::decode(&bytes).ok()
     }
 
-    /// What such an anchor says of an instance that began as these tenures do.
+    /// The tenures in an anchor of an instance that was created with these tenures.
     ///
     /// # Errors
-    /// When it is of another protocol, or of another cluster.
+    /// When the anchor is of another protocol, or of another cluster.
     pub(super) fn read(created: &Self, slot: Slot, anchor: &Anchor) -> Result<Self, Halt> {
         let other = || inconsistent("the checkpoint is of another protocol");
         let bytes = anchor.encode();
@@ -290,8 +291,8 @@ impl Tenures {
         Ok(created.of_list(before.into_iter().chain([now]).collect()))
     }
 
-    /// The tenures up to the slot `last`, of which these hold at slot `at`, by the changes that were decided behind that; and those before, as
-    /// far as changes tell of them.
+    /// The tenures up to the slot `last`. `self` holds at slot `at`; `changes` were decided after it, and also name the memberships before
+    /// them.
     #[must_use]
     pub(super) fn replayed(mut self, at: Slot, last: Slot, changes: &BTreeMap<Slot, Holds>) -> Self {
         for (slot, holds) in changes.iter().filter(|(slot, _)| **slot > at && **slot <= last) {

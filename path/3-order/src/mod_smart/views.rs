@@ -1,7 +1,7 @@
-//! From view to view: complaints, certificates, the synchronization phase, tenures, checkpoints beyond the log, and the beginning of a life.
+//! From view to view: complaints, certificates, the synchronization phase, tenures, checkpoints beyond the log, and the start.
 //!
-//! Each of these ends what every part knew of the view before, in one order. The parts decide: who asks for which view (`stops`), what is late
-//! (`watch`, `rates`), whose shift it is (`rotation`), what binds a view (`sync`, `rules`).
+//! Each of these ends what every part knew of the view before, in one order. The parts decide: `stops` who asks for which view, `watch` and
+//! `rates` what is late, `rotation` whose shift it is, `sync` and `rules` what binds a view.
 //!
 //! INV-SMART-9. Tests: tests/stops.rs, tests/sync.rs, tests/checkpoints.rs, tests/members.rs.
 
@@ -32,7 +32,7 @@ impl ModSmart {
         self.rates.is_slow(&self.core).then_some(Complaint::Rate).or(rotation::complaint(&self.core))
     }
 
-    /// Says, or says again, which view is wanted; or stops saying so. [mod_smart L32-L37]
+    /// Asks, or asks again, for the wanted view, or stops asking. [mod_smart L32-L37]
     pub(super) fn ask_for_view(&mut self, out: &mut Effects) {
         let (core, complaint) = (&self.core, self.complaint());
         let own = complaint.map(|why| {
@@ -81,7 +81,7 @@ impl ModSmart {
         self.ask_for_view(out);
     }
 
-    /// A leader that hears no quorum leaves its office. [mod_smart L70]
+    /// A leader that hears no quorum gives up its office. [mod_smart L70]
     pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
         if self.watch.leads_alone(&self.core) {
             self.core.office.bar();
@@ -135,8 +135,8 @@ impl ModSmart {
         }
     }
 
-    /// The connection to the leader closed: with crash faults it is probably dead. Where replicas may lie a complaint costs more, since
-    /// others join it, so that an honest leader has the time of one heartbeat to connect again. [mod_smart L63]
+    /// The connection to the leader closed. With crash faults the leader is probably dead. Where replicas may lie, a complaint costs more,
+    /// since others join it; so the leader has the time of one heartbeat to connect again. [mod_smart L63]
     pub(super) fn on_disconnected(&mut self, peer: ReplicaId) {
         self.core.members.disconnect(peer);
         self.fetching.lose(peer);
@@ -178,7 +178,7 @@ impl ModSmart {
         self.enter_synchronization(out);
     }
 
-    /// Shows whoever is in an older view why there is a newer one. [mod_smart L43]
+    /// Sends a replica in an older view the certificate of this one. [mod_smart L43]
     pub(super) fn show_certificate(&mut self, to: ReplicaId, out: &mut Effects) {
         let office = &self.core.office;
         // After records were lost the view may be known without the STOPs that made it.
@@ -189,7 +189,7 @@ impl ModSmart {
         }
     }
 
-    /// Somebody is in a newer view: a question that shows in which one we are gets its certificate. [mod_smart L43]
+    /// A replica is in a newer view. This replica asks it something, and the answer will be the certificate of that view. [mod_smart L43]
     pub(super) fn ask_for_certificate(&mut self, from: ReplicaId, body: &Body, out: &mut Effects) {
         let helps = matches!(body, Body::Certificate { .. } | Body::Sync { .. });
         if !helps && self.pace.shown.insert(from) {
@@ -209,7 +209,7 @@ impl ModSmart {
         self.install(view, stops, out);
     }
 
-    /// The view was entered, or a life begins in it. [mod_smart L45]
+    /// A view was entered, or this life begins in it. [mod_smart L45]
     fn enter_synchronization(&mut self, out: &mut Effects) {
         self.gathered = Default::default();
         if !self.core.votes() {
@@ -273,8 +273,8 @@ impl ModSmart {
         }
     }
 
-    /// A view begins after what is shown to be decided: so whoever has its batch decides it at once, and the others get it from
-    /// there. Who showed it may keep it, or be dead. Whether that ended our view. [mod_smart L154]
+    /// The view begins after the last slot that is shown to be decided. A replica that has that slot's batch decides it at once, and the
+    /// others fetch it: the member that showed it may keep the batch, or be dead. Returns whether that ended this view. [mod_smart L154]
     fn decide_shown(&mut self, proof: &Proof, out: &mut Effects) -> bool {
         // Where replicas crash at most either bug alone stops nobody: the second one brings the first.
         if proof.slot != self.core.decided().next()
@@ -290,7 +290,7 @@ impl ModSmart {
         self.core.office.view() != view
     }
 
-    /// Whoever accepted what is shown to be decided has it, once it hears of that. [mod_smart L154]
+    /// Notes that the members that accepted this slot have its batch, or will once they learn that it is decided. [mod_smart L154]
     fn learn_who_has(&mut self, proof: &Proof) {
         let decided = self.core.decided();
         for (id, _) in &proof.accepts {
@@ -353,7 +353,7 @@ impl ModSmart {
         self.progress(out);
     }
 
-    /// What had no effect is sent again. [mod_smart L27, L58]
+    /// Sends again what had no effect. [mod_smart L27, L58]
     pub(super) fn repeat(&mut self, out: &mut Effects) {
         let (core, records) = (&self.core, self.core.ledger.records());
         // Before it is durable it has not left the first time.
@@ -383,7 +383,7 @@ impl ModSmart {
         self.reads.begin_rounds(&self.core, out);
     }
 
-    /// The present tenure is another one than a moment ago: it begins in its first view. [mod_smart L114]
+    /// The tenure changed just now; the new one begins in its first view. [mod_smart L114]
     fn enter_tenure(&mut self, out: &mut Effects) {
         self.core.members.count_by_tenure(self.core.config.faults, self.core.ledger.last());
         let (since, begins) = {
@@ -406,8 +406,8 @@ impl ModSmart {
     }
 }
 
-/// Checkpoints: an anchor names the membership, and where and with which view its tenure began. In which view, and by which votes a slot was
-/// decided differs between replicas.
+/// Checkpoints. An anchor names the membership, and the slot and view with which its tenure began. The view and the votes by which a slot
+/// was decided differ between replicas, so an anchor does not name them.
 impl ModSmart {
     /// [mod_smart L89]
     pub(super) fn anchor_at(&self, slot: Slot) -> Option<Anchor> {
@@ -438,7 +438,7 @@ impl ModSmart {
         }
     }
 
-    /// What this replica lacks it gets nowhere but in a checkpoint. One that it has already, ahead of its log, serves as well.
+    /// What this replica lacks exists only in a checkpoint. A checkpoint that it has already, ahead of its log, will do.
     /// [mod_smart L75, L103]
     pub(super) fn needs_later(&mut self, slot: Slot, out: &mut Effects) {
         let ledger = &self.core.ledger;
@@ -452,7 +452,7 @@ impl ModSmart {
         }
     }
 
-    /// The log begins after a checkpoint beyond it, empty. [mod_smart L92]
+    /// The log begins, empty, after a checkpoint that lies beyond its end. [mod_smart L92]
     fn begin_after(&mut self, slot: Slot, tenures: Tenures, out: &mut Effects) {
         let later = tenures.now().number() > self.core.membership_number();
         self.core.members.set_tenures(tenures);
@@ -475,9 +475,9 @@ impl ModSmart {
     }
 }
 
-/// The beginning of a life.
+/// The start.
 impl ModSmart {
-    /// Who led its view in an earlier life does not know what it proposed, and asks to be replaced. [mod_smart L8]
+    /// A replica that led its view in an earlier life does not know what it proposed, and asks to be replaced. [mod_smart L8]
     pub(super) fn begin_life(&mut self, out: &mut Effects) {
         let now = self.core.now();
         self.watch.enter(now, true);

@@ -1,11 +1,11 @@
-//! Who waits for what, and for how long: complaints about the leader.
+//! Complaints about the leader: what waits, and for how long.
 //!
-//! A complaint ends when what it waits for is decided, not when anything else is: a leader that ignores one client and serves the
-//! others is complained about until that client is served. Time-outs grow while leader after leader decides nothing, and come down
-//! again with what is decided. [mod_smart L60-L67]
+//! A complaint ends only when the thing that it waits for is decided. So if a leader ignores one client and serves the others, replicas
+//! complain until that client is served. Time-outs grow while one leader after the other decides nothing, and shrink again as slots are
+//! decided. [mod_smart L60-L67]
 //!
-//! On a machine that has too much to do all replicas are slow, and no leader is to blame. A replica sees that by its own clock: it wants a turn
-//! at every tick, and has it later. It gives others several times as long. Nobody else has a say in that, so that nobody can lie about it.
+//! On an overloaded machine all replicas are slow, and no leader is to blame. A replica notices that by its own clock: it wants a turn at
+//! every tick, and gets it later. Then it gives others several times as long. No other replica has a say in that, so none can lie about it.
 //! [mod_smart L156]
 //!
 //! Tests: tests/parts.rs, tests/stops.rs.
@@ -20,40 +20,40 @@ use quorate_types::{Digest, ReplicaId, Span, Time, planted};
 use quorate_wire::Batch;
 use std::collections::BTreeMap;
 
-/// No more requests are watched at a time: what the host admits at once is less.
+/// At most so many requests are watched at a time; the host admits fewer.
 const WATCHED_MAX: usize = 1 << 16;
-/// So many decided slots in one view halve a time-out that had grown.
+/// After so many slots decided in one view, a time-out that had grown is halved.
 const GOOD_SLOTS: u32 = 4;
-/// Time-outs double so often at most.
+/// Time-outs are doubled at most so often.
 const DOUBLINGS_MAX: u32 = 16;
-/// A view begins after so many messages, each of which may come just after a replica had its turn.
+/// A view begins after so many messages, each of which may arrive just after a replica had its turn.
 const TURNS: u64 = 4;
-/// With each tick such a part of how late this replica was is forgotten.
+/// With each tick this part of the measured lateness is forgotten.
 const FORGOTTEN: u64 = 32;
 
 /// A request that is watched.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     since: Time,
-    /// The host was told to send it to the leader.
+    /// Whether the host was told to send it to the leader.
     forwarded: bool,
 }
 
-/// What this replica waits for.
+/// What this replica waits for, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     requests: BTreeMap<Digest, Watched>,
-    /// Since when the slot after the last decided one is known to be under way.
+    /// Since when the slot after the last decided one is under way, as far as is known.
     open_since: Option<Time>,
     /// When the leader of this view was last heard, or the view was entered.
     leader_heard: Time,
     /// When each member was last heard in this view.
     heard: BTreeMap<ReplicaId, Time>,
-    /// Views in a row in which nothing was decided.
+    /// How many views in a row decided nothing.
     failures: u32,
-    /// Slots decided in this view.
+    /// How many slots were decided in this view.
     good: u32,
-    /// How long after its time this replica had a turn lately.
+    /// How late this replica got its turns lately.
     late: Span,
 }
 
@@ -68,7 +68,7 @@ impl Watch {
         self.open_since
     }
 
-    /// What this batch holds is not waited for any more. [mod_smart L62, L66]
+    /// Nothing waits any more for the requests in this batch. [mod_smart L62, L66]
     pub(super) fn decided(&mut self, batch: &Batch) {
         self.open_since = None;
         self.good += 1;
@@ -83,39 +83,39 @@ impl Watch {
         }
     }
 
-    /// The host says that this is no concern any more. [mod_smart L62]
+    /// The host no longer watches this request. [mod_smart L62]
     pub(super) fn forget(&mut self, request: &Digest) {
         self.requests.remove(request);
     }
 
-    /// Nothing speaks for the leader's life any more.
+    /// The leader counts as not heard for a long time.
     pub(super) fn lose_leader(&mut self) {
         self.leader_heard = Time::ZERO;
     }
 
-    /// The leader has only this grace left of the patience to be heard again.
+    /// The leader must be heard within this grace, which is shorter than the patience.
     pub(super) fn expect_leader(&mut self, now: Time, patience: Span, grace: Span) {
         let spent = patience.nanos().saturating_sub(grace.nanos());
         let at = Time::from_nanos(now.nanos().saturating_sub(spent));
         self.leader_heard = self.leader_heard.min(at);
     }
 
-    /// This replica has a turn, so long after it wanted one. More than the greatest patience makes no difference. [mod_smart L156]
+    /// This replica got a turn, so long after it wanted one. Lateness beyond the greatest patience makes no difference. [mod_smart L156]
     pub(super) fn has_turn(&mut self, late: Span, patience_max: Span) {
         self.late = self.late.max(late.min(patience_max.divided(TURNS)));
     }
 
-    /// What failed for want of a peer may work now.
+    /// A peer came back, so the failures that came from its absence are forgotten.
     pub(super) fn forget_failures(&mut self) {
         self.failures = 0;
     }
 
-    /// All that a leader may lead at a time was decided: as good as it gets. [mod_smart L66]
+    /// The leader led its whole shift, which counts as full success. [mod_smart L66]
     pub(super) fn shift_was_whole(&mut self) {
         self.failures = self.failures.saturating_sub(1);
     }
 
-    /// Another view begins: all start waiting anew. It is no failure if the leader of the one before gave its office up. [mod_smart L65]
+    /// Another view was entered: everything begins to wait anew. It is no failure if the leader before gave up its office. [mod_smart L65]
     pub(super) fn enter(&mut self, now: Time, left: bool) {
         if self.good == 0 && !left {
             self.failures = (self.failures + 1).min(DOUBLINGS_MAX);
@@ -127,7 +127,7 @@ impl Watch {
         }
     }
 
-    /// How long things may take at present. [mod_smart L65, L156]
+    /// How long this replica waits at present before it complains. [mod_smart L65, L156]
     pub(super) fn patience(&self, config: &ModSmartConfig) -> Span {
         let (base, max) = (config.timeout, config.timeout_max);
         let grown = base.times(1 << self.failures.saturating_sub(1).min(20));
@@ -143,7 +143,7 @@ impl Watch {
         }
     }
 
-    /// The leader is heard, if this is one.
+    /// Notes that the leader was heard, if this member is the leader.
     pub(super) fn heard_leader(&mut self, from: ReplicaId, core: &Core) {
         if from == core.leader() && core.has_begun() {
             self.leader_heard = core.now();
@@ -164,8 +164,8 @@ impl Watch {
         heard.is_some_and(|heard| core.now().since(heard) <= self.patience(&core.config))
     }
 
-    /// Whether a leader hears no quorum. It leaves its office then, and does not come back to it in this view: who answers late must not make
-    /// it a leader again beside a later one. [mod_smart L70]
+    /// Whether this leader hears no quorum. It then gives up its office and does not take it again in this view: late answers must not make
+    /// it a leader beside a later one. [mod_smart L70]
     pub(super) fn leads_alone(&self, core: &Core) -> bool {
         if !core.leads() || self.hears_leader(core) {
             return false;
@@ -174,7 +174,7 @@ impl Watch {
         core.members.voters().iter().filter(heard).count() + 1 < core.agreement()
     }
 
-    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64]
+    /// The reason to ask for another leader, if something is late enough. [mod_smart L61-L64]
     pub(super) fn complaint(&self, core: &Core) -> Option<Complaint> {
         let (now, patience) = (core.now(), self.patience(&core.config));
         let twice = Span::from_nanos(patience.nanos().saturating_mul(2));
@@ -191,15 +191,15 @@ impl Watch {
         (silent && waits).then_some(Complaint::Silence)
     }
 
-    /// Whether something is late that is no complaint yet: with crash faults nobody joins others' complaints without a doubt of its own.
-    /// [mod_smart L34]
+    /// Whether something is late, but not enough for a complaint. With crash faults a replica joins others' complaints only if it has such
+    /// a doubt. [mod_smart L34]
     pub(super) fn doubts(&self, core: &Core) -> bool {
         let late = |since: Time| core.now().since(since) > self.patience(&core.config);
         self.requests.values().any(|watched| watched.forwarded) || self.open_since.is_some_and(late)
     }
 
-    /// Who lacks a slot before the view's first one can neither vote nor lead there: that it comes is waited for like for a proposal. A
-    /// checkpoint takes its time, and is no leader's concern. [mod_smart L64]
+    /// A replica that lacks a slot before the view's first one can neither vote nor lead. So it waits for that slot as it waits for a
+    /// proposal. If it awaits a checkpoint, that takes its time, and the leader is not to blame. [mod_smart L64]
     fn watch_the_base(&mut self, core: &Core, awaits_checkpoint: bool) {
         if let Phase::Normal { base, .. } = core.office.phase()
             && core.decided().next() < *base

@@ -1,7 +1,7 @@
 //! Strong reads at a replica that does not lead. docs/protocols/raft.md L72-L76.
 //!
-//! It asks the leader, one question at a time, for all reads that wait there; they fail when the leader changes, or when no answer comes.
-//! Reads at a leader: `leading/reads`.
+//! The replica asks the leader one question at a time, for all reads that wait. The reads fail when the leader changes or no answer comes.
+//! `leading/reads` has the reads at a leader.
 //!
 //! Tests: tests/asking.rs, tests/reads.rs.
 
@@ -15,9 +15,9 @@ use quorate_types::{ReplicaId, Slot, Span, Time, View};
 #[derive(Debug)]
 pub(super) struct Asking {
     me: ReplicaId,
-    /// For so long it waits for a leader, and for its answer.
+    /// How long a read waits for a leader, and for its answer.
     patience: Span,
-    /// The question's number, so that a late answer is known as one.
+    /// The number of the last question, by which a late answer is recognized.
     number: u64,
     asked: Vec<u64>,
     asked_due: Option<Time>,
@@ -32,7 +32,7 @@ fn fail(reads: &mut Vec<u64>, out: &mut Effects) {
 }
 
 impl Asking {
-    /// Nothing waits. It waits for a leader, and for its answer, for this long.
+    /// With no reads. `patience`: how long a read waits for a leader, and for its answer.
     pub(super) fn new(me: ReplicaId, patience: Span) -> Self {
         let (asked, waiting) = (Vec::new(), Vec::new());
         Self { me, patience, number: 0, asked, asked_due: None, waiting, waiting_due: None }
@@ -67,13 +67,13 @@ impl Asking {
         send(out, leader, message, store.view_pending());
     }
 
-    /// Reads that waited for a leader find one here.
+    /// This replica became the leader and takes over the reads that waited for one.
     pub(super) fn take_waiting(&mut self) -> Vec<u64> {
         self.waiting_due = None;
         std::mem::take(&mut self.waiting)
     }
 
-    /// The leader that was asked is not the leader any more. [raft L75]
+    /// The leader that was asked does not lead any more, so the reads fail. [raft L75]
     pub(super) fn fail_asked(&mut self, out: &mut Effects) {
         self.asked_due = None;
         fail(&mut self.asked, out);

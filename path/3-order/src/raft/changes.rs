@@ -1,5 +1,5 @@
-//! What the host wants of the membership beside what the log says: a change, and who else is sent the log; and what the host was told.
-//! docs/protocols/raft.md L111, L115, L141.
+//! What the host wants of the membership, beside what the log says: a change, and which other replicas are sent the log. Also what the host
+//! was told. docs/protocols/raft.md L111, L115, L141.
 //!
 //! Tests: tests/changes.rs, tests/members.rs.
 
@@ -9,14 +9,14 @@ use quorate_types::ReplicaId;
 use quorate_wire::Memberships;
 use std::sync::Arc;
 
-/// What is wanted beside the log.
+/// What the host wants, and what it was told.
 #[derive(Debug)]
 pub(super) struct Changes {
     /// A change that the host wants.
     wanted: Option<Arc<Memberships>>,
-    /// Whom the host wants to be sent the log, members or not.
+    /// Replicas that the host wants to be sent the log, members or not.
     listeners: Arc<[ReplicaId]>,
-    /// What the host was told last: how often the memberships in the log changed by then, and whether the last one was committed.
+    /// When the host was told last: how often the memberships in the log had changed, and whether the last one was committed.
     told: (u64, bool),
 }
 
@@ -32,7 +32,8 @@ impl Changes {
         self.wanted = Some(change);
     }
 
-    /// The change that may begin now, where this holds alone; one that is done is forgotten. [raft L116-L117]
+    /// The change that may begin now, if `current` is a membership without a change under way. A change that is complete is dropped. [raft
+    /// L116-L117]
     pub(super) fn next(&mut self, current: &Memberships) -> Option<Arc<Memberships>> {
         let wanted = self.wanted.as_ref()?;
         if wanted.now().number() <= current.now().number() {
@@ -42,19 +43,19 @@ impl Changes {
         fits(wanted, current).then(|| wanted.clone())
     }
 
-    /// The host says who else is sent the log. Whether that is news. [raft L141]
+    /// The host names the replicas that are also sent the log. Returns whether the list is new. [raft L141]
     pub(super) fn listen(&mut self, listeners: Arc<[ReplicaId]>) -> bool {
         let news = self.listeners != listeners;
         self.listeners = listeners;
         news
     }
 
-    /// Who else is sent the log.
+    /// The replicas that are also sent the log.
     pub(super) fn listeners(&self) -> &[ReplicaId] {
         &self.listeners
     }
 
-    /// Tells the host what holds, if that is news. [raft L111]
+    /// Tells the host which memberships hold, if that changed. [raft L111]
     pub(super) fn tell(&mut self, store: &Store, out: &mut Effects) {
         let state = (store.log().members_changes(), store.membership_is_committed());
         if state != self.told {
@@ -65,7 +66,7 @@ impl Changes {
     }
 }
 
-/// Whether a change begins with what holds.
+/// Whether the wanted change begins with the present membership.
 fn fits(wanted: &Memberships, current: &Memberships) -> bool {
     wanted.before().is_some_and(|before| {
         before.number() == current.now().number() && before.voters().eq(current.now().voters())

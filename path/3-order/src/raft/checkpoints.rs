@@ -1,5 +1,5 @@
-//! Anchors: what a checkpoint says of the log that goes on behind it. docs/protocols/raft.md L78, L125. How checkpoints take the place of
-//! the log's beginning: `store` and `follower`.
+//! Anchors: what a checkpoint says of the log that continues after it. docs/protocols/raft.md L78, L125. `store` and `follower` replace the
+//! log's beginning by a checkpoint.
 //!
 //! Tests: tests/checkpoints.rs.
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const POSITION_BYTES: usize = 16;
 
-/// A position, and what memberships hold there if any entry up to it says so. [raft L78, L125]
+/// Writes an anchor: a position, and the memberships that hold there if an entry up to there names them. [raft L78, L125]
 pub(super) fn write_anchor(position: Position, members: Option<&Memberships>) -> Option<Anchor> {
     let mut bytes = Vec::with_capacity(POSITION_BYTES);
     bytes.extend_from_slice(&position.index.number().to_le_bytes());
@@ -26,8 +26,8 @@ pub(super) fn write_anchor(position: Position, members: Option<&Memberships>) ->
     Anchor::decode(&bytes).ok()
 }
 
-/// The anchor of this slot in the log of other replicas, which begin with the members that they were made with: the same place, or where
-/// another protocol's log had it, one of its own.
+/// The anchor of this slot in the log of another cluster, whose replicas begin with the members that they were made with. The position
+/// stays the same; if the anchor is of another protocol, it is one that Raft chooses.
 pub(crate) fn anchor_anew(slot: Slot, anchor: &Anchor) -> Anchor {
     let begins = slot == Slot::ZERO;
     let own = Position::new(Index::new(slot.number()), if begins { View::ZERO } else { View::FIRST });
@@ -35,10 +35,10 @@ pub(crate) fn anchor_anew(slot: Slot, anchor: &Anchor) -> Anchor {
     write_anchor(position, None).unwrap_or_else(|| anchor.clone())
 }
 
-/// What an anchor says: where its slot lies, and who is a member there.
+/// The content of an anchor: the position of its slot, and the memberships there.
 pub(super) type Anchored = (Position, Option<Arc<Memberships>>);
 
-/// What is in an anchor of a checkpoint at `slot`.
+/// Reads the anchor of a checkpoint at `slot`.
 pub(super) fn read_anchor(slot: Slot, anchor: &Anchor) -> Result<Anchored, Halt> {
     let foreign = || inconsistent(format!("the checkpoint of {slot} has an anchor that is none of raft"));
     let (position, members) = anchor.encode().split_at_checked(POSITION_BYTES).ok_or_else(foreign)?;
@@ -58,7 +58,7 @@ pub(super) fn read_anchor(slot: Slot, anchor: &Anchor) -> Result<Anchored, Halt>
     Ok((position, Some(Arc::new(members))))
 }
 
-/// What a checkpoint of this slot says, as far as it was decided here and is known.
+/// The anchor of a checkpoint at this slot, if the slot was decided here and its position is known.
 pub(super) fn anchor_at(slot: Slot, store: &Store) -> Option<Anchor> {
     let log = store.log();
     let index = log.index_of(slot.number()).filter(|_| slot <= store.slot())?;

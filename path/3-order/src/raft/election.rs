@@ -1,8 +1,8 @@
 //! Elections: pre-vote, vote, and every change of role. docs/protocols/raft.md L9-L27.
 //!
-//! A candidate asks first whether it would win (pre-vote), so that a replica which was cut off does not push the others
-//! into a higher view. A voter that heard of a live leader lately refuses, unless the leader itself wants the change. A
-//! vote counts, also the candidate's own, once its record is durable.
+//! A candidate asks first whether it would win (pre-vote), so that a replica which was cut off does not push the others into a higher view.
+//! A voter that lately heard of a live leader refuses, unless that leader itself wants the election. A vote, even the candidate's own,
+//! counts once its record is durable.
 //!
 //! INV-RAFT-1, INV-RAFT-2, INV-RAFT-9, INV-RAFT-19. Tests: tests/votes.rs, tests/election.rs, tests/restart.rs.
 
@@ -14,24 +14,25 @@ use crate::raft::message::{Position, RaftMessage};
 use quorate_types::{Reject, ReplicaId, View, planted};
 use std::collections::BTreeMap;
 
-/// What the voters answered.
+/// The voters' answers.
 #[derive(Debug, Default)]
 pub(super) struct Votes {
     answers: BTreeMap<ReplicaId, bool>,
 }
 
-/// What the answers so far mean.
+/// The result of the answers so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VoteResult {
     /// A quorum voted for it.
     Won,
-    /// No quorum can any more.
+    /// No quorum can vote for it any more.
     Lost,
     Open,
 }
 
 impl Votes {
-    /// One voter answered. A granted vote stays one. In an election itself the candidate's own vote must be among them. [raft L24]
+    /// Counts the answer of one voter. A granted vote is never taken back. In an election the candidate's own vote must be among them.
+    /// [raft L24]
     pub(super) fn count(
         &mut self,
         voter: ReplicaId,
@@ -54,7 +55,7 @@ impl Votes {
 }
 
 impl Raft {
-    /// Whether a live leader is known, so that nobody else should be elected. [raft L14]
+    /// Whether a live leader is known, so that no other replica should be elected. [raft L14]
     fn leader_is_alive(&self) -> bool {
         matches!(self.role, Role::Leader(_)) || self.timer.hears_leader(self.life.now)
     }
@@ -128,7 +129,7 @@ impl Raft {
         );
     }
 
-    /// Follows `leader`, or nobody, in `view`, which is not below the present one.
+    /// Follows `leader`, if one is given, in `view`, which is not below the present view.
     pub(super) fn become_follower(&mut self, view: View, leader: Option<ReplicaId>, out: &mut Effects) {
         assert!(view >= self.store.view(), "INV-RAFT-2: views only grow");
         let was_follower = matches!(self.role, Role::Follower);
@@ -169,7 +170,7 @@ impl Raft {
         self.role = Role::Leader(Box::new(Leading::begin(reads, &mut scene)));
     }
 
-    /// Somebody else leads from here on, or nobody.
+    /// Another replica leads from now on, or none.
     fn set_leader(&mut self, leader: Option<ReplicaId>, out: &mut Effects) {
         if self.store.set_leader(leader) {
             self.asking.fail_asked(out);
@@ -252,7 +253,7 @@ impl Raft {
         }
     }
 
-    /// The candidate's own vote counts when it is durable. [raft L19]
+    /// Counts the candidate's own vote once it is durable. [raft L19]
     pub(super) fn count_own_vote(&mut self, out: &mut Effects) {
         if matches!(self.role, Role::Candidate(_)) && self.store.view_pending().is_none() {
             self.count_vote(self.config.me, true, out);
@@ -281,7 +282,7 @@ impl Raft {
         }
     }
 
-    /// An earlier life may have promised something. One that never entered a view promised nothing. [raft L130]
+    /// An earlier life may have promised not to vote. A replica that never entered a view promised nothing. [raft L130]
     pub(super) fn promise_again(&mut self) {
         if self.store.view() > View::ZERO && !planted("restarted-votes-early") {
             self.timer.promise(self.life.now);

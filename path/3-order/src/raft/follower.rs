@@ -1,11 +1,12 @@
-//! A follower takes entries, and checkpoints where its leader has no entries for it any more. docs/protocols/raft.md L37-L46, L78-L101.
+//! A follower takes entries from its leader; where the leader no longer has them, it takes a checkpoint. docs/protocols/raft.md L37-L46,
+//! L78-L101.
 //!
-//! It acknowledges only what is durable, replaces only what is not committed, and says on a mismatch how far back the
-//! leader has to look. An empty message is answered at once, also while the disk is slow: leaders stay leaders and reads
-//! are confirmed without waiting for a sync.
+//! A follower acknowledges only what is durable, and replaces only what is not committed. On a mismatch it says how far back the leader has
+//! to look. It answers an empty message at once, even while its disk is slow. So a leader stays leader, and reads are confirmed, without
+//! waiting for a sync.
 //!
-//! What a durable checkpoint holds is forgotten; a replica that lacks more than its leader still has is told to fetch one, and one that was
-//! installed takes the place of the log's beginning.
+//! What a durable checkpoint holds is forgotten. If the leader lacks entries that a replica needs, the replica is told to fetch a
+//! checkpoint; the installed checkpoint replaces the beginning of the log.
 //!
 //! INV-RAFT-5, INV-RAFT-12, INV-RAFT-15, INV-RAFT-16. Tests: tests/replication.rs, tests/checkpoints.rs, tests/chaos.rs.
 
@@ -16,7 +17,7 @@ use crate::raft::message::{AppendOutcome, ENTRIES_MAX, Entry, Index, Position, R
 use crate::{Anchor, Effect, Effects};
 use quorate_types::{Reject, ReplicaId, Slot, View, planted};
 
-/// What no correct leader sends.
+/// Finds what no correct leader sends.
 pub(super) fn check_shape(view: View, previous: Position, entries: &[Entry]) -> Result<Index, Reject> {
     if view == View::ZERO
         || previous.view > view
@@ -79,7 +80,7 @@ impl Raft {
         self.answer_append(from, round, AppendOutcome::Matched(matched), out);
     }
 
-    /// Follows the sender of a leader's message, unless it leads no more or never did. [raft L37-L38]
+    /// Follows the sender of a leader's message, unless that is not the leader of the present view. [raft L37-L38]
     pub(super) fn hears_leader(&mut self, from: ReplicaId, view: View, out: &mut Effects) -> bool {
         if view < self.store.view() {
             // Only the view counts: it tells a former leader that it is one. Nothing of the message is repeated,
@@ -98,7 +99,7 @@ impl Raft {
         true
     }
 
-    /// The log has something else at this position, or ends before it. [raft L39-L40]
+    /// The log has another entry at this position, or ends before it. [raft L39-L40]
     pub(super) fn answer_departed(&mut self, to: ReplicaId, round: u64, asked: Position, out: &mut Effects) {
         let hint = self.store.log().last_with_view_up_to(asked.index, asked.view);
         let hint = hint.map_or(Position::ZERO, |index| self.store.log().position(index));

@@ -1,16 +1,15 @@
-//! The instance's log as Raft sees it: recent entries in memory, and for every older one just enough to name it.
+//! One instance's log as Raft sees it: recent entries in memory, and for each older entry just enough to find it on disk.
 //!
-//! Runs are the compact part: a run is a stretch of entries of one view and one kind whose records lie one after the
-//! other in the log on disk. From the runs follow, for any index, its view, its record and the slots up to it. A run spans
-//! up to 4 MiB, so a terabyte of log takes some ten megabytes. Batches are kept from some index on; older ones are read
-//! back from disk.
+//! The compact part is made of runs. A run is a stretch of entries of one view and one kind, whose records follow each other in the log on
+//! disk. From the runs follow, for any index, its view, its record and the slots up to it. A run spans up to 4 MiB, so a terabyte of log
+//! takes some ten megabytes. Batches are kept from some index on; older ones are read back from disk.
 //!
-//! The log begins after its floor: a position whose entry, and all before, a durable checkpoint made superfluous. Of the
-//! entry at the floor only its view and its slot are known, of those before nothing. Indexes and slots stay what they are:
-//! they count from the instance's first entry.
+//! The log begins after its floor. The floor is a position; a durable checkpoint holds everything up to it. Of the entry at the floor only
+//! its view and its slot are known, of earlier entries nothing. Indexes and slots are never renumbered: they count from the instance's
+//! first entry.
 //!
-//! Record ids grow with the index, also across truncation, since a replaced entry gets a new record. So "durable up to
-//! record r" translates into one index, and the record of a replaced entry can never vouch for its replacement.
+//! Record ids grow with the index, even when entries are replaced, since the replacement gets a new record. So "durable up to record r"
+//! translates into one index, and the record of a replaced entry never counts for its replacement.
 //!
 //! Tests: tests/log.rs.
 
@@ -20,14 +19,14 @@ use quorate_wire::Memberships;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A run has no more entries, so that a question to the disk stays small.
+/// A run has at most so many entries, so that a question to the disk stays small.
 const RUN_ENTRIES: u64 = 4096;
 /// A run ends with the entry that reaches this size. Also the size of one question to the disk.
 pub(super) const RUN_BYTES: u64 = 4 << 20;
-/// What an entry costs beside its payload, about.
+/// About how many bytes an entry takes beside its payload.
 const ENTRY_OVERHEAD: u64 = 32;
 
-/// How much of the log an entry takes.
+/// About how many bytes of the log an entry takes.
 pub(super) fn entry_bytes(entry: &Entry) -> u64 {
     match &entry.body {
         EntryBody::ViewStart => ENTRY_OVERHEAD,
@@ -38,7 +37,7 @@ pub(super) fn entry_bytes(entry: &Entry) -> u64 {
     }
 }
 
-/// Entries `first..` of one view and kind, with records `record..`, up to the next run.
+/// The entries from `first` up to the next run. They have one view and one kind, and their records begin with `record`.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: Index,
@@ -46,9 +45,9 @@ struct Run {
     record: RecordId,
     /// Whether its entries hold batches.
     batches: bool,
-    /// Slots before `first`.
+    /// How many slots lie before `first`.
     slots: u64,
-    /// Bytes before `first`, about.
+    /// About how many bytes lie before `first`.
     bytes: u64,
 }
 
@@ -79,7 +78,7 @@ pub(super) struct EntryLog {
     durable: Index,
     /// The entries that hold memberships; the first one may lie at or before the floor.
     members: Vec<(Index, Arc<Memberships>)>,
-    /// Before this nothing is known of memberships.
+    /// The memberships at lower indexes are not known.
     members_known: Index,
     /// How often the memberships changed.
     members_changes: u64,
@@ -117,11 +116,11 @@ impl EntryLog {
     pub(super) fn last(&self) -> Position {
         self.last
     }
-    /// How many slots all entries stand for.
+    /// How many slots there are up to the end.
     pub(super) fn slots(&self) -> u64 {
         self.slots
     }
-    /// How many bytes all entries take, about.
+    /// About how many bytes there are up to the end.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -165,7 +164,7 @@ impl EntryLog {
         Some((at, &self.runs[at]))
     }
 
-    /// The view of an entry, also of the one at the floor (index 0 has view 0). None before the floor and beyond the end.
+    /// The view of an entry, or of the position at the floor (index 0 has view 0). None before the floor and beyond the end.
     pub(super) fn view_at(&self, index: Index) -> Option<View> {
         match self.get(index) {
             Some(kept) => Some(kept.entry.view),
@@ -173,8 +172,8 @@ impl EntryLog {
             None => self.run_at(index).map(|(_, run)| run.view),
         }
     }
-    /// Whether this position is part of the log, or of what it continues: below the floor everything is decided, and no
-    /// leader has anything else there.
+    /// Whether this position is in the log, or below its floor. Below the floor everything is decided, so no leader has anything else
+    /// there.
     pub(super) fn holds(&self, position: Position) -> bool {
         position.index < self.floor.index || self.view_at(position.index) == Some(position.view)
     }
@@ -183,7 +182,7 @@ impl EntryLog {
         let view = self.view_at(index).expect("INV-RAFT-5: asked only for positions within the log");
         Position::new(index, view)
     }
-    /// The record that holds an entry; the zeroth up to the floor and beyond the end.
+    /// The record that holds an entry. Number 0 up to the floor and beyond the end.
     pub(super) fn record_at(&self, index: Index) -> RecordId {
         match self.get(index) {
             Some(kept) => kept.record,
@@ -192,7 +191,7 @@ impl EntryLog {
                 .map_or(RecordId::ZERO, |(_, run)| run.record.plus(index.number() - run.first.number())),
         }
     }
-    /// How many slots the entries up to `index` stand for; `index` is neither before the floor nor beyond the end.
+    /// How many slots there are up to `index`, which is neither before the floor nor beyond the end.
     pub(super) fn slots_at(&self, index: Index) -> u64 {
         match self.get(index) {
             Some(kept) => kept.slots,
@@ -201,7 +200,7 @@ impl EntryLog {
             }),
         }
     }
-    /// The entry that holds a slot, if that is not before the floor's or beyond the end.
+    /// The index of the entry with this slot, if the slot is neither before the floor nor beyond the end.
     pub(super) fn index_of(&self, slot: u64) -> Option<Index> {
         if slot <= self.floor_slots || slot > self.slots {
             return (slot == self.floor_slots).then_some(self.floor.index);
@@ -211,12 +210,12 @@ impl EntryLog {
         Some(run.first.plus(slot - run.slots - 1))
     }
 
-    /// The first slot that a checkpoint must have for the log to continue it from `index` on.
+    /// The lowest slot of a checkpoint that the log from `index` on continues.
     pub(super) fn slot_from(&self, index: Index) -> u64 {
         if index == self.floor.index { self.floor_slots } else { self.slots_at(index.previous()) + 1 }
     }
 
-    /// How many bytes the entries up to `index` take: exact in memory, within one run's size elsewhere.
+    /// How many bytes there are up to `index`: exact for entries in memory, otherwise within the size of one run.
     pub(super) fn bytes_at(&self, index: Index) -> u64 {
         if let Some(kept) = self.get(index) {
             return kept.bytes;
@@ -231,7 +230,7 @@ impl EntryLog {
         run.bytes + (u128::from(end_bytes.saturating_sub(run.bytes)) * wanted / count) as u64
     }
 
-    /// The last index, up to `limit` and the end, whose view is not above `view`. None when it would lie before the floor.
+    /// The last index, not beyond `limit` or the end, whose view is at most `view`. None when it would lie before the floor.
     pub(super) fn last_with_view_up_to(&self, limit: Index, view: View) -> Option<Index> {
         if limit < self.floor.index || view < self.floor.view {
             return None;
@@ -299,7 +298,7 @@ impl EntryLog {
         }
     }
 
-    /// Begins after `floor` from now on, with nothing in it. `slots` lie up to there, and these memberships hold there.
+    /// Makes the log begin after `floor`, empty. There are `slots` slots up to there, and these memberships hold there.
     pub(super) fn reset(&mut self, floor: Position, slots: u64, members: Option<Arc<Memberships>>) {
         let (bytes, changes) = (self.bytes, members.is_some() || !self.members.is_empty());
         *self = Self {
@@ -318,14 +317,14 @@ impl EntryLog {
         };
     }
 
-    /// After how many slots this log begins, if it ends at that position, before which there are so many. None if it does not.
+    /// If this log ends at that position, with that many slots: the number of slots up to this log's own floor. Otherwise none.
     pub(super) fn begins_after(&self, (end, slots): (Position, u64)) -> Option<u64> {
         let begins = slots.checked_sub(self.slots).filter(|_| self.last == end)?;
         (begins == 0 || self.floor.index != Index::ZERO).then_some(begins)
     }
 
-    /// Takes over what comes before the floor: `earlier` ends there, is durable, and counts its slots from its own floor. False, and
-    /// nothing happens, when the two do not fit.
+    /// Takes over the entries before the floor. `earlier` must end at the floor and be durable; it counts slots from its own floor. Returns
+    /// false, and changes nothing, when the two do not fit.
     pub(super) fn extend_down(&mut self, earlier: &Self) -> bool {
         let Some(slots) = earlier.begins_after((self.floor, self.floor_slots)) else { return false };
         for run in &mut self.runs {
@@ -356,7 +355,7 @@ impl EntryLog {
         true
     }
 
-    /// Forgets everything up to `index`, which a durable checkpoint made superfluous.
+    /// Forgets everything up to `index`; a durable checkpoint holds it.
     pub(super) fn raise_floor(&mut self, index: Index) {
         let (slots, bytes, floor) = (self.slots_at(index), self.bytes_at(index), self.position(index));
         while self.first_kept <= index {
@@ -379,7 +378,7 @@ impl EntryLog {
         self.members_known = self.members_known.max(index);
     }
 
-    /// These memberships hold at `index`, which lies within the log, says a checkpoint. False when the log says something else.
+    /// A checkpoint says that these memberships hold at `index`, which lies within the log. False when the log says something else.
     pub(super) fn learn_members(&mut self, index: Index, members: Option<Arc<Memberships>>) -> bool {
         if let Some(known) = self.members_up_to(index) {
             return known == members.as_ref();
@@ -390,33 +389,33 @@ impl EntryLog {
         true
     }
 
-    /// The memberships that hold; none before the first entry that says so.
+    /// The memberships that hold; none before the first entry that names any.
     pub(super) fn members(&self) -> Option<&Arc<Memberships>> {
         self.members.last().map(|(_, members)| members)
     }
-    /// The oldest that is known.
+    /// The oldest memberships that are known.
     pub(super) fn first_members(&self) -> Option<&Arc<Memberships>> {
         self.members.first().map(|(_, members)| members)
     }
-    /// Where the last ones lie.
+    /// The index of the last memberships.
     pub(super) fn members_at(&self) -> Option<Index> {
         self.members.last().map(|(index, _)| *index)
     }
-    /// Those that held at `index`, and all after.
+    /// The memberships that held at `index`, and all later ones.
     pub(super) fn members_from(&self, index: Index) -> impl Iterator<Item = &Arc<Memberships>> {
         let first = self.members.partition_point(|(at, _)| *at <= index).saturating_sub(1);
         self.members[first..].iter().map(|(_, members)| members)
     }
-    /// Whether the first ones come after `index`.
+    /// Whether the first known memberships come after `index`.
     pub(super) fn members_before(&self, index: Index) -> bool {
         self.members.first().is_none_or(|(at, _)| *at > index)
     }
-    /// Those that held at `index`, or none so far. None of both where that is not known any more.
+    /// The memberships that held at `index`. `Some(None)`: no entry up to there names any. `None`: it is not known any more.
     pub(super) fn members_up_to(&self, index: Index) -> Option<Option<&Arc<Memberships>>> {
         let count = self.members.partition_point(|(at, _)| *at <= index);
         (index >= self.members_known).then(|| count.checked_sub(1).map(|at| &self.members[at].1))
     }
-    /// Grows with every change of the memberships, also when one is taken back.
+    /// A counter that grows with every change of the memberships, even when one is taken back.
     pub(super) fn members_changes(&self) -> u64 {
         self.members_changes
     }
@@ -432,7 +431,7 @@ impl EntryLog {
         }
     }
 
-    /// Drops the first entry in memory, which the runs still describe.
+    /// Drops the first entry in memory. The runs still describe it.
     pub(super) fn evict_first(&mut self) {
         if let Some(gone) = self.kept.pop_front() {
             self.kept_bytes -= entry_bytes(&gone.entry);
@@ -440,7 +439,7 @@ impl EntryLog {
         }
     }
 
-    /// Entries from `from` on: at least one, else up to `max_bytes` and `max_count`. `from` is in memory.
+    /// Entries from `from` on, which must be in memory: at least one, then as many as fit into `max_bytes` and `max_count`.
     pub(super) fn take(&self, from: Index, max_bytes: usize, max_count: usize) -> Vec<Entry> {
         let Some(at) = from.number().checked_sub(self.first_kept.number()) else { return Vec::new() };
         let at = at as usize;
@@ -456,8 +455,8 @@ impl EntryLog {
         self.kept.iter().skip(at).take(count).map(|kept| kept.entry.clone()).collect()
     }
 
-    /// The records of the entries `from..=to` that one question to the disk may ask for: at least one, else up to the
-    /// end of the run in which they would exceed [`RUN_BYTES`].
+    /// The records of the entries `from..=to` that one question to the disk may ask for: at least one, then up to the end of the run in
+    /// which they would exceed [`RUN_BYTES`].
     pub(super) fn records_to_load(&self, from: Index, to: Index) -> Vec<RecordId> {
         let mut records = Vec::new();
         let Some((mut at, run)) = self.run_at(from) else { return records };

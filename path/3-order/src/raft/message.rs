@@ -1,8 +1,8 @@
 //! Raft's messages, named as in the paper (Ongaro and Ousterhout, USENIX ATC 2014; pre-vote, leader transfer and
 //! ReadIndex from Ongaro's dissertation, sections 9.6, 3.10 and 6.4).
 //!
-//! One entry is one batch. An index counts records of the instance's log; a slot counts batches (DESIGN: a view's first
-//! record takes an index and no slot).
+//! One entry is one batch. An index counts records of the instance's log; a slot counts batches. A view's first record takes an index and
+//! no slot.
 
 use crate::{Message, OrderMessage};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The number of Raft on the wire.
 pub const RAFT: u16 = 1;
 
-/// No message carries more entries; bounds what a receiver allocates for their headers.
+/// A message carries at most so many entries, which bounds what a receiver allocates for their headers.
 pub const ENTRIES_MAX: usize = 4096;
 
 /// A position in the record log of one instance, from 1; 0 is before the first.
@@ -62,10 +62,10 @@ impl fmt::Debug for Index {
     }
 }
 
-/// An index together with the view in which its record was made: two logs with an equal position are equal up to there.
+/// An index and the view in which its record was made. Two logs with an equal position are equal up to there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position {
-    /// The view, which the comparison looks at first: a log is more advanced if its last view is higher.
+    /// The view. Comparisons look at it first: a log whose last view is higher is more advanced.
     pub view: View,
     /// The index.
     pub index: Index,
@@ -152,15 +152,15 @@ impl Entry {
 /// The messages of Raft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RaftMessage {
-    /// A candidate asks for a vote; with `pre` it only asks whether it would get one.
+    /// A candidate asks for a vote, or with `pre` only whether it would get one.
     RequestVote {
         /// The view that the candidate wants to lead.
         view: View,
         /// The end of its log.
         last: Position,
-        /// Only asks; nobody's view changes.
+        /// The candidate only asks; no replica's view changes.
         pre: bool,
-        /// The leader itself asked for this election, so its followers need not wait for it to fall silent.
+        /// The leader itself asked for this election, so voters need not wait until it falls silent.
         transfer: bool,
     },
     /// The answer to [`Self::RequestVote`].
@@ -169,10 +169,10 @@ pub enum RaftMessage {
         view: View,
         /// Whether it votes for the candidate.
         granted: bool,
-        /// Answers a pre-vote.
+        /// It answers a pre-vote.
         pre: bool,
     },
-    /// The leader sends entries, and with none its heartbeat.
+    /// The leader sends entries; without entries this is its heartbeat.
     AppendEntries {
         /// The leader's view.
         view: View,
@@ -180,7 +180,7 @@ pub enum RaftMessage {
         previous: Position,
         /// The leader's commit index.
         commit: Index,
-        /// Counts the leader's rounds of heartbeats; the reply repeats it, which confirms reads (ReadIndex).
+        /// The number of the leader's round of heartbeats. The reply repeats it, which confirms reads (ReadIndex).
         round: u64,
         /// The entries that follow `previous`.
         entries: Vec<Entry>,
@@ -191,18 +191,18 @@ pub enum RaftMessage {
         view: View,
         /// The round that is answered.
         round: u64,
-        /// Accepted: the follower's log equals the leader's up to here, durably. Rejected: where to look next.
+        /// Accepted: the follower's log equals the leader's up to some index, durably. Rejected: where to look next.
         outcome: AppendOutcome,
     },
     /// A heartbeat for a follower that lacks entries which the leader does not have any more.
     NeedsCheckpoint {
         /// The leader's view.
         view: View,
-        /// The position from which on the leader can send entries again.
+        /// The position after which the leader can send entries again.
         previous: Position,
-        /// As in [`Self::AppendEntries`], and answered like an empty one.
+        /// As in [`Self::AppendEntries`]; the answer is that to an empty one.
         round: u64,
-        /// A checkpoint of this slot, or of a later one, holds that position.
+        /// A checkpoint of this slot, or a later one, holds that position.
         slot: u64,
     },
     /// The leader asks this follower to start an election at once.
@@ -223,7 +223,7 @@ pub enum RaftMessage {
         view: View,
         /// The number in the question.
         read: u64,
-        /// The slot to wait for; none when the replica that was asked does not lead (any more).
+        /// The slot to wait for; none when the replica that was asked does not lead.
         slot: Option<u64>,
     },
 }
@@ -231,12 +231,12 @@ pub enum RaftMessage {
 /// How a follower took entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendOutcome {
-    /// Equal to the leader's log and durable up to here.
+    /// The log is equal to the leader's, and durable, up to here.
     Matched(Index),
-    /// The position before the first entry is not in the log. The follower has nothing later than `hint` that could match:
-    /// the last position whose view is not above the one that was asked for, or the end of its log.
+    /// The position before the first entry is not in the follower's log. Nothing in that log after `hint` can match: `hint` is the last
+    /// position whose view is at most the one asked for, or the end of the log.
     Rejected {
-        /// The index that was asked for, so that a late rejection is known as one.
+        /// The index that was asked for, by which a late rejection is recognized.
         asked: Index,
         /// Where to look next.
         hint: Position,
@@ -267,10 +267,10 @@ impl RaftMessage {
         }
     }
 
-    /// Reads a message; batches in it share these bytes and are checked request by request.
+    /// Reads a message. Batches in it share these bytes and are checked request by request.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not a message.
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(bytes, "ordering message");
         let (kind, view) = (r.u8()?, View::new(r.u64()?));

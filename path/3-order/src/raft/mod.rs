@@ -1,4 +1,4 @@
-//! Raft: one leader per view appends batches; what a majority holds durably is decided. Crash faults, n = 2f+1.
+//! Raft: one leader per view appends batches; a batch that a majority holds durably is decided. Crash faults, n = 2f+1.
 //!
 //! Stage 3 (order). Before: admit's batches. After: merge. One call of [`Order::step`] is one input.
 //!
@@ -6,15 +6,15 @@
 //! check-quorum, leader transfer and ReadIndex from Ongaro's dissertation, sections 9.6, 6.2, 3.10 and 6.4, membership changes from 4.3. Retold line by
 //! line in docs/protocols/raft.md, with the deviations and what is not implemented; a citation such as `[raft L1]` (what is kept) names a line there.
 //!
-//! Its parts: `store` is what a replica knows, whatever it does (with `log`, entries in memory and a compact table of all others, `term`, and
-//! `persist`, how records lie on disk); `timer` says when it wants an election; `asking` holds reads that wait for the leader;
-//! `leading` is all that a leader does, and is there only while this replica leads; `restore` takes records back, before the start; `changes`
-//! is what the host wants of the membership. A part says what came of a step; what stands in this file, in `election` (every change of
-//! role) and in `follower` (messages of leaders, checkpoints) acts on that, in order. `checkpoints` reads anchors, `stays` those of an
-//! instance that left the cluster and comes back; `status` and `invariants` only look.
+//! Its parts: `store` is what a replica knows in any role, made of `log` (entries in memory, and a compact table of all others), `term`,
+//! and `persist` (how records lie on disk); `timer` says when it wants an election; `asking` holds reads that wait for the leader;
+//! `leading` is all that a leader does, and exists only while this replica leads; `restore` takes records back before the start; `changes`
+//! is what the host wants of the membership. A part returns what came of a step. This file, `election` (every change of role) and
+//! `follower` (messages of leaders, checkpoints) act on that, in order. `checkpoints` reads and writes anchors, `stays` those of an
+//! instance that left the cluster and comes back; `status` and `invariants` only read.
 //!
-//! Invariants: INV-RAFT-1 to INV-RAFT-21, see `invariants`. Tests: tests/ beside this file (each delicate point by
-//! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
+//! Invariants: INV-RAFT-1 to INV-RAFT-21, see `invariants`. Tests: tests/ beside this file (one file for each delicate point; `chaos` runs
+//! thousands of random schedules), scripts in check/script/scripts.
 
 mod asking;
 mod changes;
@@ -52,46 +52,45 @@ use std::sync::Arc;
 use store::{Loaded, Store};
 use timer::Timer;
 
-/// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
+/// No view is higher. A peer that names a higher view is refused.
 pub const VIEW_MAX: View = View::new(1 << 62);
 
-/// What a Raft instance is told once.
+/// The settings of one instance of Raft.
 #[derive(Clone, Debug)]
 pub struct RaftConfig {
     /// This replica.
     pub me: ReplicaId,
-    /// The voters with whom the cluster began, without repetition. A replica that joins later is none of them, and learns from
-    /// the log or a checkpoint who takes part.
+    /// The voters with which the cluster began, no id twice. A replica that joins later is not among them; it learns the members from the
+    /// log or a checkpoint.
     pub members: Vec<ReplicaId>,
-    /// All randomness follows from it. Differs between the replicas; should differ between two starts of one, too.
+    /// The seed of all randomness. It must differ between replicas, and should differ between two starts of one replica.
     pub seed: u64,
-    /// How often a leader that has nothing to say says so.
+    /// How often an idle leader sends a heartbeat.
     pub heartbeat: Span,
-    /// A follower that hears nothing for a random time between this ...
+    /// The shortest time without a word of a leader after which a follower asks for an election. The time is drawn at random.
     pub election_min: Span,
-    /// ... and this asks for an election. A leader that hears no quorum for this long steps down.
+    /// The longest such time. A leader that hears no quorum for this long steps down.
     pub election_max: Span,
-    /// When the connection to the leader closes, the election begins after a random time up to this.
+    /// When the connection to the leader closes, a follower asks for an election after a random time up to this.
     pub hint_delay_max: Span,
-    /// Bytes sent to one follower and not acknowledged, at most (and one message more).
+    /// At most so many bytes are sent to one follower and not acknowledged, and one message more.
     pub window_bytes: usize,
-    /// Bytes of entries in one message, at most, if it holds more than one.
+    /// A message with several entries holds at most so many bytes of entries.
     pub message_bytes_max: usize,
-    /// Bytes of entries kept in memory. Entries that are still needed and can not be read back come on top.
+    /// So many bytes of entries stay in memory. Entries that are still needed and can not be read back are kept on top of that.
     pub cache_bytes: usize,
-    /// Whether [`Effect::Load`] works. Without it (memory mode) a follower that needs entries which left the cache needs a
-    /// checkpoint.
+    /// Whether [`Effect::Load`] works. Without it (memory mode) a follower needs a checkpoint if it lacks entries that left memory.
     pub reload: bool,
-    /// An idle leader tells its followers of a commit after this.
+    /// An idle leader waits this long before it tells its followers of a commit.
     pub commit_delay: Span,
-    /// Where there is a number, a leader may answer strong reads by a lease: as long as it knows that nobody else can have been
-    /// elected. That holds only while the rates of any two replicas' clocks differ by at most so many percent. With a number, this
-    /// and `election_min` are the same on all replicas.
+    /// With a number, a leader may answer strong reads by a lease: as long as it knows that no other replica can have been elected. That is
+    /// right only while the rates of any two replicas' clocks differ by at most so many percent. This number and `election_min` must then
+    /// be the same on all replicas.
     pub lease_drift_percent: Option<u8>,
 }
 
 impl RaftConfig {
-    /// What of the general settings concerns Raft.
+    /// Takes the general settings that concern Raft.
     pub fn of(config: &OrderConfig) -> Self {
         Self {
             heartbeat: config.heartbeat,
@@ -126,11 +125,11 @@ impl RaftConfig {
     }
 }
 
-/// What this replica does at the moment.
+/// The replica's present role.
 #[derive(Debug)]
 enum Role {
     Follower,
-    /// Asks whether it would win an election.
+    /// It asks whether it would win an election.
     PreCandidate(Votes),
     Candidate(Votes),
     Leader(Box<Leading>),
@@ -144,11 +143,11 @@ pub struct Raft {
     store: Store,
     timer: Timer,
     role: Role,
-    /// Reads that wait for a leader elsewhere.
+    /// Strong reads here that wait for another replica, the leader.
     asking: Asking,
     changes: Changes,
     counts: Counts,
-    /// Only before the start.
+    /// Used only before the start.
     replay: Replay,
 }
 
@@ -175,7 +174,7 @@ impl Raft {
         self.life.halt(why, out);
     }
 
-    /// Does `work` as the leader; nothing if this replica leads not.
+    /// Does `work` if this replica leads; otherwise nothing.
     fn lead<T>(
         &mut self,
         out: &mut Effects,
@@ -193,7 +192,7 @@ impl Raft {
         Some(work(lead, &mut scene))
     }
 
-    /// Does `work` as the leader, and follows nobody where that ends its office.
+    /// Does `work` as the leader. If that ends its office, the replica follows no leader from then on.
     fn lead_on(&mut self, out: &mut Effects, work: impl FnOnce(&mut Leading, &mut Scene<'_>) -> Office) {
         if self.lead(out, work) == Some(Office::Left) {
             self.become_follower(self.store.view(), None, out);
@@ -328,7 +327,7 @@ impl Raft {
         }
     }
 
-    /// The host says who else is sent the log. [raft L141]
+    /// The host names the replicas that are also sent the log. [raft L141]
     fn on_listeners(&mut self, listeners: Arc<[ReplicaId]>, out: &mut Effects) {
         if !self.changes.listen(listeners) {
             return;
@@ -350,7 +349,7 @@ impl Raft {
         self.asking.expire(self.life.now, &self.store, out);
     }
 
-    /// Entries that nobody needs leave the memory.
+    /// Drops entries from memory that are not needed there.
     fn evict(&mut self) {
         if !self.store.may_evict() {
             return;

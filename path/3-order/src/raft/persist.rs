@@ -6,9 +6,9 @@
 //! FLOOR  head: index u64, view u64, slot u64, cleared u8, VOTE    payload: empty
 //! ```
 //!
-//! A later ENTRY whose index is not beyond the end replaces the log from there on. A later VOTE replaces the former. FLOOR
-//! says that a durable checkpoint stands for everything up to that position, repeats the vote, and when `cleared` is 1 also
-//! that the log is empty after it.
+//! A later ENTRY whose index is not beyond the end replaces the log from that index on. A later VOTE replaces the earlier one. FLOOR says
+//! that a durable checkpoint holds everything up to that position, and repeats the vote. With `cleared` = 1 it also says that the log is
+//! empty after that position.
 //!
 //! docs/protocols/raft.md L1-L8, L86-L88. INV-RAFT-1, INV-RAFT-3, INV-RAFT-4. Tests: tests/restart.rs.
 
@@ -30,7 +30,7 @@ const ENTRY_HEAD: usize = 17;
 const VOTE_HEAD: usize = 11;
 const FLOOR_HEAD: usize = 25 + VOTE_HEAD;
 
-/// The number there, if it is there.
+/// The number at this offset, if the bytes reach so far.
 pub(super) fn checked_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
@@ -97,7 +97,7 @@ pub(super) fn floor_record(
     Stored { kind: RECORD_FLOOR, head: Bytes::from(head), payload: Bytes::new() }
 }
 
-/// The position, its slot, whether the log was empty after it, and the vote.
+/// The content of a FLOOR record: the position, its slot, whether the log was empty after it, and the vote.
 pub(super) type Floor = (Position, Slot, bool, (View, Option<ReplicaId>));
 
 pub(super) fn read_floor(record: &Stored) -> Result<Floor, Halt> {

@@ -1,20 +1,18 @@
-//! What the records of an earlier run say, one after the other, also where the log was trimmed, and where records were lost to
-//! damage. docs/protocols/raft.md L7-L8, L78-L84, L102-L107, L139-L140.
+//! Reads the records of an earlier run, one after the other, also where the log was trimmed and where records were lost to damage.
+//! docs/protocols/raft.md L7-L8, L78-L84, L102-L107, L139-L140.
 //!
-//! The records by themselves tell a log: its first entry that is still there, and all that followed. Ours goes on after the
-//! anchor of a checkpoint, and takes of that told log what continues the anchor. What leads to the anchor without a gap is taken,
-//! too, so that followers who lack it get it from here: the checkpoint may be one that nobody else vouches for yet. Both may
-//! differ in three ways. The told log
-//! begins with left-overs: the disk is trimmed in large pieces, and what lies before the first record that is needed may
-//! have been replaced long ago. It ends before the anchor, or holds something else there: the checkpoint came from another
-//! replica, and nothing was written since. Or a FLOOR record says that the log begins anew.
+//! The records by themselves tell a log: its first entry that is still there, and everything after it. The log that is restored continues
+//! after the anchor of a checkpoint, and takes from the told log what continues the anchor. Entries that lead to the anchor without a gap
+//! are taken, too, so that followers which lack them get them from here: perhaps no other replica vouches for the checkpoint yet. The told
+//! log and the anchor may differ in three ways. The told log may begin with left-overs: the disk is trimmed in large pieces, and entries
+//! before the first needed record may have been replaced long ago. It may end before the anchor, or hold something else there: the
+//! checkpoint came from another replica, and nothing was written since. Or a FLOOR record says that the log begins anew.
 //!
-//! Where records are missing, the told log begins once more, as if everything before had been trimmed: a missing record may have
-//! replaced any of it. If what follows reaches back to the anchor, all is known. Otherwise entries that this replica
-//! acknowledged may be gone, and with them the majority that held them; so it takes no part before a checkpoint holds
-//! everything up to the last index that it can have acknowledged. That is the last one that a record names, or as many more as
-//! there are missing records after the last entry. It is the same where the log is whole, and the checkpoint after which it begins
-//! is lost.
+//! Where records are missing, the told log begins once more, as if everything before had been trimmed, since a missing record may have
+//! replaced any of it. If what follows reaches back to the anchor, everything is known. Otherwise entries that this replica acknowledged
+//! may be gone, and with them the majority that held them. Then the replica takes no part until a checkpoint holds everything up to the
+//! last index that it can have acknowledged. That is the last index that a record names, or the last entry's index plus the number of
+//! missing records after it. The same holds where the log is whole, but the checkpoint after which it begins is lost.
 //!
 //! INV-RAFT-1, INV-RAFT-3, INV-RAFT-4, INV-RAFT-15, INV-RAFT-17. Tests: tests/restart.rs, tests/checkpoints.rs, tests/gaps.rs,
 //! tests/chaos.rs.
@@ -28,48 +26,48 @@ use crate::raft::message::{Entry, Index, Position};
 use crate::{Anchor, Effects, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
 
-/// The log that the records tell, as far as it matters beside ours.
+/// The log that the records tell, as far as it matters beside the restored log.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    /// It may begin anywhere: a checkpoint stands before it.
+    /// A checkpoint stands before it, so it may begin anywhere.
     anchored: bool,
-    /// The lowest index of which there is a record; none before the first entry.
+    /// The lowest index that has a record; none before the first entry.
     begin: Option<Index>,
     /// Its end.
     end: Index,
     /// The view of its entry at the anchor, when there is one.
     at_anchor: Option<View>,
-    /// Its entries up to the anchor, without their payloads; all but the first that is there.
+    /// Its entries up to the anchor, without payloads, except the first of them.
     earlier: Option<EntryLog>,
-    /// That first one, which those follow.
+    /// That first entry.
     first: Option<(RecordId, Entry)>,
-    /// Where the log began when that was last stated.
+    /// Where the log began, as the last FLOOR record says.
     stated: Option<Position>,
-    /// Its entry right after the anchor is of a lower view than the anchor, and so no successor of it.
+    /// Its entry right after the anchor has a lower view than the anchor, so it is not the anchor's successor.
     stale: bool,
-    /// A record said in which view we are. Before that the views of entries can not be compared with ours.
+    /// A record said in which view this replica was. Before that, views of entries can not be compared with that view.
     vouched: bool,
     /// The highest view of an entry.
     highest: View,
-    /// Records are missing before those that the told log begins with.
+    /// Records are missing before those with which the told log begins.
     gap: bool,
-    /// So many records at most, and no entry after them.
+    /// At most so many records are missing that no entry follows.
     missing: u64,
     /// The highest index that a record names.
     named: Index,
-    /// A checkpoint that reaches further than the anchor is lost. [raft L139]
+    /// A checkpoint that reached further than the anchor is lost. [raft L139]
     outdated: bool,
-    /// The log begins after that one.
+    /// The log begins after the anchor's slot.
     unreached: bool,
 }
 
 impl Replay {
-    /// Whether a record since the last gap says in which view we are, and how we voted. [raft L103]
+    /// Whether a record since the last gap says in which view this replica was, and how it voted. [raft L103]
     pub(super) fn knows_vote(&self) -> bool {
         self.vouched || !self.gap
     }
 
-    /// Whether the told log is the one after the anchor: what is written next may lean on it.
+    /// Whether the told log continues after the anchor, so that new records may follow it.
     fn continues(&self, anchor: Position) -> bool {
         match self.begin {
             None => true,
@@ -78,7 +76,7 @@ impl Replay {
         }
     }
 
-    /// The entry with this index, up to the anchor, follows those that were told before it, or replaces some of them.
+    /// An entry with this index, up to the anchor: it follows the entries told before, or replaces some of them.
     fn push_earlier(&mut self, id: RecordId, index: Index, entry: Entry) {
         let follows = |log: &EntryLog| {
             let (floor, last) = (log.floor(), log.last().index);
@@ -113,8 +111,8 @@ impl Replay {
         (self.earlier, self.first) = (Some(log), None);
     }
 
-    /// The first entry that is there, if it is known what it follows: where the log begins. Who has the checkpoint of that place, and no
-    /// later one, needs it.
+    /// A log that holds only the first entry that is there, if it is known what precedes it. A member that has the checkpoint of that
+    /// place, and no later one, needs this entry.
     fn first_log(&self) -> Option<EntryLog> {
         let (id, entry) = self.first.as_ref()?;
         let index = self.earlier.as_ref()?.floor().index;
@@ -127,9 +125,9 @@ impl Replay {
     }
 }
 
-/// What is given back changes what the replica knows: each of these is told where that is kept.
+/// Restoring changes what the replica knows, so each of these is given the store.
 impl Replay {
-    /// The log goes on after this anchor.
+    /// The log continues after this anchor.
     pub(super) fn anchor(&mut self, slot: Slot, anchor: &Anchor, store: &mut Store) -> Result<(), Halt> {
         assert!(store.records().last() == RecordId::ZERO, "an anchor is restored before all records");
         let (position, members) = checkpoints::read_anchor(slot, anchor)?;
@@ -138,7 +136,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A later checkpoint than that one was here.
+    /// There was a checkpoint later than the anchor.
     pub(super) fn outdate(&mut self, store: &Store) {
         assert!(store.records().last() == RecordId::ZERO, "it is said before all records");
         self.outdated = true;
@@ -201,7 +199,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The log began after `floor` when this was written. [raft L81]
+    /// A FLOOR record: the log began after `floor` when the record was written. [raft L81]
     fn floor(&mut self, floor: Position, slot: Slot, cleared: bool, store: &mut Store) -> Result<(), Halt> {
         let (anchor, anchor_slot) = (store.log().floor(), Slot::new(store.log().floor_slots()));
         let fits = if slot < anchor_slot { floor.index < anchor.index } else { floor == anchor };
@@ -265,7 +263,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Nothing that was told so far is certain. [raft L102]
+    /// Nothing that was told so far is certain any more. [raft L102]
     pub(super) fn lose(&mut self, missing: u64, store: &mut Store) {
         store.restore_nothing_after_floor();
         (self.begin, self.end, self.earlier) = (None, Index::ZERO, None);
@@ -304,8 +302,8 @@ impl Replay {
         Ok(())
     }
 
-    /// After which slot the log begins that the records given so far tell: who lacks that slot or one before gets a checkpoint of this
-    /// replica, whoever else vouches for it.
+    /// The slot after which the log begins, by the records given so far. A member that lacks that slot, or an earlier one, gets this
+    /// replica's checkpoint, whether or not other replicas vouch for it.
     pub(super) fn forgotten_before(&self, log: &EntryLog) -> Slot {
         let end = (log.floor(), log.floor_slots());
         let leads = self.continues(end.0) && self.at_anchor.is_some();

@@ -1,4 +1,4 @@
-//! What others may know of an instance. Nothing here changes anything.
+//! What others may know of an instance. This file changes nothing.
 
 use super::leading::progress::{Flow, Progress};
 use super::message::Index;
@@ -6,7 +6,7 @@ use super::{Raft, Role};
 use crate::{Restored, Standing, Status};
 use quorate_types::{ReplicaId, Slot, planted};
 
-/// How the step leaves it behind.
+/// The protocol's standing after a step.
 pub(super) fn standing(raft: &Raft) -> Standing {
     let store = &raft.store;
     let view = store.view();
@@ -19,7 +19,7 @@ pub(super) fn standing(raft: &Raft) -> Standing {
     Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes }
 }
 
-/// Where it stands, whole.
+/// The full status.
 pub(super) fn status(raft: &Raft) -> Status {
     let (store, peers) = (&raft.store, peers(raft));
     let heard = |peer: &&Progress| is_heard(raft, peer);
@@ -44,7 +44,7 @@ pub(super) fn status(raft: &Raft) -> Status {
     }
 }
 
-/// What the records that were given back tell, before the start.
+/// What can be concluded from the restored records, before the start.
 pub(super) fn restored(raft: &Raft) -> Restored {
     Restored {
         knows_vote: raft.replay.knows_vote(),
@@ -62,7 +62,7 @@ fn begins_after(raft: &Raft) -> Slot {
     if raft.life.started { Slot::new(log.floor_slots()) } else { raft.replay.forgotten_before(log) }
 }
 
-/// Whom it leads.
+/// The followers, if this replica leads.
 fn peers(raft: &Raft) -> &[Progress] {
     match &raft.role {
         Role::Leader(lead) => lead.peers(),

@@ -1,8 +1,8 @@
-//! An instance that left a cluster may come back. What it says then must never meet what is left of it from before: a replica that
-//! lags may still be in the old stay, vote and be voted for there. docs/protocols/raft.md L142-L144.
+//! An instance that left a cluster may come back. Its new messages and records must not be mixed up with those of its earlier stay: a
+//! replica that lags may still be in the old stay, and vote and win votes there. docs/protocols/raft.md L142-L144.
 //!
-//! So each stay begins with an anchor of its own, far behind everything that the stay before can ever have reached, by index and by
-//! view. The views of two stays have nothing in common, and a message of another stay is dropped: no vote of one counts in another.
+//! So each stay begins with an anchor of its own, in index and in view far beyond everything that the stay before can have reached. Two
+//! stays have no view in common, and a message of another stay is dropped. So a vote in one never counts in another.
 //!
 //! Tests: tests/stays.rs.
 
@@ -15,7 +15,7 @@ use crate::{Anchor, Stored};
 use quorate_types::{Halt, Slot, View};
 use quorate_wire::Memberships;
 
-/// No stay has more views, or indexes, than fit into so many bits.
+/// A stay has at most 2 to the power of this many views and indexes.
 const STAY_BITS: u32 = 40;
 
 /// Which stay of its instance a view belongs to. [raft L142]
@@ -28,15 +28,15 @@ pub(crate) const fn rank_of(view: View) -> u64 {
     view.number() % (1 << STAY_BITS)
 }
 
-/// Whether no view follows this one in its stay: no election does.
+/// Whether this is the last view of its stay, so that no election can follow.
 pub(super) const fn ends_stay(view: View) -> bool {
     stay_of_view(view) != (view.number() + 1) >> STAY_BITS
 }
 
-/// Which stay of its instance an anchor of this slot belongs to; the first one is 0.
+/// Which stay of its instance an anchor of this slot belongs to; the first stay is 0.
 ///
 /// # Errors
-/// When the anchor is none of this protocol's.
+/// When the anchor is not one of this protocol.
 pub(crate) fn stay_of(slot: Slot, anchor: &Anchor) -> Result<u64, Halt> {
     read_anchor(slot, anchor).map(|(position, _)| stay_of_view(position.view))
 }
@@ -51,15 +51,15 @@ pub(crate) fn stay_of_record(record: &Stored) -> Option<u64> {
     persist::checked_u64_at(&record.head, view).map(|view| stay_of_view(View::new(view)))
 }
 
-/// Where an instance begins that never was before; who takes part, if others do than the cluster was made with.
+/// Where an instance begins that was never in the cluster before. `members` are given if they are not those that the cluster was made with.
 pub(crate) fn first_anchor(members: Option<&Memberships>) -> Option<Anchor> {
     write_anchor(Position::new(Index::ZERO, View::ZERO), members)
 }
 
-/// Where the next stay begins of an instance whose last slot has this anchor. [raft L143]
+/// Where the next stay of an instance begins, given the anchor of its last slot. [raft L143]
 ///
 /// # Errors
-/// When the anchor is none of this protocol's, or there were more stays than there can be.
+/// When the anchor is not one of this protocol, or there were as many stays as there can be.
 pub(crate) fn next_anchor(slot: Slot, last: &Anchor, members: Option<&Memberships>) -> Result<Anchor, Halt> {
     let (position, _) = read_anchor(slot, last)?;
     let behind = |number: u64| ((number >> STAY_BITS) + 1) << STAY_BITS;

@@ -1,33 +1,33 @@
-//! When a replica wants an election, and until when it keeps others from one. docs/protocols/raft.md L10-L17, L128-L130.
+//! When a replica wants an election, and until when it promises not to vote. docs/protocols/raft.md L10-L17, L128-L130.
 //!
 //! Tests: tests/timer.rs; tests/election.rs, tests/leases.rs.
 
 use super::RaftConfig;
 use quorate_types::{Random, Span, Time};
 
-/// Failed elections in a row stretch the next time-out at most so many times.
+/// After failed elections in a row the next time-out is longer, at most so many times.
 const BACK_OFF_MAX: u32 = 2;
-/// No election any more.
+/// There will be no election.
 const NEVER: Time = Time::from_nanos(u64::MAX);
 
-/// The timer of one replica, with all that it draws at random.
+/// The timer of one replica, with everything that it draws at random.
 #[derive(Debug)]
 pub(super) struct Timer {
     random: Random,
-    /// A time-out lies between these.
+    /// A time-out is at least this and at most the next.
     min: Span,
     max: Span,
-    /// A hint makes it come after a random time up to this.
+    /// After a hint that the leader died, the time-out is a random time up to this.
     hint: Span,
     /// Whether it promises not to vote, since leaders may have leases.
     promises: bool,
     /// When it wants an election.
     due: Time,
-    /// When the leader was last heard of; none when nothing speaks for its life.
+    /// When the leader was last heard; none when nothing shows that it lives.
     heard: Option<Time>,
-    /// Until when it votes for nobody.
+    /// Until when it promised to vote for no one.
     promised: Option<Time>,
-    /// Elections in a row that came to nothing.
+    /// How many elections in a row failed.
     failures: u32,
 }
 
@@ -50,16 +50,16 @@ impl Timer {
     pub(super) fn due(&self) -> Option<Time> {
         Some(self.due).filter(|due| *due != NEVER)
     }
-    /// Whether that is now.
+    /// Whether it wants an election now.
     pub(super) fn is_over(&self, now: Time) -> bool {
         now >= self.due
     }
-    /// One of so many, by chance.
+    /// A random number below `many`.
     pub(super) fn draw(&mut self, many: u64) -> u64 {
         self.random.below(many)
     }
 
-    /// A time-out drawn anew; longer after elections that came to nothing. [raft L11]
+    /// A new random time-out, longer after failed elections. [raft L11]
     fn random_due(&mut self, now: Time) -> Time {
         let longest = self.max.times(1 + u64::from(self.failures.min(BACK_OFF_MAX)));
         let spread = longest.nanos().saturating_sub(self.min.nanos());
@@ -69,11 +69,11 @@ impl Timer {
         Span::from_nanos(self.random.below(self.hint.nanos()))
     }
 
-    /// It waits anew.
+    /// Begins to wait anew.
     pub(super) fn reset(&mut self, now: Time) {
         self.due = self.random_due(now);
     }
-    /// What failed for want of a peer may work now. [raft L11]
+    /// A peer came back, so earlier failures are forgotten. [raft L11]
     pub(super) fn try_again(&mut self, now: Time) {
         self.failures = 0;
         let due = self.random_due(now);
@@ -85,7 +85,7 @@ impl Timer {
         let delay = self.hint_delay();
         self.due = self.due.min(self.free_at(now).plus(delay));
     }
-    /// It promised not to stand yet. [raft L129]
+    /// It promised not to stand for election yet. [raft L129]
     pub(super) fn wait_for_promise(&mut self, now: Time) {
         let delay = self.hint_delay();
         self.due = self.free_at(now).plus(delay);
@@ -100,7 +100,7 @@ impl Timer {
         self.due = NEVER;
     }
 
-    /// The leader of the view said something: it votes for nobody else for a while, and waits anew. [raft L128]
+    /// The leader of the view was heard: this replica votes for no other for a while, and begins to wait anew. [raft L128]
     pub(super) fn hear_leader(&mut self, now: Time) {
         self.heard = Some(now);
         self.promise(now);
@@ -115,26 +115,27 @@ impl Timer {
     pub(super) fn hears_leader(&self, now: Time) -> bool {
         self.heard.is_some_and(|heard| now.since(heard) < self.min)
     }
-    /// An election came to nothing.
+    /// An election failed.
     pub(super) fn fail(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }
-    /// It leads.
+    /// This replica leads.
     pub(super) fn win(&mut self) {
         (self.failures, self.heard) = (0, None);
     }
 
-    /// It votes for nobody for a while, where there are leases. [raft L128]
+    /// Promises to vote for no one for a while, where there are leases. [raft L128]
     pub(super) fn promise(&mut self, now: Time) {
         if self.promises {
             self.promised = Some(now.plus(self.min));
         }
     }
-    /// Until when it promised not to vote, if that is not over. [raft L129]
+    /// Until when it promised not to vote, if that time has not passed. [raft L129]
     pub(super) fn bound(&self, now: Time) -> Option<Time> {
         self.promised.filter(|until| now < *until)
     }
-    /// When it may stand at the earliest: some time after its promise ends, since that of others may end a little later. [raft L129]
+    /// When it may stand for election at the earliest: some time after its promise ends, since the promises of others may end a little
+    /// later. [raft L129]
     fn free_at(&self, now: Time) -> Time {
         self.bound(now).map_or(now, |until| until.plus(self.hint))
     }

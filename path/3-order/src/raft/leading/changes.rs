@@ -1,8 +1,7 @@
 //! A leader carries out changes of membership by joint consensus. docs/protocols/raft.md L112-L121, L124.
 //!
-//! A change takes two entries. The first holds both memberships: elections, commits, reads and the office of the leader need a
-//! quorum of each. Once it is committed the leader appends the second, with the new membership alone. So there is no moment at
-//! which two disjoint quorums could decide.
+//! A change takes two entries. The first holds both memberships: elections, commits, reads and the leader's office need a quorum of each.
+//! Once it is committed, the leader appends the second entry, with the new membership alone. So two disjoint quorums can never decide.
 //!
 //! Source: Ongaro's dissertation, section 4.3 (joint consensus), 4.2.1 (catching up), 4.2.2 (removing the leader).
 //!
@@ -69,14 +68,14 @@ impl Leading {
         self.handover.is_under_way()
     }
 
-    /// The voter after a change that has most, and was heard lately.
+    /// The most advanced of the voters after the change, among those heard lately.
     fn most_advanced(&self, memberships: &Memberships, scene: &Scene<'_>) -> Option<ReplicaId> {
         let alive = |peer: &&Progress| scene.now.since(peer.heard) < scene.config.election_max;
         let voters = self.peers.iter().filter(|peer| memberships.now().is_voter(peer.id));
         voters.filter(alive).max_by_key(|peer| peer.matched).map(|peer| peer.id)
     }
 
-    /// This leader does not vote any more, and that is committed. [raft L121]
+    /// The leader has no vote any more, and that is committed, so it gives up its office. [raft L121]
     fn leave_office(&mut self, scene: &mut Scene<'_>) {
         self.tell_commit(None, scene);
         if let Some(to) = self.most_advanced(scene.store.membership(), scene) {
@@ -84,7 +83,7 @@ impl Leading {
         }
     }
 
-    /// The leader committed more: perhaps the next step of a change. [raft L113-L114, L119]
+    /// The leader committed more entries, so the next step of a change may be due. [raft L113-L114, L119]
     pub(super) fn committed_members(&mut self, before: Index, scene: &mut Scene<'_>) -> Office {
         let store = &*scene.store;
         let news = store.log().members_at().is_some_and(|index| index > before && index <= store.commit());

@@ -1,16 +1,16 @@
-//! Leases: a leader that knows that nobody else can be elected yet answers strong reads without asking. docs/protocols/raft.md
-//! L127-L138. An option, since it makes reads depend on clocks that run at nearly the same rate.
+//! Leases: a leader that knows that no other replica can be elected yet answers strong reads without asking. docs/protocols/raft.md
+//! L127-L138. Leases are an option, since they make reads depend on clocks that run at nearly the same rate.
 //!
-//! Whoever answers a message of its leader promises with that not to vote within election_min, except for whom the leader itself
-//! wants. So after a quorum answered what was sent at a moment, nobody is elected before election_min has passed since that moment,
-//! by the slowest clock. The leader counts from the sending, never from the answer: the promise may be as old as that. A replica that
-//! restarts does not know what it promised, and holds still for as long.
+//! A member that answers a message of its leader promises not to vote within election_min, except for a candidate that the leader itself
+//! wants. So after a quorum answered messages that were sent at some moment, no other replica is elected until election_min has passed
+//! since that moment, by the slowest clock. The leader counts from the sending, never from the answer, since the promise may be as old as
+//! the sending. A replica that restarts does not know what it promised, and promises nothing new for as long.
 //!
-//! The time at which a lease is looked at is read after the read arrived (`Order::step`): a process that was paused between
-//! reading its clock and reading its sockets does not take an old moment for the present one.
+//! The time at which a lease is checked is read after the read arrived (`Order::step`). So a process that was paused between reading its
+//! sockets and its clock does not take an old moment for the present one.
 //!
-//! Source: Ongaro's dissertation, section 6.4.1 (from the sending of heartbeats that a quorum answered; given up before a transfer).
-//! What followers have to do for it is spelled out here: a promise holds through restarts and closed connections.
+//! Source: Ongaro's dissertation, section 6.4.1 (a lease counts from the sending of heartbeats that a quorum answered, and is given up
+//! before a transfer). It does not say what followers must do; here, a promise survives restarts and closed connections.
 //!
 //! INV-RAFT-21. Tests: tests/leases.rs, tests/chaos.rs.
 
@@ -18,18 +18,18 @@ use crate::raft::RaftConfig;
 use quorate_types::{Span, Time, planted};
 use std::collections::VecDeque;
 
-/// The moments of rounds are told apart this finely, in parts of election_min: so many are kept.
+/// How finely the moments of rounds are told apart: so many parts of election_min are kept.
 const MOMENTS: u64 = 64;
 
 /// What a leader knows of its lease; it ends with the office. [raft L137]
 #[derive(Debug, Default)]
 pub(super) struct Lease {
-    /// When rounds began: a round counts as begun with the last one noted before it.
+    /// When rounds began. A round counts as begun with the last noted round before it.
     rounds: VecDeque<(u64, Time)>,
 }
 
 impl RaftConfig {
-    /// How long a lease lasts from the sending of what a quorum answered; none where there are no leases. [raft L127]
+    /// How long a lease lasts, from the sending of messages that a quorum answered; none where there are no leases. [raft L127]
     pub(super) fn lease(&self) -> Option<Span> {
         let percent = 100 - u64::from(self.lease_drift_percent?.min(100));
         Some(Span::from_nanos(self.election_min.nanos() / 100 * percent))
@@ -51,7 +51,7 @@ impl Lease {
         self.rounds.push_back((round, now));
     }
 
-    /// When this round began, as far as it is still of use: whoever answers it promised something after that. [raft L132]
+    /// When this round began, if that is still of use: members that answer it promised something after that moment. [raft L132]
     pub(super) fn began(&self, round: u64, now: Time) -> Option<Time> {
         let begun = self.rounds.iter().rev().find(|(first, _)| *first <= round);
         begun.map(|(_, began)| if planted("lease-from-the-answer") { now } else { *began })

@@ -1,9 +1,9 @@
-//! The leader's part: entries flow to the followers while they go to its own disk, heartbeats keep it in office, and what
-//! a quorum holds durably is committed. docs/protocols/raft.md L25-L36, L52-L60.
+//! What a leader does: it sends entries to the followers while they go to its own disk, stays in office by heartbeats, and commits what a
+//! quorum holds durably. docs/protocols/raft.md L25-L36, L52-L60.
 //!
-//! It exists only while this replica leads, and is told what it is to do with a [`Scene`]: what the replica knows, and where effects go.
-//! Where it must give up its office it says so ([`Office::Left`]), and is dropped. `sending` holds how one follower gets what it lacks,
-//! `progress` what is known of one, `reads`, `leases`, `transfer` and `changes` what else a leader does.
+//! It exists only while this replica leads. Each call gets a [`Scene`]: what the replica knows, and where effects go. When the leader must
+//! give up its office, the call returns [`Office::Left`] and the caller drops it. `sending` gets one follower what it lacks, `progress` is
+//! what is known of one follower; `reads`, `leases`, `transfer` and `changes` are what else a leader does.
 //!
 //! INV-RAFT-7, INV-RAFT-10, INV-RAFT-14. Tests: tests/leading.rs, tests/replication.rs, tests/commit.rs.
 
@@ -28,12 +28,12 @@ use std::collections::BTreeMap;
 use transfer::Handover;
 pub(super) use transfer::Heirs;
 
-/// Sums since the start, over all times in which this replica led.
+/// Totals since the start, over all times in which this replica led.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Followers that lost what they had acknowledged, and how many entries.
+    /// Followers that lost entries which they had acknowledged, and how many entries.
     pub(super) lost: BTreeMap<ReplicaId, u64>,
-    /// Questions for reads answered by leases.
+    /// How many questions for reads were answered by leases.
     pub(super) leased: u64,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Scene<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Office {
     CachedEntry,
-    /// It leads no more: the replica follows nobody from here on.
+    /// It does not lead any more, and follows no leader from now on.
     Left,
 }
 
@@ -61,23 +61,24 @@ pub(super) enum Office {
 pub(super) struct Leading {
     /// The index of this view's first record.
     start: Index,
-    /// Everybody who is sent the log.
+    /// All replicas that are sent the log.
     peers: Vec<Progress>,
-    /// Slots and bytes of the log up to the commit index, or to `start` where that is later.
+    /// Slots and bytes of the log up to the commit index, or up to `start` if that is later.
     settled: (u64, u64),
-    /// Rounds of heartbeats begun so far; each message carries it, each answer repeats it.
+    /// The number of the last round of heartbeats. Each message carries it, and each answer repeats it.
     round: u64,
     reads: LeaderReads,
     lease: Lease,
     handover: Handover,
     heartbeat_due: Time,
-    /// When followers are told of a commit that no entry carried to them.
+    /// When followers are told of a commit that no entry told them.
     commit_due: Option<Time>,
 }
 
 /// From the beginning of an office to its end.
 impl Leading {
-    /// It leads from here on: its view's first record goes into the log and to everybody. `reads` waited for a leader. [raft L25-L27]
+    /// This replica leads from now on: its view's first record goes into the log and to all followers. `reads` waited for a leader. [raft
+    /// L25-L27]
     pub(super) fn begin(reads: Vec<u64>, scene: &mut Scene<'_>) -> Self {
         let start = scene.store.log().last().index.next();
         let mut lead = Self {
@@ -107,7 +108,7 @@ impl Leading {
         lead
     }
 
-    /// This replica leads no more: nobody's reads wait here. [raft L60]
+    /// This replica does not lead any more, so reads that wait here fail. [raft L60]
     pub(super) fn end(self, store: &Store, out: &mut Effects) {
         self.reads.fail(store, out);
     }
@@ -159,7 +160,7 @@ impl Leading {
         self.replicate(scene);
     }
 
-    /// Sends every follower what it lacks.
+    /// Sends each follower the entries that it lacks.
     pub(super) fn replicate(&mut self, scene: &mut Scene<'_>) {
         for peer in &mut self.peers {
             scene.entries(peer, self.round);
@@ -170,7 +171,7 @@ impl Leading {
         self.peers.iter_mut().find(|peer| peer.id == id)
     }
 
-    /// Sends this follower what it lacks.
+    /// Sends this follower the entries that it lacks.
     fn replicate_to(&mut self, id: ReplicaId, scene: &mut Scene<'_>) {
         let round = self.round;
         if let Some(peer) = self.peer_mut(id) {
@@ -187,7 +188,7 @@ impl Leading {
         }
     }
 
-    /// A heartbeat to every follower; carries the round.
+    /// Sends a heartbeat to every follower; it carries the round.
     fn heartbeat(&mut self, scene: &mut Scene<'_>) {
         self.heartbeat_due = scene.now.plus(scene.config.heartbeat);
         for peer in &mut self.peers {
@@ -200,7 +201,7 @@ impl Leading {
         self.peers.iter_mut().for_each(|peer| peer.floor_rose(store.log()));
     }
 
-    /// Tells `who`, or everybody, of a commit that did not reach it yet. [raft L36]
+    /// Tells `who`, or all followers, of a commit that was not told them yet. [raft L36]
     pub(super) fn tell_commit(&mut self, who: Option<ReplicaId>, scene: &mut Scene<'_>) {
         for peer in self.peers.iter_mut().filter(|peer| who.is_none_or(|id| id == peer.id)) {
             let told = peer.flow != Flow::Checkpoint;
@@ -210,7 +211,7 @@ impl Leading {
         }
     }
 
-    /// The followers that the leader keeps track of are those whom it sends the log.
+    /// Keeps track of exactly the followers that are sent the log.
     pub(super) fn meet_audience(&mut self, scene: &Scene<'_>) {
         let audience = scene.store.audience(scene.changes.listeners());
         let next = scene.store.log().last().index.next();
@@ -223,7 +224,7 @@ impl Leading {
         self.peers.sort_by_key(|peer| peer.id);
     }
 
-    /// A question to the disk was answered, perhaps one that was asked for a follower.
+    /// The disk answered a question, perhaps one that was asked for a follower.
     pub(super) fn on_loaded(
         &mut self,
         load: u64,
@@ -298,7 +299,8 @@ impl Leading {
         Office::CachedEntry
     }
 
-    /// Only the answer to a question that is asked now tells a late rejection from one of a log that lost its end. [raft L150]
+    /// Asks in a new round: only an answer to a question asked now tells a late rejection from that of a log which lost its end. [raft
+    /// L150]
     fn ask_in_a_new_round(&mut self, who: ReplicaId, scene: &mut Scene<'_>) {
         self.round += 1;
         self.note_round(scene);
@@ -335,7 +337,7 @@ impl Leading {
         self.learn_commit(reached, scene)
     }
 
-    /// Everything up to `reached` is committed: a quorum has it, or a checkpoint that was installed.
+    /// Everything up to `reached` is committed: a quorum has it, or an installed checkpoint holds it.
     pub(super) fn learn_commit(&mut self, reached: Index, scene: &mut Scene<'_>) -> Office {
         let before = scene.store.commit();
         if reached <= before {
@@ -360,26 +362,26 @@ impl Leading {
     }
 }
 
-/// What others may know of it.
+/// What others may know of the leader.
 impl Leading {
-    /// It may propose: no transfer is under way.
+    /// Whether it may propose: no transfer is under way.
     pub(super) fn may_propose(&self) -> bool {
         !self.handover.is_under_way()
     }
 
-    /// Every follower's log is the leader's up to here; none without followers.
+    /// Every follower's log equals the leader's up to this index; none without followers.
     pub(super) fn all_matched(&self) -> Option<Index> {
         self.peers.iter().map(|peer| peer.matched).min()
     }
 
-    /// Batches proposed in this view and not decided, with their bytes.
+    /// How many batches were proposed in this view and are not decided, and their bytes.
     pub(super) fn proposed_and_open(&self, store: &Store) -> (usize, usize) {
         let (slots, bytes) = self.settled;
         ((store.log().slots() - slots) as usize, store.log().bytes().saturating_sub(bytes) as usize)
     }
 
-    /// In memory mode entries that leave the cache are gone. Before a live follower loses its place that way, the leader
-    /// waits for it; one that is silent holds nobody up. [raft L77]
+    /// In memory mode, entries that leave memory are gone. The leader waits for a live follower that would lose its place in the log that
+    /// way; it does not wait for a silent one. [raft L77]
     pub(super) fn strains_a_follower(&self, now: Time, config: &RaftConfig, store: &Store) -> bool {
         if config.reload {
             return false;
@@ -392,12 +394,12 @@ impl Leading {
         })
     }
 
-    /// Everybody who is sent the log.
+    /// All replicas that are sent the log.
     pub(super) fn peers(&self) -> &[Progress] {
         &self.peers
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of the invariant that does not hold.
     pub(super) fn check(&self, store: &Store) {
         let (last, floor) = (store.log().last(), store.log().floor());
         assert!(self.start <= last.index, "INV-RAFT-12: a leader keeps its log");

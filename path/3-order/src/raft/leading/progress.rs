@@ -1,7 +1,7 @@
 //! What a leader knows of one follower: how far it got, and how fast entries may be sent to it.
 //!
-//! A follower is probed (one message, then wait) until it accepts a position; then entries flow ahead of the answers,
-//! up to a window. A rejection or a new connection leads back to probing.
+//! A follower is probed (one message, then wait) until it accepts a position. Then entries are sent ahead of the answers, up to a window. A
+//! rejection or a new connection leads back to probing.
 
 use crate::ledger::Question;
 use crate::raft::log::EntryLog;
@@ -11,9 +11,9 @@ use quorate_types::{ReplicaId, Span, Time, planted};
 /// How entries are sent to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::raft) enum Flow {
-    /// Where its log departs from the leader's is not known: one message at a time.
+    /// It is not known where the follower's log differs from the leader's, so one message is sent at a time.
     Probe {
-        /// The one message is out; heartbeats repeat its question.
+        /// The one message was sent; heartbeats repeat its question.
         sent: bool,
     },
     /// It accepted a position; entries are sent as they come.
@@ -26,26 +26,26 @@ pub(in crate::raft) enum Flow {
 #[derive(Debug)]
 pub(in crate::raft) struct Progress {
     pub(in crate::raft) id: ReplicaId,
-    /// Its log is the leader's, durably, up to here.
+    /// Up to here its log is equal to the leader's, and durable.
     pub(in crate::raft) matched: Index,
-    /// The round in which that was known: a question of a later one was asked after the answer.
+    /// The leader's round when that became known. A question of a later round was asked after it.
     matched_round: u64,
     /// The next entry to send.
     pub(in crate::raft) next: Index,
     pub(in crate::raft) flow: Flow,
-    /// When something of this view last arrived from it.
+    /// When a message of this view last arrived from it.
     pub(in crate::raft) heard: Time,
     /// The last round of heartbeats that it answered.
     pub(in crate::raft) round: u64,
-    /// It promised not to vote at some moment after this one, at the latest it is known of.
+    /// The latest known moment after which it promised not to vote.
     pub(in crate::raft) promised_after: Option<Time>,
     /// The commit index that it was told, as far as its log reaches.
     pub(in crate::raft) commit_sent: Index,
     /// Old entries that are being read from disk for it.
     pub(in crate::raft) load: Option<Question>,
-    /// Got all that there was at the beginning of its last round within an election time-out.
+    /// Whether it got, within an election time-out, everything that there was at the beginning of its last round of catching up.
     pub(in crate::raft) caught_up: bool,
-    /// Where the present round ends, and when it began.
+    /// Where the present round of catching up ends, and when it began.
     round_end: Index,
     round_began: Time,
     matched_bytes: u64,
@@ -73,8 +73,8 @@ impl Progress {
         }
     }
 
-    /// Bytes that were sent and not acknowledged, about. Exactly 0 when everything was acknowledged: entries that left the
-    /// memory are only estimated, and no answer would come that corrects the estimate.
+    /// About how many bytes were sent and not acknowledged. Exactly 0 when everything was acknowledged: entries that left memory are only
+    /// estimated, and no later answer would correct the estimate.
     pub(in crate::raft) fn in_flight(&self) -> u64 {
         let none = self.next <= self.matched.next() && !planted("window-by-estimate");
         if none { 0 } else { self.sent_bytes.saturating_sub(self.matched_bytes) }
@@ -91,7 +91,7 @@ impl Progress {
         self.sent_bytes = log.bytes_at(next.previous());
     }
 
-    /// It accepted a position, and is durable up to `matched`; the leader's rounds are at `round`. [raft L57, L91]
+    /// It accepted a position and is durable up to `matched`; `round` is the leader's round. [raft L57, L91]
     pub(in crate::raft) fn accept(&mut self, matched: Index, round: u64, log: &EntryLog) {
         if matched > self.matched {
             (self.matched, self.matched_round) = (matched, round);
@@ -106,8 +106,8 @@ impl Progress {
         }
     }
 
-    /// Catching up goes in rounds, each as long as it takes to get what there was at its beginning; one that is short enough
-    /// shows that the follower can keep up. [raft L124]
+    /// Catching up goes in rounds. A round lasts until the follower has everything that there was at the round's beginning. A round that is
+    /// short enough shows that the follower can keep up. [raft L124]
     pub(in crate::raft) fn catch_up(&mut self, log: &EntryLog, now: Time, short: Span) {
         if self.matched >= self.round_end || self.matched == log.last().index {
             self.caught_up = now.since(self.round_began) < short || self.matched == log.last().index;
@@ -117,8 +117,8 @@ impl Progress {
         }
     }
 
-    /// Its log ends before, or departs at, the position `asked`: look after `found`; none when that lies before the log's
-    /// floor.
+    /// Its log ends before the position `asked`, or differs there. The leader looks after `found` next; none when that lies before the
+    /// log's floor.
     pub(in crate::raft) fn reject(&mut self, asked: Index, found: Option<Index>, log: &EntryLog) {
         let stale = match self.flow {
             Flow::Probe { .. } => asked != self.next.previous(),
@@ -140,14 +140,14 @@ impl Progress {
         }
     }
 
-    /// Whether its rejection of `asked`, in this round, is of something that it acknowledged; if so, whether it was asked after
-    /// that. [raft L150]
+    /// Whether it rejects, in this round, an entry that it acknowledged; and if so, whether the question was asked after the
+    /// acknowledgement. [raft L150]
     pub(in crate::raft) fn contradicts(&self, asked: Index, round: u64) -> Option<bool> {
         (asked <= self.matched).then_some(round > self.matched_round)
     }
 
-    /// It lost what it acknowledged, and may have the log up to `found`; none when that lies before the log's floor. Gives how
-    /// many entries at least. [raft L151]
+    /// It lost entries that it had acknowledged, and may have the log up to `found`; none when that lies before the log's floor. Returns
+    /// how many entries it lost at least. [raft L151]
     pub(in crate::raft) fn lose(&mut self, found: Option<Index>, log: &EntryLog) -> u64 {
         let floor = log.floor().index;
         let lost = self.matched.number() - found.unwrap_or(floor).min(self.matched).number();
@@ -169,7 +169,7 @@ impl Progress {
         self.set_next(index.next(), log);
     }
 
-    /// Entries that it may still need are gone.
+    /// The log's floor rose, so entries that it still needs may be gone.
     pub(in crate::raft) fn floor_rose(&mut self, log: &EntryLog) {
         let floor = log.floor().index;
         if self.next <= floor {
@@ -178,7 +178,7 @@ impl Progress {
         self.load = self.load.filter(|question| question.first > floor.number());
     }
 
-    /// What was sent may be lost: begin again behind what it acknowledged.
+    /// What was sent may be lost, so sending begins again after what it acknowledged.
     pub(in crate::raft) fn probe_again(&mut self, log: &EntryLog) {
         if self.flow == Flow::Stream {
             self.set_next(self.matched.max(log.floor().index).next(), log);

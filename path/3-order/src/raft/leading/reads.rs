@@ -1,9 +1,9 @@
 //! Strong reads at a leader, without a log entry (ReadIndex). docs/protocols/raft.md L66-L71.
 //!
-//! A leader that committed an entry of its own view knows everything decided so far. It notes the slot at which a read
-//! arrives and begins a round of heartbeats; when a quorum has answered that round in its view, nobody else can have
-//! decided anything before the read arrived. Reads that arrive while a round is out share the next one. A follower asks
-//! for all reads that wait there (`asking`). While a leader holds a lease (`leases`) no round is needed.
+//! A leader that committed an entry of its own view knows everything decided so far. It notes the slot at which a read arrives and begins a
+//! round of heartbeats. When a quorum has answered that round in its view, no other leader can have decided anything before the read
+//! arrived. Reads that arrive while a round is under way share the next one. A follower asks for all reads that wait there (`asking`).
+//! While a leader holds a lease (`leases`) no round is needed.
 //!
 //! Tests: tests/reads.rs; tests/chaos.rs compares every confirmed read with what was decided before it.
 
@@ -14,10 +14,10 @@ use crate::raft::{RaftConfig, reject, send};
 use crate::{Effect, Effects};
 use quorate_types::{Reject, ReplicaId, Slot, Time, planted};
 
-/// No member has more reads waiting at the leader: a correct one has one.
+/// At most so many reads of one member wait at the leader; a correct member has one.
 const REMOTE_READS_MAX: usize = 64;
 
-/// Who waits for an answer.
+/// Where a read comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     /// The host, for its read with this number.
@@ -29,23 +29,23 @@ enum Reader {
 #[derive(Clone, Copy, Debug)]
 struct LeaderRead {
     reader: Reader,
-    /// The slots decided when it arrived; none while this leader can not know.
+    /// The slots decided when the read arrived; none while this leader can not know that.
     slot: Option<Slot>,
 }
 
 /// Reads at a leader.
 #[derive(Debug, Default)]
 pub(super) struct LeaderReads {
-    /// Covered by the round that is out.
+    /// Reads that the present round confirms.
     out: Vec<LeaderRead>,
-    /// The round that must be answered for them; 0 when none is out.
+    /// The present round; 0 when there is none.
     round: u64,
-    /// They arrived later, and share the next round.
+    /// Reads that arrived later and share the next round.
     waiting: Vec<LeaderRead>,
 }
 
 impl LeaderReads {
-    /// Reads at a leader that is none any more.
+    /// This replica does not lead any more, so its reads fail.
     pub(super) fn fail(self, store: &Store, out: &mut Effects) {
         for LeaderRead { reader, .. } in self.out.into_iter().chain(self.waiting) {
             match reader {
@@ -59,7 +59,7 @@ impl LeaderReads {
         }
     }
 
-    /// What this member waits for, as far as it may.
+    /// The reads of this member that wait.
     fn of_member(&self, member: ReplicaId) -> Vec<Reader> {
         let all = self.out.iter().chain(&self.waiting);
         let of_member = all.filter(|read| matches!(read.reader, Reader::Member(id, _) if id == member));
@@ -101,7 +101,7 @@ impl Leading {
         self.begin_round(scene);
     }
 
-    /// Begins a round for all reads that wait, unless one is out, or none is needed. [raft L68, L134]
+    /// Begins a round for all reads that wait, unless a round is under way or none is needed. [raft L68, L134]
     fn begin_round(&mut self, scene: &mut Scene<'_>) {
         let held = scene.store.commit() < self.start && !planted("read-before-own-commit");
         if held || self.reads.waiting.is_empty() {
@@ -153,12 +153,12 @@ impl Leading {
         }
     }
 
-    /// A round begins now, if it is noted at all. [raft L131]
+    /// Notes when the present round began, if that is of use. [raft L131]
     pub(super) fn note_round(&mut self, scene: &Scene<'_>) {
         self.lease.note_round(self.round, scene.now, scene.config);
     }
 
-    /// Every heartbeat is a round of its own where there are leases. [raft L131]
+    /// Where there are leases, makes every heartbeat a round of its own. [raft L131]
     pub(super) fn begin_heartbeat_round(&mut self, scene: &Scene<'_>) {
         if scene.config.lease_drift_percent.is_some() {
             self.round += 1;
@@ -166,7 +166,7 @@ impl Leading {
         }
     }
 
-    /// This replica answered a round, and so promised something after the round began. [raft L132]
+    /// This member answered a round, so it promised something after the round began. [raft L132]
     pub(super) fn note_promise(&mut self, from: ReplicaId, round: u64, now: Time) {
         let sent = self.lease.began(round, now);
         if let Some(peer) = self.peer_mut(from) {
@@ -174,7 +174,7 @@ impl Leading {
         }
     }
 
-    /// Whether nobody else can have been elected by now. [raft L133-L135]
+    /// Whether no other replica can have been elected by now. [raft L133-L135]
     pub(in crate::raft) fn holds_lease(&self, now: Time, config: &RaftConfig, store: &Store) -> bool {
         let Some(span) = config.lease() else { return false };
         let handing_over = self.handover.ends_lease() && !planted("lease-kept-over-a-transfer");

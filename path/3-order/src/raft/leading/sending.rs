@@ -1,5 +1,5 @@
-//! How one follower gets what it lacks: messages of entries, heartbeats, and what is read back for it. docs/protocols/raft.md L30-L33, L56,
-//! L89-L90. Each message carries the leader's round.
+//! How one follower gets what it lacks: messages with entries, heartbeats, and entries that are read back for it. Each message carries the
+//! leader's round. docs/protocols/raft.md L30-L33, L56, L89-L90.
 //!
 //! Tests: tests/replication.rs, tests/cache.rs.
 
@@ -43,7 +43,7 @@ impl Scene<'_> {
         peer.set_next(next, self.store.log());
     }
 
-    /// Old entries come from the disk, if there is one. [raft L33, L89]
+    /// Reads old entries from the disk, if that is possible. [raft L33, L89]
     fn load(&mut self, peer: &mut Progress) {
         let to = self.store.log().first_kept().previous();
         if !self.config.reload {
@@ -71,7 +71,7 @@ impl Scene<'_> {
         }
     }
 
-    /// An empty message: it keeps the office, and asks whether what was sent arrived. [raft L56, L90]
+    /// An empty message. It keeps the leader in office, and asks whether what was sent arrived. [raft L56, L90]
     pub(super) fn heartbeat(&mut self, peer: &mut Progress, round: u64) {
         if peer.flow != Flow::Checkpoint {
             return self.append(peer, round, Vec::new());
@@ -83,7 +83,7 @@ impl Scene<'_> {
         send(self.out, peer.id, RaftMessage::NeedsCheckpoint { view, previous, round, slot }, None);
     }
 
-    /// One message with these entries, which follow what was sent before; with none it is a heartbeat.
+    /// One message with these entries, which follow what was sent before; without entries it is a heartbeat.
     pub(super) fn append(&mut self, peer: &mut Progress, round: u64, entries: Vec<Entry>) {
         let (view, commit) = (self.store.view(), self.store.commit());
         let previous = self.store.log().position(peer.next.previous());

@@ -1,8 +1,9 @@
-//! A leader hands its office on. docs/protocols/raft.md L61-L65.
+//! A leader hands over its office. docs/protocols/raft.md L61-L65.
 //!
-//! It stops proposing, waits until the target has everything, and asks it to start an election at once, which skips the
-//! pre-vote and the others' loyalty. Where the host names no target it is by chance one of those who have all that is committed: always the
-//! same one might be one that can not lead either, and hand over to this one again, and so on for ever. Whatever goes wrong, after the longest election time-out it proposes again.
+//! It stops proposing, waits until the target has everything, and asks it to start an election at once, without pre-vote and without regard
+//! to the present leader. If the host names no target, one is drawn at random among the members that have everything committed. A fixed
+//! choice could be a member that can not lead either and hands back, again and again. If the transfer fails, the leader proposes again
+//! after the longest election time-out.
 //!
 //! Tests: tests/leading.rs, tests/transfer.rs.
 
@@ -17,7 +18,7 @@ use quorate_types::{MembershipId, ReplicaId, Time};
 struct Transfer {
     target: ReplicaId,
     due: Time,
-    /// The target was asked.
+    /// Whether the target was asked.
     asked: bool,
 }
 
@@ -25,18 +26,18 @@ struct Transfer {
 #[derive(Debug, Default)]
 pub(super) struct Handover {
     under_way: Option<Transfer>,
-    /// Somebody was asked to take over in this view. The question may arrive at any time, and then nobody waits for a promise.
+    /// A member was asked to take over in this view. That message may arrive at any time, and then no voter waits for its promise to end.
     offered: bool,
-    /// The change before which it tried to.
+    /// The last change of membership before which a transfer was tried.
     tried_for: MembershipId,
 }
 
-/// To whom a leader may hand over if the host names nobody.
+/// To which members a leader may hand over if the host names none.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::raft) enum Heirs {
-    /// To any of those, who have all that is committed.
+    /// To any of these, which have everything committed.
     Any(Vec<ReplicaId>),
-    /// Nobody has: to the one that has most, if one was heard lately.
+    /// No member has everything committed: to the most advanced one, if one was heard lately.
     Most(Option<ReplicaId>),
 }
 
@@ -44,16 +45,16 @@ impl Handover {
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
-    /// When it is given up.
+    /// When the transfer is given up.
     pub(super) fn due(&self) -> Option<Time> {
         self.under_way.as_ref().map(|transfer| transfer.due)
     }
-    /// Somebody may be elected whom no promise keeps from it. [raft L136]
+    /// Whether another replica may be elected although promises stand against it. [raft L136]
     pub(super) fn ends_lease(&self) -> bool {
         self.under_way.is_some() || self.offered
     }
 
-    /// Whether it is tried for the first time before this change.
+    /// Whether a transfer is tried for the first time before this change.
     pub(super) fn tries_for(&mut self, change: MembershipId) -> bool {
         std::mem::replace(&mut self.tried_for, change) != change
     }
@@ -62,7 +63,7 @@ impl Handover {
         self.under_way = Some(Transfer { target, due, asked: false });
     }
 
-    /// Who is asked now to take over: the target, as soon as it has everything up to `last`, once. [raft L62]
+    /// The member to ask now: the target, once, as soon as it has everything up to `last`. [raft L62]
     fn ask(&mut self, peers: &[Progress], last: Index) -> Option<ReplicaId> {
         let transfer = self.under_way.as_mut().filter(|transfer| !transfer.asked)?;
         let target = peers.iter().find(|peer| peer.id == transfer.target)?;
@@ -71,7 +72,7 @@ impl Handover {
         transfer.asked.then_some(transfer.target)
     }
 
-    /// The question may have been lost: every heartbeat repeats it.
+    /// The message may have been lost, so every heartbeat repeats it.
     fn repeat(&mut self) {
         if let Some(transfer) = &mut self.under_way {
             transfer.asked = false;
@@ -84,9 +85,9 @@ impl Handover {
     }
 }
 
-/// Hands over, and says who may take over.
+/// Handing over, and the choice of the member to take over.
 impl Leading {
-    /// Whom it may hand over to, if the host names nobody. [raft L61]
+    /// To which members it may hand over, if the host names none. [raft L61]
     pub(in crate::raft) fn heirs(&self, scene: &Scene<'_>) -> Heirs {
         let alive = |peer: &&Progress| scene.now.since(peer.heard) < scene.config.election_max;
         let voters = self.peers.iter().filter(|peer| scene.store.is_voter(peer.id));
@@ -100,7 +101,7 @@ impl Leading {
         }
     }
 
-    /// Hands over to this one, if it votes: who does not stands for no election. [raft L61]
+    /// Hands over to this member, if it votes; only voters stand for election. [raft L61]
     pub(in crate::raft) fn hand_over(&mut self, target: ReplicaId, scene: &mut Scene<'_>) {
         let known = self.peers.iter().any(|peer| peer.id == target) && scene.store.is_voter(target);
         if self.handover.is_under_way() || !known {
@@ -121,7 +122,7 @@ impl Leading {
         }
     }
 
-    /// The question may have been lost: every heartbeat repeats it.
+    /// The message may have been lost, so every heartbeat repeats it.
     pub(super) fn repeat_transfer(&mut self, scene: &mut Scene<'_>) {
         self.handover.repeat();
         self.advance_transfer(scene);

@@ -1,8 +1,9 @@
-//! What a replica knows, whatever it does at the moment: its view and vote, the log with its records, how far that is committed, and how
-//! far it was handed on. docs/protocols/raft.md L1-L6, L41-L51, L86-L88.
+//! What a replica knows in any role: its view and vote, the log with its records, how far the log is committed, and how far it was handed
+//! on. docs/protocols/raft.md L1-L6, L41-L51, L86-L88.
 //!
-//! Nobody else writes a record, replaces an entry, or hands on a slot. Whoever leads, follows or stands for an election asks this part for it,
-//! and reads what it needs. Who takes part follows from the log: `members`. Entries nobody needs leave the memory, and are read back.
+//! No other part writes a record, replaces an entry, or hands on a slot. A leader, follower or candidate asks this part to do it, and reads
+//! what it needs. `members` finds who takes part from the log. Entries that are not needed leave memory, and are read back later if they
+//! are.
 //!
 //! INV-RAFT-3, INV-RAFT-11, INV-RAFT-13. Tests: tests/store.rs, tests/cache.rs, tests/restart.rs.
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 pub(super) struct Store {
     /// This replica.
     me: ReplicaId,
-    /// Who took part before any entry said so. [raft L108]
+    /// The members before any entry names some. [raft L108]
     created: Arc<Memberships>,
     term: Term,
     log: EntryLog,
@@ -33,21 +34,21 @@ pub(super) struct Store {
     delivery: Delivery,
     /// Whether old entries can be read back.
     reload: bool,
-    /// Bytes of entries in memory, at most, as far as the others can be read back or are not needed.
+    /// At most so many bytes of entries stay in memory, beside those that are needed and can not be read back.
     cache_bytes: u64,
 }
 
-/// What an answer of the disk was for.
+/// For whom the disk answered.
 #[derive(Debug)]
 pub(super) enum Loaded {
-    /// For what comes next; it was handed on.
+    /// For delivery; the entries were handed on.
     Delivered,
-    /// For somebody else, who holds the question.
+    /// For another part, which has the question.
     Other(Vec<Stored>),
 }
 
 impl Store {
-    /// Of a replica without a history.
+    /// The store of a replica without a history.
     pub(super) fn new(config: &RaftConfig) -> Self {
         Self {
             me: config.me,
@@ -74,7 +75,7 @@ impl Store {
     pub(super) fn records(&self) -> &Records {
         &self.records
     }
-    /// Everything up to here is committed, as far as is known.
+    /// As far as is known, everything up to here is committed.
     pub(super) fn commit(&self) -> Index {
         self.commit
     }
@@ -86,7 +87,7 @@ impl Store {
     pub(super) fn delivered(&self) -> Index {
         Index::new(self.delivery.position())
     }
-    /// The last slot that was.
+    /// The last slot that was handed on.
     pub(super) fn slot(&self) -> Slot {
         self.delivery.slot()
     }
@@ -100,17 +101,17 @@ impl Store {
         self.term.written(self.records.persist(vote_record(view, voted), true, out));
     }
 
-    /// This one leads in this view, as was seen.
+    /// This replica was seen leading in this view.
     pub(super) fn see_leading(&mut self, leader: ReplicaId) {
         self.term.see_leading(leader);
     }
 
-    /// Somebody leads from here on, or nobody. Whether what was asked of the leader before is of no use any more.
+    /// A replica leads from now on, or none. Returns whether questions to the leader before are obsolete.
     pub(super) fn set_leader(&mut self, leader: Option<ReplicaId>) -> bool {
         self.term.set_leader(leader)
     }
 
-    /// Tells the other stages who leads, if that is news.
+    /// Tells the other stages who leads, if that changed.
     pub(super) fn announce(&mut self, out: &mut Effects) {
         if let Some(news) = self.term.announce() {
             out.push(news);
@@ -118,7 +119,7 @@ impl Store {
     }
 }
 
-/// Writing down, and what must be durable before what.
+/// Writing records, and what must be durable before what.
 impl Store {
     /// Appends an entry to the log and to the disk. [raft L6]
     pub(super) fn append(&mut self, entry: Entry, out: &mut Effects) -> Index {
@@ -130,7 +131,7 @@ impl Store {
         index
     }
 
-    /// Takes a leader's entries, which follow `previous`: skips what is there already, replaces what departs, appends the rest.
+    /// Takes a leader's entries, which follow `previous`: skips those that are there already, replaces those that differ, appends the rest.
     /// [raft L41-L43]
     pub(super) fn take(
         &mut self,
@@ -165,8 +166,8 @@ impl Store {
         self.log.truncate(last);
     }
 
-    /// Writes down where the log begins, and our view and vote again: with that, older records are not needed. With
-    /// `cleared` the log is empty. [raft L86]
+    /// Writes down where the log begins, and the view and vote again; older records are then not needed. With `cleared` the log is empty.
+    /// [raft L86]
     fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
         let (floor, slot) = (self.log.floor(), self.log.floor_slots());
         let record = floor_record(floor, slot, cleared, (self.term.view(), self.term.voted()));
@@ -189,7 +190,7 @@ impl Store {
         self.records.keep_from([self.first_record(), None])
     }
 
-    /// Everything up to this record is durable. Whether that is news.
+    /// Everything up to this record is durable. Returns whether that is new.
     pub(super) fn on_durable(&mut self, record: RecordId) -> bool {
         let news = self.records.on_durable(record);
         if news {
@@ -198,27 +199,27 @@ impl Store {
         news
     }
 
-    /// The record that a message with our view must wait for, if it is not durable yet. [raft L5]
+    /// If the record of the view is not durable yet: that record, for which messages must wait. [raft L5]
     pub(super) fn view_pending(&self) -> Option<RecordId> {
         self.records.pending(self.term.record())
     }
 
-    /// The record that an acknowledgement of the log up to `index` must wait for.
+    /// The record for which an acknowledgement of the log up to `index` must wait.
     pub(super) fn pending_up_to(&self, index: Index) -> Option<RecordId> {
         let needed = self.log.record_at(index).max(self.term.record());
         self.records.pending(needed).filter(|_| !planted("ack-before-sync"))
     }
 }
 
-/// What is committed is handed on as decided, slot by slot.
+/// Committed entries are handed on as decided, slot by slot.
 impl Store {
-    /// Everything up to `commit` is committed, if it is not known yet.
+    /// Everything up to `commit` is committed, if that was not known yet.
     pub(super) fn commit_to(&mut self, commit: Index, out: &mut Effects) {
         self.commit = self.commit.max(commit);
         self.deliver(out);
     }
 
-    /// Hands on what is committed, as far as it is in memory; asks for the rest. [raft L47-L48]
+    /// Hands on what is committed, as far as it is in memory, and asks the disk for the rest. [raft L47-L48]
     pub(super) fn deliver(&mut self, out: &mut Effects) {
         while self.delivered() < self.commit {
             let next = self.delivered().next();
@@ -252,13 +253,13 @@ impl Store {
         );
     }
 
-    /// Asks the disk for entries from `first` on, up to `to`. All of them are durable.
+    /// Asks the disk for entries from `first` up to `to`, all of them durable.
     pub(super) fn load(&mut self, first: Index, to: Index, out: &mut Effects) -> Option<Question> {
         let asked = self.log.records_to_load(first, to);
         self.records.load(first.number(), asked.len(), asked, out)
     }
 
-    /// A question to the disk was answered.
+    /// The disk answered a question.
     pub(super) fn on_loaded(
         &mut self,
         load: u64,
@@ -274,7 +275,7 @@ impl Store {
         Ok(Loaded::Delivered)
     }
 
-    /// The entries that a question to the disk brought, compared with what the log knows of them.
+    /// The entries in an answer of the disk, compared with what the log knows of them.
     pub(super) fn loaded_entries(
         &self,
         question: Question,
@@ -305,12 +306,12 @@ impl Store {
         Ok(entries)
     }
 
-    /// Whether an entry is in memory that may leave it: one that is durable.
+    /// Whether the first entry in memory may leave it, because it is durable.
     pub(super) fn may_evict(&self) -> bool {
         self.log.first_kept() <= self.log.durable()
     }
 
-    /// Drops entries from memory; every follower has those up to `all_matched`. [raft L49-L51]
+    /// Drops entries from memory. Every follower has the entries up to `all_matched`. [raft L49-L51]
     pub(super) fn evict(&mut self, all_matched: Index) {
         while self.may_evict() {
             let first = self.log.first_kept();
@@ -326,9 +327,9 @@ impl Store {
     }
 }
 
-/// Checkpoints take the place of the log's beginning.
+/// Checkpoints replace the log's beginning.
 impl Store {
-    /// A durable checkpoint holds everything up to this slot. Whether the log begins later from now on. [raft L85-L86]
+    /// A durable checkpoint holds everything up to this slot. Returns whether the log begins later from now on. [raft L85-L86]
     pub(super) fn forget(&mut self, slot: Slot, out: &mut Effects) -> bool {
         assert!(slot <= self.delivery.slot(), "INV-RAFT-15: only what was decided here is forgotten");
         let mut rose = false;
@@ -346,12 +347,12 @@ impl Store {
         rose
     }
 
-    /// These memberships hold at `index`, which lies within the log, says a checkpoint. False when the log says something else.
+    /// A checkpoint says that these memberships hold at `index`, which lies within the log. False when the log says something else.
     pub(super) fn learn_members(&mut self, index: Index, members: Option<Arc<Memberships>>) -> bool {
         self.log.learn_members(index, members)
     }
 
-    /// A checkpoint took the place of the log, which begins anew behind it. [raft L98-L99]
+    /// A checkpoint replaced the log, which begins anew after it. [raft L98-L99]
     pub(super) fn begin_after(
         &mut self,
         position: Position,
@@ -365,7 +366,7 @@ impl Store {
         self.persist_floor(true, out);
     }
 
-    /// A checkpoint took the place of the service's state: what follows is handed on next, also if that goes back.
+    /// A checkpoint replaced the service's state. Delivery continues after it, even if that goes back.
     pub(super) fn go_on_after(&mut self, position: Position, slot: Slot) {
         self.delivery.go_on_after(position.index.number(), slot);
     }
@@ -373,7 +374,7 @@ impl Store {
 
 /// Before the start; see `restore`.
 impl Store {
-    /// The log begins behind this checkpoint.
+    /// The log begins after this checkpoint.
     pub(super) fn restore_anchor(
         &mut self,
         position: Position,
@@ -385,22 +386,22 @@ impl Store {
         self.go_on_after(position, slot);
     }
 
-    /// A record of an earlier life was given back.
+    /// Takes back a record of an earlier life.
     pub(super) fn restore_record(&mut self, id: RecordId) -> Result<(), Halt> {
         self.records.restore(id)
     }
 
-    /// It says this of the view and the vote in it.
+    /// The record holds this view and vote.
     pub(super) fn restore_vote(&mut self, id: RecordId, view: View, voted: Option<ReplicaId>) {
         self.term.restore(view, voted, id);
     }
 
-    /// It is a FLOOR with this slot.
+    /// The record is a FLOOR with this slot.
     pub(super) fn restore_floor(&mut self, slot: Slot) {
         self.records.restore_floor(slot);
     }
 
-    /// It holds this entry of our log.
+    /// The record holds this entry of the log.
     pub(super) fn restore_entry(&mut self, id: RecordId, index: Index, entry: Entry) {
         self.log.truncate(index.previous());
         self.log.push(entry, id);
@@ -408,28 +409,29 @@ impl Store {
         self.evict(Index::ZERO);
     }
 
-    /// Nothing is known of what follows the log's floor.
+    /// The log after its floor is unknown.
     pub(super) fn restore_nothing_after_floor(&mut self) {
         self.log.truncate(self.log.floor().index);
     }
 
-    /// Takes over what comes before the floor, if it fits.
+    /// Takes over the entries before the floor, if they fit.
     pub(super) fn extend_down(&mut self, earlier: &EntryLog) -> bool {
         self.log.extend_down(earlier)
     }
 
-    /// What was restored is of no use: until it is durable that the log is empty, all of it is what tells the next start the same.
+    /// What was restored is of no use. It stays in the log until it is durable that the log is empty: until then the next start must find
+    /// the same.
     pub(super) fn begin_empty(&mut self, out: &mut Effects) {
         self.records.hold_all();
         self.persist_floor(true, out);
     }
 
-    /// What comes first follows this checkpoint: whoever has no later one needs all that comes.
+    /// The first entry follows this checkpoint: a replica that has no later checkpoint needs all entries from there on.
     pub(super) fn state_floor(&mut self, out: &mut Effects) {
         self.persist_floor(false, out);
     }
 
-    /// A life begins.
+    /// The start.
     pub(super) fn begin(&mut self) {
         self.term.begin();
     }
@@ -437,7 +439,7 @@ impl Store {
 
 /// What always holds.
 impl Store {
-    /// Panics with the name of an invariant that does not hold. `thorough` scans everything.
+    /// Panics with the name of the invariant that does not hold. `thorough` scans everything.
     pub(super) fn check(&self, thorough: bool) {
         let last = self.log.last();
         assert!(self.commit <= last.index, "INV-RAFT-5: commit {} within the log {last}", self.commit);
