@@ -35,7 +35,7 @@ pub const CLUSTER: ClusterId = ClusterId::new(0x51_75_6f_72_61_74_65);
 /// The largest request in bytes.
 pub const REQUEST_MAX: usize = 2048;
 /// Places in the session table.
-const SESSION_PLACES: usize = 100_000;
+const SESSION_CELLS: usize = 100_000;
 
 /// What the configuration of a replica that joins later says.
 #[derive(Clone, Debug)]
@@ -167,7 +167,7 @@ impl Replica {
                 request_bytes_max: REQUEST_MAX,
                 batch_bytes: plan.admission.0,
                 queue_bytes_max: plan.admission.1,
-                places_max: SESSION_PLACES,
+                cells_max: SESSION_CELLS,
             },
             sessions: SessionLimits {
                 ttl: Span::from_millis(plan.sessions.0),

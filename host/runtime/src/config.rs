@@ -686,7 +686,7 @@ impl Config {
                 request_bytes_max: self.limits.request_bytes,
                 batch_bytes: self.limits.batch_bytes,
                 queue_bytes_max: self.limits.queue_bytes,
-                places_max: self.sessions.max as usize,
+                cells_max: self.sessions.max as usize,
             },
             sessions: SessionLimits {
                 sessions_max: self.sessions.max,

@@ -18,8 +18,8 @@ pub struct AdmissionLimits {
     pub batch_bytes: usize,
     /// What is admitted and not decided; beyond it the answer is `Overloaded`.
     pub queue_bytes_max: usize,
-    /// Places in the session table: an index beyond them names no session.
-    pub places_max: usize,
+    /// Cells of the session table: an index beyond them names no session.
+    pub cells_max: usize,
 }
 
 impl Default for AdmissionLimits {
@@ -28,7 +28,7 @@ impl Default for AdmissionLimits {
             request_bytes_max: 4 << 20,
             batch_bytes: 256 << 10,
             queue_bytes_max: 64 << 20,
-            places_max: 100_000,
+            cells_max: 100_000,
         }
     }
 }
@@ -292,7 +292,7 @@ impl Admission {
     fn enter(&mut self, header: &RequestHeader) -> bool {
         let index = header.session.index as usize;
         if index >= self.entered.len() {
-            if index >= self.limits.places_max {
+            if index >= self.limits.cells_max {
                 return false;
             }
             self.entered.resize(index + 1, (0, RequestNumber::ZERO));

@@ -2,7 +2,7 @@
 //!
 //! Stage 6 (reply). Before: execution's outcomes. After: the host, which sends what [`Routes::drain`] gives.
 //!
-//! A session's place leads straight to its connection, so a reply costs no search. Replies gather in one buffer for
+//! A session's cell leads straight to its connection, so a reply costs no search. Replies gather in one buffer for
 //! each connection that has any, are cut where a frame would get too large, and leave once a turn.
 //! Tests: `routes/tests.rs`.
 
@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What bounds the routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteLimits {
-    /// Places of sessions that can be bound: the cap on sessions, and some more for places that are used up.
+    /// Cells of sessions that can be bound: the cap on sessions, and some more for cells that are used up.
     /// 101,024 by default.
-    pub places_max: u32,
+    pub cells_max: u32,
     /// Openings that one connection may have under way. 1024 by default.
     pub openings_per_conn_max: u32,
     /// A frame's body gets no longer than this, unless a single reply is. 1 MiB by default.
@@ -25,7 +25,7 @@ pub struct RouteLimits {
 
 impl Default for RouteLimits {
     fn default() -> Self {
-        Self { places_max: 101_024, openings_per_conn_max: 1024, frame_bytes_max: 1 << 20 }
+        Self { cells_max: 101_024, openings_per_conn_max: 1024, frame_bytes_max: 1 << 20 }
     }
 }
 
@@ -88,7 +88,7 @@ impl Routes {
     /// From now on this session's replies go to this connection. The caller has made sure that the session is open and
     /// that it belongs to the client on this connection. `false` when no such place can be.
     pub fn bind(&mut self, session: SessionId, conn: ConnId) -> bool {
-        if session.index >= self.limits.places_max || session == SessionId::NONE {
+        if session.index >= self.limits.cells_max || session == SessionId::NONE {
             return false;
         }
         let place = session.index as usize;

@@ -240,7 +240,7 @@ fn frames_are_cut() {
 #[test]
 fn what_peers_name_is_bounded() {
     let mut routes =
-        Routes::new(RouteLimits { places_max: 10, openings_per_conn_max: 3, ..RouteLimits::default() });
+        Routes::new(RouteLimits { cells_max: 10, openings_per_conn_max: 3, ..RouteLimits::default() });
     assert!(!routes.bind(id(10, 1), conn(1)) && !routes.bind(id(u32::MAX, 1), conn(1)));
     assert!(!routes.bind(SessionId::NONE, conn(1)));
     assert!(routes.bind(id(9, 1), conn(1)));
