@@ -1,19 +1,19 @@
-//! What the merge costs by the batch. It does not look at a clock: run it under something that counts instructions, with two numbers of
-//! batches, and divide the difference.
+//! What the merge costs for each batch. The example does not look at a clock: run it under a tool that counts instructions, with two
+//! numbers of batches, and divide the difference.
 //!
 //! `valgrind --tool=callgrind target/release/examples/cost 1 100000 busy`
 //!
-//! Arguments: how many instances; how many batches; `busy`: all instances have work, `skewed`: only the last has, `none`: the batches
-//! pass through a queue and no merge, to compare with.
+//! Arguments: how many instances; how many batches; `busy`: all instances have work, `skewed`: only the last one has, `none`: the batches
+//! pass through a queue without a merge, for comparison.
 
 use quorate_merge::{Config, Decided, Delivered, Leader, Merge, RecordIndex};
 use quorate_types::{InstanceId, Slot, Time};
 use std::collections::VecDeque;
 
-/// As large as a batch is for the host: a shared buffer with its place.
+/// As large as a batch is for the host: a shared buffer and where the batch lies in it.
 type Payload = [u64; 4];
 
-/// Batches that are under way at once in an instance.
+/// How many batches of an instance are under way at once.
 const AHEAD: u64 = 4;
 
 fn main() {
@@ -41,7 +41,7 @@ fn queue(batches: u64) -> (u64, u64) {
     (batches, checksum)
 }
 
-/// A replica that leads everything: it proposes, what it proposed is decided, no-ops too, and executed.
+/// One replica that leads all instances: it proposes, its proposals and no-ops are decided, and it executes.
 fn merge(instances: u16, batches: u64, busy: bool) -> (u64, u64) {
     let config = Config { window: 256, held_bytes_max: 1 << 20 };
     let mut merge: Merge<Payload> = Merge::new(config, instances).expect("a sound configuration");

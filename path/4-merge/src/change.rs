@@ -1,14 +1,14 @@
-//! Another number of instances. docs/protocols/merge.md L3, L4.
+//! Changes of the number of instances. docs/protocols/merge.md L3, L4.
 //!
-//! A command changes it; its generation ends with the slot `window` after the command's own, in all instances. Nobody has proposed
-//! anything behind that border before it knows of it, since no leader proposes more than a window ahead of what its replica executed.
-//! One change at a time: the next may begin when the border is behind (INV-MERGE-4).
+//! A command changes the number. The present generation then ends, in all instances, with the slot `window` after the command's own slot.
+//! No leader has proposed anything after that border before it knows of the border, since a leader proposes at most a window ahead of what
+//! its replica executed. A change may begin only after the border of the one before (INV-MERGE-4).
 //! Tests: tests/merge/changes.rs.
 
 use crate::local::{Local, Stay};
 use crate::refused::Refused;
 
-/// Of these instances only the first `stay` stay after slot `border`. Nothing changes when a no-op reaches across it.
+/// Only the first `stay` of these instances stay after slot `border`. Refused, and nothing changes, when a no-op reaches across the border.
 pub(crate) fn leave<T>(locals: &mut [Local<T>], stay: usize, border: u64) -> Result<(), Refused> {
     if locals.iter().take(stay).any(|local| local.crosses(border)) {
         return Err(Refused::AcrossBorder);
@@ -16,8 +16,8 @@ pub(crate) fn leave<T>(locals: &mut [Local<T>], stay: usize, border: u64) -> Res
     locals.iter_mut().skip(stay).try_for_each(|local| local.leave(border))
 }
 
-/// The instance at this place in the list takes part after slot `border`, for the first time or again. Gives the slots of the batches
-/// that it said already.
+/// The instance at this index of the list takes part after slot `border`, for the first time or again. Returns the slots of the batches
+/// that it has already handed in.
 pub(crate) fn bring_in<T>(locals: &mut Vec<Local<T>>, at: usize, border: u64) -> Vec<u64> {
     if at == locals.len() {
         locals.push(Local::new(0, border, Stay::Here));

@@ -1,7 +1,7 @@
 //! The merge's part of a checkpoint: where every instance stands at a seq. docs/protocols/merge.md L21-L24.
 //!
-//! It follows from the global log up to that seq and from nothing else, so it is the same on all replicas: records that stand for no
-//! slot do not count, and a seq may lie inside a no-op of many slots, whose record then comes again.
+//! It follows from the global log up to that seq and from nothing else, so it is the same on all replicas. Records that stand for no slot
+//! do not count. A seq may lie inside a no-op of many slots; the record of that no-op is then handed in again.
 //! Tests: tests/merge/checkpoints.rs, tests/merge/model.rs.
 
 use crate::course::Course;
@@ -19,29 +19,29 @@ use quorate_types::{InstanceId, Seq, Slot, planted};
 pub struct InstanceAt {
     /// Its last slot in the checkpoint.
     pub slot: Slot,
-    /// Its last record that the checkpoint holds whole: its log is trimmed up to here, and goes on behind it.
+    /// Its last record that the checkpoint holds completely. Its log is trimmed up to this record and continues after it.
     pub record: RecordIndex,
-    /// How many slots of the record behind are in the checkpoint, too.
+    /// How many slots of the next record the checkpoint holds, too.
     pub offset: u64,
 }
 
-/// What a checkpoint says of the merge.
+/// The merge's part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The window that the cluster agreed on.
+    /// The window, on which the cluster agreed.
     pub window: u64,
-    /// The last seq in it.
+    /// The last seq in the checkpoint.
     pub seq: Seq,
-    /// How slots map to seqs behind it.
+    /// The generation after the checkpoint.
     pub generation: Generation,
-    /// What follows, when a change is under way.
+    /// The generation after that, when a change is under way.
     pub next: Option<Generation>,
-    /// All instances that ever were, in order.
+    /// All instances that ever took part, in order.
     pub instances: Vec<InstanceAt>,
 }
 
 impl Checkpoint {
-    /// Of nothing.
+    /// The state of an empty global log.
     pub fn begin(window: u64, instances: u16) -> Self {
         let nothing = InstanceAt { slot: Slot::ZERO, record: RecordIndex(0), offset: 0 };
         Self {
@@ -53,7 +53,7 @@ impl Checkpoint {
         }
     }
 
-    /// Whether its parts fit together; the place behind it.
+    /// Whether its parts fit together. Returns the place after it.
     ///
     /// # Errors
     /// Says what does not fit.
@@ -101,7 +101,7 @@ impl Checkpoint {
         place && part.record.0 < u64::MAX - 1
     }
 
-    /// The course that goes on behind it.
+    /// The course that continues after it.
     fn course(&self) -> Result<Course, Refused> {
         let mut cursor = self.check()?;
         let mut next = self.next;
@@ -128,8 +128,8 @@ impl Checkpoint {
 }
 
 impl<T> Merge<T> {
-    /// What a checkpoint of the last seq says of the merge. When that was a batch, everything that it changes was changed.
-    /// [merge L21]
+    /// The merge's part of a checkpoint at the last seq. If the last seq was a batch, the caller has already made every change that the
+    /// batch asks for. [merge L21]
     pub fn checkpoint(&self) -> Checkpoint {
         let instances = self.locals.iter().enumerate().map(|(at, local)| {
             let slot = self.done(at);
@@ -144,7 +144,7 @@ impl<T> Merge<T> {
         }
     }
 
-    /// Begins behind a checkpoint. Each instance hands on what is behind its record.
+    /// Begins after a checkpoint. Each instance then hands in the records after the one that the checkpoint names.
     ///
     /// # Errors
     /// When its parts do not fit together.
@@ -182,8 +182,8 @@ impl<T> Merge<T> {
         Ok(merge)
     }
 
-    /// A checkpoint took the place of the state, further on or further back. Each instance goes on behind the record that the checkpoint
-    /// names; what is here of it and lies further on is kept, and may be handed in again. [merge L23]
+    /// A checkpoint replaced the state, by a later or an earlier one. Each instance continues after the record that the checkpoint names.
+    /// Its later records that are here are kept, and may be handed in again. [merge L23]
     ///
     /// # Errors
     /// When the checkpoint's parts do not fit together; nothing changed then.
@@ -191,8 +191,8 @@ impl<T> Merge<T> {
         self.go_on_from(to, true)
     }
 
-    /// The same, where each instance hands in again all that is behind the record: nothing is kept, so that nothing is delivered before
-    /// its instance handed it in again.
+    /// As [`Self::jump`], but nothing is kept: each instance hands in again all records after the one that the checkpoint names, and
+    /// nothing is delivered before that.
     ///
     /// # Errors
     /// When the checkpoint's parts do not fit together; nothing changed then.
@@ -226,8 +226,8 @@ impl<T> Merge<T> {
         Ok(())
     }
 
-    /// Keeps what an instance decided behind a checkpoint, if nothing between is missing. In the same generation the sums must be the same,
-    /// too; in another one slots may have passed while the instance was away.
+    /// Keeps what an instance decided after a checkpoint, if no record between is missing. In the same generation the counts of slots must
+    /// agree, too; in another generation slots may have passed while the instance was away.
     fn keep(&mut self, at: usize, before: &mut Local<T>, same: bool, lost: bool) {
         let (done, border) = (self.done(at), self.course.border());
         let local = &mut self.locals[at];

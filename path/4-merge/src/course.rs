@@ -1,7 +1,8 @@
-//! How far the global log is delivered, and which seq each of its places has. docs/protocols/merge.md L1-L4, L7.
+//! How far the global log is delivered, and the seq of each of its places. docs/protocols/merge.md L1-L4, L7.
 //!
-//! The cursor names the next place. Behind it lie generations that ended, around it lies the present one, and one more at most is to come
-//! (INV-MERGE-3, INV-MERGE-4). This part knows nothing of records: whoever delivers moves it, and learns when a generation begins.
+//! The cursor is the next place. Before it lie generations that ended, around it lies the present one, and at most one more follows
+//! (INV-MERGE-3, INV-MERGE-4). This part knows nothing of records: the caller that delivers moves the cursor, and is told when a generation
+//! begins.
 //! Tests: course/tests.rs, tests/merge/changes.rs.
 
 use crate::generation::{Generation, INSTANCES_MAX, Place, SLOT_MAX};
@@ -12,25 +13,25 @@ use quorate_types::{Seq, Slot};
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     generation: Generation,
-    /// What follows, when a change was executed and its border is not reached.
+    /// The next generation, when a change was executed and its border is not reached.
     next: Option<Generation>,
-    /// Those before, since the last trim.
+    /// Earlier generations, since the last trim.
     past: Vec<Generation>,
-    /// The slot that is delivered next, of the instance at `at`.
+    /// The slot of the cursor, which belongs to the instance at index `at`.
     slot: u64,
     at: usize,
-    /// What was delivered last.
+    /// The last seq that was delivered.
     seq: u64,
 }
 
 impl Course {
-    /// Behind a seq: the cursor is the place that follows in the generation.
+    /// The course after a seq; `cursor` is the next place, in this generation.
     pub(crate) fn behind(seq: Seq, cursor: Place, generation: Generation, next: Option<Generation>) -> Self {
         let at = usize::from(cursor.instance.number()).saturating_sub(1);
         Self { generation, next, past: Vec::new(), slot: cursor.slot.number(), at, seq: seq.number() }
     }
 
-    /// One place further. Gives the generation that begins here, if one does.
+    /// Moves on by one place. Returns the generation that begins there, if one does.
     pub(crate) fn step(&mut self) -> Option<Generation> {
         self.seq += 1;
         self.at += 1;
@@ -42,14 +43,14 @@ impl Course {
         self.begin_next()
     }
 
-    /// So many whole rounds further, from the beginning of one. None of them reaches across a border.
+    /// Moves on by so many whole rounds, from the beginning of a round. None of them reaches across a border.
     pub(crate) fn skip(&mut self, rounds: u64) -> Option<Generation> {
         self.seq += rounds * u64::from(self.generation.instances);
         self.slot += rounds;
         self.begin_next()
     }
 
-    /// Enters the generation that begins here, if one does. [merge L4]
+    /// Enters the generation that begins at the cursor, if one does. [merge L4]
     fn begin_next(&mut self) -> Option<Generation> {
         let slot = self.slot;
         let next = self.next.take_if(|next| next.first.number() == slot)?;
@@ -57,7 +58,7 @@ impl Course {
         Some(next)
     }
 
-    /// What follows if the batch at `begun` asks for so many instances: the last slot before it, and how it counts. [merge L3]
+    /// The next generation, if the batch at `begun` asks for so many instances; and the last slot before it. [merge L3]
     pub(crate) fn plan(
         &self,
         begun: Place,
@@ -79,12 +80,12 @@ impl Course {
         next.map(|next| (border, next)).ok_or(Refused::NoSuchSlot)
     }
 
-    /// This generation follows.
+    /// Announces the next generation.
     pub(crate) fn announce(&mut self, next: Generation) {
         self.next = Some(next);
     }
 
-    /// What an earlier course knows of generations before the present one is known here, too.
+    /// Takes over what an earlier course knows of generations before the present one.
     pub(crate) fn remember(&mut self, earlier: &Self) {
         let before = |generation: &&Generation| generation.base < self.generation.base;
         self.past = earlier.past.iter().filter(before).copied().collect();
@@ -97,11 +98,11 @@ impl Course {
         self.past.drain(..count);
     }
 
-    /// How slots map to seqs at the cursor.
+    /// The generation at the cursor.
     pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
-    /// What follows.
+    /// The next generation, if it is known.
     pub(crate) fn next(&self) -> Option<Generation> {
         self.next
     }
@@ -109,15 +110,15 @@ impl Course {
     pub(crate) fn count(&self) -> usize {
         usize::from(self.generation.instances)
     }
-    /// The slot that is delivered next.
+    /// The slot of the cursor.
     pub(crate) fn slot(&self) -> u64 {
         self.slot
     }
-    /// The place in the list of the instance that is delivered next.
+    /// The index in the list of the instance whose slot is the cursor's.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
-    /// What was delivered last.
+    /// The last seq that was delivered.
     pub(crate) fn seq(&self) -> u64 {
         self.seq
     }
@@ -125,15 +126,15 @@ impl Course {
     pub(crate) fn cursor(&self) -> Place {
         Place::at(self.slot, self.at)
     }
-    /// The last slot of a generation that ends.
+    /// The last slot of the present generation, if it ends.
     pub(crate) fn border(&self) -> Option<u64> {
         self.next.map(|next| next.first.number() - 1)
     }
-    /// The slots of which every instance has delivered its own.
+    /// The last slot that every instance has delivered.
     pub(crate) fn delivered(&self) -> Slot {
         Slot::new(self.slot - 1)
     }
-    /// How many slots of an instance are delivered, if it takes part.
+    /// How many slots of the instance at this index are delivered, if the instance takes part.
     pub(crate) fn done(&self, at: usize) -> Option<u64> {
         (at < self.count()).then(|| if at < self.at { self.slot } else { self.slot - 1 })
     }
@@ -150,7 +151,7 @@ impl Course {
         all.rfind(|generation| generation.first <= place.slot)?.seq(place)
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of the invariant that does not hold.
     pub(crate) fn check(&self) {
         let here = self.generation.seq(self.cursor());
         assert!(

@@ -1,8 +1,9 @@
-//! Who fills what, and how far a leader may run ahead. docs/protocols/merge.md L9-L16.
+//! Which instance proposes no-ops, and how far a leader may run ahead. docs/protocols/merge.md L9-L16.
 //!
-//! What asks for filling is remembered as one place of the global log, the furthest: everything up to there must be decided. It only
-//! grows, and what lies behind the cursor asks for nothing, so a cluster at rest is silent. No-ops never ask for no-ops. One no-op per
-//! instance is under way at a time: what is wanted meanwhile goes into the next one, which grows with load as batches do. A leader's side is [`Proposer`].
+//! What must be filled is remembered as one place of the global log, the furthest: everything up to there must be decided. That place only
+//! grows, and a place before the cursor asks for nothing, so a cluster at rest is silent. No-ops never cause no-ops. One no-op per instance
+//! is under way at a time; what is wanted meanwhile goes into the next no-op, which grows with load as batches do. [`Proposer`] is the
+//! leader's side.
 //! INV-MERGE-6. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
 
 use crate::generation::{Place, SLOT_MAX};
@@ -11,19 +12,20 @@ use crate::merge::Merge;
 use crate::propose::{Bounds, Proposer};
 use quorate_types::{InstanceId, Slot};
 
-/// Who leads an instance, as far as is known here.
+/// The leader of an instance, as far as this replica knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leader {
-    /// Nobody, or nobody knows.
+    /// No replica leads, or it is not known which.
     Nobody,
     /// This replica.
     Here,
-    /// Another one.
+    /// Another replica.
     Elsewhere,
 }
 
 impl<T> Merge<T> {
-    /// An instance has another leader, or the same one in another view. Whoever was asked before has forgotten it. [merge L15]
+    /// An instance has another leader, or the same one in another view. The leader that was asked before has forgotten the question.
+    /// [merge L15]
     pub fn leader(&mut self, instance: InstanceId, leader: Leader) {
         let Ok(at) = self.index(instance) else { return };
         let local = &mut self.locals[at];
@@ -31,14 +33,14 @@ impl<T> Merge<T> {
         local.asked = 0;
     }
 
-    /// A question to an instance's leader may be lost: its connection broke. It is asked again.
+    /// The connection to an instance's leader broke, so a question to it may be lost. It is asked again.
     pub fn ask_again(&mut self, instance: InstanceId) {
         if let Ok(at) = self.index(instance) {
             self.locals[at].asked = 0;
         }
     }
 
-    /// The leader here was handed everything that was decided in its instance before its view. From now on it may propose. [merge L12]
+    /// The leader here was handed everything that was decided in its instance before its view, so it may propose now. [merge L12]
     pub fn settled(&mut self, instance: InstanceId) {
         let Some((at, bounds)) = self.led(instance) else { return };
         let Some(lead) = self.locals[at].lead.as_mut().filter(|lead| !lead.is_settled()) else { return };
@@ -47,7 +49,7 @@ impl<T> Merge<T> {
         self.asked(early);
     }
 
-    /// What a leader of an instance must know of the merge; for one on another lane, whenever it changed.
+    /// What the leader of an instance must know of the merge. A leader on another lane is told whenever it changes.
     pub fn bounds(&self, instance: InstanceId) -> Option<Bounds> {
         self.index(instance).ok().map(|at| self.bounds_at(at))
     }
@@ -68,26 +70,26 @@ impl<T> Merge<T> {
         }
     }
 
-    /// An instance that is led here.
+    /// The index and bounds of an instance that is led here.
     fn led(&self, instance: InstanceId) -> Option<(usize, Bounds)> {
         let at = self.index(instance).ok()?;
         self.locals[at].lead.map(|_| (at, self.bounds_at(at)))
     }
 
-    /// How many more slots an instance that leads here may propose. [merge L12]
+    /// How many more slots the leader of an instance here may propose. [merge L12]
     pub fn room(&self, instance: InstanceId) -> u64 {
         let led = self.led(instance);
         led.map_or(0, |(at, bounds)| self.locals[at].lead.map_or(0, |lead| lead.room(&bounds)))
     }
 
-    /// Whether work of others waits for what an instance that is led here proposes next.
+    /// Whether batches of other instances wait for the next proposal of an instance that is led here.
     pub fn is_wanted(&self, instance: InstanceId) -> bool {
         let led = self.led(instance);
         led.is_some_and(|(at, bounds)| self.locals[at].lead.is_some_and(|lead| lead.is_wanted(&bounds)))
     }
 
-    /// Whether others wait for more of an instance that is led here than may be proposed: they executed what this replica did not. Where
-    /// everybody waits for the same leader nobody wants so much, and who led here instead could propose no more.
+    /// Whether others wait for more slots of an instance led here than may be proposed. Then they executed what this replica did not. If
+    /// everyone waits for the same leader, no replica wants that much, and another leader could propose no more either.
     pub fn lags(&self, instance: InstanceId) -> bool {
         let Some((at, bounds)) = self.led(instance) else { return false };
         let wanted = self.wanted.needs_with_early(at);
@@ -96,8 +98,9 @@ impl<T> Merge<T> {
         self.locals[at].lead.is_some_and(stuck)
     }
 
-    /// Work waits for an instance that is led here, whose window is used up with nothing under way: what the window waits for is wanted.
-    /// Mostly what used it up wants that already. But it may be no-ops alone, for work that its leader lost. [merge L10]
+    /// Work waits for an instance led here, whose window is used up although nothing is under way. What the window waits for must be
+    /// filled. Usually the batches that used up the window ask for that already; but these may have been no-ops alone, for a batch that its
+    /// leader lost. [merge L10]
     pub fn waits_for_room(&mut self, instance: InstanceId) {
         let Some((at, bounds)) = self.led(instance) else { return };
         let stuck =
@@ -108,8 +111,8 @@ impl<T> Merge<T> {
         }
     }
 
-    /// The leader here proposes a batch: it asks for filling at once, so that batch and no-ops are decided side by side. Gives the slot
-    /// that the batch will have, if this leader stays. Ask [`Merge::room`] before.
+    /// The leader here proposes a batch. The batch asks for filling at once, so that batch and no-ops are decided in parallel. Returns the
+    /// slot that the batch gets, if this leader stays. Call [`Merge::room`] before.
     pub fn proposed(&mut self, instance: InstanceId) -> Option<Slot> {
         let (at, bounds) = self.led(instance)?;
         let slot = self.locals[at].lead.as_mut()?.propose(&bounds);
@@ -117,14 +120,14 @@ impl<T> Merge<T> {
         Some(slot)
     }
 
-    /// A leader here, on another lane, proposed a batch for this slot.
+    /// A leader of this replica on another lane proposed a batch for this slot.
     pub fn proposed_apart(&mut self, instance: InstanceId, slot: Slot) {
         if let Ok(at) = self.index(instance) {
             self.wanted.want(Place::at(slot.number(), at), true);
         }
     }
 
-    /// The target of the no-op that an instance that leads here should propose now. The host proposes it at once, after the batches that
+    /// The target of the no-op that the leader of an instance here should propose now. The host proposes it at once, after the batches that
     /// it has. [merge L10, L11, L14]
     pub fn fill(&mut self, instance: InstanceId) -> Option<Slot> {
         let (at, bounds) = self.led(instance)?;
@@ -133,14 +136,14 @@ impl<T> Merge<T> {
         Some(target)
     }
 
-    /// Whether decided work, a change or a read that is known here needs a no-op with this target: with commission faults a replica
-    /// holds back its vote until then.
+    /// Whether decided batches, a change, or a read known here need a no-op with this target. With commission faults, a replica does not
+    /// vote for a no-op before that.
     pub fn is_needed(&self, instance: InstanceId, target: Slot) -> bool {
         self.index(instance).is_ok_and(|at| target.number() <= self.wanted.needs(at))
     }
 
-    /// Names the instances that are led elsewhere and lack what is waited for here, each with the place up to which everything is
-    /// wanted: the host sends that to its leader, once for all instances that it leads. [merge L14]
+    /// Names each instance that is led elsewhere and lacks what is waited for here, with the place up to which everything is wanted. The
+    /// host sends that to the leader, once for all instances that it leads. [merge L14]
     pub fn asks(&mut self, mut ask: impl FnMut(InstanceId, Place)) {
         let (wanted, counts) = (self.wanted, &mut self.counts);
         wanted.ask(self.course.cursor(), &mut self.locals, |at, place| {
@@ -149,8 +152,8 @@ impl<T> Merge<T> {
         });
     }
 
-    /// Another replica wants everything up to this place. What a leader can not want by itself, it has not led long enough for, or it
-    /// leads no more: it looks again when it is settled. [merge L15]
+    /// Another replica wants everything up to this place. A leader that can not propose so far has not led for long enough, or does not
+    /// lead any more; it looks again when it is settled. [merge L15]
     pub fn asked(&mut self, place: Place) {
         let settled = |local: &&Local<T>| local.lead.is_some_and(|lead| lead.is_settled());
         let led = self.locals.iter().filter(settled).map(|local| local.placed).max();

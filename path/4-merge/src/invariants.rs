@@ -1,9 +1,9 @@
-//! What always holds. The list with words: docs/invariants.md.
+//! What always holds. docs/invariants.md lists the invariants in words.
 
 use crate::local::{Local, Stay};
 use crate::merge::Merge;
 
-/// Panics with the name of an invariant that does not hold. `thorough` looks at every record.
+/// Panics with the name of the invariant that does not hold. `thorough` looks at every record.
 pub(crate) fn check<T>(merge: &Merge<T>, thorough: bool) {
     merge.course.check();
     for (at, local) in merge.locals.iter().enumerate() {

@@ -2,19 +2,21 @@
 //!
 //! In: what each instance decided, from stage 3 (order). Out: batches in the order of the global log, to stage 5 (execute). The order is
 //! fixed before anything is decided: slot 1 of instance 1, of 2, ... of R, slot 2 of instance 1, and so on. So all replicas merge alike
-//! without a word to each other, and the price is that nothing passes an instance that has nothing to say: it is filled with no-ops,
-//! one record for many slots.
+//! without exchanging a word. The price: nothing passes an instance that has nothing to propose, so it is filled with no-ops, one record
+//! for many slots.
 //!
 //! [`Merge`] is a plain state machine without I/O; it never looks into a batch. A host uses it like this:
 //!
-//! - an instance decided something: [`Merge::decided`], then [`Merge::next`] until it gives nothing more; each batch is executed before
-//!   the next is taken. A command for another number of instances: [`Merge::change`], while its batch is the last one taken;
-//! - an instance has another leader: [`Merge::leader`]; it leads here and knows what was decided before: [`Merge::settled`];
-//! - at the end of a turn, where the protocol leads and may propose: propose while [`Merge::room`] says so, telling [`Merge::proposed`] of each; then [`Merge::reads`],
-//!   [`Merge::fill`] for the instances that lead here, [`Merge::asks`] for the others; another replica's word goes to [`Merge::asked`];
-//! - the leader of an instance on another lane: a [`Proposer`] there, which is told [`Merge::bounds`] when they change, and says what it
-//!   proposed ([`Merge::proposed_apart`]);
-//! - strong reads: ask the leader of [`Merge::read_through`], give its answer to [`Merge::read_confirmed`];
+//! - an instance decided something: call [`Merge::decided`], then [`Merge::next`] until it returns nothing. Execute each batch before
+//!   taking the next. If a batch holds a command for another number of instances, call [`Merge::change`] while that batch is the last one
+//!   taken;
+//! - an instance has another leader: [`Merge::leader`]; this replica leads and knows what was decided before: [`Merge::settled`];
+//! - at the end of a turn, for instances that lead here and may propose: propose while [`Merge::room`] allows it, and report each batch
+//!   with [`Merge::proposed`]; then call [`Merge::reads`], [`Merge::fill`] for the instances that lead here, and [`Merge::asks`] for the
+//!   others. What another replica asks for goes to [`Merge::asked`];
+//! - the leader of an instance on another lane has a [`Proposer`] there. The proposer is given [`Merge::bounds`] when they change, and its
+//!   proposals are reported with [`Merge::proposed_apart`];
+//! - strong reads: ask the leader of [`Merge::read_through`], and give its answer to [`Merge::read_confirmed`];
 //! - checkpoints: [`Merge::checkpoint`], [`Merge::restore`], [`Merge::jump`].
 //!
 //! ```
@@ -35,8 +37,8 @@
 //! ```
 //!
 //! Sources: Deyerl and Distler, "In Search of a Scalable Raft-based Replication Architecture", PaPoC 2019 (sections 3.2 to 3.5); Behl,
-//! Distler and Kapitza, "Consensus-Oriented Parallelization", Middleware 2015. The protocol in numbered lines, and how it departs from
-//! them: docs/protocols/merge.md. Invariants: INV-MERGE-1 to 7 (`invariants.rs`). Tests: `tests/`; golden scripts:
+//! Distler and Kapitza, "Consensus-Oriented Parallelization", Middleware 2015. docs/protocols/merge.md has the protocol in numbered lines,
+//! and how it departs from them. Invariants: INV-MERGE-1 to 7 (`invariants.rs`). Tests: `tests/`; golden scripts:
 //! check/script/scripts/merge.
 
 mod change;

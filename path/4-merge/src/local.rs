@@ -1,7 +1,7 @@
-//! One instance's log as the merge sees it: records of one or many slots, decided and not delivered. docs/protocols/merge.md L5-L8.
+//! One instance's log as the merge sees it: records of one or many slots, decided and not delivered yet. docs/protocols/merge.md L5-L8.
 //!
-//! A record index is not a slot: a no-op is one record and stands for every slot up to its target that no record before it stands for.
-//! So the slots of records are summed up here, from a floor that lies between two records, never inside one (INV-MERGE-2).
+//! A record index is not a slot. A no-op is one record, and stands for every slot up to its target that no earlier record stands for. So
+//! the slots of records are summed up here, from a floor that lies between two records, never inside one (INV-MERGE-2).
 //! Tests: tests/merge/deliver.rs, tests/merge/model.rs.
 
 use crate::generation::SLOT_MAX;
@@ -10,23 +10,23 @@ use crate::refused::Refused;
 use quorate_types::{Slot, Span, planted};
 use std::collections::VecDeque;
 
-/// Counts the records of an instance that carry a batch or a no-op, from 1: what `Order` counts as its slots.
+/// The number of a record of an instance, counting from 1 only the records with a batch or a no-op: what `Order` counts as its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RecordIndex(pub u64);
 
 /// What one record of an instance holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decided<T> {
-    /// Commands: one slot. The merge does not look into it.
+    /// Commands: one slot. The merge does not look into the batch.
     Batch {
-        /// Whatever the host wants back.
+        /// The batch, as the host wants it back.
         payload: T,
-        /// What it counts for in memory.
+        /// How many bytes it counts as in memory.
         bytes: usize,
     },
-    /// Nothing, for all slots up to this one that no record before stands for: perhaps none.
+    /// A no-op: it stands for all slots up to `target` that no earlier record stands for, perhaps for none.
     Noop {
-        /// The last slot it stands for.
+        /// The last slot that it stands for.
         target: Slot,
     },
 }
@@ -44,50 +44,50 @@ pub(crate) struct Item<T> {
 /// How long an instance takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stay {
-    /// As far as is known.
+    /// With no known end.
     Here,
     /// Up to this slot.
     Leaves(u64),
-    /// It does not, until a change brings it back.
+    /// It takes no part until a change brings it back.
     Away,
 }
 
-/// What a record turned out to be.
+/// The result of taking a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// A batch at this slot.
     Work(u64),
     /// A no-op for so many slots.
     Noop(u64),
-    /// It came before, or its slots are not known yet.
+    /// The record was taken before, or its slots are not known yet.
     Nothing,
 }
 
-/// One instance.
+/// The state of one instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Local<T> {
-    /// The last record delivered whole that stood for a slot. Records after it that stand for none do not count, so that it is the same
-    /// on all replicas.
+    /// The last record that was delivered completely and stood for a slot. Later records that stand for no slot do not count, so that this
+    /// is the same on all replicas.
     pub(crate) record: u64,
-    /// The slots that records up to it stand for.
+    /// The number of slots that records up to that one stand for.
     pub(crate) base: u64,
-    /// Records with slots that are not delivered whole.
+    /// Records with known slots that are not delivered completely.
     pub(crate) queue: VecDeque<Item<T>>,
     /// The last slot in the queue, or the base.
     pub(crate) placed: u64,
-    /// Records of a later stay than the one that is known.
+    /// Records of a later stay than the known one.
     pub(crate) unplaced: VecDeque<(u64, Decided<T>)>,
-    /// The last record handed in.
+    /// The last record that was handed in.
     pub(crate) last: u64,
-    /// Records up to this one may come again, since a checkpoint was installed.
+    /// Records up to this one may be handed in again, since a checkpoint was installed.
     pub(crate) again: u64,
     pub(crate) bytes: usize,
     pub(crate) stay: Stay,
-    /// Its leader, if that sits here.
+    /// Its leader, if that is this replica.
     pub(crate) lead: Option<Proposer>,
-    /// How far its leader elsewhere was asked to fill.
+    /// The slot up to which its leader elsewhere was asked to fill.
     pub(crate) asked: u64,
-    /// How long the merge waited for it while work waited behind it.
+    /// How long the merge waited for it while work waited behind.
     pub(crate) waited: Span,
 }
 
@@ -109,7 +109,7 @@ impl<T> Local<T> {
         }
     }
 
-    /// Takes the next record. `done` slots are delivered; a generation that ends, ends with slot `border`. [merge L5]
+    /// Takes the next record. `done` slots are delivered; `border` is the last slot of the generation, if it ends. [merge L5]
     pub(crate) fn take(
         &mut self,
         record: u64,
@@ -154,7 +154,7 @@ impl<T> Local<T> {
         Ok(self.push(record, end, what))
     }
 
-    /// The slots that all records stand for once this one is behind them. [merge L6]
+    /// The number of slots that all records up to and including this one stand for. [merge L6]
     fn end(&self, what: &Decided<T>) -> u64 {
         match what {
             Decided::Batch { .. } => self.placed.saturating_add(1),
@@ -199,7 +199,7 @@ impl<T> Local<T> {
         self.queue.front().filter(|item| item.payload.is_none()).map(|item| item.end)
     }
 
-    /// The slots that the records up to this one stand for; none while it is not known. [merge L17]
+    /// The number of slots that the records up to this one stand for; none while that is not known. [merge L17]
     pub(crate) fn slot_at(&self, record: u64) -> Option<u64> {
         let later = self.unplaced.front().is_some_and(|(first, _)| record >= *first);
         if record > self.last || later {
@@ -214,7 +214,7 @@ impl<T> Local<T> {
         }
     }
 
-    /// It leaves with this slot: records behind it belong to a later stay.
+    /// The instance leaves with this slot: later records belong to a later stay.
     pub(crate) fn leave(&mut self, border: u64) -> Result<(), Refused> {
         let keep = self.queue.partition_point(|item| item.end <= border);
         let placed = keep.checked_sub(1).and_then(|at| self.queue.get(at)).map_or(self.base, |item| item.end);
@@ -230,14 +230,14 @@ impl<T> Local<T> {
         Ok(())
     }
 
-    /// A no-op in the queue reaches across this slot.
+    /// Whether a no-op in the queue reaches across this slot.
     pub(crate) fn crosses(&self, border: u64) -> bool {
         let at = self.queue.partition_point(|item| item.end <= border);
         let before = at.checked_sub(1).and_then(|at| self.queue.get(at)).map_or(self.base, |item| item.end);
         at < self.queue.len() && before < border
     }
 
-    /// It is back after slot `base`: the records of this stay get their slots.
+    /// The instance is back after slot `base`, so the records of this stay get their slots.
     pub(crate) fn come_back(&mut self, base: u64) -> Vec<u64> {
         self.stay = Stay::Here;
         self.base = base;

@@ -1,11 +1,10 @@
-//! The merge itself: what goes in, what comes out. docs/protocols/merge.md L5-L8.
+//! The merge itself: its inputs and outputs. docs/protocols/merge.md L5-L8.
 //!
-//! The cursor names the next place of the global log. Whatever is there is handed on, and nothing else (INV-MERGE-1). Runs of no-ops
-//! cost by the instance and record, never by the slot.
+//! The cursor is the next place of the global log. What is there is handed on, and nothing else (INV-MERGE-1). A run of no-ops costs time
+//! for each instance and record, never for each slot.
 //!
-//! Its parts are the course of the cursor (`course`), the instances' logs (`local`) with their leaders (`propose`), what is wanted
-//! (`wanted`), and reads (`reads`). What is written here hands from one to the other.
-//! Tests: tests/merge/deliver.rs, tests/merge/model.rs.
+//! Its parts are the course of the cursor (`course`), the instances' logs (`local`) with their leaders (`propose`), what must be filled
+//! (`wanted`), and reads (`reads`). This file passes results from one to the other. Tests: tests/merge/deliver.rs, tests/merge/model.rs.
 
 use crate::checkpoint::Checkpoint;
 use crate::course::Course;
@@ -18,12 +17,13 @@ use crate::wanted::Wanted;
 use crate::{change, invariants};
 use quorate_types::{InstanceId, Seq, Slot, Time};
 
-/// What all replicas must agree on, and what is this one's own affair.
+/// The settings: some must be equal on all replicas, one is each replica's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// No instance runs more slots than this ahead of the merge, and a change takes effect so many slots after it. Agreed on.
+    /// An instance runs at most so many slots ahead of the merge, and a change takes effect so many slots after its command. Equal on all
+    /// replicas.
     pub window: u64,
-    /// An instance that holds so many bytes here, undelivered, should hand on no more.
+    /// When so many bytes of an instance wait here undelivered, the instance should hand in no more. Each replica's own.
     pub held_bytes_max: usize,
 }
 
@@ -32,7 +32,7 @@ pub struct Config {
 pub enum Delivered<T> {
     /// A batch.
     Batch {
-        /// Its place as a number.
+        /// Its position in the global log.
         seq: Seq,
         /// Its place.
         place: Place,
@@ -41,33 +41,33 @@ pub enum Delivered<T> {
     },
     /// Places with nothing in them.
     Noops {
-        /// The first.
+        /// The first position.
         first: Seq,
-        /// The last.
+        /// The last position.
         last: Seq,
     },
 }
 
-/// The merge of one replica. `T` is a batch, whatever the host makes of it.
+/// The merge of one replica. `T` is a batch, in whatever form the host uses.
 #[derive(Clone, Debug)]
 pub struct Merge<T> {
     pub(crate) config: Config,
     pub(crate) course: Course,
-    /// The place of the batch that was taken last, while nothing else was.
+    /// The place of the batch that was taken last, until the next piece is taken.
     pub(crate) executing: Option<Place>,
     pub(crate) locals: Vec<Local<T>>,
     pub(crate) wanted: Wanted,
     pub(crate) reads: Reads,
-    /// Since when it waits, and for whom, while work waits behind.
+    /// While work waits behind: the index of the instance that the merge waits for, and since when.
     pub(crate) waiting: Option<(usize, Time)>,
     pub(crate) counts: Counts,
 }
 
 impl<T> Merge<T> {
-    /// An empty global log, with so many instances.
+    /// An empty global log with so many instances.
     ///
     /// # Errors
-    /// When there are no such instances, or no such window.
+    /// When the number of instances or the window is not allowed.
     pub fn new(config: Config, instances: u16) -> Result<Self, Refused> {
         Self::restore(config, &Checkpoint::begin(config.window, instances))
     }
@@ -75,7 +75,7 @@ impl<T> Merge<T> {
     /// An instance decided its next record. [merge L5]
     ///
     /// # Errors
-    /// When what was decided does not fit together: the instance's log can not be trusted.
+    /// When the record contradicts earlier ones: the instance's log can not be trusted.
     pub fn decided(
         &mut self,
         instance: InstanceId,
@@ -124,14 +124,14 @@ impl<T> Merge<T> {
         Some(Delivered::Batch { seq: self.seq(), place, payload })
     }
 
-    /// One place further.
+    /// Moves on by one place.
     fn go_on(&mut self) {
         if let Some(begun) = self.course.step() {
             self.begin(begun);
         }
     }
 
-    /// All no-ops up to the next place that holds none. [merge L8]
+    /// All no-ops up to the next place that holds a batch or is not known. [merge L8]
     fn noops(&mut self) -> Delivered<T> {
         let first = self.course.seq() + 1;
         loop {
@@ -153,7 +153,7 @@ impl<T> Merge<T> {
         Delivered::Noops { first: Seq::new(first), last: self.seq() }
     }
 
-    /// How many whole rounds from here on hold nothing but no-ops.
+    /// How many whole rounds from here on hold only no-ops.
     fn empty_rounds(&self) -> u64 {
         let ends = self.locals[..self.course.count()].iter().map(|local| local.noop_end().unwrap_or(0));
         // None of them reaches across a border.
@@ -173,7 +173,7 @@ impl<T> Merge<T> {
         }
     }
 
-    /// A generation begins here: whoever is left out of it takes no part any more. [merge L4]
+    /// A generation begins here. Instances that it leaves out take no part any more. [merge L4]
     fn begin(&mut self, generation: Generation) {
         for local in &mut self.locals[usize::from(generation.instances)..] {
             assert!(local.queue.is_empty(), "INV-MERGE-4: an instance leaves when all it said is delivered");
@@ -187,7 +187,7 @@ impl<T> Merge<T> {
         }
     }
 
-    /// The batches of an instance that are decided and wait for others.
+    /// The batches of an instance that are decided and wait for other instances.
     pub fn held(&self, instance: InstanceId) -> impl Iterator<Item = &T> {
         let local = self.index(instance).ok().map(|at| &self.locals[at]);
         local
@@ -197,12 +197,12 @@ impl<T> Merge<T> {
             .map(|held| &held.0)
     }
 
-    /// Whether an instance may hand on more. Who has nothing here always may, and so may whom the merge waits for.
+    /// Whether an instance may hand in more. An instance with nothing here always may, and so may the one that the merge waits for.
     pub fn is_open(&self, instance: InstanceId) -> bool {
         self.index(instance).is_ok_and(|at| self.locals[at].bytes < self.config.held_bytes_max.max(1))
     }
 
-    /// The record that an instance is to hand in next.
+    /// The record that an instance must hand in next.
     pub fn next_record(&self, instance: InstanceId) -> Option<RecordIndex> {
         let at = self.index(instance).ok()?;
         Some(RecordIndex(self.locals[at].last + 1))
@@ -221,7 +221,7 @@ impl<T> Merge<T> {
         })
     }
 
-    /// About which seq the slots of this record have, which may not be known here yet: exact unless records between are no-ops.
+    /// About which seq the slots of this record have, even if they are not known yet. Exact unless there are no-ops between.
     pub fn estimate(&self, instance: InstanceId, record: RecordIndex) -> Seq {
         let Ok(at) = self.index(instance) else { return self.seq() };
         let local = &self.locals[at];
@@ -229,7 +229,7 @@ impl<T> Merge<T> {
         self.course.generation().seq(Place::at(slot, at)).unwrap_or_default().max(self.seq())
     }
 
-    /// What was delivered last.
+    /// The last seq that was delivered.
     pub fn seq(&self) -> Seq {
         Seq::new(self.course.seq())
     }
@@ -239,7 +239,7 @@ impl<T> Merge<T> {
         self.course.cursor()
     }
 
-    /// How slots map to seqs at the cursor.
+    /// The generation at the cursor.
     pub fn generation(&self) -> Generation {
         self.course.generation()
     }
@@ -260,14 +260,14 @@ impl<T> Merge<T> {
     }
 }
 
-/// Another number of instances; see `change`.
+/// Changes of the number of instances; see `change`.
 impl<T> Merge<T> {
-    /// The batch that was taken last holds a command for another number of instances. All replicas come to the same answer. Instances
-    /// that the new generation adds exist from now on.
+    /// The batch that was taken last holds a command for another number of instances. All replicas get the same result. Instances that the
+    /// new generation adds exist from now on.
     ///
     /// # Errors
-    /// When it is no such number, or another change is under way; nothing changed then. [`Refused::AcrossBorder`] alone means that what
-    /// was decided can not be trusted.
+    /// When the number is not allowed, or another change is under way; then nothing changed. Only [`Refused::AcrossBorder`] means that the
+    /// instances' logs can not be trusted.
     pub fn change(&mut self, instances: u16) -> Result<Generation, Refused> {
         let begun = self.executing.ok_or(Refused::NoCommand)?;
         let (border, next) = self.course.plan(begun, self.config.window, instances)?;
@@ -285,8 +285,8 @@ impl<T> Merge<T> {
         Ok(next)
     }
 
-    /// The host begins this instance anew, behind the last record that was delivered of it: what it said later, in an earlier stay, stood
-    /// for no slot, and what it says from now on is counted from there.
+    /// The host begins this instance anew, after its last delivered record. What the instance handed in later, in an earlier stay, stood
+    /// for no slot; new records are counted from there.
     pub fn renew(&mut self, instance: InstanceId) {
         let Ok(at) = self.index(instance) else { return };
         let local = &mut self.locals[at];
@@ -295,22 +295,22 @@ impl<T> Merge<T> {
         local.waited = waited;
     }
 
-    /// The last record of an instance that was delivered whole and stood for a slot: where it goes on, or comes back.
+    /// The last record of an instance that was delivered completely and stood for a slot. The instance continues, or comes back, after it.
     pub fn delivered_record(&self, instance: InstanceId) -> Option<RecordIndex> {
         self.index(instance).ok().map(|at| RecordIndex(self.locals[at].record))
     }
 
-    /// Whether an instance takes part, or will when its generation begins, and nothing is known of an end.
+    /// Whether an instance takes part, now or from the next generation on, with no known end.
     pub fn stays(&self, instance: InstanceId) -> bool {
         self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Here)
     }
 
-    /// Whether an instance takes no part: a change left it out, and its border is behind.
+    /// Whether an instance takes no part: a change left it out, and the border was passed.
     pub fn is_away(&self, instance: InstanceId) -> bool {
         self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Away)
     }
 
-    /// Whether the merge can wait for more of an instance now: it takes part, and has not said all that it is to say.
+    /// Whether the merge may still wait for records of an instance: it takes part, and has not handed in everything up to its end.
     pub fn expects(&self, instance: InstanceId) -> bool {
         self.index(instance).is_ok_and(|at| {
             let local = &self.locals[at];
@@ -329,12 +329,12 @@ impl<T> Merge<T> {
         self.course.seq_of(place)
     }
 
-    /// Forgets generations that end at or before this seq: a checkpoint holds everything up to there.
+    /// Forgets generations that end at or before this seq, since a checkpoint holds everything up to there.
     pub fn trim(&mut self, seq: Seq) {
         self.course.trim(seq);
     }
 
-    /// Whether a replica may vote for, or append, slot `slot`: it executed the global log up to a window before. [merge L13]
+    /// Whether a replica may vote for, or append, this slot: it has executed the global log up to a window before the slot. [merge L13]
     pub fn is_within_window(&self, slot: Slot) -> bool {
         slot.number() <= self.course.delivered().number().saturating_add(self.config.window)
     }
@@ -342,8 +342,8 @@ impl<T> Merge<T> {
 
 /// Strong reads; see `reads`.
 impl<T> Merge<T> {
-    /// The instance to ask for a strong read, of those whose leader is known: the one that the merge waits for. When nothing is
-    /// undelivered such a read waits for nothing. [merge L17]
+    /// The instance whose leader should be asked for a strong read, among those with a known leader: the one that the merge waits for. When
+    /// nothing waits for delivery, such a read does not have to wait either. [merge L17]
     pub fn read_through(&self, has_leader: impl Fn(InstanceId) -> bool) -> Option<InstanceId> {
         let count = self.course.count();
         let in_order = || (0..count).map(|step| (self.course.at() + step) % count);
@@ -353,12 +353,12 @@ impl<T> Merge<T> {
         all.find(|instance| has_leader(*instance))
     }
 
-    /// The leader of an instance confirmed that everything decided there before the read is among the records up to this one.
+    /// The leader of an instance confirmed that everything decided in that instance before the read is among the records up to this one.
     pub fn read_confirmed(&mut self, read: u64, instance: InstanceId, record: RecordIndex) {
         self.reads.confirmed(read, self.index(instance).ok(), record);
     }
 
-    /// Nobody waits for this read any more.
+    /// The read is not needed any more.
     pub fn drop_read(&mut self, read: u64) {
         self.reads.retain(|waiting| waiting != read);
     }
@@ -368,13 +368,13 @@ impl<T> Merge<T> {
         self.reads.are_there()
     }
 
-    /// Nobody waits for the others any more.
+    /// Keeps only the reads for which `waits` is true.
     pub fn retain_reads(&mut self, waits: impl Fn(u64) -> bool) {
         self.reads.retain(waits);
     }
 
-    /// Hands over the reads whose waiting ends, in the order in which they were confirmed; what the others wait for is filled from now
-    /// on. Call it once a turn, before [`Merge::fill`]. [merge L18, L19]
+    /// Hands over the reads that need not wait any more, in the order in which they were confirmed. What the other reads wait for is filled
+    /// from now on. Call it once a turn, before [`Merge::fill`]. [merge L18, L19]
     pub fn reads(&mut self, end: impl FnMut(u64, ReadEnd)) {
         if !self.reads.are_there() {
             return;
@@ -385,24 +385,24 @@ impl<T> Merge<T> {
     }
 }
 
-/// What operators and checks see.
+/// What operators and checkers see.
 impl<T> Merge<T> {
-    /// Sums since the start.
+    /// Totals since the start.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What the merge waits for while work waits behind it: for the timer of a leader that holds everybody up.
+    /// What the merge waits for while work waits behind it. The host uses it to time out a leader that holds everything up.
     pub fn waits(&self) -> Option<Waits> {
         metrics::waits(self)
     }
 
-    /// Where it stands.
+    /// The full status.
     pub fn status(&self, now: Time) -> Status {
         metrics::status(self, now)
     }
 
-    /// Panics with the name of an invariant that does not hold. `thorough` looks at every record.
+    /// Panics with the name of the invariant that does not hold. `thorough` looks at every record.
     pub fn invariants(&self, thorough: bool) {
         invariants::check(self, thorough);
     }

@@ -1,18 +1,18 @@
-//! What operators see: how much of the global log is empty, whom it waits for, how far instances are apart.
+//! What operators see: how much of the global log is empty, which instance it waits for, and how far instances are apart.
 
 use crate::merge::Merge;
 use quorate_types::{InstanceId, Seq, Slot, Span, Time};
 
-/// Sums since the start.
+/// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Batches delivered.
+    /// Delivered batches.
     pub batches: u64,
-    /// Places of the global log delivered that hold nothing.
+    /// Delivered places of the global log that hold nothing.
     pub noop_slots: u64,
-    /// Records that said so.
+    /// Delivered records of no-ops.
     pub noop_records: u64,
-    /// Those of them that stood for no slot: repeated after a change of leaders, or overtaken by batches.
+    /// No-ops among them that stood for no slot: repeated after a change of leaders, or overtaken by batches.
     pub noop_records_empty: u64,
     /// No-ops proposed here.
     pub fills: u64,
@@ -21,17 +21,17 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Which part of the delivered global log is empty.
+    /// The share of the delivered global log that is empty, from 0 to 1.
     pub fn noop_share(&self) -> f64 {
         let all = self.batches.saturating_add(self.noop_slots);
         if all == 0 { 0.0 } else { self.noop_slots as f64 / all as f64 }
     }
 }
 
-/// One instance, for an operator.
+/// The state of one instance, for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceStatus {
-    /// Which.
+    /// The instance.
     pub instance: InstanceId,
     /// The last slot that is decided here.
     pub decided: Slot,
@@ -39,31 +39,31 @@ pub struct InstanceStatus {
     pub delivered: Slot,
     /// Bytes that are decided here and not delivered.
     pub held_bytes: usize,
-    /// How long work waited for it, summed up.
+    /// For how long in total work waited for it.
     pub waited: Span,
 }
 
 /// What the merge waits for, while work waits behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// For this instance.
+    /// The instance.
     pub instance: InstanceId,
-    /// For this slot of it.
+    /// The slot of it.
     pub slot: Slot,
-    /// Since then.
+    /// Since when.
     pub since: Time,
 }
 
-/// Where the merge stands.
+/// The state of the merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What was delivered last.
+    /// The last seq that was delivered.
     pub seq: Seq,
-    /// How many slots the furthest instance is ahead of the one that is least far.
+    /// By how many slots the furthest instance is ahead of the last one.
     pub skew: u64,
     /// What it waits for.
     pub waits: Option<Waits>,
-    /// All instances that ever were.
+    /// All instances that ever took part.
     pub instances: Vec<InstanceStatus>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn waits<T>(merge: &Merge<T>) -> Option<Waits> {
     Some(Waits { instance: InstanceId::new(at as u16 + 1), slot, since })
 }
 
-/// Where it stands.
+/// The full status.
 pub(crate) fn status<T>(merge: &Merge<T>, now: Time) -> Status {
     let instances = merge.locals.iter().enumerate().map(|(at, local)| {
         let waits = merge.waiting.filter(|(whom, _)| *whom == at);

@@ -1,20 +1,20 @@
-//! A leader's side: how far it may go, and what no-op it should propose. docs/protocols/merge.md L12-L14.
+//! A leader's side: how far it may propose, and which no-op it should propose. docs/protocols/merge.md L12-L14.
 //!
-//! It needs few numbers of the merge ([`Bounds`]), so it may sit on another lane than the merge, beside its instance. Bounds that are old
-//! are lower, never wrong: a leader that has them waits longer. INV-MERGE-5. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
+//! It needs only a few numbers from the merge ([`Bounds`]), so it may be on another lane than the merge, beside its instance. Bounds that
+//! are old are lower, never wrong: a leader with old bounds waits longer. INV-MERGE-5. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
 
 use quorate_types::Slot;
 
 /// What a leader must know of the merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The slots that the instance's decided records stand for.
+    /// How many slots the instance's decided records stand for.
     pub decided: Slot,
-    /// The last slot that may be proposed: a window behind what is delivered, or where the instance leaves.
+    /// The last slot that may be proposed: a window after what is delivered, or the slot with which the instance leaves.
     pub last: Slot,
-    /// While the log ends before this slot, it is the last one.
+    /// While the leader's log ends before this slot, this is the last slot that may be proposed.
     pub border: Option<Slot>,
-    /// Everything up to this slot is wanted.
+    /// Everything up to this slot must be decided.
     pub wanted: Slot,
 }
 
@@ -29,28 +29,28 @@ impl Bounds {
     }
 }
 
-/// One leader, from the beginning of its view to the end of its office. Whoever uses it proposes what it says at once, and only while
-/// `Order::leading` holds: what a protocol drops without losing its office is missing for ever.
+/// One leader, from the beginning of its view to the end of its office. The caller proposes at once what it returns, and only while
+/// `Order::leading` holds: a proposal that the protocol drops without losing its office would be missing for ever.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Proposer {
     settled: bool,
-    /// The slots that its log stands for, undecided ones included.
+    /// How many slots its log stands for, with those that are not decided yet.
     tail: u64,
-    /// What was wanted when it had something under way: it waits until that is decided, since more work of its own may come.
+    /// A no-op that waits until what was under way is decided, since more batches may come until then.
     due: Option<Due>,
 }
 
-/// A no-op that is put off.
+/// A postponed no-op.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// Its target, if no work comes.
+    /// Its target, if no batch comes.
     target: u64,
-    /// What was under way ends with this slot.
+    /// The slot with which everything under way ends.
     behind: u64,
 }
 
 impl Proposer {
-    /// The merge was handed everything that was decided before its view. From now on it may propose. [merge L12]
+    /// The merge was handed everything that was decided before this leader's view, so the leader may propose. [merge L12]
     pub fn settle(&mut self, bounds: &Bounds) {
         if !self.settled {
             *self = Self { settled: true, tail: bounds.decided.number(), due: None };
@@ -62,12 +62,12 @@ impl Proposer {
         self.settled
     }
 
-    /// What it proposed, as far as it was decided or is under way, ends with this slot.
+    /// The last slot that its log stands for, decided or under way.
     pub fn tail(&self) -> Slot {
         Slot::new(self.tail)
     }
 
-    /// Its instance decided something.
+    /// Its instance decided records that stand for so many slots.
     pub fn decided(&mut self, slots: Slot) {
         self.tail = self.tail.max(slots.number());
     }
@@ -81,21 +81,21 @@ impl Proposer {
         bounds.limit(tail).saturating_sub(tail)
     }
 
-    /// Slots that passed while the instance was away count, too.
+    /// The tail, with slots that passed while the instance was away.
     fn tail_by(&self, bounds: &Bounds) -> u64 {
         self.tail.max(bounds.decided.number())
     }
 
-    /// Whether somebody waits for more slots than it has proposed.
+    /// Whether more slots are wanted than it has proposed.
     pub fn is_wanted(&self, bounds: &Bounds) -> bool {
         let tail = self.tail_by(bounds);
         self.settled && bounds.wanted.number().min(bounds.limit(tail)) > tail
     }
 
-    /// It proposes a batch, which will have this slot if it stays in office.
+    /// Proposes a batch. Returns the slot that the batch gets if this leader stays in office.
     ///
     /// # Panics
-    /// When there is no room: that is a bug of whoever uses it.
+    /// When there is no room, which is a bug of the caller.
     pub fn propose(&mut self, bounds: &Bounds) -> Slot {
         let within = self.room(bounds) > 0;
         assert!(within, "INV-MERGE-5: a leader proposes within the window and before the border");
@@ -103,9 +103,9 @@ impl Proposer {
         Slot::new(self.tail)
     }
 
-    /// The target of the no-op that it proposes now, after the batches that it has. With nothing under way it proposes one at once; else
-    /// it waits until what is under way is decided, and proposes one if its own work has not come as far by then. So under load there is
-    /// one no-op in a round trip, for all that is wanted meanwhile, and none where work comes evenly. [merge L14]
+    /// The target of the no-op that it proposes now, after the batches that it has. With nothing under way it proposes a no-op at once.
+    /// Otherwise it waits until everything under way is decided, and proposes one if its batches have not come as far by then. So under
+    /// load there is one no-op in a round trip, for everything wanted meanwhile, and none where batches come evenly. [merge L14]
     pub fn fill(&mut self, bounds: &Bounds) -> Option<Slot> {
         let (tail, decided) = (self.tail_by(bounds), bounds.decided.number());
         let target = bounds.wanted.number().min(bounds.limit(tail));

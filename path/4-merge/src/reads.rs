@@ -1,59 +1,59 @@
 //! Strong reads through any one instance. docs/protocols/merge.md L17-L20.
 //!
-//! A leader says how far its instance is decided, and confirms that it led when it was asked. Nobody can have executed what that
-//! instance decides next, nor anything behind that place: whoever executed everything before it has seen all that anybody answered for
-//! before the read came. So a read waits for one place, of whatever generation, and for nothing else (INV-MERGE-7).
-//! Tests: reads/tests.rs; tests/merge/reads.rs proves the place sufficient and minimal over all small interleavings.
+//! A leader says how far its instance is decided, and confirms that it led when it was asked. No replica can have executed what that
+//! instance decides next, or anything after that place. So a replica that executed everything before that place has seen whatever any
+//! replica had answered for before the read came. A read thus waits for one place, of whatever generation, and for nothing else
+//! (INV-MERGE-7). Tests: reads/tests.rs; tests/merge/reads.rs proves over all small interleavings that the place is sufficient and minimal.
 
 use crate::generation::{INSTANCES_MAX, Place};
 use crate::local::{Local, RecordIndex, Stay};
 use quorate_types::planted;
 
-/// How waiting for a read's place ends.
+/// How a read's wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadEnd {
-    /// Everything it must see is delivered.
+    /// Everything that the read must see is delivered.
     Ready,
-    /// The instance that answered leaves, and proves nothing: ask another one.
+    /// The instance whose leader answered leaves, so the answer proves nothing. Ask the leader of another instance.
     AskAnother,
 }
 
-/// A read that was confirmed.
+/// A confirmed read.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     read: u64,
     at: usize,
     record: u64,
-    /// The slot that must not be delivered before the read runs: everything before its place must be.
+    /// The slot up to which the read waits: it may run once everything before that slot's place is delivered.
     slot: Option<u64>,
     ends: Option<ReadEnd>,
 }
 
-/// The reads that wait for their places.
+/// The reads that wait for their place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     waiting: Vec<Waiting>,
 }
 
 impl Reads {
-    /// The leader of the instance at this place in the list confirmed a read up to this record; none if there is no such instance.
+    /// The leader of the instance at this index of the list confirmed a read up to this record; `at` is none if there is no such instance.
     pub(crate) fn confirmed(&mut self, read: u64, at: Option<usize>, record: RecordIndex) {
         let ends = at.is_none().then_some(ReadEnd::AskAnother);
         self.waiting.push(Waiting { read, at: at.unwrap_or_default(), record: record.0, slot: None, ends });
     }
 
-    /// Whether one waits.
+    /// Whether a read waits.
     pub(crate) fn are_there(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Nobody waits for the others any more.
+    /// Keeps only the reads for which `waits` is true.
     pub(crate) fn retain(&mut self, waits: impl Fn(u64) -> bool) {
         self.waiting.retain(|waiting| waits(waiting.read));
     }
 
-    /// Hands over those whose waiting ends, in the order in which they were confirmed. Gives the furthest place that the others wait for.
-    /// [merge L18, L19]
+    /// Hands over the reads whose wait is over, in the order in which they were confirmed. Returns the furthest place that the others wait
+    /// for. [merge L18, L19]
     pub(crate) fn step<T>(
         &mut self,
         cursor: Place,
@@ -77,8 +77,7 @@ impl Reads {
         wanted
     }
 
-    /// Some instances leave with slot `border`: reads that wait for what they would say behind it wait for nothing.
-    /// [merge L20]
+    /// Some instances leave with slot `border`. Reads that wait for a later slot of them wait in vain. [merge L20]
     pub(crate) fn forget_behind<T>(&mut self, border: u64, locals: &[Local<T>]) {
         for read in &mut self.waiting {
             let leaves = matches!(locals.get(read.at).map(|local| local.stay), Some(Stay::Leaves(_)));
@@ -88,7 +87,7 @@ impl Reads {
         }
     }
 
-    /// A checkpoint took the place of what was not delivered: reads are asked anew.
+    /// A checkpoint replaced what was not delivered, so all reads are asked for anew.
     pub(crate) fn forget(&mut self) {
         for read in &mut self.waiting {
             read.ends = Some(ReadEnd::AskAnother);
@@ -96,12 +95,12 @@ impl Reads {
     }
 }
 
-/// What became of a read that was looked at.
+/// What a look at a read found.
 enum Looked {
     Ends(ReadEnd),
-    /// It waits for everything up to here.
+    /// The read waits for everything up to this place.
     Wants(Place),
-    /// It waits for what its instance has not decided here.
+    /// The read waits for a record that its instance has not handed in here.
     Nothing,
 }
 

@@ -1,35 +1,35 @@
-//! Why something is refused. Refused input changes nothing.
+//! Why an input is refused. A refused input changes nothing.
 
 use std::fmt;
 
-/// What is wrong with an input. What was decided and is refused can not be trusted: the host halts. A checkpoint that is refused is not
-/// installed; a change that is refused is refused by all replicas alike.
+/// What is wrong with an input. If a decided record is refused, the logs can not be trusted, and the host halts. A refused checkpoint is
+/// not installed. A change is refused by all replicas alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// There is no such instance.
     UnknownInstance,
-    /// An instance hands on its records in order, each once.
+    /// An instance must hand in its records in order, each once.
     OutOfOrder {
-        /// The record that is next.
+        /// The record that should come.
         next: u64,
         /// The one that came.
         came: u64,
     },
-    /// No slot has such a number.
+    /// No slot has so high a number.
     NoSuchSlot,
-    /// A no-op does not end with its generation.
+    /// A no-op reaches across the end of its generation.
     AcrossBorder,
-    /// What was decided does not continue the checkpoint.
+    /// The decided record does not continue the checkpoint.
     NotContinued,
-    /// There is no such number of instances.
+    /// The number of instances is not allowed.
     Instances,
-    /// There is no such window.
+    /// The window is not allowed.
     Window,
-    /// There are as many instances as that.
+    /// The number of instances is the present one.
     NothingChanges,
     /// Another change is under way.
     ChangeUnderWay,
-    /// It is no command's turn.
+    /// No batch was taken just now, so there is no command that could ask for it.
     NoCommand,
     /// A checkpoint's parts do not fit together.
     Checkpoint(&'static str),

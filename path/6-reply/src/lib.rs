@@ -1,11 +1,11 @@
 //! Stage 6: bring replies to the connections that wait for them, and hold reads until they may run.
 //!
-//! In: [`quorate_execute::Outcomes`] from stage 5, reads from clients, confirmations from stage 3. Out: frame bodies for
-//! connections, and reads to run. [`Routes`] knows which connection asked for which session; [`ReadPath`] knows what each
-//! read waits for. The replies that sessions keep are not here but beside the sessions, in stage 5.
+//! In: [`quorate_execute::Outcomes`] from stage 5, reads from clients, confirmations from stage 3. Out: frame bodies for connections, and
+//! reads to run. [`Routes`] knows which connection asked for which session; [`ReadPath`] knows what each read waits for. Kept replies are
+//! part of the sessions, in stage 5.
 //!
-//! Both are plain state machines. Nothing here is replicated: it is about the connections of this replica.
-//! Invariants: INV-READ-1 to 3 (`reads.rs`). Tests: `src/routes/tests.rs`, `src/reads/tests.rs`.
+//! Both are plain state machines. Nothing here is replicated: it concerns the connections of this replica only. Invariants: INV-READ-1 to 3
+//! (`reads.rs`). Tests: `src/routes/tests.rs`, `src/reads/tests.rs`.
 
 mod reads;
 mod routes;

@@ -1,9 +1,9 @@
-//! Reads that wait: weak ones until the state is as new as what the client has seen, strong ones until a leader
-//! confirmed a position and the state has reached it.
+//! Reads that wait. A weak read waits until the state is as new as what the client has seen. A strong read waits until a leader confirmed a
+//! seq for it and the state has reached that seq.
 //!
-//! Stage 6 (reply). A strong read is linearizable since its position is asked for after the read arrived, and holds all
-//! that was decided before (ReadIndex: Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). Strong reads
-//! that arrive in one turn share one question, a group.
+//! Stage 6 (reply). A strong read is linearizable because its seq is asked for after the read arrived, and covers everything that was
+//! decided before (ReadIndex: Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). Strong reads that arrive in one turn
+//! share one question; they are a group.
 //!
 //! Invariants: INV-READ-1 (a strong read runs only when everything up to its group's confirmed seq is executed, and any
 //! read only when everything up to the seq that its client saw is), INV-READ-2 (a read ends once: it runs, or fails, or its
@@ -14,12 +14,12 @@ use quorate_types::{ConnId, Seq, Span, Time, planted};
 use quorate_wire::{ReadConsistency, ReadRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What bounds waiting reads.
+/// Limits of waiting reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Reads that wait at once. 65,536 by default.
+    /// How many reads may wait at once. 65,536 by default.
     pub reads_max: usize,
-    /// Bytes of their queries. 64 MiB by default.
+    /// Bytes of their queries together. 64 MiB by default.
     pub bytes_max: usize,
     /// How long a read waits before it is told that there is no leader. 5 s by default.
     pub patience: Span,
@@ -31,7 +31,7 @@ impl Default for ReadLimits {
     }
 }
 
-/// What becomes of a read that just arrived.
+/// What happens to a read that just arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Asked {
@@ -43,7 +43,7 @@ pub enum Asked {
     Overloaded,
 }
 
-/// Whose read it is, for the answer.
+/// Which read it is: needed to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadKey {
     /// The connection that asked.
@@ -55,9 +55,9 @@ pub struct ReadKey {
 /// A read that may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read<'a> {
-    /// Whose it is.
+    /// Which read it is.
     pub key: ReadKey,
-    /// What the service is asked.
+    /// The query for the service.
     pub query: &'a [u8],
 }
 
@@ -71,17 +71,17 @@ struct Member {
     len: usize,
 }
 
-/// Strong reads that share a question. Members come in the order of their deadlines.
+/// Strong reads that share a question, in the order of their deadlines.
 #[derive(Debug, Default)]
 struct Group {
     members: Vec<Member>,
-    /// Members before this one have ended.
+    /// Members before this one are answered or gone.
     ended: usize,
     queries: Vec<u8>,
     confirmed: Option<Seq>,
 }
 
-/// A read that waits for nothing but a seq.
+/// A read that waits only for a seq.
 #[derive(Debug)]
 struct Waiting {
     key: ReadKey,
@@ -95,7 +95,7 @@ struct OfConn {
     closed: bool,
 }
 
-/// A group's buffers larger than this are not kept for the next.
+/// A group's buffers that are larger than this are not reused for the next group.
 const QUERIES_KEPT: usize = 1 << 20;
 const MEMBERS_KEPT: usize = 8192;
 
@@ -106,7 +106,7 @@ pub struct ReadPath {
     gathering: Group,
     groups: BTreeMap<u64, Group>,
     last_group: u64,
-    /// By the seq that they wait for, then in the order of arrival.
+    /// By the seq that a read waits for, then by arrival.
     waiting: BTreeMap<(Seq, u64), Waiting>,
     deadlines: BTreeSet<(Time, Seq, u64)>,
     last_waiting: u64,
@@ -117,7 +117,7 @@ pub struct ReadPath {
 }
 
 impl ReadPath {
-    /// No reads.
+    /// Without reads.
     pub fn new(limits: ReadLimits) -> Self {
         Self {
             limits,
@@ -134,7 +134,7 @@ impl ReadPath {
         }
     }
 
-    /// A client asks. `executed` is the last seq that was executed here.
+    /// A client reads. `executed` is the last seq that was executed here.
     pub fn ask(&mut self, now: Time, executed: Seq, conn: ConnId, read: &ReadRequest<'_>) -> Asked {
         let seen = if planted("session-read-goes-back") { Seq::ZERO } else { read.seen };
         if read.consistency == ReadConsistency::Weak && seen <= executed {
@@ -166,8 +166,8 @@ impl ReadPath {
         self.deadlines.insert((deadline, seq, self.last_waiting));
     }
 
-    /// The strong reads that came since the last call, as one group: its number is what a leader is asked to confirm.
-    /// Call it once a turn, after the turn's reads; reads that come later are in the next group.
+    /// Makes a group of the strong reads that came since the last call. Returns the group's number, which a leader is asked to confirm.
+    /// Call it once a turn, after the turn's reads; later reads are in the next group.
     pub fn take_group(&mut self) -> Option<u64> {
         if self.gathering.members.is_empty() {
             return None;
@@ -179,7 +179,7 @@ impl ReadPath {
         Some(self.last_group)
     }
 
-    /// Everything that was decided before the group was taken is executed once `seq` is.
+    /// Once `seq` is executed, everything that was decided before the group was taken is executed.
     pub fn confirmed(&mut self, group: u64, seq: Seq) {
         let Some(group) = self.groups.get_mut(&group) else { return };
         if group.confirmed.is_none() {
@@ -187,12 +187,12 @@ impl ReadPath {
         }
     }
 
-    /// Whether anybody waits in this group.
+    /// Whether reads of this group still wait.
     pub fn waits(&self, group: u64) -> bool {
         self.groups.contains_key(&group)
     }
 
-    /// Nobody confirms this group: its reads end, and are handed to `fail` for the answer that there is no leader.
+    /// No leader confirms this group. Its reads are handed to `fail`, to be answered that there is no leader.
     pub fn failed(&mut self, group: u64, mut fail: impl FnMut(ReadKey)) {
         let Some(group) = self.groups.remove(&group) else { return };
         for member in &group.members[group.ended..] {
@@ -203,7 +203,7 @@ impl ReadPath {
         self.recycle(group);
     }
 
-    /// Hands to `run` every read that may run now that everything up to `executed` is.
+    /// Hands to `run` every read that may run now that everything up to `executed` is executed.
     pub fn ready(&mut self, executed: Seq, mut run: impl FnMut(Read<'_>)) {
         while let Some(entry) = self.waiting.first_entry()
             && entry.key().0 <= executed
@@ -281,7 +281,7 @@ impl ReadPath {
         }
     }
 
-    /// Counts a read out, and says whether anybody still waits for its answer.
+    /// Removes a read from the counts. Returns whether its connection still waits for the answer.
     fn end(&mut self, key: ReadKey, len: usize) -> bool {
         assert!(self.reads >= 1 && self.bytes >= len, "INV-READ-2: a read ends once");
         self.reads -= 1;
@@ -295,15 +295,15 @@ impl ReadPath {
         wanted
     }
 
-    /// The connection is gone: its reads never run. They keep their room until their turn comes, at most until their
-    /// deadline, so that closing costs no search.
+    /// The connection is gone, so its reads never run. They keep their room until their turn or their deadline comes, so that closing a
+    /// connection needs no search.
     pub fn drop_conn(&mut self, conn: ConnId) {
         if let Some(of_conn) = self.conns.get_mut(&conn) {
             of_conn.closed = true;
         }
     }
 
-    /// When to call [`Self::expire`], if nothing happens before.
+    /// When to call [`Self::expire`], if nothing else happens.
     pub fn deadline(&self) -> Option<Time> {
         let first = |group: &Group| group.members.get(group.ended).map(|member| member.deadline);
         let groups = self.groups.values().chain([&self.gathering]).filter_map(first).min();
@@ -311,15 +311,15 @@ impl ReadPath {
         groups.into_iter().chain(waiting).min()
     }
 
-    /// How many reads wait, those of closed connections included.
+    /// How many reads wait, with those of closed connections.
     pub fn len(&self) -> usize {
         self.reads
     }
-    /// Whether none waits.
+    /// Whether no read waits.
     pub fn is_empty(&self) -> bool {
         self.reads == 0
     }
-    /// Bytes of the queries that wait.
+    /// Bytes of the waiting queries.
     pub fn byte_len(&self) -> usize {
         self.bytes
     }
@@ -332,7 +332,7 @@ impl ReadPath {
         }
     }
 
-    /// Panics with the name of an invariant that does not hold. `thorough` counts all reads.
+    /// Panics with the name of the invariant that does not hold. `thorough` counts all reads.
     pub fn invariants(&self, thorough: bool) {
         let within = self.reads <= self.limits.reads_max && self.bytes <= self.limits.bytes_max;
         assert!(within, "INV-READ-3: waiting reads are bounded");

@@ -1,25 +1,23 @@
 //! Which connection waits for the replies of which session, and the replies that go out this turn.
 //!
-//! Stage 6 (reply). Before: execution's outcomes. After: the host, which sends what [`Routes::drain`] gives.
+//! Stage 6 (reply). Before: execution's outcomes. After: the host, which sends what [`Routes::drain`] returns.
 //!
-//! A session's cell leads straight to its connection, so a reply costs no search. Replies gather in one buffer for
-//! each connection that has any, are cut where a frame would get too large, and leave once a turn.
-//! Tests: `routes/tests.rs`.
+//! A session's cell leads straight to its connection, so a reply costs no search. Replies gather in one buffer per connection, are cut
+//! where a frame would get too large, and leave once a turn. Tests: `routes/tests.rs`.
 
 use quorate_execute::{Executor, Outcomes};
 use quorate_types::{ClientId, ConnId, Digest, RequestNumber, SessionId};
 use quorate_wire::{AnswerMode, Reply, ReplyStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What bounds the routes.
+/// Limits of the routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteLimits {
-    /// Cells of sessions that can be bound: the cap on sessions, and some more for cells that are used up.
-    /// 101,024 by default.
+    /// How many cells of sessions can be bound: the cap on sessions, and some more for cells that are used up. 101,024 by default.
     pub cells_max: u32,
-    /// Openings that one connection may have under way. 1024 by default.
+    /// How many sessions one connection may be opening at once. 1024 by default.
     pub openings_per_conn_max: u32,
-    /// A frame's body gets no longer than this, unless a single reply is. 1 MiB by default.
+    /// The most bytes of a frame's body, unless a single reply is larger. 1 MiB by default.
     pub frame_bytes_max: usize,
 }
 
@@ -29,12 +27,12 @@ impl Default for RouteLimits {
     }
 }
 
-/// A first buffer that spares small frames most of their growth.
+/// The size of a first buffer, which spares small frames most of their growth.
 const FRAME_BEGIN: usize = 512;
 /// Bytes of a reply's fixed part.
 const REPLY_HEADER: usize = 24;
 
-/// Where a session's replies go. Stays when its connection goes; the connection's id tells.
+/// Where a session's replies go. It stays when its connection goes; the connection's id then shows that.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bound {
     generation: u32,
@@ -42,7 +40,7 @@ struct Bound {
     conn: ConnId,
 }
 
-/// One connection that something is bound to.
+/// A connection to which something is bound.
 #[derive(Debug)]
 struct Line {
     conn: ConnId,
@@ -63,14 +61,14 @@ pub struct Routes {
     by_conn: BTreeMap<ConnId, u32>,
     openings: BTreeMap<(ClientId, RequestNumber), ConnId>,
     openings_by_conn: BTreeSet<(ConnId, ClientId, RequestNumber)>,
-    /// Frames that were full before the turn's end.
+    /// Frames that were full before the end of the turn.
     full: Vec<(ConnId, Vec<u8>)>,
-    /// Lines with replies in their buffer, in the order in which they got their first.
+    /// Lines with replies in their buffer, in the order of their first reply.
     pending: Vec<u32>,
 }
 
 impl Routes {
-    /// No routes.
+    /// Without routes.
     pub fn new(limits: RouteLimits) -> Self {
         Self {
             limits,
@@ -85,8 +83,8 @@ impl Routes {
         }
     }
 
-    /// From now on this session's replies go to this connection. The caller has made sure that the session is open and
-    /// that it belongs to the client on this connection. `false` when no such place can be.
+    /// From now on this session's replies go to this connection. The caller has checked that the session is open and belongs to the client
+    /// on this connection. `false` when the session's cell is beyond the limit.
     pub fn bind(&mut self, session: SessionId, conn: ConnId) -> bool {
         if session.index >= self.limits.cells_max || session == SessionId::NONE {
             return false;
@@ -111,7 +109,7 @@ impl Routes {
         true
     }
 
-    /// This connection wants to open a session, and waits for the outcome. `false` when it has too many under way.
+    /// This connection wants to open a session and waits for the outcome. `false` when it is opening too many at once.
     pub fn bind_opening(&mut self, client: ClientId, nonce: RequestNumber, conn: ConnId) -> bool {
         if self.openings.get(&(client, nonce)) == Some(&conn) {
             return true;
@@ -136,7 +134,7 @@ impl Routes {
         Some(conn)
     }
 
-    /// The connection is gone: what it waits for is dropped.
+    /// The connection is gone. What it waits for is dropped.
     pub fn unbind_conn(&mut self, conn: ConnId) {
         let first = (conn, ClientId::new(0), RequestNumber::ZERO);
         while let Some(&(of, client, nonce)) = self.openings_by_conn.range(first..).next()
@@ -155,17 +153,17 @@ impl Routes {
         self.vacant.push(index);
     }
 
-    /// Where a session's replies go now.
+    /// The connection to which a session's replies go now.
     pub fn conn(&self, session: SessionId) -> Option<ConnId> {
         let bound = self.sessions.get(session.index as usize)?;
         let line = self.line(bound).filter(|_| bound.generation == session.generation);
         line.map(|_| bound.conn)
     }
 
-    /// Hands this batch's replies to the connections that wait for them, if they are here. `own`: this replica proposed the batch. Nobody
-    /// else says of a request that it was not taken: a client counts such words, one for each copy that it sent (INV-CLIENT-3).
-    /// `answers`: whether it is this replica's part to answer this session, where its client did not say how it wants to be answered;
-    /// openings are answered by all. `owns`: what makes replies this replica's own, if anything does.
+    /// Hands this batch's replies to the connections here that wait for them. `own`: this replica proposed the batch. Only the proposer
+    /// says that a request was not taken, since a client counts such answers, one for each copy that it sent (INV-CLIENT-3). `answers`:
+    /// whether this replica must answer this session, if the client did not say how it wants to be answered; openings are answered by all
+    /// replicas. `owns`: turns replies into this replica's own replies, if the service has such.
     pub fn route(
         &mut self,
         outcomes: &Outcomes,
@@ -190,7 +188,7 @@ impl Routes {
         }
     }
 
-    /// A reply to the connection that its session is bound to, if there is one, as its client wants it.
+    /// Sends a reply to the connection that its session is bound to, if there is one, in the client's answer mode.
     fn answer_session(
         &mut self,
         reply: Reply<'_>,
@@ -215,19 +213,19 @@ impl Routes {
         }
     }
 
-    /// The client on this connection wants to be answered so from now on.
+    /// From now on the client on this connection wants to be answered in this mode.
     pub fn set_mode(&mut self, conn: ConnId, mode: AnswerMode) {
         let line = self.line_of(conn);
         self.lines[line as usize].mode = Some(mode);
     }
 
-    /// How the client on this connection wants to be answered: whole, if it did not say.
+    /// The answer mode of the client on this connection: whole replies, if it did not say.
     pub fn mode(&self, conn: ConnId) -> AnswerMode {
         let line = self.by_conn.get(&conn).map(|line| &self.lines[*line as usize]);
         line.and_then(|line| line.mode).unwrap_or(AnswerMode::Full)
     }
 
-    /// A reply to this connection, which must be open, also when nothing was bound to it: what admission answers itself.
+    /// Sends a reply to this connection, which must be open; nothing need be bound to it. For what admission itself answers.
     pub fn answer(&mut self, conn: ConnId, reply: &Reply<'_>) {
         let line = self.line_of(conn);
         self.append(line, reply);
