@@ -9,16 +9,16 @@ use quorate_wire::{
 };
 use std::collections::{BTreeSet, VecDeque};
 
-/// How much is admitted. Sizes in bytes.
+/// Limits of what is admitted. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
     /// The largest request, header included.
     pub request_bytes_max: usize,
-    /// A batch is large enough when it holds this much; it can be larger by one request.
+    /// A batch of this size is large enough. It may be larger by one request.
     pub batch_bytes: usize,
-    /// What is admitted and not decided; beyond it the answer is `Overloaded`.
+    /// At most so much is admitted and not decided; beyond it the answer is `Overloaded`.
     pub queue_bytes_max: usize,
-    /// Cells of the session table: an index beyond them names no session.
+    /// How many cells the session table has. A session id with a higher index names no session.
     pub cells_max: usize,
 }
 
@@ -33,14 +33,14 @@ impl Default for AdmissionLimits {
     }
 }
 
-/// What execution knows of a request; the node asks stage 5 on our behalf.
+/// What execution knows of a request. The node asks stage 5 and passes the answer.
 #[derive(Clone, Copy, Debug)]
 pub enum Executed<'a> {
-    /// No such session, as far as is known here.
+    /// No such session is known here.
     NoSession,
     /// The session is over.
     Ended,
-    /// Not executed; the session's last executed number.
+    /// Not executed; this is the last number that the session executed.
     Not(RequestNumber),
     /// Executed, and this was the answer.
     Done(ReplyStatus, &'a [u8]),
@@ -48,39 +48,40 @@ pub enum Executed<'a> {
     Forgotten,
 }
 
-/// While only what frees room is taken, no more of it than this is under way at once, in bytes: it must fit into the logs' reserve.
+/// While only requests that free room are taken, at most so many bytes of them are under way at once, since they must fit into the logs'
+/// reserve.
 const FREES_BYTES_MAX: usize = 256 << 10;
 
-/// How things stand when requests arrive.
+/// The state of the replica when requests arrive.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Bytes of batches that are not decided yet.
+    /// Bytes of sealed batches that are not decided yet.
     pub in_flight: usize,
-    /// What there is room for.
+    /// Which requests there is room for.
     pub room: Room,
-    /// There will be more in a moment.
+    /// Whether there will be more room in a moment.
     pub room_soon: bool,
-    /// Everything decided before this leadership was executed: what execution does not know does not exist.
+    /// Everything decided before this leadership was executed, so that a session which execution does not know does not exist.
     pub settled: bool,
-    /// Nobody who led before can have admitted what is forbidden here without this replica knowing of it.
+    /// This replica knows of every request that earlier leaders may have admitted although it is forbidden here.
     pub forbids: bool,
-    /// No more bytes than this are answered; who asks for more is answered in part.
+    /// At most so many bytes of answers; requests beyond that get no answer now.
     pub answer_bytes_max: usize,
 }
 
-/// What became of the requests of one frame, beyond those that were admitted or dropped as in flight.
+/// Replies to the requests of one frame: those that were neither admitted nor dropped as in flight.
 pub type Answer = Vec<u8>;
 
-/// Admission of one instance at the replica that leads it.
+/// Admission for one instance, at the replica that leads it.
 #[derive(Debug)]
 pub struct Admission {
     limits: AdmissionLimits,
     open: Vec<u8>,
     count: u32,
-    /// Batches that are large enough and wait for the ones in flight, with their counts.
+    /// Batches that are large enough and wait for those in flight, each with its number of requests.
     full: VecDeque<(Vec<u8>, u32)>,
     full_bytes: usize,
-    /// How long the batch before was: the next one's buffer is made about as large at once.
+    /// The length of the batch before; the next one's buffer is made about as large at once.
     usual_len: usize,
     /// By session index: the generation and the highest number that entered a batch in this leadership.
     entered: Vec<(u32, RequestNumber)>,
@@ -89,7 +90,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Nothing admitted yet.
+    /// With nothing admitted.
     pub fn new(limits: AdmissionLimits) -> Self {
         Self {
             limits,
@@ -103,8 +104,8 @@ impl Admission {
         }
     }
 
-    /// Leadership of this replica begins or ends: what it had in flight is forgotten, and the open batch with it; clients send
-    /// again what is unanswered.
+    /// This replica's leadership begins or ends. The open batch and everything in flight are forgotten; clients send again what is not
+    /// answered.
     pub fn reset(&mut self) {
         if planted("admission-not-reset") {
             return;
@@ -117,13 +118,14 @@ impl Admission {
         self.opening.clear();
     }
 
-    /// Execution goes on from a checkpoint: how what was in flight ended nobody tells here, so all of it may come again. What waits stays.
+    /// Execution continues from a checkpoint, so it is not known here how the requests in flight ended; all of them may come again. What
+    /// waits stays.
     pub fn jumped(&mut self) {
         self.entered.clear();
         self.opening.clear();
     }
 
-    /// Takes the requests of one frame, which was decoded already. Answers that need no agreement are appended to `answer`.
+    /// Takes the requests of one frame, which was decoded already. Replies that need no agreement are appended to `answer`.
     pub fn requests<'a>(
         &mut self,
         bytes: &[u8],
@@ -134,8 +136,8 @@ impl Admission {
         self.permitted_requests(bytes, terms, executed, |_| true, |_, _| false, answer);
     }
 
-    /// The same, of a client that may not do everything: `permits` says whether it may run the commands of a request.
-    /// `frees`: whether a request makes room, in the service's view; asked only while there is little.
+    /// As [`Self::requests`], for a client with limited rights. `permits`: whether it may run the commands of a request. `frees`: whether
+    /// the service says that a request frees room; asked only while there is little room.
     pub fn permitted_requests<'a>(
         &mut self,
         bytes: &[u8],
@@ -196,7 +198,7 @@ impl Admission {
         assert!(self.waiting_bytes() <= most, "INV-ADMIT-2 {} bytes wait, over {most}", self.waiting_bytes());
     }
 
-    /// Sets the open batch aside as large enough.
+    /// Sets the open batch aside, since it is large enough.
     fn roll(&mut self) {
         if self.count > 0 {
             self.full_bytes += self.open.len();
@@ -275,8 +277,8 @@ impl Admission {
         Triage::Admit
     }
 
-    /// The client may not do that, and was about to: its number is not in flight. Before this replica knows all that earlier leaders
-    /// decided, it can not say that the request was not executed, and says nothing.
+    /// The client may not run this request. Its number is not in flight. While this replica does not know everything that earlier leaders
+    /// decided, it can not say that the request was not executed, so it does not answer.
     fn forbid<'a>(&mut self, header: &RequestHeader, sure: bool) -> Triage<'a> {
         if let Some((_, entered)) = self.entered.get_mut(header.session.index as usize) {
             *entered = header.number.previous();
@@ -313,7 +315,7 @@ impl Admission {
         self.opening.remove(&(client, nonce));
     }
 
-    /// Execution refused this number, so it is not in flight any more and the client will send it again.
+    /// Execution refused this number, so it is not in flight any more, and the client will send it again.
     pub fn refused(&mut self, session: SessionId, number: RequestNumber) {
         if let Some((generation, entered)) = self.entered.get_mut(session.index as usize)
             && *generation == session.generation
@@ -323,22 +325,22 @@ impl Admission {
         }
     }
 
-    /// Bytes admitted and not sealed.
+    /// Bytes that are admitted and not sealed.
     pub fn waiting_bytes(&self) -> usize {
         self.open.len() + self.full_bytes
     }
 
-    /// Requests admitted and not sealed.
+    /// How many requests are admitted and not sealed.
     pub fn waiting(&self) -> u32 {
         self.full.iter().fold(self.count, |all, (_, count)| all.saturating_add(*count))
     }
 
-    /// Whether a batch is large enough to go whatever else is in flight.
+    /// Whether a batch is large enough to be sealed whatever else is in flight.
     pub fn is_full(&self) -> bool {
         !self.full.is_empty()
     }
 
-    /// Seals the oldest batch, if there is one, with this header, in which it counts the requests.
+    /// Seals the oldest batch, if there is one. The header's count of requests is filled in.
     pub fn seal(&mut self, header: BatchHeader) -> Option<Batch> {
         if self.full.is_empty() {
             self.roll();

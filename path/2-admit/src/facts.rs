@@ -5,7 +5,7 @@ use quorate_types::{
 };
 use quorate_wire::{Batch, ReplyStatus};
 
-/// What is known of a request before it is ordered. Only a hint for admission: what counts is what execution finds at its turn.
+/// What is known of a request before it is ordered. It is only a hint for admission; execution decides when the request's turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<'a> {
     /// Not executed so far.
@@ -14,68 +14,69 @@ pub enum Lookup<'a> {
     Done {
         /// How it ended.
         status: ReplyStatus,
-        /// What came with that.
+        /// The reply's body.
         body: &'a [u8],
     },
     /// Executed, and its reply is forgotten.
     Forgotten,
     /// No such session here, now: it may have been opened by a batch that this replica did not execute yet.
     UnknownSession,
-    /// There was such a session, or a later one in its place: it is over for good.
+    /// The session existed, or a later one has its cell: it is over for good.
     Ended,
 }
 
 /// The sessions, as execution here knows them.
 pub trait Sessions {
-    /// What is known of a request.
+    /// What execution knows of a request.
     fn lookup(&self, session: SessionId, number: RequestNumber) -> Lookup<'_>;
-    /// Whose a session is, while it lives.
+    /// The client of a session, while the session lives.
     fn client(&self, session: SessionId) -> Option<ClientId>;
-    /// With what a session's signatures are checked, if its client signs.
+    /// The key with which a session's signatures are checked, if its client signs.
     fn key(&self, session: SessionId) -> Option<SessionKey>;
     /// The last number that a session executed, while it lives.
     fn last_number(&self, session: SessionId) -> Option<RequestNumber>;
     /// The session that a client opened with this nonce, while it has not used it.
     fn opened(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId>;
-    /// All such sessions, by client and nonce.
+    /// All sessions that their clients have not used yet, by client and nonce.
     fn openings(&self) -> Box<dyn Iterator<Item = ((ClientId, RequestNumber), SessionId)> + '_>;
-    /// What this replica itself sends of a reply that was executed, where replicas answer in parts; else nothing.
+    /// What this replica itself sends of an executed reply, if replicas have own replies; otherwise nothing.
     fn own_reply(&self, body: &[u8]) -> Option<Vec<u8>>;
 }
 
 /// A slot of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which slot.
+    /// The slot.
     pub slot: Slot,
-    /// Of which instance.
+    /// The instance.
     pub instance: InstanceId,
 }
 
-/// How the rest of the replica stands. What is old here costs time and no more: execution decides what is a duplicate.
+/// The state of the rest of the replica. Facts may be out of date; that costs only time, since execution decides what is a duplicate.
 pub trait Facts {
     /// The sessions.
     fn sessions(&self) -> &dyn Sessions;
     /// How many instances there are.
     fn instances(&self) -> u16;
-    /// Whether an instance leads here, and may propose.
+    /// Whether an instance is led here and may propose.
     fn leads(&self, instance: InstanceId) -> bool;
-    /// Whether this replica was announced as the leader of an instance; it may not be able to propose yet.
+    /// Whether this replica was announced as the leader of an instance; perhaps it may not propose yet.
     fn announced(&self, instance: InstanceId) -> bool;
-    /// The view that was announced last.
+    /// The view of an instance that was announced last.
     fn view(&self, instance: InstanceId) -> View;
     /// The last slot that an instance decided.
     fn decided(&self, instance: InstanceId) -> Slot;
-    /// Agreed time, as this replica extends it.
+    /// The agreed time, as this replica extends it by its own clock.
     fn agreed_time(&self) -> AgreedTime;
-    /// Agreed time, as of the last executed batch.
+    /// The agreed time of the last executed batch.
     fn executed_time(&self) -> AgreedTime;
-    /// Whether decided work needs a no-op of an instance that stands for all slots up to this one.
+    /// Whether decided work needs a no-op of this instance with this target.
     fn needs_no_op(&self, instance: InstanceId, target: Slot) -> bool;
-    /// What decided work waits for, and since when.
+    /// The place that decided work waits for, and since when.
     fn waits_for(&self) -> Option<(Place, Time)>;
-    /// Hands over each batch that an instance decided and that waits for another instance.
+    /// Hands over each batch that this instance decided and that waits for another instance.
     fn unmerged(&self, instance: InstanceId, each: &mut dyn FnMut(&Batch));
-    /// Whether a right signature, or tag, is as good as having heard a request: not where replicas know clients that may not do everything.
+    /// Whether a right signature, or tag, counts as much as having heard a request. It does not where replicas know clients with limited
+    /// rights.
     fn signatures_count(&self) -> bool;
 }

@@ -1,8 +1,9 @@
-//! How what clients ask comes in: two intakes of one shape. Where replicas only crash, a client asks the leader, and the leader's word is
-//! enough ([`Intake::Plain`]). Where they may lie, a client asks all of them, and each vouches for what it heard itself ([`Vouched`]).
+//! How clients' requests come in: two intakes with one interface. Where replicas only crash, a client asks the leader, and the leader's
+//! word is enough ([`Intake::Plain`]). Where replicas may lie, a client asks all of them, and each vouches for what it heard itself
+//! ([`Vouched`]).
 //!
-//! An intake is stepped by what happens and says what is to be done ([`Out`]), in order. The caller does it and asks nothing. What arrives goes to the
-//! leader's open batch at once where the intake is plain; else [`Vouched::arrived`] takes it.
+//! An intake is stepped by what happens and returns what must be done ([`Out`]), in order. The caller does it. With the plain intake a
+//! request goes into the leader's open batch at once; otherwise [`Vouched::arrived`] takes it.
 
 use crate::facts::{Facts, Sessions};
 use crate::vouched::{Suspect, Vouched};
@@ -13,89 +14,89 @@ use quorate_types::{
 };
 use quorate_wire::{AnswerMode, Batch, ReplyStatus, RequestHeader, RequestKind, RequestProof, SharedKey};
 
-/// What an intake wants done.
+/// What an intake asks its caller to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Out {
-    /// Requests for an instance; nobody waits at a connection for what admission says of them.
+    /// Admit these requests to an instance; no connection waits for admission's answers.
     Admit {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
         /// The requests.
         requests: Bytes,
     },
-    /// Everything in this proposal is from whom it says.
+    /// Tell the protocol that every request in this proposal is from the client that it names.
     Vouched {
-        /// Whose it is.
+        /// The instance.
         instance: InstanceId,
         /// The slot that it is proposed for.
         slot: Slot,
         /// The batch, by its digest.
         digest: Digest,
-        /// Since when what is in it waits here; none if all of it is known to be done, or nothing about it is known.
+        /// Since when the requests of the batch wait here; none if all are known to be executed, or this replica knows of none of them.
         waited: Option<Waited>,
     },
-    /// The protocol of an instance is to look whether this is decided in time.
+    /// The protocol of an instance must watch whether this is decided in time.
     Watch {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
-        /// What, by its digest or another name that no digest has.
+        /// The digest of the request, or another name that no digest has.
         name: Digest,
     },
-    /// That is no concern any more.
+    /// The protocol need not watch this any more.
     Unwatch {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
-        /// What.
+        /// The name that it was watched under.
         name: Digest,
     },
-    /// All other members are to know these requests.
+    /// Send these requests to all other members.
     Say(Bytes),
-    /// Replies that need no agreement.
+    /// Send replies that need no agreement.
     Answer {
-        /// To whom.
+        /// The connection.
         conn: ConnId,
-        /// The replies, one behind the other.
+        /// The replies, one after the other.
         replies: Vec<u8>,
     },
-    /// A connection broke the rules.
+    /// Close a connection that broke the rules.
     Reject {
-        /// Which.
+        /// The connection.
         conn: ConnId,
-        /// How.
+        /// What it did.
         why: String,
     },
-    /// An operator wants to read that a request waits for too long, and that all members were told of it.
+    /// Tell an operator that a request waits for too long and was sent to all members.
     Overdue {
-        /// Whose; none when it opens a session.
+        /// Its session; none when it opens one.
         session: SessionId,
         /// Its number.
         number: RequestNumber,
     },
 }
 
-/// Who sends requests over a connection of its own.
+/// The client that sends requests over a connection of its own.
 pub struct Sender<'a> {
     /// The connection.
     pub conn: ConnId,
     /// The client.
     pub client: ClientId,
-    /// How it wants to be answered by this replica.
+    /// How this replica is to answer the client.
     pub mode: AnswerMode,
-    /// Whether it may run what is in a request.
+    /// Whether the client may run the commands of a request.
     pub permits: &'a dyn Fn(&RequestHeader, &[u8]) -> bool,
 }
 
 /// The intake of a replica.
 #[derive(Debug)]
 pub enum Intake {
-    /// Replicas crash at most.
+    /// Replicas only crash.
     Plain,
-    /// They may lie.
+    /// Replicas may lie.
     Vouched(Box<Vouched>),
 }
 
 impl Intake {
-    /// Whether a client may send such a request at all.
+    /// Whether clients may send requests of this kind at all.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -110,7 +111,7 @@ impl Intake {
         }
     }
 
-    /// Whether clients may say how they want to be answered.
+    /// Whether clients may choose an answer mode.
     ///
     /// # Errors
     /// Why they may not.
@@ -123,10 +124,10 @@ impl Intake {
         }
     }
 
-    /// A member sends on what a client asked of it.
+    /// A member forwards clients' requests.
     ///
     /// # Errors
-    /// Where no member does so.
+    /// Where members do not do that.
     pub fn from_member(
         &mut self,
         now: Time,
@@ -144,7 +145,7 @@ impl Intake {
         }
     }
 
-    /// The protocol of an instance asks whether everything in a batch is from whom it says.
+    /// The protocol of an instance asks whether every request in a batch is from the client that it names.
     pub fn examine(
         &mut self,
         now: Time,
@@ -158,7 +159,7 @@ impl Intake {
         }
     }
 
-    /// A request was executed, or refused by execution. `opening`: who opened a session with it.
+    /// A request was executed, or refused by execution. `opening`: the client, if the request opened a session.
     pub fn executed(
         &mut self,
         outcomes: impl Iterator<Item = (Option<ClientId>, SessionId, RequestNumber, ReplyStatus)>,
@@ -170,14 +171,14 @@ impl Intake {
         }
     }
 
-    /// Execution goes on from a state that others reached.
+    /// Execution continues from a checkpoint of another replica.
     pub fn caught_up(&mut self, sessions: &dyn Sessions) {
         if let Self::Vouched(vouched) = self {
             vouched.caught_up(sessions);
         }
     }
 
-    /// An instance has another leader; `rotated`: nothing failed in the view before.
+    /// An instance has another leader. `rotated`: nothing failed in the view before.
     pub fn led(
         &mut self,
         now: Time,
@@ -191,21 +192,21 @@ impl Intake {
         }
     }
 
-    /// The end of a turn, as far as requests go; [`Self::vouch`] comes next.
+    /// The turn ends: handles the turn's requests. Call [`Self::vouch`] next.
     pub fn turn_end(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
         if let Self::Vouched(vouched) = self {
             vouched.turn_end(now, facts, out);
         }
     }
 
-    /// Looks again at the proposals that were not vouched for.
+    /// Looks again at the proposals that this replica has not vouched for.
     pub fn vouch(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
         if let Self::Vouched(vouched) = self {
             vouched.vouch(now, facts, out);
         }
     }
 
-    /// The leader was given time enough for this request.
+    /// The leader had time enough for this request.
     pub fn overdue(&self, request: Digest, out: &mut Vec<Out>) {
         if let Self::Vouched(vouched) = self {
             vouched.overdue(request, out);
@@ -220,7 +221,7 @@ impl Intake {
         }
     }
 
-    /// Looks at what waits for long, if it is time for that; whether it was.
+    /// Looks at what has waited for long, if it is time for that. Returns whether it was.
     pub fn look(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) -> bool {
         match self {
             Self::Plain => false,
@@ -228,28 +229,28 @@ impl Intake {
         }
     }
 
-    /// A client names the keys of its tags.
+    /// A client tells the keys of its tags.
     pub fn learn_keys(&mut self, client: ClientId, keys: &[SharedKey]) {
         if let Self::Vouched(vouched) = self {
             vouched.learn_keys(client, keys);
         }
     }
 
-    /// The agreed time went so much ahead of this replica's own.
+    /// The agreed time was taken so much ahead of this replica's own.
     pub fn pulled(&mut self, now: Time, by: Span) {
         if let Self::Vouched(vouched) = self {
             vouched.pulled(now, by);
         }
     }
 
-    /// A member did what no honest one does.
+    /// A member did what no honest replica does.
     pub fn note(&mut self, now: Time, from: ReplicaId, what: &Reject) {
         if let Self::Vouched(vouched) = self {
             vouched.note(now, from, what);
         }
     }
 
-    /// Members that did what no honest one does.
+    /// Members that did what no honest replica does.
     pub fn suspects(&self) -> Vec<Suspect> {
         match self {
             Self::Plain => Vec::new(),
@@ -257,7 +258,7 @@ impl Intake {
         }
     }
 
-    /// Whether a member did that, and was not silent about it for long since.
+    /// Whether this member did that lately.
     pub fn suspects_lately(&self, now: Time, member: ReplicaId) -> bool {
         match self {
             Self::Plain => false,
@@ -265,7 +266,7 @@ impl Intake {
         }
     }
 
-    /// Bytes of requests that are kept.
+    /// Bytes of the requests that are kept.
     pub fn byte_len(&self) -> usize {
         match self {
             Self::Plain => 0,
@@ -273,7 +274,7 @@ impl Intake {
         }
     }
 
-    /// How many signatures of clients were checked.
+    /// How many of the clients' signatures were checked.
     pub fn signatures_checked(&self) -> u64 {
         match self {
             Self::Plain => 0,
@@ -281,7 +282,7 @@ impl Intake {
         }
     }
 
-    /// How many proposals wait for this replica's word.
+    /// How many proposals wait until this replica vouches for them.
     pub fn held_back(&self) -> usize {
         match self {
             Self::Plain => 0,
@@ -289,7 +290,7 @@ impl Intake {
         }
     }
 
-    /// Panics with the name of an invariant that does not hold; goes through everything.
+    /// Panics with the name of the invariant that does not hold. Goes through everything.
     pub fn invariants(&self) {
         if let Self::Vouched(vouched) = self {
             vouched.invariants();

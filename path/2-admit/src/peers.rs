@@ -1,4 +1,4 @@
-//! Who may connect as what: checks a hello, and vouches for what a member sends.
+//! Checks of connections: whether a hello is acceptable and matches its sender's certificate, and whether a member's message is authentic.
 
 use bytes::Bytes;
 use quorate_types::{
@@ -7,18 +7,18 @@ use quorate_types::{
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Verified};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One replica of the cluster as the others know it.
+/// One member of the cluster, as the others know it before it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownMember {
     /// Its id.
     pub replica: ReplicaId,
     /// Where it listens, `host:port`; resolved at each dial.
     pub address: String,
-    /// The data directory that it was set up with.
+    /// The incarnation of its data directory.
     pub incarnation: Incarnation,
 }
 
-/// The membership, as this replica checks connections against it.
+/// The members of a membership, as this replica checks connections against them.
 #[derive(Clone, Debug)]
 pub struct Members {
     cluster: ClusterId,
@@ -28,9 +28,9 @@ pub struct Members {
     number: MembershipId,
     /// How many replicas the cluster began with.
     created: usize,
-    /// The lives of the members' data directories, where a membership says them.
+    /// The lives of the members' data directories, where a membership names them.
     lives: BTreeMap<ReplicaId, u64>,
-    /// Ids that are no member's any more.
+    /// Ids whose members were removed.
     removed: BTreeSet<ReplicaId>,
 }
 
@@ -42,13 +42,13 @@ impl Members {
         let (lives, removed) = (BTreeMap::new(), BTreeSet::new());
         Self { cluster, me, list, parameters: 0, number, created, lives, removed }
     }
-    /// The same, of a replica that joined later: its configuration names the members of that time, under that number, and how many
+    /// For a replica that joined later: its configuration names the members of that time, the number of that membership, and how many
     /// replicas the cluster began with.
     #[must_use]
     pub fn joined(self, number: MembershipId, created: usize) -> Self {
         Self { number, created, ..self }
     }
-    /// Which membership it is; during a change the one that it leads to.
+    /// The number of the membership; during a change the number of the new one.
     pub fn number(&self) -> MembershipId {
         self.number
     }
@@ -56,7 +56,7 @@ impl Members {
     pub fn created(&self) -> usize {
         self.created
     }
-    /// Takes over another list. `lives` are those that are known of its members' data directories; `removed` are never members again.
+    /// Takes over another list. `lives`: the known lives of the members' data directories. `removed`: ids that are never members again.
     pub fn replace(
         &mut self,
         number: MembershipId,
@@ -67,17 +67,17 @@ impl Members {
         list.sort_by_key(|member| member.replica);
         (self.number, self.list, self.lives, self.removed) = (number, list, lives, removed);
     }
-    /// The life that this member's data directory must have, if that is known.
+    /// The life that this member's data directory must have, if it is known.
     pub fn life(&self, replica: ReplicaId) -> Option<u64> {
         self.lives.get(&replica).copied()
     }
-    /// The same, with a digest of everything that must be equal on all replicas and is not in the log: a member whose digest
-    /// differs would execute differently, so it is refused.
+    /// Adds a digest of all settings that are not in the log and must be equal on all replicas. A member whose digest differs would execute
+    /// differently, so it is refused.
     #[must_use]
     pub fn with_parameters(self, parameters: u64) -> Self {
         Self { parameters, ..self }
     }
-    /// That digest.
+    /// The digest of the settings that must be equal.
     pub fn parameters(&self) -> u64 {
         self.parameters
     }
@@ -89,7 +89,7 @@ impl Members {
     pub fn me(&self) -> ReplicaId {
         self.me
     }
-    /// This replica's place among all, from 0; 0 too if it is none of them.
+    /// This replica's index among all members, from 0; also 0 if it is not a member.
     pub fn place(&self) -> usize {
         self.list.iter().position(|member| member.replica == self.me).unwrap_or(0)
     }
@@ -106,7 +106,7 @@ impl Members {
         self.list.iter().find(|member| member.replica == replica)
     }
 
-    /// Checks a hello: gives the format to use, or says why not and what to do about it.
+    /// Checks a hello. Returns the format to use; a refusal says why not and what to do about it.
     ///
     /// # Errors
     /// The refusal to send back.
@@ -155,7 +155,7 @@ impl Members {
         Ok(hello.format_max.min(FORMAT_MAX))
     }
 
-    /// Whether a peer that is no member here knows a later membership: it is let in to say so.
+    /// Whether a peer that is not a member here knows a later membership; such a peer is let in to tell it.
     pub fn may_know_better(&self, hello: &Hello) -> bool {
         let Role::Peer { replica, .. } = hello.role else { return false };
         let unknown = self.get(replica).is_none() && !self.removed.contains(&replica);
@@ -192,20 +192,20 @@ impl Members {
     }
 }
 
-/// For whom replicas may come to other replicas, because they serve them by another protocol.
+/// Whether replicas may connect to other replicas on behalf of clients, because they serve clients by another protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServedByReplicas {
-    /// Replicas may lie, and serve no other protocol.
+    /// Replicas may lie, and serve no other protocol: a replica connects for itself only.
     Nobody,
-    /// Replicas may lie: one could harm the clients that it serves, and as an operator it could harm everybody.
+    /// Replicas may lie, so one that connects for a client could harm the clients that it serves. One that connects for an operator could
+    /// harm everybody, which is not allowed.
     Clients,
-    /// No replica lies.
+    /// No replica lies: a replica may connect for clients and operators.
     ClientsAndOperators,
 }
 
-/// Checks that somebody comes as who its certificate says it is. Without one the word of whoever connects is taken: such connections
-/// exist only where the configuration says `plain`.
-/// `me` is this replica, and `served` says for whom the others may come, beside themselves.
+/// Checks that a peer is who its certificate says it is. Without a certificate the peer is believed; such connections exist only where the
+/// configuration says `plain`. `me` is this replica; `served` says for whom other replicas may connect, beside themselves.
 ///
 /// # Errors
 /// The refusal to send back.
@@ -256,11 +256,11 @@ pub fn check_identity(
     Err(Refusal { reason: RefusalReason::Certificate, text })
 }
 
-/// Reads an ordering message that came on the connection of member `from` and vouches for it: with crash faults only, the
-/// connection's handshake is the authentication. `decode` is the protocol's.
+/// Reads an ordering message that came on the connection of member `from`. With crash faults the connection's handshake is the only
+/// authentication. `decode` is the protocol's decoder.
 ///
 /// # Errors
-/// When the payload is no ordering message.
+/// When the payload is not an ordering message.
 pub fn verify<M>(
     from: ReplicaId,
     payload: Bytes,

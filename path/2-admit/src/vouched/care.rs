@@ -1,13 +1,14 @@
-//! After a leader that failed, for a while: a leader proposes only what enough others heard as well.
+//! Care: for a while after a leader failed, the next leader proposes only requests that enough members heard.
 //!
-//! A client that does not sign may tell each replica something else, or only one of them anything. A leader that proposes what nobody else heard
-//! finds no votes and loses its office; with a few such clients each one would, one after the other, and nobody would be served. So
-//! when a view ends, all take care in the next one: whoever hears a request says so to all, and says it, too, once f+1 did; a leader proposes
-//! what 2f+1 said, itself among them: f+1 of these are honest, so that everybody can come to vouch. What fewer said waits, and a session's
-//! requests wait for those before them; nobody calls a leader slow for that. It is what `openings` does for openings with a key.
+//! A client that does not sign may tell each replica something else, or tell only one of them. A leader that proposes what no other member
+//! heard gets no votes and loses its office. A few such clients could do that to one leader after the other, and no client would be served.
+//! So when a view ends, all take care in the next one. A replica that hears a request tells all others, and repeats a request that f+1
+//! others told. A leader proposes what 2f+1 members told, itself among them: f+1 of these are honest, so every replica can come to vouch.
+//! Requests that fewer told wait, and later requests of the session wait behind them; no leader counts as slow for that. `openings` does
+//! the same for openings with a key.
 //!
 //! Care costs a message for each request and pair of replicas, so it ends: after a second, and each time that it was not enough after twice
-//! that. Then a few lying clients can take a leader's office once in a minute. What clients sign needs none. Tests: care/tests.rs,
+//! as long. Then a few lying clients can depose a leader at most once a minute. Signed requests need no care. Tests: care/tests.rs,
 //! check/sim/tests/all/liars.rs.
 
 use quorate_auth::digest_of_request;
@@ -15,33 +16,33 @@ use quorate_types::{Digest, InstanceId, ReplicaId, Span, Time, View};
 use quorate_wire::Requests;
 use std::collections::BTreeMap;
 
-/// Care lasts so long at first.
+/// How long care lasts at first.
 const CARE_FIRST: Span = Span::from_secs(1);
-/// And no longer than this.
+/// How long care lasts at most.
 const CARE_MAX: Span = Span::from_secs(60);
-/// No leader takes care for longer that began before this replica started.
+/// For so long after its first request this replica may not know of earlier failures, since care never lasts longer.
 const YOUNG: Span = Span::from_secs(75);
-/// No more bytes are said of what waits already at the beginning of a view.
+/// At the beginning of a view, at most so many bytes of waiting requests are told.
 const SAID_BYTES: usize = 4 << 20;
-/// What was said is said once more after so long.
+/// What was told is told again after this time.
 const SAY_AGAIN: Span = Span::from_secs(1);
-/// So many requests are known to have been said lately.
+/// At most so many requests are remembered as told lately.
 const KNOWN_MAX: usize = 1 << 14;
-/// They leave in frames of about this size.
+/// Told requests leave in frames of about this size.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// How careful this replica is about what goes through one instance.
+/// How careful this replica is in one instance.
 #[derive(Clone, Copy, Debug, Default)]
 struct Care {
     view: View,
     span: Span,
     until: Time,
-    /// When all that waits was said last.
+    /// When everything that waits was last told.
     said: Time,
 }
 
 impl Care {
-    /// Another view began. Those between that one and the last failed, too, whether this replica saw that or not.
+    /// Another view began. All views since the last known one failed, whether or not this replica saw that.
     fn begin(&mut self, now: Time, view: View) {
         let views = view.number().saturating_sub(self.view.number());
         let soon = self.span != Span::ZERO && (views > 1 || now <= self.until.plus(self.span));
@@ -51,15 +52,15 @@ impl Care {
     }
 }
 
-/// How careful this replica is, and what it says of what it heard.
+/// How careful this replica is, and what it tells the others that it heard.
 #[derive(Debug)]
 pub(super) struct Caring {
     /// By instance.
     by: Vec<Care>,
-    /// What is said at the end of the turn, and what was lately.
+    /// What is told at the end of the turn, and what was told lately.
     saying: Vec<u8>,
     said: BTreeMap<Digest, Time>,
-    /// When each member said last what it had heard; until when that is a reason to do so as well.
+    /// For each member, when it last told what it heard, and until when that is a reason for this replica to do the same.
     tellers: BTreeMap<ReplicaId, Time>,
     helps_until: Time,
     /// When the first request came.
@@ -86,7 +87,7 @@ impl Caring {
         self.by.get_mut(usize::from(instance.number()).wrapping_sub(1))
     }
 
-    /// A client's request is here: this replica has begun to hear.
+    /// A client's request is here, so this replica has begun to hear.
     pub(super) fn heard(&mut self, now: Time) {
         self.born.get_or_insert(now);
     }
@@ -96,15 +97,15 @@ impl Caring {
         self.of(instance).is_some_and(|care| now < care.until)
     }
 
-    /// Whether a leader elsewhere does: replicas do not enter a view at one moment.
+    /// Whether a leader elsewhere may take care: replicas do not enter a view at the same moment.
     pub(super) fn helps(&self, now: Time, instance: InstanceId) -> bool {
         let late = |care: &Care| care.until.plus(Span::from_nanos(care.span.nanos() / 4));
         self.of(instance)
             .is_some_and(|care| now < late(care) || (care.view > View::FIRST && now < self.helps_until))
     }
 
-    /// A new view of an instance has its leader. `rotated`: nothing failed in the one before; `rotates`: leaders change although nothing fails.
-    /// Whether care begins with it.
+    /// An instance has a leader in a new view. `rotated`: nothing failed in the view before; `rotates`: leaders change although nothing
+    /// fails. Returns whether care begins.
     pub(super) fn begin(
         &mut self,
         now: Time,
@@ -129,8 +130,8 @@ impl Caring {
         true
     }
 
-    /// Members say what they heard. Who started lately may not know that they take care: where `one_honest` do, it helps for a moment. Who knows
-    /// goes by what it knows: else those who help would keep each other at it.
+    /// A member tells what it heard. A replica that started lately may not know that the others take care; if `one_honest` members tell, it
+    /// does so too for a moment. A replica that can know ignores this, since otherwise the helpers would keep each other going.
     pub(super) fn is_told(&mut self, now: Time, from: ReplicaId, one_honest: usize) {
         let young = now.since(*self.born.get_or_insert(now)) <= YOUNG;
         if !young {
@@ -143,7 +144,7 @@ impl Caring {
         }
     }
 
-    /// Says a request at the end of the turn; not everything that is sent again is said again at once. Whether it is said.
+    /// Tells a request at the end of the turn, unless it was told lately. Returns whether it is told.
     pub(super) fn say(&mut self, now: Time, whole: &[u8]) -> bool {
         let digest = digest_of_request(whole);
         let said = self.said.get(&digest);
@@ -157,35 +158,35 @@ impl Caring {
         true
     }
 
-    /// Whether it can remember one more that it said.
+    /// Whether one more told request can be remembered.
     pub(super) fn remembers(&self) -> bool {
         self.said.len() < KNOWN_MAX
     }
 
-    /// Whether more of what waits is said in this turn.
+    /// Whether more of what waits may be told in this turn.
     pub(super) fn says_more(&self) -> bool {
         self.saying.len() < SAID_BYTES
     }
 
-    /// All that waits and goes through an instance is said now.
+    /// Everything that waits for this instance is told now.
     pub(super) fn says_all(&mut self, now: Time, instance: InstanceId) {
         if let Some(care) = self.of_mut(instance) {
             care.said = now;
         }
     }
 
-    /// Now and then what waits is said once more: connections break.
+    /// Whether what waits is due to be told again, since connections break.
     pub(super) fn says_again(&self, now: Time, instance: InstanceId) -> bool {
         let said = self.of(instance).map_or(now, |care| care.said);
         now.since(said) > SAY_AGAIN && self.helps(now, instance)
     }
 
-    /// Forgets what was not said lately.
+    /// Forgets what was told long ago.
     pub(super) fn forget_said(&mut self, now: Time) {
         self.said.retain(|_, said| now.since(*said) <= SAY_AGAIN);
     }
 
-    /// What is said at the end of a turn, in frames.
+    /// What is told at the end of a turn, in frames.
     pub(super) fn take_saying(&mut self) -> Vec<Vec<u8>> {
         let bytes = std::mem::take(&mut self.saying);
         let (mut from, mut end) = (0, 0);

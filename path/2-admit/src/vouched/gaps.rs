@@ -1,18 +1,18 @@
-//! Where replicas may lie: who leads an instance that decided work waits for, and fills nothing, is complained about there, and nobody else
-//! for that.
+//! Where replicas may lie: if decided work waits for another instance and its leader fills nothing, replicas complain about that leader,
+//! and about no other.
 //!
-//! What waits for the merge alone was ordered, so that the leader of its own instance did its part. The place that the merge waits for
-//! is watched in its instance, like a request that its leader leaves out. Tests: check/sim/tests/all/liars.rs.
+//! Work that waits only for the merge was ordered, so the leader of its own instance did its part. The place that the merge waits for is
+//! watched in that place's instance, like a request that the leader leaves out. Tests: check/sim/tests/all/liars.rs.
 
 use crate::facts::{Facts, Place};
 use crate::intake::Out;
 use quorate_types::{Digest, InstanceId, RequestNumber, SessionId, Span, Time, planted};
 use std::collections::BTreeSet;
 
-/// The merge waits for longer than this before the leader of that instance is watched.
+/// The leader of an instance is watched once the merge has waited for longer than this.
 const LATE_AFTER: Span = Span::from_millis(100);
 
-/// Under which name a place is watched: no request has it, since theirs are hashes.
+/// The name under which a place is watched. No request has it, since requests are watched under hashes.
 fn name_of(place: Place) -> Digest {
     let mut name = [0; 32];
     name[..8].copy_from_slice(&place.slot.number().to_le_bytes());
@@ -21,17 +21,17 @@ fn name_of(place: Place) -> Digest {
     Digest::new(name)
 }
 
-/// The place that the merge waits for, while its leader is watched for that.
+/// The place that the merge waits for, while it is watched.
 #[derive(Debug, Default)]
 pub(super) struct Gap(Option<Place>);
 
 impl Gap {
-    /// Whether something is watched.
+    /// Whether a place is watched.
     pub(super) const fn is_watched(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Watches the place that the merge waits for, in its own instance.
+    /// Watches the place that the merge waits for, in that place's instance.
     pub(super) fn watch(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
         let late = |since: Time| now.since(since) > LATE_AFTER && !planted("gap-unwatched");
         let gap = facts.waits_for().filter(|(_, since)| late(*since)).map(|(place, _)| place);
@@ -46,7 +46,7 @@ impl Gap {
         }
     }
 
-    /// What is decided in an instance, and waits for another one.
+    /// Requests that an instance decided and that wait only for another instance.
     pub(super) fn only_unmerged(
         &self,
         facts: &dyn Facts,

@@ -1,4 +1,4 @@
-//! What leaders here may propose, and what members are told so that all can vouch for it.
+//! Which requests leaders here may propose, and what the other members are told so that all can vouch for it.
 
 use super::openings::opening;
 use super::signed::Given;
@@ -10,39 +10,39 @@ use quorate_types::{ConnId, InstanceId, ReplicaId, RequestNumber, SessionId, Ses
 use quorate_wire::{RequestHeader, RequestKind, Requests};
 use std::collections::BTreeMap;
 
-/// Of what waits already no more requests are said at the beginning of a view.
+/// At the beginning of a view, at most so many waiting requests are told.
 const SAID_MAX: usize = 4096;
-/// Of each session, or client that opens some.
+/// At most so many of them for each session, and for each client that opens sessions.
 const SAID_OF_EACH: usize = 64;
 
-/// Whether replicas that did not hear a request come to know of it without being told.
+/// Whether replicas that did not hear a request can vouch for it without being told.
 fn speaks_for_itself(facts: &dyn Facts, header: &RequestHeader, whole: &[u8]) -> bool {
     let signed = || facts.signatures_count() && facts.sessions().key(header.session).is_some();
     opening(whole).is_some() || signed()
 }
 
 impl Vouched {
-    /// What so many members say, all can come to know.
+    /// If so many members tell a request, all replicas can come to know it.
     pub(super) const fn enough(&self) -> usize {
         self.trust.spreads() as usize
     }
 
-    /// One of so many members does not lie.
+    /// So many members that one of them does not lie.
     pub(super) const fn one_honest(&self) -> usize {
         self.trust.truth() as usize
     }
 
-    /// Whether a leader may propose a request as far as others have to know of it: everything but an opening with a key that too few said.
+    /// Whether enough others know a request for a leader to propose it: true except for openings with a key that too few told.
     pub(super) fn is_everywhere(&self, bytes: &[u8]) -> bool {
         self.openings.said_by(&self.heard, bytes).is_none_or(|members| members >= self.enough())
     }
 
-    /// Whether it was executed lately: proposed again it would open another session.
+    /// Whether it opened a session lately; proposed again it would open another one.
     pub(super) fn is_opened(&self, bytes: &[u8]) -> bool {
         opening(bytes).is_some_and(|(client, nonce)| self.heard.opened_by(client, nonce).is_some())
     }
 
-    /// Whether a request may be proposed only if enough others heard it.
+    /// Whether a request may be proposed only if enough members heard it.
     pub(super) fn needs_care(
         &self,
         now: Time,
@@ -54,7 +54,7 @@ impl Vouched {
         self.caring.is_careful(now, instance) && !speaks_for_itself(facts, header, whole)
     }
 
-    /// Whether this replica may call a leader slow for leaving this out.
+    /// Whether this replica may call a leader slow that leaves this out.
     pub(super) fn is_due(&self, now: Time, facts: &dyn Facts, whole: &[u8]) -> bool {
         let Some(header) = first_of(whole) else { return false };
         let instance = instance_of(&header, facts.instances());
@@ -63,7 +63,7 @@ impl Vouched {
             || speaks_for_itself(facts, &header, whole)
     }
 
-    /// Says what waits and goes through an instance.
+    /// Tells the others what waits for an instance.
     pub(super) fn say_waiting(&mut self, now: Time, facts: &dyn Facts, instance: InstanceId) {
         self.caring.says_all(now, instance);
         let concerns = |bytes: &Bytes| {
@@ -79,7 +79,7 @@ impl Vouched {
         }
     }
 
-    /// Now and then what waits is said once more: connections break.
+    /// Tells again what waits, now and then, since connections break.
     pub(super) fn say_again(&mut self, now: Time, facts: &dyn Facts) {
         self.caring.forget_said(now);
         for instance in all_instances(facts.instances()) {
@@ -89,8 +89,8 @@ impl Vouched {
         }
     }
 
-    /// A client asked this of this replica, which holds it now: where care is taken, all have to know. Nobody says what it does not hold: who claims
-    /// a session that is not open here may not be whose it is, and of two requests with one number only one is heard.
+    /// A client sent this and this replica holds it now; where care is taken, all members must learn of it. A replica tells only what it
+    /// holds: a client that claims a session which is not open here may not own it, and of two requests with one number only one is held.
     pub(super) fn say_held(&mut self, now: Time, facts: &dyn Facts, header: &RequestHeader, whole: &[u8]) {
         if self.heard.holds(whole) {
             self.say(now, facts, header, whole);
@@ -107,7 +107,7 @@ impl Vouched {
         }
     }
 
-    /// A member says that it heard this of a client. Whether a leader may propose it by what members say.
+    /// A member says that it heard this from a client. Returns whether a leader may now propose it because of what members told.
     pub(super) fn was_told_enough(
         &mut self,
         now: Time,
@@ -136,7 +136,7 @@ impl Vouched {
         told >= self.enough() || self.shows_itself(now, facts, from, header)
     }
 
-    /// Whether a request that a member sends on may be given to a leader here by its signature alone.
+    /// Whether a leader here may be given a request that a member forwarded, because of its signature alone.
     fn shows_itself(
         &mut self,
         now: Time,
@@ -149,7 +149,7 @@ impl Vouched {
             && self.signed.may_send_on(now, from)
     }
 
-    /// Gives requests of one session each to an instance that leads here, if it does: at once, or when their signatures are checked.
+    /// Gives requests of one session each to an instance, if it is led here: at once, or after their signatures are checked.
     pub(super) fn give(
         &mut self,
         now: Time,
@@ -172,7 +172,7 @@ impl Vouched {
         }
     }
 
-    /// Admits what may be proposed with care, now that this request, or somebody's word for it, has come.
+    /// Admits what may be proposed with care, now that this request, or a member's word for it, has come.
     fn give_with_care(
         &mut self,
         facts: &dyn Facts,
@@ -198,7 +198,7 @@ impl Vouched {
         }
     }
 
-    /// A request that was heard, or sent on by enough members, goes to its instance, if that leads here.
+    /// Gives a request that was heard, or forwarded by enough members, to its instance, if that is led here.
     pub(super) fn admit_known(&mut self, now: Time, facts: &dyn Facts, bytes: &Bytes, out: &mut Vec<Out>) {
         let Some(header) = first_of(bytes) else { return };
         let to = instance_of(&header, facts.instances());
@@ -207,7 +207,7 @@ impl Vouched {
         }
     }
 
-    /// Everything that was heard and goes through an instance that leads here now.
+    /// Gives everything that was heard for an instance to it, since it is led here now.
     fn admit_all(&mut self, now: Time, facts: &dyn Facts, to: InstanceId, out: &mut Vec<Out>) {
         let goes = |bytes: &&Bytes| {
             first_of(bytes).is_some_and(|header| instance_of(&header, facts.instances()) == to)
@@ -218,7 +218,7 @@ impl Vouched {
         }
     }
 
-    /// The end of a turn: what was given is checked, what is to be said leaves.
+    /// The turn ends: checks signatures of given requests, and sends what must be told.
     pub fn turn_end(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
         for session in std::mem::take(&mut self.woken) {
             let bytes: Vec<Bytes> = self.heard.of_session(session).cloned().collect();
@@ -241,7 +241,7 @@ impl Vouched {
         out.extend(self.caring.take_saying().into_iter().map(|frame| Out::Say(frame.into())));
     }
 
-    /// Sends the others what is to be said of openings.
+    /// Sends the other members what must be told of openings.
     fn say_openings(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
         let saying = Bytes::from(self.openings.take_saying());
         if saying.is_empty() {
@@ -256,7 +256,8 @@ impl Vouched {
         }
     }
 
-    /// Checks what was given since the last turn, and admits what is signed right. Whoever sent anything else over its own link loses it.
+    /// Checks the signatures of requests given since the last turn, and admits those that are right. A client that sent a wrong one over
+    /// its own connection loses the connection.
     fn check_given(&mut self, facts: &dyn Facts, out: &mut Vec<Out>) {
         let waiting = self.signed.take_given();
         if waiting.is_empty() {

@@ -1,21 +1,21 @@
-//! What clients asked of this replica itself, while replicas may lie.
+//! What clients sent to this replica itself, where replicas may lie.
 //!
-//! With Byzantine faults nobody takes a leader's word for what a client wants. A client says it to every replica, each over a connection
-//! of its own that says who the client is; this replica keeps what it heard until it is executed, and votes for a leader's batch only
-//! if it heard every request in it, byte for byte, from the client whose session it is. One honest replica that did so is enough for the
-//! others (`path/3-order`, f+1 writes), so that who missed a request is not left behind.
+//! With Byzantine faults no replica takes a leader's word for what a client wants. A client sends each request to every replica, over a
+//! connection that authenticates the client. This replica keeps what it heard until it is executed. It votes for a leader's batch only if
+//! it heard every request in it, byte for byte, from the client that owns the session. One honest replica that heard a request is enough
+//! for the others (`path/3-order`, f+1 writes), so a replica that missed a request is not left behind.
 //!
-//! It is a list of what waits, too: what the leader does not propose in time is watched, sent to the others (a client may reach some
-//! replicas only), and a reason to replace the leader.
+//! This is also the list of what waits. A request that the leader does not propose in time is watched, is sent to the other members (a
+//! client may reach only some of them), and is a reason to replace the leader.
 //!
-//! What f+1 members sent on is as good as heard, since one of them is honest. A leader proposes it only when 2f+1 did: then f+1 honest
-//! ones have it, and everybody can come to vouch for it.
+//! A request that f+1 members forwarded counts as heard, since one of them is honest. A leader proposes it only when 2f+1 did: then f+1
+//! honest members have it, and every replica can come to vouch for it.
 //!
-//! INV-HEARD-1: bytes kept are what is kept. A client has less than its limit, one request excepted, and all have less than twice theirs.
-//! INV-HEARD-2: of a session nothing is kept twice, and what is kept has growing numbers.
+//! INV-HEARD-1: the counted bytes are those of what is kept; a client has less than its limit, one request excepted, and all clients
+//! together less than twice theirs. INV-HEARD-2: no request of a session is kept twice, and the kept numbers grow.
 //!
 //! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014 (clients send to all, requests are
-//! watched). What it leaves open, that a leader may alter a request, is closed by comparing. Tests: heard/tests.rs.
+//! watched). In that paper a leader may alter a request; comparing byte for byte prevents that here. Tests: heard/tests.rs.
 
 mod told;
 
@@ -25,22 +25,22 @@ use quorate_wire::{REQUEST_HEADER, RequestHeader, RequestKind, Requests};
 use std::collections::{BTreeMap, VecDeque};
 use told::Told;
 
-/// How much is kept.
+/// Limits of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeardLimits {
     /// Bytes of all clients' requests.
     pub bytes_max: usize,
-    /// Bytes of one client's.
+    /// Bytes of one client's requests.
     pub client_bytes_max: usize,
-    /// Requests of one session: the replicas' window.
+    /// How many requests of one session: the replicas' window.
     pub window: u64,
 }
 
-/// So many openings that were executed are known, the last ones.
+/// The last so many executed openings are known.
 const OPENED_MAX: usize = 8192;
-/// What a request costs beside its bytes.
+/// What a kept request costs beside its bytes, in bytes.
 const COST: usize = 96;
-/// What is kept for longer than this stands in memory of its own, and not in that of the frame it came with.
+/// A request kept for longer than this gets memory of its own, so that the frame it came with is freed.
 const SETTLE_AFTER: Span = Span::from_secs(1);
 
 /// One request that waits.
@@ -50,11 +50,11 @@ struct Asked {
     since: Time,
     /// The whole request, as it came.
     bytes: Bytes,
-    /// What an earlier copy named as the lowest unanswered number: somebody may have that one.
+    /// The lowest unanswered number in an earlier copy; other replicas may have that copy.
     before: Option<RequestNumber>,
-    /// No longer a part of a frame.
+    /// Whether the bytes are memory of their own.
     own: bool,
-    /// Which members say that they heard the very same.
+    /// Which members say that they heard exactly this.
     said: Vec<ReplicaId>,
 }
 
@@ -67,8 +67,8 @@ impl Asked {
         Requests::new(&self.bytes).flatten().next().map(|(header, body, _)| (header, body))
     }
 
-    /// Its client sent it once more. A copy that names a higher number as the lowest that is unanswered takes its place: who had no room for
-    /// the first one knows that one only. Whether it does.
+    /// The client sent the request again. If this copy names a higher lowest unanswered number, it replaces the kept one: a replica that
+    /// had no room for the first copy knows only this one. Returns whether it does.
     fn renew(&mut self, header: &RequestHeader, bytes: Bytes, said: Vec<ReplicaId>) -> bool {
         let Some((old, body)) = self.parts() else { return false };
         let lowest = old.lowest_unanswered;
@@ -81,7 +81,7 @@ impl Asked {
         renews
     }
 
-    /// Whether this is what its client sent, now or the time before.
+    /// Whether this is what the client sent, now or the time before.
     fn is(&self, header: &RequestHeader, body: &[u8], whole: &[u8]) -> bool {
         let old = |(own, bytes): (RequestHeader, &[u8])| {
             self.before.is_some_and(|lowest| RequestHeader { lowest_unanswered: lowest, ..own } == *header)
@@ -97,12 +97,12 @@ struct Line {
     session: SessionId,
     client: ClientId,
     asked: VecDeque<Asked>,
-    /// Of all that waits up to here enough members said that they heard it, too.
+    /// Up to this number, enough members said that they heard everything that waits, too.
     sure: RequestNumber,
 }
 
 impl Line {
-    /// Where a number stands, or would.
+    /// The index of a number in the line: `Ok` if it is there, `Err` where it would be.
     fn place(&self, number: RequestNumber) -> Result<usize, usize> {
         // Nearly always there is no gap.
         let first = self.asked.front().map_or(number, |asked| asked.number);
@@ -117,53 +117,53 @@ impl Line {
     }
 }
 
-/// A request that waits for long.
+/// A request that has waited for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// Whose session; none if it opens one.
+    /// Its session; none if it opens one.
     pub session: SessionId,
     /// Its number, or the nonce.
     pub number: RequestNumber,
-    /// Who opens a session, if that is what is asked.
+    /// The client that opens a session, if the request does that.
     pub opener: Option<ClientId>,
     /// The whole request.
     pub bytes: Bytes,
 }
 
-/// Who speaks, and whether execution here knows the session as theirs.
+/// Which client speaks, and whether execution here knows that it owns the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// It is open here, and belongs to this client.
+    /// The session is open here and belongs to this client.
     Open(ClientId),
-    /// This replica did not execute its opening yet: this client says that it is theirs.
+    /// The opening was not executed here yet; this client says that it owns the session.
     Claims(ClientId),
 }
 
-/// What clients asked of this replica, and what members say that clients asked of them.
+/// What clients sent to this replica, and what members say that clients sent to them.
 #[derive(Debug)]
 pub(crate) struct Heard {
     limits: HeardLimits,
-    /// By the session's place.
+    /// By the session's cell.
     lines: Vec<Option<Line>>,
-    /// Of sessions that are not open here yet, whoever says that they are theirs.
+    /// Requests of sessions that are not open here yet, by session and by the client that says it owns it.
     early: BTreeMap<(SessionId, ClientId), Line>,
     openings: BTreeMap<(ClientId, RequestNumber), Asked>,
-    /// The sessions that were opened last, by what asked for them, and those in turn.
+    /// The sessions that were opened last, by client and nonce; and their order.
     opened: BTreeMap<(ClientId, RequestNumber), SessionId>,
     opened_last: VecDeque<(ClientId, RequestNumber)>,
     client_bytes: BTreeMap<ClientId, usize>,
     bytes: usize,
-    /// What members sent on that does not wait here.
+    /// What members forwarded and does not wait here.
     told: Told,
 }
 
-/// Who opens a session by this.
+/// The client in the body of an opening.
 fn opener(body: &[u8]) -> ClientId {
     ClientId::new(body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id)))
 }
 
 impl Heard {
-    /// Nothing was heard yet.
+    /// With nothing heard.
     pub(crate) const fn new(limits: HeardLimits) -> Self {
         Self {
             limits,
@@ -183,9 +183,9 @@ impl Heard {
         self.bytes
     }
 
-    /// A client asks this, over its own connection; the caller has made sure that it was not executed yet. The first request with a number
-    /// is the one that counts, but for the lowest unanswered number that it names. `false`: there is no room, and the client asks again. What
-    /// waits behind it in its session makes room for it: that could never leave before.
+    /// A client sends this over its own connection; the caller has checked that it was not executed yet. The first request with a number
+    /// counts, except that a later copy may name a higher lowest unanswered number. `false`: there is no room, and the client sends it
+    /// again. To make room, later requests of the same session are dropped, since they can not be executed before this one.
     pub(crate) fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
         let (Owner::Open(client) | Owner::Claims(client)) = owner;
         let said = self.told.members(&bytes);
@@ -231,7 +231,8 @@ impl Heard {
         true
     }
 
-    /// Drops what waits behind this number in its session, if that frees more than so many bytes. Whether it is known, or there is room now.
+    /// Drops what waits behind this number in its session, if that frees more than so many bytes. Returns whether the request is known, or
+    /// there is room now.
     fn make_room(&mut self, owner: Owner, header: &RequestHeader, over: usize) -> bool {
         let line = match owner {
             Owner::Claims(client) => self.early.get_mut(&(header.session, client)),
@@ -304,19 +305,19 @@ impl Heard {
         }
     }
 
-    /// The session that this opened, if that was lately: a copy that comes late must not wait for what is done.
+    /// The session that this opening led to, if that was lately: a late copy must not wait for what is done.
     pub(crate) fn opened_by(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId> {
         self.opened.get(&(client, nonce)).copied()
     }
 
-    /// The session that this opened is over: it may open another one.
+    /// The session that this opening led to is over, so the opening may open another one.
     pub(crate) fn forget_opened(&mut self, client: ClientId, nonce: RequestNumber) {
         if self.opened.remove(&(client, nonce)).is_some() {
             self.opened_last.retain(|by| *by != (client, nonce));
         }
     }
 
-    /// A session was opened, or that was refused; in the order of execution. Whether something waits that came before.
+    /// A session was opened, or its opening refused, in the order of execution. Returns whether requests wait that came before.
     pub(crate) fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
         self.drop_opening((client, nonce));
         if session == SessionId::NONE {
@@ -342,9 +343,9 @@ impl Heard {
         }
     }
 
-    /// Execution goes on from a state that others reached: what waits stands as if this replica had executed all before that. `of`: whose a
-    /// session is, and the last number that it executed, while it lives; `by`: the session that an opening led to. Gives the sessions of which
-    /// something waits that came before they were known.
+    /// Execution continues from a checkpoint of another replica: what waits is treated as if this replica had executed everything before.
+    /// `of`: a session's client and the last number that it executed, while it lives. `by`: the session that an opening led to. Returns the
+    /// sessions that became known and for which requests wait.
     pub(crate) fn caught_up(
         &mut self,
         of: impl Fn(SessionId) -> Option<(ClientId, RequestNumber)>,
@@ -380,7 +381,7 @@ impl Heard {
         woken
     }
 
-    /// A session is known here now, and whose it is. What waits of it is its owner's, or nobody's.
+    /// A session and its owner are known here now. What waits under the session belongs to the owner; what other clients sent is dropped.
     fn settle(&mut self, owner: ClientId, early: Line) {
         if early.client == owner {
             self.move_in(owner, early.session, early);
@@ -389,7 +390,7 @@ impl Heard {
         }
     }
 
-    /// What came before its session was known here stands with what has come since.
+    /// Joins requests that came before their session was known here with those that came since.
     fn move_in(&mut self, client: ClientId, session: SessionId, mut early: Line) {
         let window = usize::try_from(self.limits.window).unwrap_or(usize::MAX);
         early.asked.iter_mut().for_each(|asked| asked.said = self.told.members(&asked.bytes));
@@ -414,7 +415,7 @@ impl Heard {
         }
     }
 
-    /// This request, and all before it, were executed, or answered without that: their client knows, or asks again.
+    /// This request and all before it were executed, or answered without that: the client knows, or asks again.
     pub(crate) fn executed(&mut self, session: SessionId, number: RequestNumber) {
         let Some(Some(line)) = self.lines.get_mut(session.index as usize) else { return };
         if line.session != session {
@@ -429,7 +430,7 @@ impl Heard {
         }
     }
 
-    /// Its client may not have this executed: it is as if it had never come.
+    /// The client may not run this request, so it is treated as if it had never come.
     pub(crate) fn forget(&mut self, session: SessionId, number: RequestNumber) {
         let line = self.lines.get_mut(session.index as usize).and_then(Option::as_mut);
         let Some(line) = line.filter(|line| line.session == session) else { return };
@@ -441,14 +442,14 @@ impl Heard {
         }
     }
 
-    /// Whether this very request came from the client whose session it is, or that it opens one for, or enough members say so.
-    /// `one_honest`: so many members that one of them does not lie.
+    /// Whether this request came from the client that owns its session, or that opens one by it; or enough members say so. `one_honest`: so
+    /// many members that one of them does not lie.
     pub(crate) fn knows(&self, header: &RequestHeader, body: &[u8], whole: &[u8], one_honest: usize) -> bool {
         let heard = self.find(header, body).map(|(_, asked)| asked);
         heard.is_some_and(|asked| asked.is(header, body, whole)) || self.told.count(whole) >= one_honest
     }
 
-    /// Whose request this is, and since when it waits here, if its client sent it.
+    /// The client of this request, and since when it waits here, if the client sent it.
     pub(crate) fn since(&self, header: &RequestHeader, body: &[u8]) -> Option<(ClientId, Time)> {
         self.find(header, body).map(|(client, asked)| (client, asked.since))
     }
@@ -464,7 +465,7 @@ impl Heard {
         Some((line.client, asked))
     }
 
-    /// A member sends on what it heard of a client. How many members did so by now.
+    /// A member forwards what it heard from a client. Returns how many members did so by now.
     pub(crate) fn told(&mut self, now: Time, by: ReplicaId, whole: &[u8]) -> usize {
         if let Some(asked) = self.find_same(whole) {
             if !asked.said.contains(&by) {
@@ -475,7 +476,7 @@ impl Heard {
         self.told.tell(now, by, whole, self.limits.client_bytes_max)
     }
 
-    /// What waits here and is this, byte for byte.
+    /// The waiting request that equals this one byte for byte.
     fn find_same(&mut self, whole: &[u8]) -> Option<&mut Asked> {
         let (header, body, _) = Requests::new(whole).flatten().next()?;
         let asked = if header.kind == RequestKind::OpenSession {
@@ -489,8 +490,8 @@ impl Heard {
         (asked.bytes == whole).then_some(asked)
     }
 
-    /// What waits of a session and is sure now: so many members say that they heard it, and everything from number `due` up to there. What was
-    /// not known to be sure, and `number` once more; in order.
+    /// What has become sure in a session: enough members say that they heard these requests, and all requests from number `due` up to them.
+    /// Returns, in order, the requests that were not known to be sure, and number `number` again.
     pub(crate) fn sure(
         &mut self,
         session: SessionId,
@@ -514,13 +515,13 @@ impl Heard {
         sure
     }
 
-    /// Nothing was given to a leader here yet.
+    /// No request was given to a leader here yet.
     pub(crate) fn begin_anew(&mut self) {
         self.lines.iter_mut().flatten().for_each(|line| line.sure = RequestNumber::ZERO);
     }
 
-    /// No more than `most` of what waits and is meant: of each client so many openings, half of all at most; of each session the first
-    /// request, then of each the second, and so on up to so many. Who asks for much keeps nobody else's out.
+    /// At most `most` waiting requests, chosen fairly. Openings: so many of each client, at most half of all. Then the first request of
+    /// each session, then the second of each, and so on. So a client that asks for much does not keep out the others.
     pub(crate) fn firsts(
         &self,
         of_each: usize,
@@ -542,7 +543,7 @@ impl Heard {
         all
     }
 
-    /// Whether this waits here, byte for byte, and came from its client.
+    /// Whether exactly this request waits here and came from its client.
     pub(crate) fn holds(&self, whole: &[u8]) -> bool {
         self.same(whole).is_some()
     }
@@ -553,17 +554,17 @@ impl Heard {
         (asked.bytes == whole).then_some(asked)
     }
 
-    /// How many members sent this on.
+    /// How many members forwarded this.
     pub(crate) fn told_by(&self, whole: &[u8]) -> usize {
         self.same(whole).map_or_else(|| self.told.count(whole), |asked| asked.said.len())
     }
 
-    /// How many openings of a client wait that have lower nonces than this, counted up to so many.
+    /// How many openings of a client with lower nonces than this wait, counted up to so many.
     pub(crate) fn openings_before(&self, client: ClientId, nonce: RequestNumber, most: usize) -> usize {
         self.openings.range((client, RequestNumber::ZERO)..(client, nonce)).take(most).count()
     }
 
-    /// Of each client so many openings that wait, those with the lowest nonces.
+    /// For each client, so many of its waiting openings, lowest nonces first.
     pub(crate) fn first_openings(&self, of_client: usize) -> impl Iterator<Item = &Bytes> {
         let mut of = (ClientId::new(0), 0);
         self.openings.iter().filter_map(move |((client, _), asked)| {
@@ -572,21 +573,21 @@ impl Heard {
         })
     }
 
-    /// All requests that wait of a session, in order.
+    /// All waiting requests of a session, in order.
     pub(crate) fn of_session(&self, session: SessionId) -> impl Iterator<Item = &Bytes> {
         let line = self.lines.get(session.index as usize).and_then(Option::as_ref);
         let line = line.filter(move |line| line.session == session);
         line.into_iter().flat_map(|line| line.asked.iter().map(|asked| &asked.bytes))
     }
 
-    /// All that waits, openings first, then session by session in order.
+    /// All waiting requests: openings first, then session by session in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Bytes> {
         let lines = self.lines.iter().flatten().flat_map(|line| &line.asked);
         self.openings.values().chain(lines).map(|asked| &asked.bytes)
     }
 
-    /// What waits since so long that something may be wrong; of each session the next one only: those behind it wait for that. `next`: the
-    /// number that a session executes next, while it lives.
+    /// Requests that have waited for so long that something may be wrong; of each session only the next one, since later ones wait for it.
+    /// `next`: the number that a session executes next, while it lives.
     pub(crate) fn late(
         &self,
         now: Time,
@@ -610,7 +611,7 @@ impl Heard {
         openings.chain(lines)
     }
 
-    /// Whether this still waits.
+    /// Whether this request still waits.
     pub(crate) fn waits(&self, late: &Late) -> bool {
         match late.opener {
             Some(client) => self.openings.contains_key(&(client, late.number)),
@@ -618,8 +619,8 @@ impl Heard {
         }
     }
 
-    /// Now and then: forgets what sessions asked that are over, and what nobody will open, and takes what waits for long out of the
-    /// frames that it came with. `is_over`: whether a session is over; `known`: whether it is open here.
+    /// Periodic cleaning: forgets requests of sessions that are over, and claims of sessions that nobody opens, and copies requests that
+    /// have waited for long out of the frames that they came with. `is_over`: whether a session is over; `known`: whether it is open here.
     pub(crate) fn tidy(&mut self, now: Time, is_over: impl Fn(SessionId) -> bool, claim_time: Span) {
         self.told.tidy(now, claim_time);
         let over = |line: &Line| is_over(line.session) || line.asked.is_empty();
@@ -666,7 +667,7 @@ impl Heard {
         }
     }
 
-    /// Panics with the name of an invariant that does not hold; goes through everything.
+    /// Panics with the name of the invariant that does not hold. Goes through everything.
     pub(crate) fn invariants(&self) {
         let lines = self.lines.iter().flatten().chain(self.early.values());
         let mut bytes = self.openings.values().map(Asked::cost).sum::<usize>();

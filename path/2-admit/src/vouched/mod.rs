@@ -1,13 +1,14 @@
-//! While replicas may lie: what this one heard of clients itself, which proposals it vouches for, and what it waits for.
+//! The intake where replicas may lie: what this replica heard from clients itself, which proposals it vouches for, and what it waits for.
 //!
-//! Every client sends its requests to every replica. What came is kept ([`heard`]) until it is executed. A leader's batch gets this
-//! replica's vote when every request in it is known here, its time is not ahead of this replica's own, and a no-op stands for slots that
-//! decided work needs. Nothing here calls a batch wrong: it holds this replica's own vote back, and no more (docs/protocols/mod_smart.md).
+//! Every client sends its requests to every replica. A request is kept ([`heard`]) until it is executed. This replica votes for a leader's
+//! batch when it knows every request in it, the batch's time is not ahead of this replica's own, and a no-op stands for slots that decided
+//! work needs. This part never calls a batch wrong; it only holds back this replica's own vote (docs/protocols/mod_smart.md).
 //!
-//! What waits for long is watched by the protocol. If that does not help, it is sent to all: the leader may never have heard of it.
+//! The protocol watches what waits for long. If that does not help, the request is sent to all members, since the leader may never have
+//! heard of it.
 //!
-//! This file takes what comes in; `giving.rs` gives leaders here what they may propose and tells members what they have to know;
-//! `waiting.rs` looks at proposals and requests that wait. Tests: tests.rs, check/sim (`--fault-model byzantine`).
+//! This file takes what comes in. `giving.rs` gives leaders here what they may propose, and tells members what they must know. `waiting.rs`
+//! looks at proposals and requests that wait. Tests: tests.rs, check/sim (`--fault-model byzantine`).
 
 mod care;
 mod gaps;
@@ -37,31 +38,31 @@ use signed::Signed;
 use std::collections::BTreeMap;
 use tags::Tags;
 
-/// What clients asked is looked through this often.
+/// How often the kept requests are looked through.
 const LOOK_EVERY: Span = Span::from_millis(50);
-/// A member that did what no honest one does is suspected for so long after the last time.
+/// A member that did what no honest replica does is suspected for so long after the last time.
 const SUSPECTED_FOR: Span = Span::from_secs(10);
-/// Who says that a session is theirs that nobody opens is forgotten after this.
+/// The claim to own a session that nobody opens is forgotten after this time.
 const CLAIM_TIME: Span = Span::from_secs(30);
-/// The agreed time may run ahead of this replica's own by so much at once, and no faster than twice as fast for long.
+/// The agreed time may run ahead of this replica's own by so much at once, and for long at most twice as fast.
 pub const AHEAD_MAX: Span = Span::from_secs(10);
-/// More bytes of answers than this are not put together for one frame of requests.
+/// At most so many bytes of answers are put together for one frame of requests.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// What the intake is told once.
+/// The settings of the intake.
 #[derive(Clone, Debug)]
 pub struct VouchedConfig {
-    /// Part of everything that clients sign.
+    /// The cluster's id, which is part of everything that clients sign.
     pub cluster: ClusterId,
     /// This replica.
     pub me: ReplicaId,
     /// All members.
     pub members: Vec<ReplicaId>,
-    /// Which faults are survived.
+    /// Which faults the cluster survives.
     pub faults: Faults,
     /// How many instances there are.
     pub instances: u16,
-    /// How much is kept.
+    /// Limits of what is kept.
     pub heard: HeardLimits,
     /// How signatures of clients are checked.
     pub checks: RequestChecks,
@@ -69,33 +70,33 @@ pub struct VouchedConfig {
     pub signed_only: bool,
     /// The largest request, in bytes.
     pub request_bytes_max: usize,
-    /// A batch of so many bytes has no room for more.
+    /// A batch of so many bytes is full.
     pub batch_bytes: usize,
     /// Leaders change although nothing is wrong.
     pub rotates: bool,
 }
 
-/// A member that did what no honest one does.
+/// A member that did what no honest replica does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspect {
-    /// Who.
+    /// The member.
     pub replica: ReplicaId,
     /// How often.
     pub times: u64,
-    /// The last of it, in words.
+    /// The last thing that it did, in words.
     pub what: String,
 }
 
-/// What a member did that no honest one does.
+/// What a member did that no honest replica does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Evidence {
     count: u64,
-    /// The last of it, and when that was.
+    /// The last thing, in words, and when that was.
     what: String,
     at: Time,
 }
 
-/// The intake of a replica among others that may lie; see the module.
+/// The intake of a replica where replicas may lie; see the module.
 #[derive(Debug)]
 pub struct Vouched {
     config: VouchedConfig,
@@ -105,22 +106,22 @@ pub struct Vouched {
     tags: Tags,
     openings: Openings,
     caring: Caring,
-    /// Proposals that wait for a word, by instance.
+    /// Proposals that wait until this replica vouches for them, by instance.
     held: Vec<Vec<HeldProposal>>,
-    /// What the protocol watches for this replica, and through which instance it goes.
+    /// What the protocol watches for this replica, and in which instance.
     watched: BTreeMap<Digest, (InstanceId, Late)>,
     gap: Gap,
-    /// Sessions of which something came before they were open here.
+    /// Sessions for which requests came before they were open here.
     woken: Vec<SessionId>,
-    /// Instances that this replica began to lead: what it heard goes there.
+    /// Instances that this replica began to lead; what it heard for them is given to them.
     began: Vec<InstanceId>,
     look_at: Option<Time>,
-    /// How far ahead of real time the agreed time was taken so far (a leaky bucket).
+    /// How far the agreed time was taken ahead of real time so far (a leaky bucket).
     pulled: Time,
     evidence: BTreeMap<ReplicaId, Evidence>,
 }
 
-/// Which instance a request goes through: a function of its session, so that no replica chooses.
+/// The instance that a request goes through: a function of its session, so that no replica chooses it.
 fn instance_of(header: &RequestHeader, instances: u16) -> InstanceId {
     let key = match header.kind {
         RequestKind::OpenSession => header.number.number(),
@@ -134,13 +135,13 @@ fn all_instances(instances: u16) -> impl Iterator<Item = InstanceId> {
     (1..=instances).map(InstanceId::new)
 }
 
-/// The first request of some, if it is one.
+/// The header of the first request in these bytes, if it can be read.
 fn first_of(bytes: &[u8]) -> Option<RequestHeader> {
     Requests::new(bytes).next()?.ok().map(|(header, ..)| header)
 }
 
 impl Vouched {
-    /// Nothing came yet.
+    /// With nothing received.
     pub fn new(config: VouchedConfig) -> Self {
         let members = u32::try_from(config.members.len()).unwrap_or(u32::MAX).max(1);
         Self {
@@ -162,8 +163,8 @@ impl Vouched {
         }
     }
 
-    /// A client asks this of all replicas, and of this one among them. What was executed before is answered, what was not is kept, and
-    /// given to the instances that this replica leads.
+    /// A client sends this to all replicas, and to this one. A request that was executed before is answered. Any other is kept, and given
+    /// to its instance if this replica leads it.
     pub fn arrived(
         &mut self,
         now: Time,
@@ -212,7 +213,7 @@ impl Vouched {
         }
     }
 
-    /// Whether openings may be kept that this client sends: those with a key are signed with it, and it is one.
+    /// Checks the openings that a client sends. An opening with a key must be signed with that key, and the key must be valid.
     fn check_openings(&self, client: ClientId, requests: &[u8]) -> Result<(), String> {
         for (header, body, whole) in Requests::new(requests).flatten() {
             if header.kind != RequestKind::OpenSession {
@@ -237,8 +238,9 @@ impl Vouched {
         Ok(())
     }
 
-    /// The session that a client opened with this nonce, if that was executed. Who began with a checkpoint knows it by its state only; and who
-    /// remembers one that is over must not keep it from being opened anew: those who began later say nothing of it.
+    /// The session that a client opened with this nonce, if the opening was executed. A replica that began with a checkpoint knows such a
+    /// session only from the state. A remembered session that is over must not keep the client from opening another: replicas that began
+    /// later know nothing of it.
     fn opened_by(
         &mut self,
         sessions: &dyn Sessions,
@@ -254,7 +256,7 @@ impl Vouched {
         sessions.opened(client, nonce)
     }
 
-    /// Whether it was not executed yet, and is kept.
+    /// Keeps a request if it was not executed yet. Returns whether it is kept.
     fn hear_one(
         &mut self,
         now: Time,
@@ -317,7 +319,7 @@ impl Vouched {
         say(ReplyStatus::Overloaded, b"not kept")
     }
 
-    /// A member sends on what clients asked of it.
+    /// A member forwards clients' requests.
     pub fn from_member(
         &mut self,
         now: Time,
@@ -350,7 +352,7 @@ impl Vouched {
         }
     }
 
-    /// A request was executed, or refused by execution. `opening`: who opened a session with it.
+    /// A request was executed, or refused by execution. `opening`: the client, if the request opened a session.
     pub fn executed(
         &mut self,
         opening: Option<ClientId>,
@@ -374,7 +376,7 @@ impl Vouched {
         }
     }
 
-    /// Execution goes on from a state that others reached: what clients asked before that waits no more.
+    /// Execution continues from a checkpoint of another replica: requests executed before that do not wait any more.
     pub fn caught_up(&mut self, sessions: &dyn Sessions) {
         if planted("claims-outlive-jumps") {
             return;
@@ -385,7 +387,7 @@ impl Vouched {
         self.woken.extend(woken);
     }
 
-    /// An instance has another leader, or none; `rotated`: nothing failed in the view before.
+    /// An instance has another leader, or none. `rotated`: nothing failed in the view before.
     pub fn led(
         &mut self,
         now: Time,
@@ -404,17 +406,17 @@ impl Vouched {
         }
     }
 
-    /// A client names the keys of its tags.
+    /// A client tells the keys of its tags.
     pub fn learn_keys(&mut self, client: ClientId, keys: &[SharedKey]) {
         self.tags.learn(client, keys);
     }
 
-    /// The agreed time went so much ahead of this replica's own.
+    /// The agreed time was taken so much ahead of this replica's own.
     pub fn pulled(&mut self, now: Time, by: Span) {
         self.pulled = self.pulled.max(now).plus(by).min(now.plus(AHEAD_MAX));
     }
 
-    /// A member did what no honest one does.
+    /// A member did what no honest replica does.
     pub fn note(&mut self, now: Time, from: ReplicaId, what: &Reject) {
         let evidence = self.evidence.entry(from).or_default();
         evidence.count += 1;
@@ -422,7 +424,7 @@ impl Vouched {
         evidence.at = now;
     }
 
-    /// Members that did what no honest one does.
+    /// Members that did what no honest replica does.
     pub fn suspects(&self) -> Vec<Suspect> {
         let suspect = |(replica, Evidence { count, what, .. }): (&ReplicaId, &Evidence)| Suspect {
             replica: *replica,
@@ -432,7 +434,7 @@ impl Vouched {
         self.evidence.iter().map(suspect).collect()
     }
 
-    /// Whether a member did that, and was not silent about it for long since.
+    /// Whether this member did that lately.
     pub fn suspects_lately(&self, now: Time, member: ReplicaId) -> bool {
         self.evidence.get(&member).is_some_and(|evidence| now.since(evidence.at) < SUSPECTED_FOR)
     }
@@ -442,22 +444,22 @@ impl Vouched {
         self.look_at
     }
 
-    /// Bytes of requests that are kept.
+    /// Bytes of the requests that are kept.
     pub const fn byte_len(&self) -> usize {
         self.heard.byte_len()
     }
 
-    /// How many signatures of clients were checked.
+    /// How many of the clients' signatures were checked.
     pub const fn signatures_checked(&self) -> u64 {
         self.signed.checked()
     }
 
-    /// How many proposals wait for this replica's word.
+    /// How many proposals wait until this replica vouches for them.
     pub fn held_back(&self) -> usize {
         self.held.iter().map(Vec::len).sum()
     }
 
-    /// Panics with the name of an invariant that does not hold; goes through everything.
+    /// Panics with the name of the invariant that does not hold. Goes through everything.
     pub fn invariants(&self) {
         self.heard.invariants();
         self.signed.invariants();
@@ -465,7 +467,7 @@ impl Vouched {
     }
 }
 
-/// Requests from one place to another in a frame go to an instance that leads here.
+/// Admits a run of requests in a frame to an instance that is led here.
 fn admit_run(run: Option<(InstanceId, usize)>, end: usize, requests: &Bytes, out: &mut Vec<Out>) {
     if let Some((instance, start)) = run {
         out.push(Out::Admit { instance, requests: requests.slice(start..end) });

@@ -1,26 +1,26 @@
-//! A proposal that the protocol asked about, and how far its requests are known here.
+//! A proposal about which the protocol asked, and how many of its requests are known here.
 
 use quorate_types::{Digest, RequestNumber, SessionId, Slot};
 use quorate_wire::{Batch, RequestHeader};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A proposal that waits for this replica's word.
+/// A proposal that waits until this replica vouches for it.
 #[derive(Debug)]
 pub(super) struct HeldProposal {
     pub(super) slot: Slot,
     pub(super) digest: Digest,
     pub(super) batch: Batch,
-    /// So many of its requests are known.
+    /// How many of its requests are known here, from the first on.
     pub(super) known: usize,
-    /// Those that came from their clients when there was no room to keep them.
+    /// Requests that came from their clients when there was no room to keep them, by index.
     pub(super) seen: BTreeSet<usize>,
-    /// The signatures of those that were not heard here were checked together.
+    /// Whether the signatures of the requests that were not heard here were checked together.
     pub(super) together: bool,
-    /// The signature of the next one is wrong: it has to be heard.
+    /// The request with this index has a wrong signature, so it has to be heard.
     pub(super) wrong: Option<usize>,
-    /// The tag of this one was wrong when so many keys were known.
+    /// The request with this index had a wrong tag when so many keys had come.
     pub(super) wrong_tag: Option<(usize, u64)>,
-    /// Where its requests stand, once that was needed.
+    /// The indexes of its requests, once they were needed.
     places: BTreeMap<(SessionId, RequestNumber), usize>,
 }
 

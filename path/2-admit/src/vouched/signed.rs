@@ -1,16 +1,17 @@
-//! Requests whose clients sign them: right signatures are as good as having heard a request, and a leader proposes no wrong ones.
+//! Signed requests: a right signature counts as much as having heard the request, and a leader proposes no request with a wrong one.
 //!
-//! A session's key comes with its opening, which has to be heard from its client and is signed with that key, and becomes a part of the
-//! session's state. From then on a proposal's request is known here when it came from its client, or when its signature is right. So a client
-//! that tells the leader only does not hold up a slot, and a leader has nothing to fear from proposing what it was told.
+//! A session's key comes with its opening. The opening must be heard from the client and is signed with that key, which becomes part of the
+//! session's state. From then on a request in a proposal is known here when it came from its client, or when its signature is right. So a
+//! client that sends a request only to the leader does not block a slot, and a leader risks nothing by proposing the request.
 //!
-//! Each request is checked once: what was right is remembered until the request is executed. Signatures are checked together, those of all
-//! requests that a leader admits in a turn, and those of all requests in a proposal that were not heard here. Where that fails they are
-//! checked one by one, of a proposal one for each look at it: who proposes wrong ones gets no more work done than it makes.
+//! Each request is checked once; a right signature is remembered until the request is executed. Signatures are checked together: those of
+//! all requests that a leader admits in a turn, and those of all requests of a proposal that were not heard here. If that fails, they are
+//! checked one by one; of a proposal, one at each look. So a leader that proposes wrong ones causes no more work than it does itself.
 //!
-//! What came over its client's own link is not checked by who only vouches for it. What waits for long is, before this replica calls a
-//! leader slow for leaving it out. Where replicas know clients that may not do everything, signatures count for nothing: whoever heard the
-//! request may not have asked what its client may do. Tests: signed/tests.rs, check/sim/tests/all/signed.rs.
+//! A replica that only vouches does not check requests that came over their client's own connection. It does check those that have waited
+//! for long, before it calls a leader slow for leaving them out. Where replicas know clients with limited rights, signatures count for
+//! nothing: the replica that heard a request may not have checked the client's rights. Tests: signed/tests.rs,
+//! check/sim/tests/all/signed.rs.
 
 use super::LOOK_EVERY;
 use bytes::Bytes;
@@ -21,41 +22,41 @@ use quorate_types::{
 use quorate_wire::{RequestHeader, Requests, SIGNATURE_BYTES};
 use std::collections::BTreeMap;
 
-/// No more right signatures are remembered; of more the first sessions' are checked again.
+/// At most so many right signatures are remembered; when there are more, those of the first sessions are checked again.
 const RIGHT_MAX: usize = 1 << 16;
 
-/// No more signatures are checked for one member between two looks at what waits, under requests that it sends on.
+/// Between two looks at what waits, at most so many signatures are checked under requests that one member forwards.
 const SENT_ON_MAX: u32 = 64;
 
-/// Which signatures were right, and which requests wait for theirs to be checked.
+/// Right signatures, and requests that wait until theirs is checked.
 #[derive(Debug)]
 pub(super) struct Signed {
     checks: RequestChecks,
     cluster: ClusterId,
-    /// Sessions without a key are refused.
+    /// Whether sessions without a key are refused.
     required: bool,
     /// Requests that are not executed yet and whose signature is right, by the digest of all their bytes.
     right: BTreeMap<(SessionId, RequestNumber), Digest>,
-    /// What goes to an instance that leads here once its signature is checked.
+    /// Requests that go to an instance led here once their signature is checked.
     waiting: Vec<Given>,
     /// How many signatures were checked.
     checked: u64,
-    /// How many were checked for each member since then, which said that a client asked this.
+    /// How many were checked for each member that forwarded a request, since this time.
     sent_on: (Time, BTreeMap<ReplicaId, u32>),
 }
 
-/// A request that goes to an instance which leads here once its signature is checked.
+/// A request that goes to an instance led here once its signature is checked.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     /// The instance.
     pub(super) to: InstanceId,
-    /// The connection that it came over, if it was its client's.
+    /// The connection over which it came, if that was its client's.
     pub(super) conn: Option<ConnId>,
     /// The whole request.
     pub(super) whole: Bytes,
 }
 
-/// What is known of one signature.
+/// The result of checking one signature.
 pub(super) enum SignatureCheck {
     Right,
     Wrong,
@@ -85,23 +86,23 @@ impl Signed {
         self.checked
     }
 
-    /// What goes to an instance once its signature is checked.
+    /// This request goes to its instance once its signature is checked.
     pub(super) fn check_later(&mut self, given: Given) {
         self.waiting.push(given);
     }
 
-    /// What was given since the last turn.
+    /// Takes what was given since the last turn.
     pub(super) fn take_given(&mut self) -> Vec<Given> {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Whether an opening is signed with the key that it names, and that is one.
+    /// Whether an opening is signed with the key that it names, and the key is valid.
     pub(super) fn opens(&self, key: SessionKey, header: &RequestHeader, whole: &[u8]) -> bool {
         let right = self.claim(key, header, whole).is_some_and(|claim| self.checks.one(&claim));
         right && self.checks.is_key(&key)
     }
 
-    /// Whether one more signature is checked for a member, under a request that it sends on. Of each member few are, so that its wrong ones cost
+    /// Whether one more signature is checked under a request that this member forwards. Only a few are, so that a member's wrong ones cost
     /// little.
     pub(super) fn may_send_on(&mut self, now: Time, from: ReplicaId) -> bool {
         let (since, checked) = &mut self.sent_on;
@@ -132,7 +133,7 @@ impl Signed {
             .is_some_and(|right| *right == digest_of_request(whole))
     }
 
-    /// What is to be checked, if anything was signed.
+    /// What must be checked, if the request is signed.
     pub(super) fn claim(
         &self,
         key: SessionKey,
@@ -162,7 +163,7 @@ impl Signed {
         assert!(self.right.len() <= RIGHT_MAX, "INV-HEARD-3 {} signatures are remembered", self.right.len());
     }
 
-    /// Whether a signature is right that is checked now.
+    /// Checks a signature now. Returns whether it is right.
     pub(super) fn check_one(&mut self, claim: &RequestClaim) -> bool {
         self.checked += 1;
         self.checks.one(claim)
@@ -176,7 +177,7 @@ impl Signed {
         }
     }
 
-    /// Which of these requests, each of a session with this key, are signed right.
+    /// Which of these requests, each with its session's key, have a right signature.
     pub(super) fn check(&mut self, requests: &[(SessionKey, &[u8])]) -> Vec<bool> {
         let mut are_right = Vec::with_capacity(requests.len());
         let mut open: Vec<(usize, RequestHeader, RequestClaim)> = Vec::new();

@@ -1,18 +1,18 @@
-//! Requests with tags: one that is right for this replica is as good as having heard the request.
+//! Requests with tags: a tag that is right for this replica counts as much as having heard the request.
 //!
-//! Clients that trust themselves send requests to the leader first (docs/decisions/0021). Its proposal shows each replica by a tag whose
-//! requests these are; the key for that came over the client's own link. A replica that lacks the key, or finds its tag wrong, waits until it
-//! hears the request or f+1 others vote. As with signatures, tags count for nothing where it matters what a client may do.
-//! Tests: tags/tests.rs.
+//! Clients that trust their own machine send requests to the leader first (docs/decisions/0021). In the leader's proposal, a tag shows each
+//! replica which client made the request; the key for the tag came over the client's own connection. A replica that lacks the key, or finds
+//! its tag wrong, waits until it hears the request or f+1 others vote. As with signatures, tags count for nothing where clients have
+//! limited rights. Tests: tags/tests.rs.
 
 use quorate_auth::{is_tag, request_statement, tag_at};
 use quorate_types::{ClientId, ClusterId, ReplicaId, planted};
 use quorate_wire::{RequestHeader, RequestProof, SharedKey};
 use std::collections::BTreeMap;
 
-/// No more keys of one client are known; processes may share a name.
+/// At most so many keys of one client are known; several processes may use one name.
 const OF_CLIENT_MAX: usize = 256;
-/// No more keys are known of all.
+/// At most so many keys are known in all.
 const KEYS_MAX: usize = 1 << 16;
 
 /// The keys that clients share with this replica.
@@ -20,18 +20,18 @@ const KEYS_MAX: usize = 1 << 16;
 pub(super) struct Tags {
     cluster: ClusterId,
     me: ReplicaId,
-    /// Where this replica's tags stand, of how many.
+    /// This replica's index among the tags of a request.
     place: usize,
     members: usize,
-    /// By client and number: the key, and how many came before.
+    /// By client and number: the key, and how many keys came before it.
     keys: BTreeMap<(ClientId, u64), (SharedKey, u64)>,
     by_age: BTreeMap<u64, (ClientId, u64)>,
-    /// How many came so far.
+    /// How many keys came so far.
     came: u64,
 }
 
 impl Tags {
-    /// For this member of these.
+    /// For the member `me` among these members.
     pub(super) fn new(cluster: ClusterId, me: ReplicaId, members: impl Iterator<Item = ReplicaId>) -> Self {
         let (mut place, mut count) = (0, 0);
         for member in members {
@@ -42,7 +42,7 @@ impl Tags {
         Self { cluster, me, place, members: count, keys, by_age, came: 0 }
     }
 
-    /// A client names keys over its own connection. The oldest make room.
+    /// A client tells keys over its own connection. The oldest make room for them.
     pub(super) fn learn(&mut self, client: ClientId, keys: &[SharedKey]) {
         for key in keys {
             let name = (client, key.id);
@@ -79,7 +79,7 @@ impl Tags {
         assert!(bounded, "INV-HEARD-4 {} keys of tags are known", self.keys.len());
     }
 
-    /// How many keys came so far: a tag that was wrong may be right once more came.
+    /// How many keys came so far. A tag that was wrong may be right once more keys came.
     pub(super) const fn came(&self) -> u64 {
         self.came
     }

@@ -1,4 +1,4 @@
-//! What waits: proposals for this replica's word, and requests for a leader that proposes them.
+//! What waits: proposals until this replica vouches for them, and requests until a leader proposes them.
 
 use super::heard::Late;
 use super::proposals::HeldProposal;
@@ -14,21 +14,21 @@ use quorate_types::{
 use quorate_wire::{Batch, RequestHeader, RequestKind, RequestProof};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whoever waits for longer than this is watched.
+/// A request that has waited for longer than this is watched.
 const LATE_AFTER: Span = Span::from_millis(100);
-/// No more of it is watched with one look.
+/// At one look, at most so many requests begin to be watched.
 const LATE_MAX: usize = 256;
-/// No more of it, and of what waits behind it, is given to a leader here once more with one look.
+/// At one look, at most so many late requests, with those behind them, are given to a leader here again.
 const GIVEN_MAX: usize = 1024;
 /// The agreed time may run behind this replica's own by so much: a leader must not hold time back.
 const BEHIND_MAX: Span = Span::from_secs(5);
-/// Proposals of one instance that wait for a word; the protocol asks about few slots at a time.
+/// How many proposals of one instance may wait; the protocol asks about few slots at a time.
 const HELD_MAX: usize = 8;
-/// So many requests of a batch tell how long it waited.
+/// So many requests of a batch are looked at to estimate how long it waited.
 const SAMPLES_MAX: usize = 64;
 
 impl Vouched {
-    /// The protocol asks whether everything in a batch is from whom it says.
+    /// The protocol asks whether every request in a batch is from the client that it names.
     pub fn examine(
         &mut self,
         now: Time,
@@ -46,7 +46,7 @@ impl Vouched {
         self.vouch_in(now, facts, instance, out);
     }
 
-    /// Looks again at the proposals that were not vouched for.
+    /// Looks again at the proposals that this replica has not vouched for.
     pub fn vouch(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
         for instance in all_instances(facts.instances()) {
             self.vouch_in(now, facts, instance, out);
@@ -96,8 +96,8 @@ impl Vouched {
         by == Span::ZERO || self.pulled.max(now).plus(by) <= now.plus(AHEAD_MAX)
     }
 
-    /// Since when what is in a batch waits here, if it is not done yet: what half of the clients in it sent. One of them alone can not make
-    /// a leader look slow that serves others as well.
+    /// Since when the requests of a batch wait here, if they are not executed yet: the time by which half of the batch's clients had sent
+    /// theirs. So one client alone can not make a leader look slow that also serves others.
     pub(super) fn waited(&self, facts: &dyn Facts, batch: &Batch) -> Option<Waited> {
         let sessions = facts.sessions();
         let fresh = |header: &RequestHeader| {
@@ -119,7 +119,8 @@ impl Vouched {
         Some(Waited { since, full: bytes * 2 >= self.config.batch_bytes })
     }
 
-    /// How far a proposal's requests are known here, from where that was left; whether all are. `by_signature`: whether signatures count.
+    /// Counts how many requests of a proposal are known here, continuing from the last call. Returns whether all are. `by_signature`:
+    /// whether signatures count.
     pub(super) fn knows_all(
         &mut self,
         sessions: &dyn Sessions,
@@ -157,7 +158,7 @@ impl Vouched {
         held.seen.contains(&held.known) || self.heard.knows(header, body, whole, self.one_honest())
     }
 
-    /// Whether the next request of a proposal has a right tag for this replica. A wrong one is not looked at again until a key comes.
+    /// Whether the next request of a proposal has a right tag for this replica. A wrong tag is looked at again only when another key came.
     fn is_tagged(
         &self,
         sessions: &dyn Sessions,
@@ -177,7 +178,7 @@ impl Vouched {
         right
     }
 
-    /// Whether the next request of a proposal is signed by its session's key.
+    /// Whether the next request of a proposal is signed with its session's key.
     fn is_signed(
         &mut self,
         sessions: &dyn Sessions,
@@ -209,7 +210,7 @@ impl Vouched {
         right
     }
 
-    /// Checks the signatures of all requests of a proposal that were not heard here.
+    /// Checks together the signatures of all requests of a proposal that were not heard here.
     fn check_together(&mut self, sessions: &dyn Sessions, held: &HeldProposal) {
         let (mut claims, mut requests) = (Vec::new(), Vec::new());
         for (at, (header, body, whole)) in held.batch.requests().flatten().enumerate().skip(held.known) {
@@ -225,14 +226,15 @@ impl Vouched {
         self.signed.check_together(&claims, &requests);
     }
 
-    /// The leader was given time enough: all hear of it.
+    /// The leader had time enough, so all members are told of the request.
     pub fn overdue(&self, request: Digest, out: &mut Vec<Out>) {
         let Some((_, late)) = self.watched.get(&request) else { return };
         out.push(Out::Overdue { session: late.session, number: late.number });
         out.push(Out::Say(late.bytes.clone()));
     }
 
-    /// Looks at what waits for long, if it is time for that: it is watched, and given to an instance that leads here once more. Whether it was.
+    /// Looks at what has waited for long, if it is time for that: it is watched, and given again to an instance that is led here. Returns
+    /// whether it was time.
     pub fn look(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) -> bool {
         if self.look_at.is_none_or(|at| at > now) {
             return false;
@@ -262,7 +264,7 @@ impl Vouched {
         true
     }
 
-    /// What waits for long, as far as a leader has to know of it.
+    /// What has waited for long and a leader must know of.
     fn late(&self, now: Time, facts: &dyn Facts) -> Vec<Late> {
         let sessions = facts.sessions();
         let next = |session| sessions.last_number(session).map(RequestNumber::next);
@@ -274,7 +276,7 @@ impl Vouched {
         late.take(LATE_MAX).collect()
     }
 
-    /// Of what waits for long, what this replica may call a leader slow for: not what a leader must not propose.
+    /// The late requests for which this replica may call a leader slow: not those that a leader must not propose.
     fn rightly_late(&mut self, sessions: &dyn Sessions, late: Vec<Late>) -> Vec<Late> {
         let keys: Vec<Option<SessionKey>> = late.iter().map(|late| sessions.key(late.session)).collect();
         let keyed = late.iter().zip(&keys).filter_map(|(late, key)| Some(((*key)?, &late.bytes[..])));
@@ -308,8 +310,8 @@ impl Vouched {
         }
     }
 
-    /// What waits for long goes to its instance, if that leads here, and so does what waits behind it in its session: given one at a time it
-    /// would never catch up with what its client sends. How many did, of so many at most.
+    /// Gives a late request, and those behind it in its session, to its instance, if that is led here: given one at a time, they would
+    /// never catch up with what the client sends. Returns how many were given, at most so many.
     fn admit_from(
         &mut self,
         now: Time,

@@ -1,16 +1,16 @@
-//! What members say that they heard of clients, where this replica did not.
+//! What members say that they heard from clients, where this replica did not hear it.
 
 use super::COST;
 use bytes::Bytes;
 use quorate_types::{ReplicaId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// So many requests are kept of each member.
+/// At most so many requests of each member are kept.
 const TOLD_MAX: usize = 4096;
-/// Or so many bytes, if that is more than what one client may have.
+/// At most so many bytes of them, or as many as one client may have, if that is more.
 pub(super) const TOLD_BYTES: usize = 64 << 10;
 
-/// Requests, and who told of them. Each member has a share of its own, of which the oldest goes.
+/// The requests, and the members that told of them. Each member has its own share, from which the oldest is dropped.
 #[derive(Debug)]
 pub(super) struct Told {
     by_request: BTreeMap<Bytes, BTreeSet<ReplicaId>>,
@@ -29,7 +29,7 @@ impl Told {
         Self { by_request: BTreeMap::new(), by_member: BTreeMap::new() }
     }
 
-    /// How many members told of this by now. A member has so many bytes at most, one request excepted.
+    /// A member tells of this request. Returns how many members did so by now. A member may have so many bytes, one request excepted.
     pub(super) fn tell(&mut self, now: Time, by: ReplicaId, whole: &[u8], bytes_max: usize) -> usize {
         let share = self.by_member.entry(by).or_default();
         if !self.by_request.get(whole).is_some_and(|members| members.contains(&by)) {
@@ -57,7 +57,7 @@ impl Told {
         }
     }
 
-    /// What was told so long ago is done, or will be told again.
+    /// Drops what was told long ago: it is done, or will be told again.
     pub(super) fn tidy(&mut self, now: Time, keep: Span) {
         for (by, share) in &mut self.by_member {
             while share.requests.front().is_some_and(|(at, _)| now.since(*at) > keep) {
@@ -66,7 +66,7 @@ impl Told {
         }
     }
 
-    /// It was executed.
+    /// The request was executed.
     pub(super) fn forget(&mut self, whole: &[u8]) {
         self.by_request.remove(whole);
     }
@@ -79,7 +79,7 @@ impl Told {
         self.by_request.get(whole).into_iter().flatten().copied().collect()
     }
 
-    /// How many requests and bytes are kept of a member.
+    /// How many requests and bytes of a member are kept.
     #[cfg(test)]
     pub(super) fn share(&self, of: ReplicaId) -> (usize, usize) {
         self.by_member.get(&of).map_or((0, 0), |share| (share.requests.len(), share.bytes))
