@@ -1,7 +1,7 @@
-//! How a client compares replies, and what it makes of several, if it does not simply take what f+1 replicas answered byte by byte.
+//! How a client compares replies and combines them, when it does not take the reply that f+1 replicas gave byte by byte.
 //!
-//! Replicas of a service may each make a reply their own on its way out (`OwnReplies` of `quorate_execute`): then f+1 of them say the same in
-//! different bytes, and what their client gets is put together from them.
+//! A service may let each replica send its own form of a reply (`OwnReplies` of `quorate_execute`). Then f+1 replicas say the same in
+//! different bytes, and the client's result is put together from them.
 //!
 //! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014, section 4 (comparator and
 //! extractor). docs/decisions/0024-own-replies.md. Tests: tests/combiner.rs.
@@ -11,22 +11,22 @@ use quorate_types::{Items, ItemsBuilder};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Compares replies and puts them together; one call of a client may be several commands, and each of their replies is looked at by itself.
-/// What replicas send may be anything: nothing here must panic.
+/// Compares replies and combines them. One call of a client may hold several commands; each of their replies is handled separately. A lying
+/// replica may send any bytes, so an implementation must never panic.
 pub trait Combiner: Debug + Send + Sync {
-    /// Whether two replicas say the same. It must not matter which is `one`; what is the same as a third reply is the same.
+    /// Whether two replicas say the same. This must be symmetric and transitive.
     fn same(&self, one: &[u8], other: &[u8]) -> bool {
         one == other
     }
 
-    /// What the caller gets of replies of different replicas, f+1 or more, that are all the same as the first. `None` when these do not
-    /// do, since one of them is not what it seems to be: then more replicas are waited for. It is asked again with each that comes.
+    /// The caller's result, from replies of f+1 or more different replicas that all say the same as the first. `None` when these replies do
+    /// not give a result, since a replica lied; the client then waits for more replies and asks again with each.
     fn combine(&self, replies: &[&[u8]]) -> Option<Vec<u8>> {
         replies.first().map(|first| first.to_vec())
     }
 }
 
-/// A client's own way to do it.
+/// The combiner of one client.
 #[derive(Clone, Debug)]
 pub struct Combines(pub Arc<dyn Combiner>);
 

@@ -1,11 +1,11 @@
-//! What a client may be told; the defaults suit a cluster in one or a few data centres.
+//! The settings of a client. The defaults suit a cluster in one or a few data centres.
 
 use crate::combiner::Combines;
 use quorate_types::{ClientId, ClusterId, FaultModel, Faults, Span};
 use quorate_wire::{RequestSigner, RequestTagger};
 use std::sync::Arc;
 
-/// What a client signs its requests with.
+/// The signer of a client's requests.
 #[derive(Clone, Debug)]
 pub struct Signer(pub Arc<dyn RequestSigner>);
 
@@ -17,7 +17,7 @@ impl PartialEq for Signer {
 
 impl Eq for Signer {}
 
-/// What a client makes the keys for its requests' tags from.
+/// The source of the keys for the tags of a client's requests.
 #[derive(Clone, Debug)]
 pub struct Macs(pub Arc<dyn RequestTagger>);
 
@@ -32,35 +32,35 @@ impl Eq for Macs {}
 /// The settings of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Who this client is; caps on sessions hold per client.
+    /// This client's id. Limits on sessions hold for each client.
     pub client: ClientId,
-    /// From what that id was made, for the name in its certificate; 0 without one.
+    /// The id of which `client` was made, for the name in the client's certificate; 0 without one.
     pub own: ClientId,
-    /// The cluster that is meant. Without one, the first replica that answers decides it; where replicas may lie, none does.
+    /// The cluster. Without it, the first replica that answers decides the cluster; where replicas may lie, none does.
     pub cluster: Option<ClusterId>,
-    /// What replicas may do. With crash faults one answer is the answer, and requests go to who leads; with Byzantine faults they go
-    /// to all members, and f+1 equal answers are the answer. It must be the cluster's.
+    /// Which faults replicas may have; it must be the cluster's setting. With crash faults one answer is enough, and requests go to the
+    /// leader. With Byzantine faults requests go to all members, and f+1 equal answers are needed.
     pub faults: Faults,
-    /// Signs all requests where replicas may lie, so that who did not hear one from this client can vouch for it. It must not have signed
-    /// for another client.
+    /// Where replicas may lie: signs all requests, so that replicas which did not hear a request from this client can vouch for it. A
+    /// signer must not be used for two clients.
     pub signer: Option<Signer>,
-    /// Puts a tag for each replica under all requests where replicas may lie, unless they are signed: replicas that did not hear a request
-    /// vouch for it, too, as long as this client does not lie. No two clients may have the same.
+    /// Where replicas may lie: puts a tag for each replica under every request, unless requests are signed. Replicas that did not hear a
+    /// request can then vouch for it, as long as this client does not lie. Two clients must not share one.
     pub macs: Option<Macs>,
-    /// How long the keys of tags last.
+    /// For how long keys of tags are used.
     pub keys_last: Span,
-    /// With tags: requests go to the leader first, and to all others after so long without an answer. Without, to all at once.
+    /// With tags: requests go to the leader first, and to all others after this time without an answer. None: to all at once.
     pub leader_first: Option<Span>,
-    /// Where replicas may lie: so many members more than the f+1 that are needed answer each request. One that hangs is noticed after some
-    /// 50 ms, and costs those who wait for it that; where a spare one answers, it costs nothing, and each request an answer more.
+    /// Where replicas may lie: so many more members than f+1 answer each request. Without a spare one, a member that hangs is noticed after
+    /// some 50 ms, and requests wait for that long. With one there is no such wait, and each request costs one more answer.
     pub spare_repliers: u32,
-    /// Where replicas may lie: compares replies, and puts them together, in another way than byte by byte. f+1 replicas answer whole then, and
+    /// Where replicas may lie: compares and combines replies in another way than byte by byte. Then f+1 replicas send whole replies, and
     /// all reads are ordered.
     pub combiner: Option<Combines>,
-    /// Where replicas may lie: reads are ordered like commands. If not, all replicas are asked, and only what no quorum answers alike is
-    /// ordered.
+    /// Where replicas may lie: orders reads like commands. Otherwise all replicas are asked, and a read is ordered only if no quorum
+    /// answers alike.
     pub ordered_reads: bool,
-    /// Everything random follows from it: nonces and the jitter of waiting times. Two clients must not share one.
+    /// The seed of all randomness: nonces and the jitter of waits. Two clients must not share one.
     pub seed: u64,
     /// The first wait before a replica is dialed again.
     pub dial_back_off_min: Span,
@@ -70,28 +70,28 @@ pub struct Config {
     pub dial_timeout: Span,
     /// How long the cluster keeps an idle session; it is kept alive after a third of that.
     pub session_ttl: Span,
-    /// How many requests of one session are under way at once; must not be above the replicas' window.
+    /// How many requests of one session may be under way at once; at most the replicas' window.
     pub window: u32,
-    /// The largest payload of a frame, hence of one request or query, too.
+    /// The largest payload of a frame, and so of one request or query.
     pub frame_bytes_max: u32,
     /// Bytes of calls and reads that have no answer yet. More are refused at once.
     pub queue_bytes_max: usize,
-    /// Bytes that were handed to one connection and not yet written to it; more wait in the queue.
+    /// Bytes that may be handed to one connection and not yet written to the socket; more wait in the queue.
     pub connection_bytes_max: usize,
-    /// Sessions open or being opened.
+    /// How many sessions may be open or being opened.
     pub sessions_max: usize,
-    /// After so long without an answer from the leader, the others are asked who leads.
+    /// If the leader does not answer for so long, the others are asked who leads.
     pub suspect_after: Span,
-    /// After so long without an answer, the requests of a session are sent again.
+    /// If no answer comes for so long, the requests of a session are sent again.
     pub resend_after: Span,
-    /// After so long without an answer, a read goes to another replica, too.
+    /// If no answer comes for so long, a read also goes to another replica.
     pub hedge_after: Span,
     /// The first wait after a refusal.
     pub retry_min: Span,
     /// The longest wait after a refusal.
     pub retry_max: Span,
-    /// What finds the cluster's disks full is given up after so long, if its deadline is not earlier. Where another replica has room it
-    /// leads by then. Without this, it waits for room until its deadline.
+    /// A request that finds the cluster's disks full is given up after this time, or at its deadline if that is earlier. By then a replica
+    /// with room leads, if there is one. None: it waits for room until its deadline.
     pub full_patience: Option<Span>,
 }
 

@@ -1,10 +1,10 @@
-//! One member and the connection to it: dial, greet, and again with growing waits when it is lost.
+//! One member and the connection to it: dial, greet, and dial again after growing waits when it is lost.
 
 use crate::back_off::back_off;
 use crate::step::Step;
 use quorate_types::{ConnId, ReplicaId, Time};
 
-/// A connection that lasted so many dial time-outs was a good one: the waits start small again.
+/// After a connection that lasted so many dial time-outs, the waits start small again.
 const GOOD_AFTER: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,21 +15,21 @@ pub(crate) enum ContactState {
     Up { conn: ConnId, since: Time },
 }
 
-/// What `contacts.rs` knows of one member.
+/// What is known of one member and the connection to it.
 #[derive(Debug)]
 pub(crate) struct Contact {
     pub(crate) replica: ReplicaId,
     pub(crate) state: ContactState,
     attempt: u32,
-    /// Bytes handed to the connection and not yet written.
+    /// Bytes that were handed to the connection and not yet written.
     pub(crate) out_bytes: usize,
     /// When the last frame came.
     pub(crate) heard: Time,
     /// Why there is no connection.
     pub(crate) problem: Option<String>,
-    /// It refused the last connection for a reason that will not pass by itself.
+    /// It refused the last connection for a reason that will not go away by itself.
     pub(crate) refused: bool,
-    /// It is no member any more.
+    /// It is not a member any more.
     pub(crate) left: bool,
 }
 
@@ -73,12 +73,12 @@ impl Contact {
         }
     }
 
-    /// Whether so many bytes more may be handed to the connection. What is larger than all that may wait goes alone.
+    /// Whether so many more bytes may be handed to the connection. A frame larger than the limit is sent when nothing else waits.
     pub(crate) const fn has_room(&self, bytes: usize, max: usize) -> bool {
         self.out_bytes == 0 || self.out_bytes + bytes < max
     }
 
-    /// The connection is gone, and is made again after a while.
+    /// The connection is lost and is made again after a while.
     pub(crate) fn lost(&mut self, step: &mut Step<'_>) {
         let config = step.config;
         if let ContactState::Up { since, .. } = self.state

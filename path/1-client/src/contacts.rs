@@ -1,6 +1,7 @@
-//! The connections to all members, all the time: dialed, greeted, and dialed again when they are lost.
+//! The connections to all members: each is dialed, greeted, and dialed again when it is lost.
 //!
-//! A member has a place, its contact, for as long as it is one. Where there are 64 places, whoever joins takes that of one who left.
+//! A member has a contact as long as it is a member; contacts are named by their index. There are at most 64. When all are used, a replica
+//! that joins takes the contact of one that left.
 //!
 //! INV-CLIENT-7: at most one connection per member, and no connection number is used twice.
 //! Tests: contacts/tests.rs, tests/core.rs.
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use quorate_types::{ClusterId, ConnId, ReplicaId, Time};
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OutFrame, Role, Welcome};
 
-/// No more members than this: sets of contacts are kept as bits.
+/// The most members: sets of contacts are kept as bits.
 pub(crate) const MEMBERS_MAX: usize = 64;
 
 /// See the module.
@@ -20,7 +21,7 @@ pub(crate) const MEMBERS_MAX: usize = 64;
 pub(crate) struct Contacts {
     list: Vec<Contact>,
     next_conn: ConnId,
-    /// The cluster that is meant, as far as it is known.
+    /// The cluster, if it is known.
     cluster: Option<ClusterId>,
 }
 
@@ -30,15 +31,15 @@ impl Contacts {
         Self { list, next_conn: ConnId::FIRST, cluster }
     }
 
-    /// How many places there are.
+    /// How many contacts there are.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
-    /// All, by place.
+    /// All contacts, by index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Contact> {
         self.list.iter()
     }
-    /// The one at a place that there is.
+    /// The contact with this index, which must exist.
     pub(crate) fn at(&self, contact: usize) -> &Contact {
         &self.list[contact]
     }
@@ -46,11 +47,11 @@ impl Contacts {
     pub(crate) fn up(&self, contact: usize) -> Option<ConnId> {
         self.list.get(contact).and_then(Contact::up)
     }
-    /// The place of a member.
+    /// The contact of a member.
     pub(crate) fn of(&self, replica: ReplicaId) -> Option<usize> {
         self.list.iter().position(|contact| contact.replica == replica && !contact.left)
     }
-    /// Whose connection this is.
+    /// The contact to which this connection belongs.
     pub(crate) fn of_conn(&self, conn: ConnId) -> Option<usize> {
         self.list.iter().position(|contact| contact.conn() == Some(conn))
     }
@@ -60,12 +61,12 @@ impl Contacts {
         self.list.iter().enumerate().filter_map(up).sum()
     }
 
-    /// How many members may still be connected to some day.
+    /// How many members may still become connected.
     pub(crate) fn may_come(&self) -> usize {
         self.list.iter().filter(|contact| !contact.refused).count()
     }
 
-    /// When to look at them again.
+    /// When to look at the contacts again.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.list.iter().filter_map(Contact::due).min()
     }
@@ -88,7 +89,7 @@ impl Contacts {
         }
     }
 
-    /// So many bytes left for the socket.
+    /// So many bytes were written to the socket.
     pub(crate) fn written(&mut self, conn: ConnId, bytes: usize) {
         if let Some(contact) = self.of_conn(conn) {
             let contact = &mut self.list[contact];
@@ -101,7 +102,7 @@ impl Contacts {
         self.list[contact].heard = now;
     }
 
-    /// The time of a contact is up: it is dialed, or why it is to be dropped is returned.
+    /// A contact's time has come: it is dialed; or, if its connection must be dropped, the reason is returned.
     pub(crate) fn due(&mut self, step: &mut Step<'_>, contact: usize) -> Option<&'static str> {
         if self.list[contact].due().is_none_or(|due| due > step.now) {
             return None;
@@ -125,7 +126,7 @@ impl Contacts {
         step.out.push(Effect::Dial { conn, replica: contact.replica });
     }
 
-    /// A connection that was dialed exists: the client says who it is.
+    /// A dialed connection exists, so the client says who it is.
     pub(crate) fn connected(&mut self, step: &mut Step<'_>, conn: ConnId) {
         let Some(contact) = self.of_conn(conn) else { return };
         let contact = &mut self.list[contact];
@@ -140,7 +141,7 @@ impl Contacts {
         step.out.push(Effect::Send { conn, frame });
     }
 
-    /// What a member answered to that.
+    /// Checks a member's answer to that.
     ///
     /// # Errors
     /// Why the connection is of no use, for people.
@@ -164,7 +165,7 @@ impl Contacts {
         }
     }
 
-    /// A member lets us in.
+    /// A member accepted the connection.
     pub(crate) fn welcomed(&mut self, now: Time, contact: usize) {
         let contact = &mut self.list[contact];
         if let Some(conn) = contact.conn() {
@@ -175,24 +176,24 @@ impl Contacts {
         contact.refused = false;
     }
 
-    /// This cluster is meant, and no other.
+    /// From now on this is the client's cluster.
     pub(crate) fn belong_to(&mut self, cluster: ClusterId) {
         self.cluster = Some(cluster);
     }
 
-    /// A member does not let us in; `passing`: it may do so later.
+    /// A member refused the connection; `passing`: for a reason that may go away.
     pub(crate) fn refused(&mut self, contact: usize, passing: bool) {
         self.list[contact].refused = !passing;
     }
 
-    /// We end a connection; [`Self::lost`] comes next.
+    /// The client ends a connection; [`Self::lost`] follows.
     pub(crate) fn hang_up(&self, step: &mut Step<'_>, contact: usize) {
         if let Some(conn) = self.list[contact].conn() {
             step.out.push(Effect::Close(conn));
         }
     }
 
-    /// A connection is gone. Whether the member was connected.
+    /// A connection is lost. Returns whether the member was connected.
     pub(crate) fn lost(&mut self, step: &mut Step<'_>, contact: usize, why: String) -> bool {
         let contact = &mut self.list[contact];
         let was_up = contact.up().is_some();
@@ -208,7 +209,7 @@ impl Contacts {
         (contact.state, contact.left, contact.refused) = (ContactState::Down { retry_at: NEVER }, true, true);
     }
 
-    /// A replica joined the cluster: its place, unless it has one or there is none.
+    /// A replica joined the cluster. Returns its new contact, unless it has one or there is no room.
     pub(crate) fn join(&mut self, replica: ReplicaId) -> Option<usize> {
         if self.of(replica).is_some() {
             return None;
@@ -222,7 +223,7 @@ impl Contacts {
         Some(free)
     }
 
-    /// All connections end, and none is made any more.
+    /// All connections end, and none is made again.
     pub(crate) fn stop(&mut self, step: &mut Step<'_>) {
         for contact in &mut self.list {
             if let Some(conn) = contact.conn() {

@@ -1,11 +1,11 @@
-//! The client's state machine: what comes in is handed to the part that it concerns, and to the reach.
+//! The client's state machine. Each input goes to the part that it concerns, and to the reach.
 //!
-//! All members are connected at all times, so that the news of a new leader arrives by itself. What the client knows is in four parts:
-//! connections (`contacts.rs`), sessions (`sessions/`), reads (`reads.rs`), and the reach (`reach/`), which says where requests go and when an
-//! answer is true.
+//! All members are connected all the time, so that news of a new leader arrives by itself. The client has four parts: connections
+//! (`contacts.rs`), sessions (`sessions/`), reads (`reads.rs`), and the reach (`reach/`), which decides where requests go and when an
+//! answer counts.
 //!
 //! INV-CLIENT-1: every call completes exactly once.
-//! INV-CLIENT-4: bytes queued are what the calls and reads that wait cost, and stay under the limit.
+//! INV-CLIENT-4: the queued bytes are the cost of the calls and reads that wait, and stay under the limit.
 //! INV-CLIENT-8: after a flush, the next deadline is later than now: the client never spins.
 //! Tests: tests/core.rs (one situation each), tests/cluster.rs (random faults against a model of a cluster).
 
@@ -28,34 +28,34 @@ use quorate_wire::{
     Frame, FrameKind, LeaderNotice, ReadReply, Refusal, RefusalReason, ReplicaMessage, Reply, Welcome,
 };
 
-/// What replicas sent that was of no use; for status and tests.
+/// What replicas sent that was useless, and how reads went; for status and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Replies that fit nothing that waits: late ones, doubled ones, and nonsense.
+    /// Replies that fit nothing that waits: late ones, duplicates, and nonsense.
     pub replies_ignored: u64,
-    /// Frames that did not decode or were not allowed; each costs its connection.
+    /// Frames that could not be decoded or were not allowed; each ends its connection.
     pub frames_bad: u64,
-    /// How often unanswered requests were sent again, all of them.
+    /// How often all unanswered requests of a session were sent again.
     pub resends: u64,
-    /// Answers that differ from what the same member said of the same request before: it lies.
+    /// Answers that contradict what the same member said of the same request before, which shows that it lies.
     pub contradictions: u64,
     /// Reads that a quorum answered alike, without being ordered.
     pub reads_unordered: u64,
-    /// Reads that no quorum answered alike, or not in time, and that were ordered then.
+    /// Reads that were ordered because no quorum answered alike in time.
     pub reads_asked_again: u64,
 }
 
 /// The client, without I/O.
 ///
-/// The host hands in what happened with [`ClientCore::step`], any number of inputs; then calls [`ClientCore::flush`]
-/// once, so that what was asked in one turn travels in one frame; then does the effects and asks for the next deadline.
+/// The host passes what happened to [`ClientCore::step`], any number of inputs. Then it calls [`ClientCore::flush`] once, so that
+/// everything asked in one turn travels in one frame. Then it does the effects and asks for the next deadline.
 #[derive(Debug)]
 pub struct ClientCore {
     config: Config,
     random: Random,
     parts: Parts,
     reach: Box<dyn Reach>,
-    /// Who was said to lead.
+    /// The leader that was announced last.
     announced: Option<ReplicaId>,
     stopped: bool,
 }
@@ -64,7 +64,7 @@ impl ClientCore {
     /// A client of these members.
     ///
     /// # Panics
-    /// When there is no member, one twice, or more than 64.
+    /// When there is no member, an id twice, or more than 64 members.
     pub fn new(config: Config, members: &[ReplicaId]) -> Self {
         assert!((1..=MEMBERS_MAX).contains(&members.len()), "a cluster has 1 to {MEMBERS_MAX} members");
         let mut sorted = members.to_vec();
@@ -89,7 +89,7 @@ impl ClientCore {
         Self { random, parts, reach, announced: None, stopped: false, config }
     }
 
-    /// What a step needs, each by itself.
+    /// Splits the client into what a step needs.
     fn apart<'a>(
         &'a mut self,
         now: Time,
@@ -134,7 +134,7 @@ impl ClientCore {
         }
     }
 
-    /// Sends what the inputs since the last flush made ready.
+    /// Sends what became ready since the last flush.
     pub fn flush(&mut self, now: Time, out: &mut Effects) {
         if self.stopped {
             return;
@@ -149,7 +149,7 @@ impl ClientCore {
         reach.send(&mut step, parts);
     }
 
-    /// When to call again with [`Input::Deadline`], if nothing arrives first. To be asked after a flush.
+    /// When to call [`ClientCore::step`] with [`Input::Deadline`], if no other input comes first. Ask after a flush.
     pub fn deadline(&self) -> Option<Time> {
         if self.stopped {
             return None;
@@ -159,33 +159,33 @@ impl ClientCore {
         own.chain([parts.sessions.deadline(), parts.reads.deadline()]).min().filter(|due| *due != NEVER)
     }
 
-    /// The members that it knows.
+    /// The members that the client knows.
     pub fn known(&self) -> impl Iterator<Item = ReplicaId> {
         self.parts.contacts.iter().filter(|contact| !contact.left).map(|contact| contact.replica)
     }
 
-    /// Who leads, as far as was heard.
+    /// The leader, as far as was heard.
     pub fn leader(&self) -> Option<ReplicaId> {
         self.reach.leader().map(|contact| self.parts.contacts.at(contact).replica)
     }
 
-    /// The newest state that this client knows of: what its reads saw, and what holds its writes.
+    /// The newest state that this client knows of: the newest one that its reads saw, or that holds its writes.
     pub fn newest(&self) -> Seq {
         self.parts.reads.newest()
     }
 
-    /// What replicas sent that was of no use.
+    /// Counters for status and tests.
     pub const fn stats(&self) -> Stats {
         self.parts.stats
     }
 
-    /// How many calls and reads wait for their completion, and the bytes they count.
+    /// How many calls and reads wait for their completion, and how many bytes they count as.
     pub fn waiting(&self) -> (usize, usize) {
         let calls = self.parts.sessions.check(self.config.window);
         (calls + self.parts.reads.check(), self.parts.queued())
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of the invariant that does not hold.
     pub fn invariants(&self) {
         self.waiting();
         self.parts.contacts.check();
@@ -203,7 +203,7 @@ impl ClientCore {
         }
     }
 
-    /// Whether this may be asked; the contact of the only replica that is.
+    /// Whether a read may be asked of this replica. Returns the contact, if it is for one replica only.
     fn check_read(&self, replica: Option<ReplicaId>, question: &Question) -> Result<Option<usize>, Error> {
         let place = |replica| self.parts.contacts.of(replica).ok_or(Error::UnknownReplica(replica));
         let pinned = replica.map(place).transpose()?;
@@ -231,7 +231,7 @@ impl ClientCore {
 
 // What connections bring.
 impl ClientCore {
-    /// We end this connection.
+    /// The client ends this connection.
     fn drop_contact(&mut self, now: Time, contact: usize, why: String, out: &mut Effects) {
         let (mut step, parts, _) = self.apart(now, out);
         parts.contacts.hang_up(&mut step, contact);
@@ -288,7 +288,7 @@ impl ClientCore {
         parts.reads.connected(now, contact);
     }
 
-    /// When so many members refuse us that no answer can count any more, what was never sent fails.
+    /// A member refused the client. When so many did that no answer can count any more, everything that was never sent fails.
     fn refused(&mut self, now: Time, contact: usize, refusal: &Refusal, out: &mut Effects) {
         // Whoever is paused, or has a slow contact, may say hello too late.
         let passing = matches!(refusal.reason, RefusalReason::TooMany | RefusalReason::NoHello);
@@ -388,7 +388,7 @@ fn reads_due(step: &mut Step<'_>, parts: &mut Parts, reach: &mut dyn Reach) {
     parts.reads.look_on(step.now);
 }
 
-/// What stands in the way of requests, for people.
+/// Why requests are not answered, for people.
 fn detail(parts: &Parts, reach: &dyn Reach) -> String {
     let mut text = reach.detail(&parts.contacts);
     parts.contacts.problems(&mut text);

@@ -1,30 +1,30 @@
-//! What goes into a client and what comes out.
+//! The inputs and effects of a client.
 
 use crate::Error;
 use bytes::Bytes;
 use quorate_types::{ConnId, ReplicaId, Seq, Time};
 use quorate_wire::{Frame, OutFrame};
 
-/// The caller's own number for something it asked; comes back with the answer, exactly once.
+/// The caller's own number for something it asked. The answer carries it, and it comes exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallId(pub u64);
 
-/// A session as this client knows it. The handle of a session that ended never names another one.
+/// A session of this client. A handle is never used again for another session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionHandle {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// How up to date a read is.
+/// How recent the state is from which a read is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadConsistency {
     /// Linearizable: sees every write that was acknowledged before the read was asked, whoever wrote it.
     Strong,
-    /// Sees every write that this client knows to be done, and nothing older than what it read before, also at another replica.
-    /// Others' newest writes may be missing.
+    /// Sees every write that this client knows to be done, and nothing older than its earlier reads saw, even at another replica. Other
+    /// clients' newest writes may be missing.
     Session,
-    /// A consistent state of one replica, however old; the answer says of which seq.
+    /// A consistent state of one replica, however old. The answer names its seq.
     Weak,
 }
 
@@ -38,90 +38,91 @@ pub enum Input {
         /// When the caller gives up.
         deadline: Option<Time>,
     },
-    /// Run commands, all or nothing, after everything that was asked in this session before.
+    /// Run commands, all or none, after everything asked earlier in this session.
     Call {
         /// The caller's number for it.
         call: CallId,
-        /// In which session.
+        /// The session.
         session: SessionHandle,
         /// An encoded item list ([`quorate_types::Items`]).
         commands: Bytes,
         /// When the caller gives up.
         deadline: Option<Time>,
     },
-    /// Close a session, after everything that was asked in it before.
+    /// Close a session, after everything asked earlier in it.
     Close {
-        /// The caller's number for it, if it cares.
+        /// The caller's number for it, if the caller wants an answer.
         call: Option<CallId>,
-        /// Which session.
+        /// The session.
         session: SessionHandle,
-        /// When to forget the session even if the cluster did not answer; it expires there by itself.
+        /// When to forget the session even without an answer; the cluster then lets it expire.
         deadline: Option<Time>,
     },
     /// Read.
     Read {
         /// The caller's number for it.
         call: CallId,
-        /// Whose reads these are: the session reads of one reader never go back in time.
+        /// The reader; one reader's session reads never go back in time.
         reader: u64,
-        /// How up to date.
+        /// How recent the state must be.
         consistency: ReadConsistency,
-        /// The answer is at least as new as this, whoever saw it.
+        /// The answer must be at least as new as this seq.
         after: Seq,
-        /// Only from this replica. Where replicas may lie, weak reads only: all others are ordered, and answered by several.
+        /// Ask only this replica. Where replicas may lie, only for weak reads: all other reads are ordered, and answered by several
+        /// replicas.
         replica: Option<ReplicaId>,
-        /// What the service is asked.
+        /// The query for the service.
         query: Bytes,
         /// When the caller gives up.
         deadline: Option<Time>,
     },
-    /// This reader ends; what it saw may be forgotten.
+    /// This reader ends, so what it saw may be forgotten.
     ForgetReader(u64),
-    /// Nothing more will be read: what is kept in the cluster for reads is given up. Reading anew is no mistake.
+    /// No more reads will come: what the client keeps in the cluster for reads is closed. Reading again later is allowed.
     EndReads,
-    /// A connection that was dialed exists.
+    /// A dialed connection exists.
     Connected(ConnId),
-    /// A connection could not be made, or is gone.
+    /// A connection could not be made, or is lost.
     Closed {
-        /// Which.
+        /// The connection.
         conn: ConnId,
         /// Why, for people.
         why: String,
     },
     /// A frame arrived.
     Frame {
-        /// On which connection.
+        /// The connection.
         conn: ConnId,
         /// The frame.
         frame: Frame,
     },
-    /// So many bytes of what was sent left for the socket.
+    /// So many bytes of what was sent were written to the socket.
     Written {
-        /// On which connection.
+        /// The connection.
         conn: ConnId,
-        /// How many bytes, headers of frames included.
+        /// How many bytes, with the headers of frames.
         bytes: usize,
     },
     /// The moment that [`crate::ClientCore::deadline`] named has come.
     Deadline,
-    /// Answer everything now: the client ends.
+    /// The client ends: answer everything now.
     Stop,
 }
 
-/// How something that was asked ended well.
+/// The result of something that was asked and succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// The session is open.
     Opened(SessionHandle),
-    /// The commands ran; an encoded item list of their replies. It shares the memory of the frame it came in.
+    /// The commands ran. This is an encoded item list of their replies, which shares the memory of the frame it came in.
     Replies(Bytes),
     /// The session is closed.
     Closed,
     /// The read was answered.
     Read {
-        /// Everything up to this seq had been executed.
+        /// The seq of the state: everything up to it had been executed.
         seq: Seq,
-        /// What the service answered.
+        /// The service's answer.
         body: Bytes,
     },
 }
@@ -131,23 +132,23 @@ pub enum Completion {
 pub enum Effect {
     /// Make a connection; answer with [`Input::Connected`] or [`Input::Closed`].
     Dial {
-        /// The number of the connection; never used twice.
+        /// The number of the connection, which is never used again.
         conn: ConnId,
-        /// To whom.
+        /// The replica.
         replica: ReplicaId,
     },
-    /// A replica is reached there from now on.
+    /// From now on a replica is reached at this address.
     Address {
-        /// Who; perhaps nobody knew it before.
+        /// The replica, which may be new to the host.
         replica: ReplicaId,
         /// Host and port.
         address: String,
     },
-    /// Close this connection, or stop making it; nothing more is said about it.
+    /// Close this connection, or stop making it. The host need not report anything more about it.
     Close(ConnId),
     /// Send a frame.
     Send {
-        /// On which connection.
+        /// The connection.
         conn: ConnId,
         /// The frame.
         frame: OutFrame,
@@ -156,21 +157,21 @@ pub enum Effect {
     Completed {
         /// The caller's number.
         call: CallId,
-        /// How.
+        /// The result.
         result: Result<Completion, Error>,
     },
-    /// A replica could not be reached, refused, or misbehaved. For logs: the client goes on by itself.
+    /// A replica could not be reached, refused the client, or misbehaved. For logs; the client handles it.
     Problem {
-        /// Who.
+        /// The replica.
         replica: ReplicaId,
         /// What happened.
         text: String,
     },
-    /// Requests go to this replica from now on, or to nobody yet.
+    /// From now on requests go to this replica first, or no leader is known.
     Leader(Option<ReplicaId>),
 }
 
-/// The list of effects that one or several steps appended, reused from step to step.
+/// The list to which one or several steps append their effects. It is reused from step to step.
 #[derive(Debug, Default)]
 pub struct Effects {
     list: Vec<Effect>,
@@ -189,7 +190,7 @@ impl Effects {
     pub fn drain(&mut self) -> impl Iterator<Item = Effect> {
         self.list.drain(..)
     }
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Packs requests and reads into frames. Small bodies are copied into one buffer; large ones travel as they lie.
+//! Packs requests and reads into frames. Small bodies are copied into one buffer; large ones are shared.
 
 use crate::config::Signer;
 use bytes::Bytes;
@@ -18,11 +18,11 @@ pub(crate) const READ_HEADER: usize = 24;
 pub(crate) struct FrameWriter {
     kind: FrameKind,
     buffer: Vec<u8>,
-    /// Shared bodies, each with the place in `buffer` where it belongs.
+    /// Shared bodies, each with the offset in `buffer` at which it belongs.
     shared: Vec<(usize, Bytes)>,
     shared_bytes: usize,
     signer: Option<Signer>,
-    /// What stands behind each request's body.
+    /// The proof after each request's body.
     proof: RequestProof,
 }
 
@@ -32,17 +32,17 @@ impl FrameWriter {
         Self { kind, buffer: Vec::new(), shared: Vec::new(), shared_bytes: 0, signer, proof }
     }
 
-    /// A frame of requests with this proof; `signer`: whose signatures, if that is signatures.
+    /// A frame of requests with this kind of proof; `signer` signs, if the proof is a signature.
     pub(crate) fn proving(proof: RequestProof, signer: Option<Signer>) -> Self {
         Self { signer, proof, ..Self::new(FrameKind::Requests) }
     }
 
-    /// Bytes of a request with a body of so many.
+    /// The length of a request with a body of so many bytes.
     pub(crate) const fn request_len(&self, body: usize) -> usize {
         REQUEST_HEADER + body + self.proof.byte_len()
     }
 
-    /// Bytes of a request that opens a session.
+    /// The length of a request that opens a session.
     pub(crate) const fn opening_len(&self) -> usize {
         self.request_len(if self.signer.is_some() { 8 + SessionKey::BYTES } else { 8 })
     }
@@ -67,7 +67,7 @@ impl FrameWriter {
         self.proven(session, (number, lowest), kind, body, (proof, None));
     }
 
-    /// Appends one request; `tags`: what its tags are made with.
+    /// Appends one request; `tags` makes its tags.
     pub(crate) fn tagged(
         &mut self,
         session: SessionId,
@@ -105,7 +105,7 @@ impl FrameWriter {
         }
     }
 
-    /// Appends a request that opens a session. It has no tags: replicas have to hear it from its client in any case.
+    /// Appends a request that opens a session. It has no tags: replicas must hear it from its client anyway.
     pub(crate) fn opening(&mut self, nonce: u64, client: ClientId) {
         let (number, key) = (RequestNumber::new(nonce), self.signer.as_ref().map(|signer| signer.0.key()));
         let body = Bytes::from(write_opening(client, key));

@@ -1,9 +1,9 @@
-//! Why a call ended without its replies. Every value says whether the commands may have run.
+//! Why a call ended without its replies. Every error says whether the commands may have run.
 
 use quorate_types::ReplicaId;
 use std::fmt;
 
-/// Why a call, read or session did not end well.
+/// Why a call, read or session did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,7 +11,7 @@ pub enum Error {
     DeadlineExceeded {
         /// The commands may have run, or may still run.
         outcome_unknown: bool,
-        /// What stood in the way, as far as the client knows.
+        /// Why there was no answer, as far as the client knows.
         detail: String,
     },
     /// The cluster, or this client's own queue, had no room until the deadline.
@@ -24,20 +24,20 @@ pub enum Error {
         /// The commands may have run, or may still run.
         outcome_unknown: bool,
     },
-    /// The session is no more: it was idle for too long, or had to make room. Nothing of it is ever repeated.
+    /// The session is over: it was idle for too long, or had to make room. Nothing of it is ever repeated.
     SessionExpired {
         /// The commands may have run.
         outcome_unknown: bool,
     },
     /// The session was closed here before.
     SessionClosed,
-    /// The cluster opens no more sessions now, for this client or at all.
+    /// The cluster opens no more sessions now, for this client or for any.
     SessionLimit,
-    /// Replica and client do not agree on what the session did; it is given up.
+    /// Replica and client disagree about what the session did, so the client gives the session up.
     SessionBroken {
         /// The commands may have run.
         outcome_unknown: bool,
-        /// What did not fit.
+        /// What they disagree about.
         detail: String,
     },
     /// The commands or the query are over a size limit.
@@ -47,27 +47,27 @@ pub enum Error {
         /// Which limit.
         detail: String,
     },
-    /// This client may not do that: an operator says who may (`[access]` in the replicas' configuration).
+    /// This client has no right to do that. An operator grants rights (`[access]` in the replicas' configuration).
     Forbidden {
         /// The commands may have run.
         outcome_unknown: bool,
     },
     /// The commands ran, and their replies are lost.
     ReplyForgotten,
-    /// What was handed in is no list of commands.
+    /// The bytes that were handed in are not a list of commands.
     Malformed(&'static str),
     /// There is no such member.
     UnknownReplica(ReplicaId),
-    /// Every replica refused the connection; the last one for this reason.
+    /// Every replica refused the connection.
     Refused {
-        /// Who refused.
+        /// The last replica that refused.
         replica: ReplicaId,
-        /// Why, and what to do.
+        /// Its reason, and what to do.
         text: String,
     },
     /// A replica could not be reached, or did not answer as it must.
     Connection {
-        /// Who.
+        /// The replica.
         replica: ReplicaId,
         /// What happened.
         text: String,
@@ -80,8 +80,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the commands may have run in spite of the error. If not, they did not run and never will; after
-    /// [`Error::ReplyForgotten`] they did.
+    /// Whether the commands may have run in spite of the error. If not, they did not run and never will, except after
+    /// [`Error::ReplyForgotten`]: then they did run.
     pub const fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::DeadlineExceeded { outcome_unknown, .. }

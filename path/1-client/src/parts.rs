@@ -1,4 +1,4 @@
-//! What both reaches use: the connections, the sessions, the reads, and what is counted.
+//! What both reaches use: the connections, the sessions, the reads, and the counters.
 
 use crate::contacts::Contacts;
 use crate::core::Stats;
@@ -6,7 +6,7 @@ use crate::reads::Reads;
 use crate::sessions::Sessions;
 use crate::step::Step;
 
-/// See the module. Each part keeps its own rules; a reach hands on what one of them says to another.
+/// See the module. Each part keeps its own rules; a reach passes results from one part to another.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) contacts: Contacts,
@@ -16,12 +16,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Bytes that count in the bound on what waits.
+    /// Queued bytes, as the limit counts them.
     pub(crate) const fn queued(&self) -> usize {
         self.sessions.queued() + self.reads.queued()
     }
 
-    /// A connection is gone: reads that waited there go elsewhere, strong ones to `leader` first. Whether the member was connected.
+    /// A connection is lost. Reads that waited there go to other members, strong ones to `leader` first. Returns whether the member was
+    /// connected.
     pub(crate) fn lost(
         &mut self,
         step: &mut Step<'_>,

@@ -1,16 +1,16 @@
-//! Reads: each goes to one replica, and to another one when the first lets it wait, refuses it or is lost.
+//! Reads. Each goes to one replica, and to another when the first lets it wait, refuses it or is lost.
 //!
-//! Strong reads go to the leader first, which answers them without asking another; the others are spread. Reads change
-//! nothing, so asking twice is harmless and the first answer counts.
+//! Strong reads go to the leader first, which answers them without asking another replica; other reads are spread. Reads change nothing, so
+//! asking twice is harmless, and the first answer counts.
 //!
-//! A session read carries the newest state that this client knows of: what its reads saw, and how far the replicas had executed that
-//! answered its writes. Whatever replica it goes to waits until it is as far; so no session read goes back, wherever it goes.
+//! A session read carries the newest state that this client knows of: what its reads saw, and how far the replicas that answered its writes
+//! had executed. The replica that gets it waits until its own state is as new. So no session read goes back, at whatever replica.
 //!
-//! Where replicas may lie, only weak reads of one replica go this way. All others go to all members and wait here for what those answer
+//! Where replicas may lie, only weak reads of one replica work like this. All other reads go to all members and wait here for their answers
 //! (`reach/all/unordered.rs`), or are ordered (`sessions/timers.rs`).
 //!
-//! INV-CLIENT-6: the session reads and strong reads of one reader never go back: no answer is taken that is older than the newest one
-//! seen, or the newest write acknowledged, when the read was asked.
+//! INV-CLIENT-6: the session reads and strong reads of one reader never go back: an answer counts only if it is at least as new as the
+//! newest state seen, and the newest write acknowledged, when the read was asked.
 //! Tests: reads/tests.rs, tests/core.rs, tests/cluster.rs.
 
 use crate::back_off::back_off;
@@ -26,7 +26,7 @@ use quorate_types::{ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{FrameKind, ReadConsistency as Asked, ReadReply, ReadRequest, ReadStatus};
 use std::collections::BTreeMap;
 
-/// What so many readers saw is kept.
+/// For so many readers it is kept what they saw.
 const READERS_MAX: usize = 65_536;
 /// A replica that let a read wait is asked last for so long.
 const SLOW_FOR: Span = Span::from_secs(1);
@@ -37,15 +37,15 @@ pub(crate) struct Question {
     pub(crate) call: CallId,
     pub(crate) reader: u64,
     pub(crate) consistency: ReadConsistency,
-    /// The answer is at least as new as this.
+    /// The answer must be at least as new as this.
     pub(crate) after: Seq,
-    /// Only this contact.
+    /// Ask only this contact.
     pub(crate) pinned: Option<usize>,
     pub(crate) query: Bytes,
     pub(crate) deadline: Time,
 }
 
-/// What a member answered to a read that all are asked.
+/// A member's answer to a read that all members are asked.
 #[derive(Debug)]
 pub(crate) struct Answer {
     from: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// A read that is not answered.
+/// A read without an answer.
 #[derive(Debug)]
 struct Read {
     call: CallId,
@@ -64,9 +64,9 @@ struct Read {
     pinned: Option<usize>,
     query: Bytes,
     deadline: Time,
-    /// Where it waits for an answer: contacts, as bits.
+    /// The contacts from which an answer is awaited, as bits.
     on: u64,
-    /// Where it was tried in this round.
+    /// The contacts that were tried in this round, as bits.
     tried: u64,
     attempt: u32,
     refused: Option<ReadStatus>,
@@ -74,7 +74,7 @@ struct Read {
     asked: Time,
     /// When to do something about it.
     due: Time,
-    /// Of a read that all are asked: what they answered.
+    /// If all members are asked: their answers.
     answers: Option<Vec<Answer>>,
 }
 
@@ -100,15 +100,15 @@ impl Read {
     }
 }
 
-/// What waits to be sent to one member, and how it did.
+/// The reads to send to one member, and how well it answered.
 #[derive(Debug, Default)]
 struct Outbox {
     waiting: Vec<u64>,
-    /// It let a read wait: others are asked first until then.
+    /// It let a read wait, so others are asked first until then.
     slow_until: Time,
 }
 
-/// A read that all were asked, when its answer is known or given up.
+/// A read that all members were asked, once its answer is known or given up.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) call: CallId,
@@ -124,22 +124,22 @@ pub(crate) struct Reads {
     seen: BTreeMap<u64, Seq>,
     /// A state as new as this holds every write that was acknowledged.
     written: Seq,
-    /// The newest of all that was seen or written.
+    /// The newest state that was seen or written.
     newest: Seq,
     /// No timer of a read is earlier.
     due: Time,
     /// By contact.
     outboxes: Vec<Outbox>,
-    /// Something may wait in one of them.
+    /// Whether an outbox may hold something.
     unsent: bool,
-    /// What waits counts so many bytes.
+    /// Bytes of the reads that wait.
     queued: usize,
-    /// What is kept of answers, by contact.
+    /// The bytes of kept answers, by contact.
     held: KeptAnswers,
 }
 
 impl Reads {
-    /// For so many members; of each one's answers at most `held_max` bytes are kept.
+    /// For so many members; at most `held_max` bytes of each member's answers are kept.
     pub(crate) fn new(members: usize, held_max: usize) -> Self {
         Self {
             reads: BTreeMap::new(),
@@ -170,7 +170,7 @@ impl Reads {
         self.seen.remove(&reader);
     }
 
-    /// A replica joined, and has this place.
+    /// A replica joined and has this contact.
     pub(crate) fn joined(&mut self, contact: usize) {
         match self.outboxes.get_mut(contact) {
             Some(outbox) => *outbox = Outbox::default(),
@@ -178,7 +178,7 @@ impl Reads {
         }
     }
 
-    /// A replica is there that was not: reads that found none are looked at again.
+    /// A replica connected: reads that found no replica are looked at again.
     pub(crate) fn connected(&mut self, now: Time, contact: usize) {
         self.outboxes[contact].slow_until = Time::ZERO;
         for read in self
@@ -191,7 +191,7 @@ impl Reads {
         }
     }
 
-    /// Writes were acknowledged by a replica that had executed so far.
+    /// Writes were acknowledged by a replica that had executed up to this seq.
     pub(crate) fn wrote(&mut self, executed: Seq) {
         if !planted("session-read-misses-write") {
             self.written = self.written.max(executed);
@@ -199,7 +199,7 @@ impl Reads {
         self.reached(executed);
     }
 
-    /// The newest state is at least this one.
+    /// The newest state is at least as new as this.
     pub(crate) fn reached(&mut self, seq: Seq) {
         self.newest = self.newest.max(seq);
     }
@@ -212,7 +212,7 @@ impl Reads {
         self.reached(seq);
     }
 
-    /// What an answer to this reader must not be older than.
+    /// The oldest state from which this reader's read may be answered.
     fn owed(&self, reader: u64, consistency: ReadConsistency) -> Seq {
         match consistency {
             ReadConsistency::Weak => Seq::ZERO,
@@ -251,7 +251,7 @@ impl Reads {
         self.reads.len()
     }
 
-    /// All reads end in this way.
+    /// Ends all reads with this error.
     pub(crate) fn fail_all(&mut self, step: &mut Step<'_>, error: &Error) {
         for read in std::mem::take(&mut self.reads).into_values() {
             step.out.complete(Some(read.call), Err(error.clone()));
@@ -261,7 +261,7 @@ impl Reads {
         self.due = NEVER;
     }
 
-    /// Asks one replica, and others when it does not answer; strong reads go to `leader` first.
+    /// Asks one replica, and others when it does not answer. Strong reads go to `leader` first.
     pub(crate) fn ask(
         &mut self,
         step: &mut Step<'_>,
@@ -274,7 +274,7 @@ impl Reads {
         self.place(step, contacts, leader, id);
     }
 
-    /// Asks these members, all at once, and keeps what they answer until somebody takes the read out.
+    /// Asks these members, all at once, and keeps their answers until the read is taken out.
     pub(crate) fn ask_many(&mut self, step: &Step<'_>, on: u64, question: Question) {
         let due = step.now.plus(step.config.hedge_after).min(question.deadline);
         let read = Read::new(step.now, question, Seq::ZERO);
@@ -287,7 +287,7 @@ impl Reads {
         }
     }
 
-    /// Gives a read to the best contact that does not have it yet; without any, it waits.
+    /// Gives a read to the best contact that does not have it yet. Without such a contact, the read waits.
     fn place(&mut self, step: &mut Step<'_>, contacts: &Contacts, leader: Option<usize>, id: u64) {
         let choice = self.choose(step.now, contacts, leader, id);
         let Some(read) = self.reads.get_mut(&id) else { return };
@@ -316,7 +316,7 @@ impl Reads {
         self.due = self.due.min(read.due);
     }
 
-    /// In this order: not tried in this round, not slow of late, the leader for strong reads, and by turns.
+    /// The preferred contact, in this order: not tried in this round, not slow lately, the leader for strong reads, then by turns.
     fn choose(&self, now: Time, contacts: &Contacts, leader: Option<usize>, id: u64) -> Option<usize> {
         let read = self.reads.get(&id)?;
         let count = contacts.len();
@@ -339,7 +339,7 @@ impl Reads {
         best.map(|(_, index)| index)
     }
 
-    /// Sends what waits to be sent, as far as connections have room.
+    /// Sends what is in the outboxes, as far as connections have room.
     pub(crate) fn send(&mut self, step: &mut Step<'_>, contacts: &mut Contacts) {
         if !std::mem::take(&mut self.unsent) {
             return;
@@ -376,12 +376,12 @@ impl Reads {
         self.reads.get(&id).is_some_and(|read| read.on & (1 << from) != 0)
     }
 
-    /// Whether many members are asked this read, and none of them alone can answer it.
+    /// Whether many members are asked this read, so that one answer is not enough.
     pub(crate) fn asks_many(&self, id: u64) -> bool {
         self.reads.get(&id).is_some_and(|read| read.answers.is_some())
     }
 
-    /// The answer of one replica, where one is enough. `believed`: what it says of its state holds for later reads, too.
+    /// Takes the answer of one replica, where one is enough. `believed`: whether later reads may rely on the state that it names.
     pub(crate) fn reply(
         &mut self,
         step: &mut Step<'_>,
@@ -408,7 +408,7 @@ impl Reads {
         self.due = self.due.min(read.due);
     }
 
-    /// Keeps the answer of one of many. Returns all answers so far, and how many members are still to answer.
+    /// Keeps one member's answer, where many are asked. Returns all answers so far, and how many members have not answered.
     pub(crate) fn keep(
         &mut self,
         from: usize,
@@ -426,13 +426,14 @@ impl Reads {
         Some((&*answers, read.on.count_ones() as usize))
     }
 
-    /// Takes out a read that many were asked.
+    /// Takes out a read that many members were asked.
     pub(crate) fn take(&mut self, id: u64) -> Option<Ended> {
         let Read { call, query, deadline, .. } = self.remove(id)?;
         Some(Ended { call, query, deadline })
     }
 
-    /// The connection is gone: what waited there only goes elsewhere at once. What many were asked is looked at when it is due.
+    /// A connection is lost. Reads that waited only there go to another replica at once. Reads that many members are asked are looked at
+    /// when they are due.
     pub(crate) fn lost(
         &mut self,
         step: &mut Step<'_>,
@@ -455,7 +456,7 @@ impl Reads {
         }
     }
 
-    /// The replica left the cluster: what only it was to answer is answered by nobody, and its contact may become another's.
+    /// The replica left the cluster. It will not answer reads that only it could answer, and its contact may be given to another replica.
     pub(crate) fn left(&mut self, step: &mut Step<'_>, contact: usize, replica: ReplicaId) {
         let (reads, queued) = (&mut self.reads, &mut self.queued);
         reads.retain(|_, read| {
@@ -468,23 +469,23 @@ impl Reads {
         });
     }
 
-    /// The numbers of the reads that are due. [`Self::look_on`] comes when all of them were looked at.
+    /// The numbers of the reads that are due. Call [`Self::look_on`] after looking at all of them.
     pub(crate) fn due(&self, now: Time) -> Vec<u64> {
         self.reads.iter().filter(|(_, read)| read.due <= now).map(|(id, _)| *id).collect()
     }
 
-    /// All of them were looked at.
+    /// All due reads were looked at.
     pub(crate) fn look_on(&mut self, now: Time) {
         let next = self.reads.values().map(|read| read.due).min();
         self.due = next.map_or(NEVER, |next| next.max(now.plus(GRAIN)));
     }
 
-    /// Whether a read's caller waits no longer.
+    /// Whether the deadline of a read's caller has passed.
     pub(crate) fn is_late(&self, now: Time, id: u64) -> bool {
         self.reads.get(&id).is_some_and(|read| read.deadline <= now)
     }
 
-    /// Tells the caller of a read that its time is up. `detail`: what stands in the way, for people.
+    /// Tells a read's caller that its time is up. `detail`: why there is no answer, for people.
     pub(crate) fn give_up(&mut self, step: &mut Step<'_>, id: u64, detail: String) {
         let Some(read) = self.remove(id) else { return };
         let error = match read.refused {
@@ -494,7 +495,7 @@ impl Reads {
         step.out.complete(Some(read.call), Err(error));
     }
 
-    /// A read waited for long enough: another replica is asked, too.
+    /// A read has waited long enough, so another replica is asked, too.
     pub(crate) fn hedge(&mut self, step: &mut Step<'_>, contacts: &Contacts, leader: Option<usize>, id: u64) {
         let Some(read) = self.reads.get(&id) else { return };
         for (index, contact) in contacts.iter().enumerate() {
@@ -507,7 +508,7 @@ impl Reads {
     }
 }
 
-/// What a caller is told of an answer that counts, of a state of this seq.
+/// What a caller is told of an answer that counts; the answer is from the state at this seq.
 pub(crate) fn result_of(reply: &ReadReply<'_>, seq: Seq, payload: &Bytes) -> Result<Completion, Error> {
     match reply.status {
         ReadStatus::Done => Ok(Completion::Read { seq, body: payload.slice_ref(reply.body) }),

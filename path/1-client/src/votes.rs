@@ -1,24 +1,24 @@
-//! When an answer counts. This file is the comparison, and nothing else compares answers.
+//! When an answer counts. All comparing of answers is in this file.
 //!
-//! With crash faults any member's answer is true. With Byzantine faults any one of them may lie: an answer counts once f+1 different
-//! members gave equal ones (same session, number, status and body, byte by byte). One of them is honest, and says what was agreed on.
+//! With crash faults any member's answer counts. With Byzantine faults any member may lie: an answer counts once f+1 different members gave
+//! equal ones (same session, number, status and body, byte by byte). One of these members is honest and says what was agreed on.
 //!
-//! - What execution decided is final, and the same at all honest members for ever. So each member has one such vote: its first. Another
-//!   one that differs is evidence of a lie, and counts for nothing.
-//! - A refusal is a member's word about now. Its newest word counts, until it says something final. What f+1 refused in the same way
-//!   takes effect once, and is forgotten then; the next time f+1 must say it again.
+//! - What execution decided is final, and the same at all honest members for ever. So each member has one such vote: its first. A later one
+//!   that differs shows that the member lies, and does not count.
+//! - A refusal says what a member does now. Its newest one counts, until it says something final. A refusal that f+1 gave takes effect once
+//!   and is then forgotten; the next time f+1 must give it again.
 //!
-//! A member may send the digest of a long answer instead of it (`repliers.rs`). It stands by the answer as well as who sends it whole, and
-//! the answer counts when enough stand by it and one of them sent it whole.
+//! A member may send the digest of a long answer instead of the answer (`repliers.rs`). The digest counts like the answer itself. The
+//! answer counts when enough members gave it and one of them sent it whole.
 //!
-//! A client that compares in a way of its own ([`Combines`]) keeps the answer of each member of a group, and digests count for nothing.
+//! With a combiner ([`Combines`]), the answer of each member of a group is kept, and digests do not count.
 //!
-//! Votes on one request are one group for each answer. The first group lies in the request's entry, so that two equal answers cost no
-//! allocation. What a member makes us keep is bounded ([`KeptAnswers`]): a vote that does not fit is not counted, and comes again when
-//! the request is sent again.
+//! The votes on one request are one group for each different answer. The first group lies in the request's entry, so that two equal answers
+//! cost no allocation. What one member makes the client keep is bounded ([`KeptAnswers`]): a vote that does not fit is not counted, and
+//! comes again when the request is sent again.
 //!
-//! INV-CLIENT-9: no answer takes effect that fewer than f+1 different members gave.
-//! INV-CLIENT-10: what is kept of answers is counted, and bounded for each member.
+//! INV-CLIENT-9: an answer takes effect only if f+1 or more different members gave it.
+//! INV-CLIENT-10: the bytes of kept answers are counted, and bounded for each member.
 //! Tests: tests/byzantine.rs, votes/tests.rs.
 
 use crate::combiner::Combines;
@@ -26,7 +26,7 @@ use bytes::Bytes;
 use quorate_types::{Digest, SessionId, Time};
 use quorate_wire::{Reply, ReplyStatus, reply_digest};
 
-/// A body is kept as a slice of the frame that it came in, unless that keeps more than this alive for little of it.
+/// A body is kept as a slice of the frame that it came in, unless that would keep more than this alive for a small body.
 const PINNED_MAX: usize = 64 << 10;
 
 /// How many bytes of answers are kept for each member, by contact.
@@ -42,7 +42,7 @@ impl KeptAnswers {
         Self { bytes: vec![0; members], max }
     }
 
-    /// One answer always fits, however large.
+    /// Counts so many bytes, if they fit. One answer always fits, however large.
     pub(crate) fn take(&mut self, from: usize, bytes: usize) -> bool {
         let Some(held) = self.bytes.get_mut(from) else { return false };
         let fits = bytes == 0 || *held == 0 || *held + bytes <= self.max;
@@ -67,22 +67,22 @@ impl KeptAnswers {
     }
 }
 
-/// Equal answers, and who gave them.
+/// Equal answers, and the members that gave them.
 #[derive(Debug)]
 struct Group {
-    /// As bits, by contact.
+    /// The members, as bits by contact.
     members: u64,
-    /// Whose answer is kept.
+    /// The member for which the kept body is counted.
     kept_for: usize,
     session: SessionId,
     status: ReplyStatus,
-    /// Empty as long as only the digest is known.
+    /// Empty while only the digest is known.
     body: Bytes,
-    /// Those of others that say the same in other bytes, with whose they are; with a combiner only.
+    /// With a combiner: the other members' answers, which say the same in other bytes.
     own: Vec<(usize, Bytes)>,
-    /// The body is here.
+    /// Whether the body is here.
     whole: bool,
-    /// The body's, once it is needed.
+    /// The body's digest, once it is needed.
     digest: Option<Digest>,
     last: bool,
 }
@@ -118,7 +118,7 @@ impl Group {
         *self.digest.get_or_insert_with(|| reply_digest(&self.body))
     }
 
-    /// A member that stands by this does so in its own words. Whether there is room for them.
+    /// Keeps a member's own form of the answer. Returns whether there was room for it.
     fn keep_own(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut KeptAnswers) -> bool {
         let known = self.kept_for == from || self.own.iter().any(|(of, _)| *of == from);
         let fits = known || held.take(from, reply.body.len());
@@ -137,7 +137,7 @@ impl Group {
         self.body.len() + self.own.iter().map(|(_, body)| body.len()).sum::<usize>()
     }
 
-    /// A member that stands by this sends it whole.
+    /// A member that gave this answer sends it whole.
     fn fill(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut KeptAnswers) {
         let whole = reply.status != ReplyStatus::DoneDigest;
         if !self.whole && whole && held.take(from, reply.body.len()) {
@@ -146,21 +146,21 @@ impl Group {
     }
 }
 
-/// The digest that a reply consists of.
+/// The digest in a reply that has only that.
 fn digest_in(reply: &Reply<'_>) -> Option<Digest> {
     reply.body.try_into().ok().map(Digest::new)
 }
 
-/// What became of a vote.
+/// The effect of a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tally {
-    /// Enough members say so: it is true.
+    /// Enough members gave this answer, so it counts.
     Counts,
-    /// More are needed, or somebody who sends it whole.
+    /// More members are needed, or one that sends the answer whole.
     Waits,
-    /// The same; it is the first word of what execution decided.
+    /// As [`Self::Waits`], and it is the first vote about what execution decided.
     Begins,
-    /// This member said something else before, and can not take it back.
+    /// This member gave another final answer before.
     Contradicts,
 }
 
@@ -169,13 +169,13 @@ pub(crate) enum Tally {
 pub(crate) struct Votes {
     first: Option<Group>,
     others: Vec<Group>,
-    /// When the first one came.
+    /// When the first vote came.
     pub(crate) since: Time,
-    /// Others were asked in vain, and nobody looks any more (`repliers.rs`).
+    /// All members were asked in vain, and the request is not looked at any more (`repliers.rs`).
     pub(crate) rests: bool,
 }
 
-/// Whether a reply tells what execution decided about its request.
+/// Whether a reply says what execution decided about its request.
 pub(crate) fn is_final(reply: &Reply<'_>) -> bool {
     match reply.status {
         ReplyStatus::Done | ReplyStatus::DoneDigest | ReplyStatus::ReplyForgotten => true,
@@ -185,7 +185,7 @@ pub(crate) fn is_final(reply: &Reply<'_>) -> bool {
 }
 
 impl Votes {
-    /// Enters the answer of the member behind contact `from`, which came in `payload`; `needed` equal ones count.
+    /// Counts the answer of the member at contact `from`, which came in `payload`. The answer counts if `needed` members give equal ones.
     pub(crate) fn add(
         &mut self,
         from: usize,
@@ -235,7 +235,7 @@ impl Votes {
         self.first.iter_mut().chain(&mut self.others)
     }
 
-    /// Joins those who said the same; how many there are then, and whether one of them said it whole.
+    /// Joins the group of equal answers. Returns how many members it has now, and whether one of them sent it whole.
     fn join(
         &mut self,
         from: usize,
@@ -277,18 +277,18 @@ impl Votes {
         });
     }
 
-    /// The request is over: nothing is kept any more.
+    /// The request is over, so nothing is kept any more.
     pub(crate) fn clear(&mut self, held: &mut KeptAnswers) {
         self.drop_groups(held, |_| true);
     }
 
-    /// What those stand by who said this, whole; empty if nobody sent it.
+    /// The whole answer that equals this one; empty if no member sent it whole.
     pub(crate) fn whole(&mut self, reply: &Reply<'_>) -> Bytes {
         let group = self.groups_mut().find_map(|group| group.is(reply, None).then_some(group));
         group.map(|group| group.body.clone()).unwrap_or_default()
     }
 
-    /// What a combiner makes of the answers of those who said the same as this.
+    /// The combiner's result for the answers that say the same as this one.
     pub(crate) fn combined(&mut self, reply: &Reply<'_>, combiner: &Combines) -> Option<Bytes> {
         let group = self.groups_mut().find_map(|group| group.is(reply, Some(combiner)).then_some(group))?;
         let bodies: Vec<&Bytes> =
@@ -301,7 +301,7 @@ impl Votes {
         self.groups().filter(|group| group.last).fold(0, |all, group| all | group.members)
     }
 
-    /// The members, as bits, that said of it something else than this.
+    /// The members, as bits, that gave another final answer than this.
     pub(crate) fn others(&mut self, reply: &Reply<'_>, combiner: Option<&Combines>) -> u64 {
         if self.others.is_empty() {
             return 0; // nearly always all say the same
@@ -311,17 +311,17 @@ impl Votes {
         others.fold(0, |all, group| all | group.members)
     }
 
-    /// Whether so many stand by an answer that nobody sent whole.
+    /// Whether `needed` members gave an answer that none of them sent whole.
     pub(crate) fn lacks(&self, needed: u32) -> bool {
         self.groups().any(|group| !group.whole && group.members.count_ones() >= needed)
     }
 
-    /// How many members stand by the answer that most of them gave.
+    /// How many members gave the most frequent answer.
     pub(crate) fn most(&self) -> u32 {
         self.groups().map(|group| group.members.count_ones()).max().unwrap_or(0)
     }
 
-    /// Bytes of answers that are kept.
+    /// Bytes of the answers that are kept.
     pub(crate) fn held(&self) -> usize {
         self.groups().map(Group::held).sum()
     }
@@ -332,7 +332,7 @@ fn body_len(reply: &Reply<'_>) -> usize {
     if reply.status == ReplyStatus::DoneDigest { 0 } else { reply.body.len() }
 }
 
-/// The body to keep. A small part of a large frame is copied: a liar may pack one answer of use into each large frame.
+/// The body to keep. A small part of a large frame is copied, since a liar may put one useful answer into each large frame.
 pub(crate) fn keep(body: &[u8], payload: &Bytes) -> Bytes {
     if payload.len() > PINNED_MAX && body.len() < payload.len() / 8 {
         Bytes::copy_from_slice(body)

@@ -1,11 +1,10 @@
-//! How a client reaches replicas, and when it believes what they say. There are two reaches of one shape:
+//! How a client reaches replicas, and when it believes them. There are two reaches with one interface:
 //!
-//! - *to the leader* (`leader/`): replicas crash at most. The client finds who leads and sends everything there, and one answer is the
-//!   answer.
-//! - *to all* (`all/`): replicas may lie. Requests go to all of them, or to the leader first; an answer is true once f+1 gave it, and a read's
-//!   once a quorum did.
+//! - *to the leader* (`leader/`): replicas only crash. The client finds the leader and sends everything to it, and one answer is enough.
+//! - *to all* (`all/`): replicas may lie. Requests go to all members, or to the leader first. An answer counts once f+1 gave it, and the
+//!   answer to a read once a quorum did.
 //!
-//! The core tells a reach what happens and asks it nothing else. The reach decides, and acts on the [`Parts`].
+//! The core tells a reach what happens. The reach decides, and acts on the [`Parts`].
 
 pub(crate) mod all;
 pub(crate) mod leader;
@@ -19,7 +18,7 @@ use quorate_types::{ReplicaId, Time, View};
 use quorate_wire::{Memberships, ReadReply, Reply, Welcome};
 use std::fmt::Debug;
 
-/// Who leads, as far as was heard.
+/// The leader, as far as was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentLeader {
     pub(crate) view: View,
@@ -28,17 +27,17 @@ pub(crate) struct CurrentLeader {
 }
 
 impl CurrentLeader {
-    /// Nothing was heard.
+    /// Nothing was heard yet.
     pub(crate) const NONE: Self = Self { view: View::ZERO, leader: None };
 }
 
 /// See the module. `contact` and `from` are indices into [`Contacts`].
 pub(crate) trait Reach: Debug + Send {
-    /// Who leads, as far as was heard.
+    /// The leader, as far as was heard.
     fn leader(&self) -> Option<usize>;
-    /// Sends what sessions have ready.
+    /// Sends the requests that sessions have ready.
     fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts);
-    /// A member answers a request. Whether that fits anything that waits or waited.
+    /// A member answers a request. Returns whether the answer fits anything that waits or waited.
     fn reply(
         &mut self,
         step: &mut Step<'_>,
@@ -49,7 +48,7 @@ pub(crate) trait Reach: Debug + Send {
     ) -> bool;
     /// A caller reads.
     fn read(&mut self, step: &mut Step<'_>, parts: &mut Parts, question: Question);
-    /// A member answers a read that waits for it.
+    /// A member answers a read.
     fn read_reply(
         &mut self,
         step: &mut Step<'_>,
@@ -58,7 +57,7 @@ pub(crate) trait Reach: Debug + Send {
         reply: &ReadReply<'_>,
         payload: &Bytes,
     );
-    /// A read waited for long.
+    /// A read has waited for long.
     fn read_due(&mut self, step: &mut Step<'_>, parts: &mut Parts, read: u64);
     /// A member says who leads.
     fn notice(
@@ -69,7 +68,7 @@ pub(crate) trait Reach: Debug + Send {
         view: View,
         leader: Option<ReplicaId>,
     );
-    /// A member says who the members are.
+    /// A member names the members.
     fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, memberships: &Memberships);
     /// A member is connected.
     fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome);
@@ -79,10 +78,10 @@ pub(crate) trait Reach: Debug + Send {
     fn deadline(&self) -> Option<Time>;
     /// Looks at the reach's own timers.
     fn due(&mut self, step: &mut Step<'_>, parts: &mut Parts);
-    /// The timers of the session in a cell are about to be looked at.
+    /// The timers of the session in a cell are about to be checked.
     fn session_due(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32);
-    /// Everything of the session in a cell is sent again, for want of an answer.
+    /// Everything of the session in a cell is sent again, because no answer came.
     fn sent_again(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32);
-    /// What stands in the way of requests, for people.
+    /// Why requests are not answered, for people.
     fn detail(&self, contacts: &Contacts) -> String;
 }

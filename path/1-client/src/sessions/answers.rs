@@ -1,4 +1,4 @@
-//! What true answers do to sessions. Whether an answer is true was decided before, by the reach.
+//! What an answer that counts does to a session. The reach has decided before that it counts.
 
 use super::entry::{Entry, TooLarge};
 use super::session::{Death, Phase, Session};
@@ -11,36 +11,36 @@ use bytes::Bytes;
 use quorate_types::{Items, Seq, SessionId, Time, planted};
 use quorate_wire::{Reply, ReplyStatus, RequestKind};
 
-/// What became of an answer.
+/// The effect of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Nothing that waits asked for it.
+    /// It fits nothing that waits.
     No,
-    /// It tells something about what waits.
+    /// It says something about a request that waits.
     Yes,
-    /// It is what something waited for: whoever gave it does its work.
+    /// It is what a request waited for, so the replica that gave it does its work.
     Progress,
 }
 
 impl Taken {
-    /// Whether anything asked for it.
+    /// Whether it fits something that waits.
     pub(crate) fn is_taken(self) -> bool {
         self != Self::No
     }
 }
 
-/// Until when what was refused so is tried again, if its deadline is not earlier.
+/// Until when a request that was refused so is tried again, if its deadline is not earlier.
 fn give_up_at(config: &Config, now: Time, status: ReplyStatus) -> Time {
     let patience = config.full_patience.filter(|_| status == ReplyStatus::DiskFull);
     patience.filter(|_| !planted("full-disk-waited-for")).map_or(NEVER, |patience| now.plus(patience))
 }
 
-/// Whether a reply is a list of nothing.
+/// Whether a reply is an empty list.
 fn is_empty_list(body: &[u8]) -> bool {
     Items::parse(body).is_ok_and(|replies| replies.is_empty())
 }
 
-/// What a replica says for people, or the beginning of it.
+/// A replica's text for people, or its beginning.
 pub(crate) fn detail_of(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[..body.len().min(256)]).into_owned()
 }
@@ -76,7 +76,7 @@ fn result_of(entry: &mut Entry, result: Result<Completion, Error>) -> Result<Com
 
 // Openings, and what is answered for good.
 impl Sessions {
-    /// Handles one reply that is true.
+    /// Handles one reply that counts.
     pub(crate) fn reply(&mut self, step: &mut Step<'_>, reply: &Reply<'_>, payload: &Bytes) -> Taken {
         if reply.status == ReplyStatus::SessionOpened {
             return self.opened(step, reply);
@@ -112,7 +112,7 @@ impl Sessions {
         }
     }
 
-    /// This is what execution decided of a number, or as good as that.
+    /// This is what execution decided about a number, or equivalent to that.
     pub(crate) fn answered(
         &mut self,
         step: &mut Step<'_>,
@@ -223,7 +223,7 @@ impl Sessions {
         Taken::Progress
     }
 
-    /// Gives up a session that was never opened; whoever waits in it is told why.
+    /// Gives up a session that was never opened. Callers that wait in it are told why.
     fn drop_session(&mut self, step: &mut Step<'_>, index: u32, why: &Error) {
         let Some(mut session) = self.remove(index) else { return };
         if session.queries {
@@ -235,7 +235,7 @@ impl Sessions {
         }
     }
 
-    /// All replicas refuse us: what was never sent fails at once.
+    /// All replicas refuse the client, so everything that was never sent fails at once.
     pub(crate) fn fail_unsent(&mut self, step: &mut Step<'_>, error: &Error) {
         for index in self.cells() {
             if let Some(Session { phase: Phase::Opening(opening), .. }) = self.at(index)
@@ -250,7 +250,7 @@ impl Sessions {
 
 // Refusals.
 impl Sessions {
-    /// No room for this one; the replica refuses the later ones, too, so all of them are sent again after a while.
+    /// The cluster had no room for this request. It refuses later ones, too, so all of them are sent again after a while.
     fn no_room(&mut self, step: &mut Step<'_>, index: u32, number: u64, status: ReplyStatus) -> Taken {
         let takes_back = self.rules.takes_back;
         let Some(session) = self.cells[index as usize].session.as_mut() else { return Taken::No };
@@ -304,9 +304,9 @@ impl Sessions {
         Taken::Yes
     }
 
-    /// Over a limit, or not allowed, by the word of one that is enough: an empty one is sent in its place, and its answer tells whether the
-    /// number was used. If the cluster took the empty one, the commands did not run; if it answers the same again, the number was used by
-    /// the commands.
+    /// One member, whose word is enough, says that this request is over a limit or not allowed. An empty request is sent in its place, and
+    /// the answer to that tells whether the number was used. If the cluster took the empty one, the commands did not run. If it answers the
+    /// same again, the commands used the number.
     fn too_large(&mut self, step: &mut Step<'_>, index: u32, reply: &Reply<'_>) -> Taken {
         let number = reply.number.number();
         let Some(session) = self.cells[index as usize].session.as_mut() else { return Taken::No };
@@ -332,8 +332,8 @@ impl Sessions {
         Taken::Yes
     }
 
-    /// So many members will never take this request that one of them is honest: an empty one takes its number. Copies of it are with others
-    /// that might, so what is answered to the number tells which of the two ran.
+    /// So many members will never take this request that one of them is honest. An empty one takes its number. Other members that might
+    /// order it have copies, so the answer to the number tells which of the two ran.
     pub(crate) fn declined(&mut self, step: &mut Step<'_>, index: u32, reply: &Reply<'_>) -> Taken {
         let number = reply.number.number();
         let forbidden = reply.status == ReplyStatus::Forbidden;

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use quorate_types::{Seq, Time};
 use quorate_wire::{ReplyStatus, RequestKind};
 
-/// What an entry costs beside its commands.
+/// What an entry costs beside its commands, in bytes.
 const ENTRY_COST: usize = 128;
 
-/// What a call or read of so many bytes counts in the bound on queued bytes.
+/// What a call or read of so many bytes counts as, in the limit on queued bytes.
 pub(crate) const fn cost(len: usize) -> usize {
     ENTRY_COST + len
 }
@@ -18,17 +18,17 @@ pub(crate) const fn cost(len: usize) -> usize {
 #[derive(Debug)]
 pub(crate) struct TooLarge {
     pub(super) detail: String,
-    /// It was not a limit, but not allowed.
+    /// It was not allowed, rather than over a limit.
     pub(super) forbidden: bool,
     /// A copy of it may run.
     pub(super) outcome_unknown: bool,
-    /// The answer to its number tells whether it ran: an empty list is the answer to the empty one.
+    /// The answer to its number tells whether it ran: an empty list answers the empty request.
     pub(super) answer_tells: bool,
-    /// Copies of it that may still be refused in the same way; such a refusal says nothing of the empty one.
+    /// How many copies of it may still be refused in the same way. Such a refusal says nothing about the empty request.
     pub(super) copies: u32,
 }
 
-/// What else than its body has to be the same in all copies of a request.
+/// What must be the same in all copies of a request, beside its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fixed {
     /// The lowest unanswered number that they name.
@@ -40,23 +40,23 @@ pub(crate) struct Fixed {
 /// One request.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Who waits; nobody any more when the caller gave up.
+    /// The caller that waits; none after the caller gave up.
     pub(super) call: Option<CallId>,
     pub(crate) kind: RequestKind,
     pub(crate) body: Bytes,
     pub(super) deadline: Time,
-    /// Copies that were sent and not refused: while there is one, the request may run.
+    /// Copies that were sent and not refused. While there is one, the request may run.
     pub(super) open_sends: u32,
     /// The last refusal.
     pub(super) refused: Option<ReplyStatus>,
     /// It was over a limit, and an empty one took its place.
     pub(super) too_large: Option<TooLarge>,
     pub(super) done: bool,
-    /// What is the same in all copies of it, once one was sent where replicas compare the bytes.
+    /// What is the same in all copies, once one was sent where replicas compare the bytes.
     pub(crate) fixed: Option<Fixed>,
-    /// Of a query: everything up to this seq was executed before it was asked.
+    /// For a query: everything up to this seq was executed before it was asked.
     pub(super) seen: Seq,
-    /// What the members answered so far, where one answer is not enough.
+    /// The members' answers so far, where one answer is not enough.
     pub(crate) votes: Votes,
 }
 
@@ -77,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// Whether it may have changed something, or may still. Queries never do.
+    /// Whether it may have changed something, or may still do so. Queries never do.
     pub(super) const fn may_run(&self) -> bool {
         self.open_sends > 0 && !matches!(self.kind, RequestKind::Query)
     }
@@ -86,10 +86,10 @@ impl Entry {
         cost(self.body.len())
     }
 
-    /// Puts an empty request in the place of this one: its number is used, and nothing runs. Returns the bytes that became free.
+    /// Replaces this request by an empty one: the number is used, and nothing runs. Returns the bytes that became free.
     ///
     /// # Panics
-    /// INV-CLIENT-3 when a copy of it may run and its caller is not to be told so.
+    /// INV-CLIENT-3 when a copy may run and the caller will not be told so.
     pub(super) fn make_empty(&mut self) -> usize {
         let told = self.too_large.as_ref().is_some_and(|too_large| too_large.outcome_unknown);
         assert!(!self.may_run() || told, "INV-CLIENT-3: what may run keeps its number and its body");

@@ -1,12 +1,12 @@
-//! Sessions: numbering, sending in order, refusals, expiry and keep-alive. A session's requests are numbered from 1; who gets them, and
-//! when an answer is true, is for the reach to say (`reach/`).
+//! Sessions: numbering, sending in order, refusals, expiry and keep-alive. A session's requests are numbered from 1. The reach (`reach/`)
+//! decides which members get them, and when an answer counts.
 //!
-//! This file has what callers ask and what there is to send; `answers.rs` what true answers do; `timers.rs` what time does and the reads
-//! that are ordered. One session is in `session.rs`, its requests in `queue.rs` and `entry.rs`, who got them in `reached.rs`.
+//! This file has what callers ask and what there is to send; `answers.rs` the effects of answers; `timers.rs` time-outs, and reads that are
+//! ordered. `session.rs` has one session, `queue.rs` and `entry.rs` its requests, and `reached.rs` which members got them.
 //!
 //! INV-CLIENT-3: a request that may have run is never replaced by another under its number, and never repeated under
 //! another number or in another session.
-//! INV-CLIENT-10: what is kept of answers is counted, and bounded for each member.
+//! INV-CLIENT-10: the bytes of kept answers are counted, and bounded for each member.
 //! Tests: sessions/tests.rs, tests/core.rs, tests/cluster.rs.
 
 mod answers;
@@ -30,14 +30,14 @@ use quorate_wire::RequestKind;
 use session::{Death, Opening, Phase};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a reach says of all requests, once.
+/// The reach's rules for all requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// So many equal answers are true.
+    /// So many equal answers are needed.
     pub(crate) needed: u32,
     /// Bytes of a request beside its body.
     pub(crate) around: usize,
-    /// How many copies of a request a refusal takes back: the one that it answers, or none of many copies to many replicas.
+    /// How many copies of a request a refusal takes back: one where a copy goes to one replica, none where copies go to many.
     pub(crate) takes_back: u32,
 }
 
@@ -54,7 +54,7 @@ struct Cell {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     rules: Rules,
-    /// No session is opened with this nonce: requests that ask who leads have it.
+    /// No session is opened with this nonce, since requests that ask who leads have it.
     probe_nonce: u64,
     cells: Vec<Cell>,
     free: Vec<u32>,
@@ -64,9 +64,9 @@ pub(crate) struct Sessions {
     dirty: VecDeque<u32>,
     /// No timer of a session is earlier.
     due: Time,
-    /// What waits counts so many bytes.
+    /// Bytes of what waits.
     queued: usize,
-    /// What is kept of answers, by contact.
+    /// The bytes of kept answers, by contact.
     held: KeptAnswers,
     /// The cell of the session in which reads are ordered.
     query_session: Option<u32>,
@@ -74,7 +74,7 @@ pub(crate) struct Sessions {
 
 // What there is.
 impl Sessions {
-    /// None so far. `held`: what may be kept of the answers of each member.
+    /// No sessions. `held`: limits what is kept of each member's answers.
     pub(crate) const fn new(rules: Rules, probe_nonce: u64, held: KeptAnswers) -> Self {
         Self {
             rules,
@@ -111,12 +111,12 @@ impl Sessions {
         self.cells.get_mut(cell as usize)?.session.as_mut()
     }
 
-    /// The same, if it is the one that was there in this generation of the cell.
+    /// As [`Self::at`], if the session is still that of this generation.
     pub(crate) fn still_at(&mut self, index: u32, generation: u32) -> Option<&mut Session> {
         self.get(SessionHandle { index, generation })
     }
 
-    /// Which session of a cell this is.
+    /// How often the cell was used.
     pub(crate) fn generation(&self, cell: u32) -> u32 {
         self.cells[cell as usize].generation
     }
@@ -136,13 +136,13 @@ impl Sessions {
         self.by_nonce.get(&nonce).copied()
     }
 
-    /// A request that was sent and is not answered, and where is counted what is kept of its answers.
+    /// A request that was sent and is not answered, and the counter for bytes of its kept answers.
     pub(crate) fn sent_entry(&mut self, cell: u32, number: u64) -> Option<(&mut Entry, &mut KeptAnswers)> {
         let session = self.cells.get_mut(cell as usize)?.session.as_mut()?;
         Some((session.sent_entry(number)?, &mut self.held))
     }
 
-    /// The answers to an opening, and where is counted what is kept of them.
+    /// The answers to an opening, and the counter for their bytes.
     pub(crate) fn opening_votes(&mut self, cell: u32) -> Option<(&mut Votes, &mut KeptAnswers)> {
         match self.cells.get_mut(cell as usize)?.session.as_mut() {
             Some(Session { phase: Phase::Opening(opening), .. }) => {
@@ -187,7 +187,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Checks the invariants of all sessions, and returns how many calls wait.
+    /// Checks the invariants of all sessions. Returns how many calls wait.
     pub(crate) fn check(&self, window: u32) -> usize {
         let checked = self.live().map(|session| session.check(window));
         let (bytes, calls) = checked.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -205,7 +205,7 @@ impl Sessions {
         !self.dirty.is_empty()
     }
 
-    /// A session may have something to send.
+    /// This session may have something to send.
     pub(crate) fn mark_dirty(&mut self, cell: u32) {
         if let Some(session) = self.cells[cell as usize].session.as_mut()
             && !session.dirty
@@ -227,7 +227,7 @@ impl Sessions {
         None
     }
 
-    /// It has more to send, and goes on before the others.
+    /// The session has more to send, and continues before the others.
     pub(crate) fn put_back(&mut self, cell: u32) {
         if let Some(session) = self.cells[cell as usize].session.as_mut() {
             session.dirty = true;
@@ -235,7 +235,7 @@ impl Sessions {
         }
     }
 
-    /// Something of a session was sent: its timers begin.
+    /// Something of a session was sent, so its timers begin.
     pub(crate) fn sent(&mut self, step: &Step<'_>, cell: u32) {
         if let Some(session) = self.cells[cell as usize].session.as_ref() {
             let due = session.resend_at(step.config).min(session.alone_until(step.config));
@@ -243,7 +243,7 @@ impl Sessions {
         }
     }
 
-    /// Everything unanswered is to be sent again.
+    /// Everything unanswered must be sent again.
     pub(crate) fn rewind_all(&mut self) {
         for cell in self.cells() {
             let Some(session) = self.at(cell) else { continue };
@@ -267,7 +267,7 @@ impl Sessions {
         self.begin(step, Some(call), deadline.unwrap_or(NEVER));
     }
 
-    /// A new session, which is to be opened; returns its cell.
+    /// Adds a session that must be opened. Returns its cell.
     fn begin(&mut self, step: &mut Step<'_>, call: Option<CallId>, deadline: Time) -> u32 {
         let mut nonce = step.random.next();
         while nonce == 0 || nonce == self.probe_nonce || self.by_nonce.contains_key(&nonce) {
@@ -282,7 +282,7 @@ impl Sessions {
         index
     }
 
-    /// Runs commands in a session; `others`: bytes that wait elsewhere in this client.
+    /// Runs commands in a session. `others`: bytes that wait elsewhere in this client.
     pub(crate) fn call(
         &mut self,
         step: &mut Step<'_>,
@@ -338,7 +338,7 @@ impl Sessions {
         }
     }
 
-    /// Closes a session behind everything that was asked in it.
+    /// Closes a session, after everything asked earlier in it.
     pub(crate) fn close(
         &mut self,
         step: &mut Step<'_>,
@@ -357,7 +357,7 @@ impl Sessions {
         self.enqueue(step, handle.index, Entry::new(call, RequestKind::CloseSession, Bytes::new(), deadline));
     }
 
-    /// Asks a query in the order of all commands, in a session of the client's own; `seen`: everything up to this seq was executed before.
+    /// Asks a query in the order of all commands, in a session of the client's own. `seen`: everything up to this seq was executed before.
     pub(crate) fn query(
         &mut self,
         step: &mut Step<'_>,
@@ -388,7 +388,7 @@ impl Sessions {
     }
 }
 
-/// Ends a session: all that wait are told. Returns the bytes that became free.
+/// Ends a session; all callers that wait are told. Returns the bytes that became free.
 fn end(step: &mut Step<'_>, session: &mut Session, death: Death, held: &mut KeptAnswers) -> usize {
     if let Phase::Opening(opening) = &session.phase {
         step.out.complete(opening.call, Err(death_error(&death, opening.open_sends > 0)));

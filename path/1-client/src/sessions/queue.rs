@@ -1,15 +1,15 @@
 //! The numbered requests of one session.
 //!
-//! The queue's front has the number `base`, each entry behind it the next one. A number is bound to its entry when it is
-//! first sent; behind `high` nothing ever was, so entries there can vanish and the ones behind move up.
+//! The queue's first entry has the number `base`, and each later entry the next number. A number is bound to its entry when the entry is
+//! first sent. From `high` on nothing was ever sent, so entries there can be removed and later ones move up.
 //!
 //! ```text
 //! base         sent           high            end
 //!  | in flight  | to send again | never sent   |
 //! ```
 //!
-//! INV-CLIENT-2: base <= sent <= high <= end, and what may have been sent keeps its number and its body.
-//! INV-CLIENT-5: no more than a window of numbers is ever sent beyond the first unanswered one.
+//! INV-CLIENT-2: base <= sent <= high <= end, and a request that may have been sent keeps its number and its body.
+//! INV-CLIENT-5: at most a window of numbers is sent beyond the first unanswered one.
 //! Tests: queue/tests.rs, tests/core.rs, tests/cluster.rs.
 
 use super::entry::{Entry, Fixed, cost};
@@ -39,11 +39,11 @@ impl Queue {
     pub(super) const fn base(&self) -> u64 {
         self.base
     }
-    /// From it on nothing was sent since the last rewind.
+    /// From this number on nothing was sent since the last rewind.
     pub(super) const fn sent(&self) -> u64 {
         self.sent
     }
-    /// From it on nothing was ever sent.
+    /// From this number on nothing was ever sent.
     pub(super) const fn high(&self) -> u64 {
         self.high
     }
@@ -75,7 +75,7 @@ impl Queue {
         self.entries.get((number - self.base) as usize).filter(|entry| !entry.done)
     }
 
-    /// The numbers of those for which others were asked to answer in vain; they rest no more.
+    /// The numbers of requests for which all members were asked in vain; they are looked at again from now on.
     pub(super) fn take_resting(&mut self) -> Vec<u64> {
         let base = self.base;
         let resting = (base..).zip(&mut self.entries).filter(|(_, entry)| !entry.done && entry.votes.rests);
@@ -87,15 +87,15 @@ impl Queue {
             .collect()
     }
 
-    /// The next entry to send is about to be, with keys of this epoch if it never was: what all its copies say.
+    /// The next entry is about to be sent. Returns what all its copies say; if it was never sent, with keys of this epoch.
     pub(super) fn fix(&mut self, epoch: u64) -> Fixed {
         let at = (self.sent - self.base) as usize;
         let now = Fixed { lowest: self.base, epoch };
         self.entries.get_mut(at).map_or(now, |entry| *entry.fixed.get_or_insert(now))
     }
 
-    /// The next entry to send, with its number; answered ones are passed over. A close waits until all before it is
-    /// answered, since the replies are lost with the session.
+    /// The next entry to send, with its number; answered ones are skipped. A close waits until everything before it is answered, since the
+    /// replies are lost with the session.
     pub(super) fn next_to_send(&mut self, window: u32) -> Option<(u64, &Entry)> {
         let limit = self.end().min(self.base + u64::from(window));
         while self.sent < limit && self.entries[(self.sent - self.base) as usize].done {
@@ -109,7 +109,7 @@ impl Queue {
         (!early).then_some((self.sent, entry))
     }
 
-    /// The entry that [`Self::next_to_send`] named is on its way.
+    /// The entry that [`Self::next_to_send`] named was sent.
     pub(super) fn mark_sent(&mut self) {
         let entry = &mut self.entries[(self.sent - self.base) as usize];
         entry.open_sends = entry.open_sends.saturating_add(1);
@@ -122,7 +122,7 @@ impl Queue {
         self.sent = self.sent.min(number.max(self.base));
     }
 
-    /// This number is answered; takes it and all answered ones before it off the queue. Returns who waited and the bytes
+    /// This number is answered. Removes it, and all answered ones before it, from the queue. Returns the caller that waited and the bytes
     /// that became free; nothing when the number was not sent, or was answered before.
     pub(super) fn finish(&mut self, number: u64, held: &mut KeptAnswers) -> Option<(Option<CallId>, usize)> {
         let entry = self.sent_entry(number)?;
@@ -141,8 +141,8 @@ impl Queue {
         Some((call, freed))
     }
 
-    /// Hands every call whose time is up to `tell`, with its entry as it was. Returns the bytes that became free, and the earliest deadline
-    /// that is left.
+    /// Hands every call whose deadline passed to `tell`, with its entry. Returns the bytes that became free, and the earliest deadline that
+    /// is left.
     pub(super) fn give_up_late(&mut self, now: Time, tell: &mut impl FnMut(CallId, &Entry)) -> (usize, Time) {
         let (mut freed, mut index, mut earliest) = (0, 0u64, NEVER);
         let sent_ever = self.high - self.base;
@@ -171,7 +171,7 @@ impl Queue {
         (freed, earliest)
     }
 
-    /// Takes everything out: the session ends.
+    /// Takes everything out, since the session ends.
     pub(super) fn take(&mut self, held: &mut KeptAnswers) -> VecDeque<Entry> {
         self.entries.iter_mut().for_each(|entry| entry.votes.clear(held));
         self.base = self.end();
@@ -180,24 +180,24 @@ impl Queue {
         std::mem::take(&mut self.entries)
     }
 
-    /// The earliest deadline of those that somebody waits for.
+    /// The earliest deadline of a caller that waits.
     pub(super) fn earliest(&self) -> Time {
         let waiting = self.entries.iter().filter(|entry| entry.call.is_some());
         waiting.map(|entry| entry.deadline).min().unwrap_or(NEVER)
     }
 
-    /// The deadline of the close in the queue; it holds even when nobody waits for it.
+    /// The deadline of the close in the queue. It holds even when no caller waits for the close.
     pub(super) fn close_deadline(&self) -> Option<Time> {
         let close = self.entries.back().filter(|last| last.kind == RequestKind::CloseSession);
         close.map(|close| close.deadline)
     }
 
-    /// Bytes of answers that are kept.
+    /// Bytes of the answers that are kept.
     pub(super) fn held(&self) -> usize {
         self.entries.iter().map(|entry| entry.votes.held()).sum()
     }
 
-    /// Checks INV-CLIENT-2 and 5, and returns the bytes queued and how many calls wait.
+    /// Checks INV-CLIENT-2 and 5. Returns the queued bytes and how many calls wait.
     pub(super) fn check(&self, window: u32) -> (usize, usize) {
         assert!(
             self.base <= self.sent && self.sent <= self.high && self.high <= self.end(),

@@ -1,4 +1,4 @@
-//! One session: whether it is open, its queue of numbered requests, when it is sent what, and which members got it.
+//! One session: its state, its queue of numbered requests, its timers, and which members got what.
 
 use super::entry::{Entry, Fixed};
 use super::queue::Queue;
@@ -17,11 +17,11 @@ pub(crate) struct Opening {
     pub(super) nonce: u64,
     pub(super) call: Option<CallId>,
     pub(super) deadline: Time,
-    /// Sent on the present connection.
+    /// Whether it was sent on the present connection.
     pub(super) sent: bool,
     pub(super) open_sends: u32,
     pub(super) refused: Option<ReplyStatus>,
-    /// What the members answered so far, where one answer is not enough.
+    /// The members' answers so far, where one answer is not enough.
     pub(super) votes: Votes,
 }
 
@@ -40,22 +40,22 @@ pub(super) enum Phase {
     Dead(Death),
 }
 
-/// When a session is sent what.
+/// When a session may send.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Nothing is sent before; after a refusal.
+    /// Nothing is sent before this time, after a refusal.
     pub(super) hold_until: Option<Time>,
     /// How often in a row it was refused.
     pub(super) refusals: u32,
-    /// Why it is held.
+    /// The status of the last refusal.
     pub(super) refused: Option<ReplyStatus>,
     /// The last number that the cluster said it expects, on this connection.
     pub(super) expected: Option<u64>,
-    /// When to send again from this number, unless it was answered.
+    /// When to send again from this number, unless it is answered by then.
     pub(super) recheck: Option<(Time, u64)>,
-    /// The last answer, or the first sending after quiet.
+    /// When the last answer came, or the first request after quiet was sent.
     pub(super) progress: Time,
-    /// How often in a row it was sent again for want of an answer.
+    /// How often in a row it was sent again because no answer came.
     pub(super) resends: u32,
 }
 
@@ -72,7 +72,7 @@ impl Pace {
         }
     }
 
-    /// Something was answered.
+    /// A request was answered.
     fn answered(&mut self, now: Time) {
         self.progress = now;
         self.refusals = 0;
@@ -88,15 +88,15 @@ pub(crate) struct Session {
     pub(super) id: SessionId,
     pub(super) queue: Queue,
     pub(super) pace: Pace,
-    /// Which members got what of it, where it goes to all.
+    /// Which members got what of it, where requests go to all.
     pub(super) reached: Reached,
-    /// A close is in the queue: nothing may follow it.
+    /// A close is in the queue, and nothing may follow it.
     pub(super) closing: bool,
-    /// Is in the list of sessions that have something to send.
+    /// It is in the list of sessions that have something to send.
     pub(super) dirty: bool,
-    /// No entry's deadline is earlier.
+    /// No entry has an earlier deadline.
     pub(super) deadline_min: Time,
-    /// It is the client's own, for reads that are ordered (`timers.rs`).
+    /// It is the client's own session, for reads that are ordered (`timers.rs`).
     pub(super) queries: bool,
 }
 
@@ -115,7 +115,7 @@ impl Session {
         }
     }
 
-    /// What the cluster calls it, once it is open.
+    /// The cluster's id of it, once it is open.
     pub(crate) const fn id(&self) -> SessionId {
         self.id
     }
@@ -123,15 +123,15 @@ impl Session {
     pub(crate) const fn base(&self) -> u64 {
         self.queue.base()
     }
-    /// From it on nothing was sent since the last rewind.
+    /// From this number on nothing was sent since the last rewind.
     pub(crate) const fn sent(&self) -> u64 {
         self.queue.sent()
     }
-    /// From it on nothing was ever sent.
+    /// From this number on nothing was ever sent.
     pub(crate) const fn high(&self) -> u64 {
         self.queue.high()
     }
-    /// Whether the cluster has not confirmed it.
+    /// Whether the cluster has not confirmed it yet.
     pub(crate) const fn is_opening(&self) -> bool {
         matches!(self.phase, Phase::Opening(_))
     }
@@ -150,7 +150,7 @@ impl Session {
         self.is_opening() || !self.queue.is_empty()
     }
 
-    /// Whether its next request is one that was refused, or sent before.
+    /// Whether its next request was refused, or sent before.
     pub(super) const fn sends_again(&self) -> bool {
         self.pace.resends > 0 || self.pace.refusals > 0 || self.queue.sent() < self.queue.high()
     }
@@ -161,7 +161,7 @@ impl Session {
         self.queue.push(entry);
     }
 
-    /// The nonce of the opening that is to be sent now, if it was not sent on this connection; it is on its way then.
+    /// The nonce of the opening, if it must be sent now because it was not sent on this connection. The caller sends it.
     pub(crate) fn send_opening(&mut self) -> Option<u64> {
         let Phase::Opening(opening) = &mut self.phase else { return None };
         if opening.sent {
@@ -180,7 +180,7 @@ impl Session {
         }
     }
 
-    /// What it waits for begins to be sent now.
+    /// Requests of it are sent from now on, so its timers begin.
     pub(crate) fn begin(&mut self, now: Time) {
         self.pace.progress = now;
     }
@@ -190,7 +190,7 @@ impl Session {
         self.queue.next_to_send(window)
     }
 
-    /// The entry that [`Self::next_to_send`] named is on its way.
+    /// The entry that [`Self::next_to_send`] named was sent.
     pub(crate) fn mark_sent(&mut self, now: Time) {
         if self.queue.sent() == self.queue.base() {
             self.pace.progress = now;
@@ -198,12 +198,12 @@ impl Session {
         self.queue.mark_sent();
     }
 
-    /// The next entry to send is about to be, with keys of this epoch if it never was: what all its copies say.
+    /// The next entry is about to be sent. Returns what all its copies say; if it was never sent, with keys of this epoch.
     pub(crate) fn fix(&mut self, epoch: u64) -> Fixed {
         self.queue.fix(epoch)
     }
 
-    /// The entry with this number, if it is on its way: it was sent, is not answered, and is not about to be sent again.
+    /// The entry with this number, if it is under way: it was sent, is not answered, and is not about to be sent again.
     pub(crate) fn under_way(&self, number: u64) -> Option<&Entry> {
         self.queue.under_way(number)
     }
@@ -213,12 +213,12 @@ impl Session {
         self.queue.sent_entry(number)
     }
 
-    /// The numbers of those for which others were asked to answer in vain; they rest no more.
+    /// The numbers of requests for which all members were asked in vain; they are looked at again from now on.
     pub(crate) fn take_resting(&mut self) -> Vec<u64> {
         self.queue.take_resting()
     }
 
-    /// Later copies of this request name the lowest unanswered number of then.
+    /// Later copies of this request name the present lowest unanswered number.
     pub(crate) fn renew_lowest(&mut self, number: u64) {
         if let Some(entry) = self.queue.sent_entry(number) {
             entry.fixed = None;
@@ -246,7 +246,7 @@ impl Session {
         Some(finished)
     }
 
-    /// Takes the queue out: the session ends.
+    /// Takes the queue out, since the session ends.
     pub(super) fn take_entries(&mut self, held: &mut KeptAnswers) -> VecDeque<Entry> {
         self.deadline_min = NEVER;
         self.pace.hold_until = None;
@@ -254,7 +254,7 @@ impl Session {
         self.queue.take(held)
     }
 
-    /// When to send again for want of an answer.
+    /// When to send again if no answer comes.
     pub(super) fn resend_at(&self, config: &Config) -> Time {
         if !self.in_flight() {
             return NEVER;
@@ -262,7 +262,7 @@ impl Session {
         self.pace.progress.plus(config.resend_after.times(1 << self.pace.resends.min(3)))
     }
 
-    /// Until when an answer may come to what only the leader got.
+    /// Until when to wait for an answer to what only the leader got.
     pub(crate) fn alone_until(&self, config: &Config) -> Time {
         match (self.alone(), config.leader_first) {
             (Some(_), Some(wait)) => self.pace.progress.plus(wait),
@@ -270,22 +270,22 @@ impl Session {
         }
     }
 
-    /// Whether somebody in it waits no longer.
+    /// Whether the deadline of a caller in it has passed.
     pub(super) fn is_late(&self, now: Time) -> bool {
         self.deadline_min <= now || self.close_is_late(now)
     }
 
-    /// The time of the close in the queue is up.
+    /// The deadline of the close in the queue has passed.
     pub(super) fn close_is_late(&self, now: Time) -> bool {
         self.queue.close_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Bytes of answers that are kept.
+    /// Bytes of the answers that are kept.
     pub(super) fn held(&self) -> usize {
         self.queue.held()
     }
 
-    /// Checks the queue, and returns the bytes queued and how many calls wait.
+    /// Checks the queue. Returns the queued bytes and how many calls wait.
     pub(super) fn check(&self, window: u32) -> (usize, usize) {
         let opening = matches!(&self.phase, Phase::Opening(Opening { call: Some(_), .. }));
         let (bytes, calls) = self.queue.check(window);

@@ -1,9 +1,10 @@
-//! What time does to sessions, and reads that are ordered like commands (where replicas may lie and no quorum answered alike).
+//! What time does to sessions; and reads that are ordered like commands (where replicas may lie and no quorum answered alike).
 //!
-//! Such reads are asked in a session of the client's own, which is opened with the first of them. Asking changes nothing, so what is
-//! unanswered when that session ends is asked again in another one, and nobody is told. It is not kept alive: who reads seldom opens it anew.
+//! Such reads are asked in a session of the client's own, which is opened with the first of them. Asking changes nothing, so when that
+//! session ends, unanswered reads are asked again in another one, and no caller is told. The session is not kept alive: a client that reads
+//! seldom opens a new one.
 //!
-//! An answer's seq is what f+1 members had executed, as far as was known, before the read was asked: the state that was read is not older.
+//! An answer's seq is what f+1 members had executed, as far as was known, before the read was asked. The state that was read is not older.
 
 use super::Sessions;
 use super::entry::Entry;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use quorate_types::Time;
 use quorate_wire::{ReplyStatus, RequestKind};
 
-/// What a caller is told whose time is up.
+/// What a caller is told whose deadline passed.
 fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, detail: &str) -> Error {
     match refused {
         Some(ReplyStatus::Overloaded) => Error::Overloaded { outcome_unknown },
@@ -24,24 +25,24 @@ fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, detail: &str)
     }
 }
 
-/// What was seen when one session's timers were looked at.
+/// The result of looking at one session's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
     /// When to look again.
     pub(crate) due: Time,
-    /// It was silent for too long: everything of it is sent again.
+    /// It got no answer for too long, so everything of it is sent again.
     pub(crate) again: bool,
 }
 
 // Time.
 impl Sessions {
-    /// Whether somebody in the session in a cell waits no longer: [`Self::give_up_late`].
+    /// Whether the deadline of a caller in this cell's session has passed: [`Self::give_up_late`].
     pub(crate) fn is_late(&self, now: Time, cell: u32) -> bool {
         let session = self.cells.get(cell as usize).and_then(|cell| cell.session.as_ref());
         session.is_some_and(|session| session.is_late(now))
     }
 
-    /// Tells the callers whose time is up. `detail`: what stands in the way, for people.
+    /// Tells the callers whose deadline passed. `detail`: why there is no answer, for people.
     pub(crate) fn give_up_late(&mut self, step: &mut Step<'_>, index: u32, detail: &str) {
         let Some(session) = self.cells[index as usize].session.as_mut() else { return };
         if let Phase::Opening(opening) = &mut session.phase
@@ -74,7 +75,7 @@ impl Sessions {
         }
     }
 
-    /// The close of this session was not answered in time: it is left to expire in the cluster.
+    /// The close of this session was not answered in time, so the session is left to expire in the cluster.
     fn forget(&mut self, step: &mut Step<'_>, index: u32, detail: &str) {
         let Some(mut session) = self.remove(index) else { return };
         for entry in session.take_entries(&mut self.held) {
@@ -129,7 +130,7 @@ impl Sessions {
         Some(Looked { due, again })
     }
 
-    /// All sessions were looked at, and none is due before this.
+    /// All sessions were looked at, and none is due before this time.
     pub(crate) fn look_on(&mut self, now: Time, due: Time) {
         self.due = due.max(now.plus(GRAIN));
     }
@@ -143,7 +144,7 @@ impl Sessions {
         self.enqueue(step, index, entry);
     }
 
-    /// The session for queries; a new one when there is none, or none that has been used of late.
+    /// The session for queries. Makes a new one when there is none, or none that was used lately.
     fn query_session(&mut self, step: &mut Step<'_>) -> u32 {
         if let Some(index) = self.query_session
             && let Some(session) = self.at(index)
@@ -163,7 +164,7 @@ impl Sessions {
         index
     }
 
-    /// The session for queries is over: what is unanswered in it is asked in another one.
+    /// The session for queries is over, so its unanswered queries are asked in another one.
     pub(super) fn ask_again(&mut self, step: &mut Step<'_>, index: u32) {
         self.query_session = None;
         let Some(mut session) = self.remove(index) else { return };
@@ -177,7 +178,7 @@ impl Sessions {
         }
     }
 
-    /// Nothing more will be read: the session for queries is closed, if it is open.
+    /// No more reads will come, so the session for queries is closed, if it is open.
     pub(crate) fn end_queries(&mut self, step: &mut Step<'_>) {
         let Some(index) = self.query_session else { return };
         let cell = &mut self.cells[index as usize];

@@ -1,17 +1,17 @@
-//! What answers do where any f members may lie: nothing, until f+1 say the same (`votes.rs`).
+//! What an answer does where any f members may lie: nothing, until f+1 say the same (`votes.rs`).
 //!
-//! What that means for whether a request may run (INV-CLIENT-3):
-//! - A request is sent to all members, and any of them may order it. That f+1 refuse it shows that one honest member does, and nothing
-//!   about the others. So a refusal takes back nothing: what was sent once may run until f+1 say what execution decided of its number.
-//!   A caller that gives up before is told that the outcome is unknown, and the request keeps its number, its body and its bytes.
-//! - What f+1 will not take for its size, or because its client may not, would hold up its session for ever. An empty request takes its
-//!   number, and what f+1 answer to that number tells what ran: an empty list is the empty one's, and then the commands never run;
-//!   anything else is the commands' own, and their caller is told "unknown".
-//! - The copies of a request are equal to the last byte, the lowest unanswered number among them, since replicas compare what they got with
-//!   what a leader proposes. Only when f+1 had no room for it, later copies of it name a newer one: room may be lacking for the very
-//!   replies that the client has by now.
+//! What that means for the question whether a request may run (INV-CLIENT-3):
+//! - A request is sent to all members, and any of them may order it. If f+1 refuse it, one honest member does, but that says nothing about
+//!   the others. So a refusal takes nothing back: a request that was sent once may run until f+1 say what execution decided about its
+//!   number. A caller that gives up earlier is told that the outcome is unknown, and the request keeps its number, its body and its bytes.
+//! - A request that f+1 refuse for its size, or because its client has no right to it, would block its session for ever. An empty request
+//!   takes over its number. The answer that f+1 give to that number tells which of the two ran: an empty list means the empty one, and then
+//!   the commands never run. Anything else means the commands ran, and the caller is told "unknown".
+//! - The copies of a request are equal to the last byte, with the lowest unanswered number in them, since replicas compare what they got
+//!   with what a leader proposes. Only after f+1 had no room for a request, its later copies name a newer lowest number: perhaps room is
+//!   lacking because of the very replies that the client has by now.
 //!
-//! One member's word about the membership, the cluster or how far it executed counts for nothing, either.
+//! One member's word about the membership, the cluster or how far it executed does not count either.
 
 use super::ToAll;
 use crate::error::Error;
@@ -24,7 +24,7 @@ use quorate_types::{Digest, Seq, SessionId};
 use quorate_wire::{Reply, ReplyStatus};
 
 impl ToAll {
-    /// One member's answer; false when it fits nothing that waits or waited.
+    /// Counts one member's answer. False when it fits nothing that waits or waited.
     pub(super) fn vote(
         &mut self,
         step: &mut Step<'_>,
@@ -95,7 +95,7 @@ impl ToAll {
         }
     }
 
-    /// A member says that a session is over. It is a word about the session, whatever number it names.
+    /// A member says that a session is over, whatever number its answer names.
     fn vote_on_end(
         &self,
         step: &mut Step<'_>,
@@ -114,8 +114,8 @@ impl ToAll {
         parts.sessions.reply(step, reply, &Bytes::new()).is_taken()
     }
 
-    /// A member answers an opening. Its newest word counts: when the first session expired before anybody heard of it, the cluster
-    /// rightly names another one.
+    /// A member answers an opening. Its newest answer counts: when the first session expired before any answer arrived, the cluster rightly
+    /// names another one.
     fn vote_on_opening(
         &self,
         step: &mut Step<'_>,
@@ -144,8 +144,8 @@ impl ToAll {
         }
     }
 
-    /// A member says how far it executed. What f+1 say is what the newest state is known to be, and nothing else depends on it: reads
-    /// are ordered, or answered by a quorum.
+    /// A member says how far it executed. What f+1 say becomes the newest known state. Nothing else depends on it, since reads are ordered,
+    /// or answered by a quorum.
     fn executed(&mut self, parts: &mut Parts, from: usize, reply: &Reply<'_>) -> bool {
         if reply.session != SessionId::NONE || !reply.body.is_empty() {
             return false;

@@ -1,31 +1,33 @@
-//! Requests with tags go to the leader first, and to the others only if no answer comes: each replica receives them once less.
+//! Requests with tags go to the leader first, and to the others only if no answer comes. So each other replica receives them once, not
+//! twice.
 //!
-//! A leader that gets such a request proposes it like any other, and its tags show the others whose it is. If nothing of a session is
-//! answered for as long as the configuration says, everything of it that only the leader got goes to all (`spread.rs`, what was missed),
-//! and for a while so does everything else, at once: a second at first, twice as long each time it was not enough, a minute at most, and
-//! less again when it went well for as long. When f+1 replicas name another leader, or the connection to it breaks, nothing is waited for:
-//! the new one may never hear of it otherwise. New leaders propose for a second only what many replicas heard, so requests go to all then.
+//! The leader proposes such a request like any other, and its tags show the others which client made it. If no answer comes to a session
+//! for as long as the configuration says, everything of it that only the leader got goes to all (`spread.rs`, what was missed). For a while
+//! everything else then goes to all at once, too: for a second at first, twice as long each time that this was not enough, a minute at
+//! most, and shorter again after it went well for as long. When f+1 replicas name another leader, or the connection to the leader breaks,
+//! the client does not wait, since the new leader may not know of the requests. A new leader proposes for a second only what many replicas
+//! heard, so requests go to all during that time.
 //!
-//! Alone go the requests of sessions of which every connected replica has something over its present connection, since that is where it
-//! sends replies; and not those that are sent again. What opens a session goes to all. Where nobody is named as leader, as with several instances,
-//! everything does. Nothing here has a say in which answers count. Tests: first/tests.rs, tests/first.rs.
+//! Only the leader gets requests of sessions of which every connected replica has received something over its present connection, since
+//! that is where it sends replies. Requests that are sent again go to all. An opening goes to all. Where no replica is named as leader, as
+//! with several instances, everything goes to all. None of this affects which answers count. Tests: first/tests.rs, tests/first.rs.
 
 use crate::reach::CurrentLeader;
 use quorate_types::{Span, Time, View};
 
-/// Everything goes to all for so long at first.
+/// How long everything goes to all at first.
 const PAUSE_FIRST: Span = Span::from_secs(1);
-/// And no longer than this.
+/// The longest such time.
 const PAUSE_MAX: Span = Span::from_secs(60);
 
-/// Whether the leader is first.
+/// Whether requests go to the leader first.
 #[derive(Debug, Default)]
 pub(super) struct First {
-    /// It never is: requests have no tags, or their client does not want it.
+    /// Never: requests have no tags, or the client does not want it.
     off: bool,
-    /// It is not, before.
+    /// Not before this time.
     from: Time,
-    /// How long it was not, the last time.
+    /// How long it was suspended the last time.
     pause: Span,
 }
 
@@ -34,12 +36,12 @@ impl First {
         Self { off: !on, ..Self::default() }
     }
 
-    /// Whether it is now.
+    /// Whether requests go to the leader first now.
     pub(super) fn is_on(&self, now: Time) -> bool {
         !self.off && now >= self.from
     }
 
-    /// It was of no use: not for a while. Not longer for what was on its way before.
+    /// It did not help, so it is suspended for a while. Failures of what was sent before a suspension do not prolong it.
     pub(super) fn failed(&mut self, now: Time) {
         if now < self.from {
             return;
@@ -53,7 +55,7 @@ impl First {
         self.from = now.plus(self.pause);
     }
 
-    /// Another one leads than `before`. Of the first one that it hears of a client knows nothing bad.
+    /// The leader is another one than `before`. The first leader of which a client hears is not held against it.
     pub(super) fn led(&mut self, now: Time, before: CurrentLeader, current: CurrentLeader) {
         let newer = before.view > View::ZERO && current.view > before.view;
         if newer || before.leader.is_some() {

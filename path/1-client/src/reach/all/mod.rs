@@ -1,10 +1,10 @@
-//! The reach to all, where replicas may lie: requests go to every member, and an answer is true once f+1 gave it.
+//! The reach to all, where replicas may lie: requests go to every member, and an answer counts once f+1 gave it.
 //!
-//! Start with `answers.rs` (when an answer counts, with `votes.rs`) and `spread.rs` (sending to all). `first.rs` says when the leader comes
-//! first, `tagging.rs` makes tags, `repliers.rs` says who answers whole, by digest or not at all, `unordered.rs` reads what a quorum answers
-//! alike, and `notices.rs` counts what members say of themselves.
+//! Start with `answers.rs` (when an answer counts, with `votes.rs`) and `spread.rs` (sending to all). `first.rs` decides when the leader
+//! comes first, `tagging.rs` makes tags, `repliers.rs` decides which members answer whole, by digest or not at all, `unordered.rs` reads
+//! what a quorum answers alike, and `notices.rs` counts what members say of themselves.
 //!
-//! INV-CLIENT-9: no answer takes effect that fewer than f+1 different members gave.
+//! INV-CLIENT-9: an answer takes effect only if f+1 or more different members gave it.
 //! Tests: tests.rs, tests/byzantine.rs, tests/liars.rs.
 
 mod answers;
@@ -32,12 +32,12 @@ use repliers::Repliers;
 use spread::Spread;
 use unordered::Unordered;
 
-/// See the module. Its members stay the same for as long as the client lives.
+/// See the module. The members stay the same as long as the client lives.
 #[derive(Debug)]
 pub(crate) struct ToAll {
-    /// So many equal answers are true.
+    /// So many equal answers are needed.
     needed: u32,
-    /// Who leads, as f+1 members say.
+    /// The leader, as f+1 members say.
     current: CurrentLeader,
     notices: Notices,
     spread: Spread,
@@ -47,7 +47,7 @@ pub(crate) struct ToAll {
 }
 
 impl ToAll {
-    /// To these members, by growing ids.
+    /// For these members, in the order of their ids.
     pub(crate) fn new(config: &Config, members: &[ReplicaId]) -> Self {
         let (count, trust) = (members.len(), config.faults.among(members.len() as u32));
         let needed = if planted("reply-of-one") { 1 } else { trust.truth() };
@@ -63,7 +63,7 @@ impl ToAll {
         }
     }
 
-    /// What holds for all requests.
+    /// The rules for all requests.
     pub(crate) fn rules(&self) -> Rules {
         let around = REQUEST_HEADER + self.spread.proof().byte_len();
         Rules { needed: self.needed, around, takes_back: 0 }
@@ -125,7 +125,7 @@ impl Reach for ToAll {
         parts.reads.hedge(step, &parts.contacts, self.current.leader, read);
     }
 
-    /// What f+1 say is shown, and who gets requests first.
+    /// The leader that f+1 members name is shown to the caller, and may get requests first.
     fn notice(
         &mut self,
         step: &mut Step<'_>,
@@ -143,7 +143,7 @@ impl Reach for ToAll {
         }
     }
 
-    /// One member's word, which could send us to replicas of its own.
+    /// Ignored: one member's word could send the client to replicas of that member's choice.
     fn members(&mut self, _: &mut Step<'_>, _: &mut Parts, _: &Memberships) {}
 
     fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome) {
@@ -170,7 +170,7 @@ impl Reach for ToAll {
         self.repliers.due(step.now, &mut parts.sessions);
     }
 
-    /// If nobody answered to what only the leader got, all get it.
+    /// If no answer came to what only the leader got, it goes to all.
     fn session_due(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32) {
         let alone_until = parts.sessions.at(cell).map(|session| session.alone_until(step.config));
         if alone_until.is_some_and(|until| until <= step.now) {

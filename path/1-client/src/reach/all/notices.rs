@@ -1,8 +1,9 @@
-//! What members say of themselves where any one of them may lie: who leads, and how far each executed. What enough of them say is so.
+//! What members say of themselves, where any of them may lie: which replica leads, and how far each executed. Only what enough members say
+//! is believed.
 
 use quorate_types::{ReplicaId, Seq, View};
 
-/// A member's word: in this view this one leads, or nobody.
+/// What a member says: in this view this replica leads, or none does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
     pub(super) view: View,
@@ -18,12 +19,12 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Of so many members; what `needed` of them say is so.
+    /// For so many members; what `needed` of them say is believed.
     pub(super) fn new(members: usize, needed: u32) -> Self {
         Self { needed, leads: vec![None; members], executed: vec![Seq::ZERO; members] }
     }
 
-    /// A member says who leads. Returns the newest of what enough of them say.
+    /// A member says who leads. Returns the newest notice that enough members give.
     pub(super) fn leads(&mut self, from: usize, notice: Notice) -> Option<Notice> {
         self.leads[from] = Some(notice);
         let say = |notice: &Notice| self.leads.iter().flatten().filter(|other| *other == notice).count();
@@ -31,7 +32,7 @@ impl Notices {
         current.max_by_key(|notice| notice.view).copied()
     }
 
-    /// A member says how far it executed. Returns the highest seq that enough of them reached, if that may be news.
+    /// A member says how far it executed. Returns the highest seq that enough members reached, if it may be new.
     pub(super) fn executed(&mut self, from: usize, seq: Seq) -> Option<Seq> {
         if seq <= self.executed[from] {
             return None;
@@ -41,7 +42,7 @@ impl Notices {
         self.executed.iter().filter(|seq| reached(seq) >= self.needed as usize).max().copied()
     }
 
-    /// A member is not connected any more: who leads may be news to it when it comes back.
+    /// A member is not connected any more, so its notice may be out of date when it comes back.
     pub(super) fn lost(&mut self, contact: usize) {
         self.leads[contact] = None;
     }

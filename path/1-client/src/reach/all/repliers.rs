@@ -1,19 +1,19 @@
-//! Who answers, where f+1 equal answers are needed: f+1 members, one of them whole and the others by digests. All others are silent, and
-//! have the answers ready.
+//! Which members answer, where f+1 equal answers are needed: f+1 members, one of them with the whole answer and the others with digests.
+//! All others are silent, and have the answers ready.
 //!
-//! Every member executes every request, so that anybody can take anybody's place. What a member is to send is told once on each
-//! connection, and again when that changes ([`AnswerMode`]). Who is to send more than before is sent everything under way once more: it
-//! answers at once what it executed while it was silent.
+//! Every member executes every request, so any member can replace any other. A member is told on each connection what to send, and again
+//! when that changes ([`AnswerMode`]). A member that is to send more than before is sent everything under way again; it answers at once
+//! what it executed while it was silent.
 //!
 //! - A member that is not connected is no replier.
-//! - Once somebody answered a request, the others have a while: so much longer than they usually need that it is no chance, and
-//!   [`WAIT_MIN`] at least. Whoever has not answered by then is late: others answer in its place, until it gets another chance; the more
-//!   often it is late, the later that is. So the nearest ones answer in the end, wherever replicas stand.
-//! - When repliers differ, all are asked, and who said something else than f+1 did is late for long.
-//! - Where too few are never late, those answer whose last chance is the longest ago. Where that does not help, all are asked, and nobody
-//!   looks again before the request is sent again.
+//! - Once one replier answered a request, the others have a while: several times what they usually need, and at least [`WAIT_MIN`]. A
+//!   replier that has not answered by then is late. Others answer in its place until it gets another chance, which comes later the more
+//!   often it is late. So in the end the nearest members answer, wherever replicas stand.
+//! - When repliers differ, all are asked. A member that contradicted f+1 others is late for a long time.
+//! - Where too few members are never late, those answer whose last chance is the longest ago. If that does not help, all are asked, and the
+//!   request is not looked at again before it is sent again.
 //!
-//! Who comes first differs from client to client, so that all members have the same work.
+//! The order of members differs from client to client, so that all members have the same work.
 //!
 //! Tests: repliers/tests.rs, tests/repliers.rs, tests/liars.rs.
 
@@ -24,47 +24,47 @@ use quorate_types::{Span, Time};
 use quorate_wire::AnswerMode;
 use std::collections::VecDeque;
 
-/// The others have so long at least after the first answer.
+/// After the first answer the others have at least so long.
 const WAIT_MIN: Span = Span::from_millis(50);
-/// And no longer than this.
+/// They have at most so long.
 const WAIT_MAX: Span = Span::from_millis(500);
-/// And so many times as long as they usually need.
+/// They have so many times as long as they usually need.
 const WAIT_TIMES: u64 = 16;
-/// Who is late is no replier for so long, twice as long each time it is late again.
+/// A late member is no replier for so long, and twice as long each time it is late again.
 const LATE_FOR: Span = Span::from_secs(1);
 const LATE_DOUBLINGS: u32 = 6;
-/// Who lied is none for so long.
+/// A member that lied is no replier for so long.
 const LIED_FOR: Span = Span::from_secs(60);
-/// When answers differ, or none come, all are asked for so long.
+/// When answers differ, or none come, all members are asked for so long.
 const ALL_FOR: Span = Span::from_secs(10);
-/// Times are looked at together that are no further apart than this.
+/// Times that are no further apart than this are handled together.
 const GRAIN: Span = Span::from_millis(1);
 
-/// A request that somebody answered, and not enough others yet.
+/// A request that one member answered, and not enough others yet.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     since: Time,
     cell: u32,
     generation: u32,
     number: u64,
-    /// So often it was looked at in vain.
+    /// How often it was looked at in vain.
     tries: u8,
 }
 
 /// What is known of one member.
 #[derive(Clone, Debug, Default)]
 struct Replier {
-    /// How it was told to answer, on this connection, and since when it answers so much.
+    /// How it was told to answer on this connection, and since when it answers so much.
     told: Option<(AnswerMode, Time)>,
-    /// Others answer in its place until then.
+    /// Until then others answer in its place.
     late_until: Time,
-    /// How often it was late of late, and when it was last.
+    /// How often it was late lately, and when it was late last.
     lates: (u32, Time),
 }
 
 impl Replier {
-    /// Others answer in its place for a while, and those first that were late longer ago; `last`: until when anybody is late. Whether that
-    /// is news.
+    /// Others answer in its place for a while. `last`: until when any member is late, since members that were late longer ago come first.
+    /// Returns whether this is new.
     fn be_late(&mut self, now: Time, last: Time) -> bool {
         let (times, before) = self.lates;
         if before == now {
@@ -78,27 +78,27 @@ impl Replier {
     }
 }
 
-/// Who is to answer.
+/// Which members answer.
 #[derive(Debug)]
 pub(super) struct Repliers {
     /// So many equal answers are needed.
     needed: u32,
     /// By contact.
     members: Vec<Replier>,
-    /// In the order in which they began.
+    /// Requests in the order in which they got their first answer.
     begun: VecDeque<Begun>,
-    /// How long the others usually need after the first one.
+    /// How long the others usually need after the first answer.
     gap: Span,
-    /// All are asked until then.
+    /// Until then all members are asked.
     all_until: Time,
-    /// Something changed.
+    /// Whether the choice must be made again.
     stale: bool,
-    /// When somebody gets another chance.
+    /// When a late member gets another chance.
     again_at: Option<Time>,
 }
 
 impl Repliers {
-    /// Of so many members, of which `needed` are to say the same.
+    /// For so many members, of which `needed` must say the same.
     pub(super) fn new(members: usize, needed: u32) -> Self {
         Self {
             needed,
@@ -111,35 +111,35 @@ impl Repliers {
         }
     }
 
-    /// How long the others have after the first one.
+    /// How long the others have after the first answer.
     fn wait(&self) -> Span {
         self.gap.times(WAIT_TIMES).clamp(WAIT_MIN, WAIT_MAX)
     }
 
-    /// When to look at them again.
+    /// When to look at the requests again.
     pub(super) fn deadline(&self) -> Option<Time> {
         let begun = self.begun.front().map(|begun| begun.since.plus(self.wait()));
         begun.into_iter().chain(self.again_at).min()
     }
 
-    /// A member is there that was not.
+    /// A member is connected.
     pub(super) const fn connected(&mut self) {
         self.stale = true;
     }
 
-    /// A member is not there any more.
+    /// A member is not connected any more.
     pub(super) fn lost(&mut self, contact: usize) {
         self.members[contact].told = None;
         self.stale = true;
     }
 
-    /// Somebody answered a request first.
+    /// A request got its first answer.
     pub(super) fn begun(&mut self, now: Time, sessions: &Sessions, cell: u32, number: u64) {
         let generation = sessions.generation(cell);
         self.begun.push_back(Begun { since: now, cell, generation, number, tries: 0 });
     }
 
-    /// A request is answered, so long after somebody answered it first; these said something else.
+    /// A request is answered, so long after its first answer. These members said something else.
     pub(super) fn judged(&mut self, now: Time, sessions: &mut Sessions, since: Time, liars: u64) {
         let (gap, old) = (now.since(since).nanos(), self.gap.nanos());
         // A running mean over some sixteen of them.
@@ -158,13 +158,13 @@ impl Repliers {
         }
     }
 
-    /// All are asked for a while.
+    /// Asks all members for a while.
     pub(super) fn ask_all(&mut self, now: Time) {
         self.all_until = now.plus(ALL_FOR);
         self.stale = true;
     }
 
-    /// Looks at what somebody answered and others did not.
+    /// Looks at requests that one member answered and others did not.
     pub(super) fn due(&mut self, now: Time, sessions: &mut Sessions) {
         if self.again_at.is_some_and(|at| at <= now) {
             self.stale = true;
@@ -178,7 +178,7 @@ impl Repliers {
         }
     }
 
-    /// A request waits for others for too long: who is late?
+    /// A request waits for others for too long: finds which members are late.
     fn doubt(&mut self, now: Time, sessions: &mut Sessions, begun: Begun) {
         let (wait, count) = (self.wait(), self.members.len());
         let Some(session) = sessions.still_at(begun.cell, begun.generation) else { return };
@@ -210,8 +210,8 @@ impl Repliers {
         }
     }
 
-    /// A session's requests are sent again: all are asked, and what was looked at in vain before is looked at once more. Who is to answer
-    /// may be somebody else by now, and lie.
+    /// A session's requests are sent again. All members are asked, and requests that were looked at in vain are looked at again: a liar may
+    /// be among the present repliers.
     pub(super) fn look_again(&mut self, now: Time, sessions: &mut Sessions, cell: u32) {
         self.ask_all(now);
         let Some(session) = sessions.at(cell) else { return };
@@ -220,8 +220,8 @@ impl Repliers {
         }
     }
 
-    /// Tells each member how to answer, where that is something else than it was told. Returns those, as bits, that answer more than before:
-    /// they are to get everything under way once more.
+    /// Tells each member how to answer, if that changed. Returns the members, as bits, that answer more than before; they must get
+    /// everything under way again.
     pub(super) fn appoint(&mut self, step: &mut Step<'_>, contacts: &mut Contacts) -> u64 {
         if !std::mem::take(&mut self.stale) {
             return 0;
@@ -255,7 +255,7 @@ impl Repliers {
         more
     }
 
-    /// Whether it answers more than before.
+    /// Returns whether the member answers more than before.
     fn tell(
         &mut self,
         step: &mut Step<'_>,

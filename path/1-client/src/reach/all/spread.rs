@@ -1,8 +1,8 @@
-//! Sending requests to all members, each copy the same bytes.
+//! Sends requests to all members. All copies have the same bytes.
 //!
-//! A frame is made once and its bytes are shared by all connections that take it. Who is not connected, or has not taken what it
-//! was sent before, is passed over: it costs the others nothing. What it missed is noted, session by session, and sent to it alone when it
-//! is there, or has room; until then it gets nothing newer, so that it sees each session in order.
+//! A frame is made once, and its bytes are shared by all connections that take it. A member that is not connected, or has not taken what it
+//! was sent before, is skipped, so that the others need not wait. What it missed is noted, session by session, and sent to it alone when it
+//! is connected and has room. Until then it gets nothing newer, so that it sees each session in order.
 //!
 //! Tests: spread/tests.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
 
@@ -19,12 +19,12 @@ use quorate_wire::{RequestKind, RequestProof, keys_frame};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// What went to others and not to this member: by session's cell the first number. A cell is not more than a hint: the session there
-/// may be another one by now, of which everything is sent, or none.
+/// What other members got and this one did not: for each session's cell, the first number. A cell is only a hint: another session may be in
+/// it by now, of which everything is sent, or none.
 #[derive(Clone, Debug, Default)]
 struct Missed {
     from: BTreeMap<u32, u64>,
-    /// The cell that was served last: all have their turn.
+    /// The cell that was served last, so that all get their turn.
     last: u32,
 }
 
@@ -42,12 +42,12 @@ impl Missed {
     }
 }
 
-/// A frame in the making, and what is in it: each session's cell with its first number there.
+/// A frame in the making, and what it holds: each session's cell and its first number in the frame.
 #[derive(Debug)]
 struct Draft {
     writer: FrameWriter,
     parts: Vec<(u32, u64)>,
-    /// The member that alone gets it.
+    /// The only member that gets it, if it is for one.
     only: Option<usize>,
 }
 
@@ -58,25 +58,25 @@ impl Draft {
         }
     }
 
-    /// Whether so many bytes more make the frame too large.
+    /// Whether so many more bytes make the frame too large.
     fn is_full(&self, bytes: usize, config: &Config) -> bool {
         !self.writer.is_empty() && self.writer.len() + bytes > config.frame_bytes_max as usize
     }
 }
 
-/// What is to be sent to whom.
+/// Which member must be sent what.
 #[derive(Debug)]
 pub(super) struct Spread {
-    /// What stands behind the bodies of requests.
+    /// The proof after the bodies of requests.
     proof: RequestProof,
-    /// What makes the tags under requests.
+    /// Makes the tags under requests.
     tagging: Option<Tagging>,
     /// By contact.
     missed: Vec<Missed>,
 }
 
 impl Spread {
-    /// To these members, by growing ids.
+    /// For these members, in the order of their ids.
     pub(super) fn new(config: &Config, members: &[ReplicaId]) -> Self {
         let tagging = Tagging::of(config, members);
         let proof = match &tagging {
@@ -97,7 +97,7 @@ impl Spread {
         self.tagging.as_ref().map_or(0, Tagging::epoch)
     }
 
-    /// Sends what is ready to all members that take it, or to the leader first if that is named. While nobody does, it waits.
+    /// Sends what is ready to all members that have room, or first to the leader if one is named. It waits while no member has room.
     pub(super) fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts, first: Option<usize>) {
         for contact in 0..parts.contacts.len() {
             self.catch_up(step, parts, contact);
@@ -145,12 +145,12 @@ impl Spread {
         contacts.up(contact).is_some() && self.missed[contact].is_empty() && room
     }
 
-    /// Whether a member would take so many bytes now.
+    /// Whether any member would take so many bytes now.
     fn anybody_takes(&self, step: &Step<'_>, contacts: &Contacts, bytes: usize) -> bool {
         (0..contacts.len()).any(|contact| self.takes(step, contacts, contact, bytes))
     }
 
-    /// Writes what this session may send; false when nobody has room for all of it.
+    /// Writes what this session may send. False when no member has room for all of it.
     fn write_session(
         &mut self,
         step: &mut Step<'_>,
@@ -213,7 +213,7 @@ impl Spread {
         }
     }
 
-    /// Sends a frame to whoever takes it, and notes for the others what they missed. What is for one member has room there.
+    /// Sends a frame to the members that have room, and notes for the others what they missed. A frame for one member has room there.
     fn send_draft(&mut self, step: &mut Step<'_>, parts: &mut Parts, draft: &mut Draft) {
         if draft.writer.is_empty() {
             return;
@@ -239,7 +239,7 @@ impl Spread {
         }
     }
 
-    /// What only the leader got of a session is noted as missed by all others. `leader`: who that was.
+    /// What only the leader got of a session is noted as missed by all others. `leader`: that leader.
     pub(super) fn tell_all(&mut self, parts: &mut Parts, cell: u32, leader: Option<usize>) {
         let Some(session) = parts.sessions.at(cell) else { return };
         let Some(from) = session.take_alone() else { return };
@@ -250,14 +250,14 @@ impl Spread {
         }
     }
 
-    /// The same of all sessions.
+    /// As [`Self::tell_all`], for all sessions.
     pub(super) fn tell_all_everything(&mut self, parts: &mut Parts, leader: Option<usize>) {
         for cell in parts.sessions.cells() {
             self.tell_all(parts, cell, leader);
         }
     }
 
-    /// A member is there that was not, or is to answer more than it did: it has none of what is under way.
+    /// A member connected, or must answer more than before: it has nothing of what is under way.
     pub(super) fn joined(&mut self, sessions: &mut Sessions, contact: usize) {
         let missed = &mut self.missed[contact];
         missed.from.clear();
@@ -270,7 +270,7 @@ impl Spread {
         }
     }
 
-    /// A member is not there any more, and will get everything when it comes back.
+    /// A member is not connected any more. It gets everything under way when it comes back.
     pub(super) fn lost(&mut self, contact: usize) {
         self.missed[contact].from.clear();
     }
@@ -296,7 +296,7 @@ impl Spread {
         }
     }
 
-    /// Writes what is under way of a session from a number on; returns where it stopped for want of room.
+    /// Writes what is under way in a session, from a number on. Returns the number at which it stopped for lack of room.
     fn write_missed(
         &mut self,
         step: &mut Step<'_>,
@@ -330,14 +330,14 @@ impl Spread {
         None
     }
 
-    /// Something is about to be sent: when the keys of tags are too old for it, all members are told others.
+    /// A request is about to be sent. If the keys of tags are too old, all members are told new ones.
     fn renew_keys(&mut self, step: &mut Step<'_>, contacts: &mut Contacts) {
         if self.tagging.as_mut().is_some_and(|tagging| tagging.renew(step.now, step.config.keys_last)) {
             (0..contacts.len()).for_each(|contact| self.send_keys(step, contacts, contact));
         }
     }
 
-    /// Tells a member that is there the keys that it shares with this client.
+    /// Tells a connected member the keys that it shares with this client.
     pub(super) fn send_keys(&self, step: &mut Step<'_>, contacts: &mut Contacts, contact: usize) {
         let Some(tagging) = &self.tagging else { return };
         let keys = tagging.shared_with(contacts.at(contact).replica);
@@ -347,7 +347,7 @@ impl Spread {
     }
 }
 
-/// Makes room for a request in a frame to one member; false when the member has none.
+/// Makes room for a request in a frame to one member. False when the member has none.
 fn room_for(
     step: &mut Step<'_>,
     contacts: &mut Contacts,

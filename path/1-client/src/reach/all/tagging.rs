@@ -1,7 +1,8 @@
-//! The keys with which a client puts tags under its requests: told to each replica when it is there, replaced now and then.
+//! The keys with which a client puts tags under its requests. Each replica is told its keys when it connects; keys are replaced now and
+//! then.
 //!
-//! All copies of a request are the same, tags among them, however often keys were replaced since: what a request was sent with first is
-//! what its copies have, and keys of any epoch can be made again. Tests: tests/first.rs.
+//! All copies of a request are equal, with their tags, however often keys were replaced since: copies keep the keys of the first sending,
+//! and the keys of any epoch can be made again. Tests: tests/first.rs.
 
 use crate::config::{Config, Macs};
 use quorate_types::{ReplicaId, Span, Time};
@@ -12,20 +13,20 @@ use quorate_wire::{RequestProof, RequestTags, SharedKey};
 pub(super) struct Tagging {
     macs: Macs,
     proof: RequestProof,
-    /// By growing ids.
+    /// In the order of their ids.
     replicas: Vec<ReplicaId>,
     epoch: u64,
     /// When the first request of this epoch was sent.
     since: Option<Time>,
     present: Box<dyn RequestTags>,
-    /// Those of the epoch before, which requests under way may have.
+    /// The keys of the epoch before, which requests under way may have.
     before: Option<Box<dyn RequestTags>>,
-    /// Those of an earlier one, of what is under way for long.
+    /// The keys of an earlier epoch, for requests that are under way for long.
     older: Option<(u64, Box<dyn RequestTags>)>,
 }
 
 impl Tagging {
-    /// For these replicas, by growing ids; none where requests are signed, or their client wants no tags.
+    /// For these replicas, in the order of their ids. None where requests are signed, or the client wants no tags.
     pub(super) fn of(config: &Config, replicas: &[ReplicaId]) -> Option<Self> {
         let macs = config.macs.clone().filter(|_| config.signer.is_none())?;
         let proof = RequestProof::macs(replicas.len())?;
@@ -41,7 +42,7 @@ impl Tagging {
         self.epoch
     }
 
-    /// What makes the tags of requests that were sent first in this epoch.
+    /// Makes the tags of requests that were first sent in this epoch.
     pub(super) fn tags(&mut self, epoch: u64) -> &dyn RequestTags {
         if epoch == self.epoch {
             return &*self.present;
@@ -60,13 +61,13 @@ impl Tagging {
         &*self.older.get_or_insert_with(made).1
     }
 
-    /// What a replica is to know: the present key, and the one before.
+    /// The keys that a replica must know: the present one, and the one before.
     pub(super) fn shared_with(&self, replica: ReplicaId) -> Vec<SharedKey> {
         let all = [Some(&self.present), self.before.as_ref()];
         all.into_iter().flatten().filter_map(|tags| tags.shared_with(replica)).collect()
     }
 
-    /// Something is about to be sent: when the keys are too old for it, others follow. Whether they did.
+    /// A request is about to be sent. If the keys are too old, new ones follow. Returns whether they do.
     pub(super) fn renew(&mut self, now: Time, keys_last: Span) -> bool {
         let since = *self.since.get_or_insert(now);
         if now.since(since) < keys_last {

@@ -1,13 +1,13 @@
-//! Strong reads where replicas may lie, without ordering them: all members are asked, and what a quorum answers alike counts.
+//! Strong reads where replicas may lie, without ordering them: all members are asked, and an answer counts that a quorum gives alike.
 //!
 //! A member answers from its own state, once it has executed everything that it had accepted when the question came
-//! (docs/decisions/0020-reads-that-are-not-ordered.md says why that is linearizable). When no quorum can agree any more, since writes go on
-//! there or members lie, or nothing came for a while, the query is asked once more in the order of all commands (`sessions/timers.rs`), and so are
-//! all for a while: for twice as long each time, and half as long after each success.
+//! (docs/decisions/0020-reads-that-are-not-ordered.md says why that is linearizable). If no quorum can agree any more, because writes go on
+//! or members lie, or if no answer came for a while, the query is asked again in the order of all commands (`sessions/timers.rs`). For a
+//! while all other reads are then ordered, too: twice as long after each failure, half as long after each success.
 //!
-//! An answer's seq is one that the state surely reached: the (f+1)-th highest of those that the quorum named.
+//! An answer's seq is one that the state certainly reached: the (f+1)-th highest of those that the quorum named.
 //!
-//! INV-CLIENT-11: no such answer counts that fewer than a quorum gave. What is kept of answers is bounded for each member.
+//! INV-CLIENT-11: such an answer counts only if a quorum gave it. The answers kept are bounded for each member.
 //! Tests: unordered/tests.rs, tests/unordered.rs, tests/liars.rs.
 
 use crate::effects::ReadConsistency;
@@ -18,14 +18,14 @@ use bytes::Bytes;
 use quorate_types::{Seq, Span, Time, Trust, planted};
 use quorate_wire::ReadReply;
 
-/// After the first failure reads are ordered for so long.
+/// How long reads are ordered after the first failure.
 const PAUSE_MIN: Span = Span::from_millis(10);
 const PAUSE_MAX: Span = Span::from_secs(10);
 
-/// How well it goes.
+/// How well unordered reads work.
 #[derive(Debug)]
 pub(super) struct Unordered {
-    /// Equal answers that are needed.
+    /// How many equal answers are needed.
     quorum: usize,
     one_correct: usize,
     /// Until then reads are ordered.
@@ -33,11 +33,11 @@ pub(super) struct Unordered {
     pause: Span,
 }
 
-/// What the answers to a read come to so far.
+/// What the answers to a read amount to so far.
 enum Judged {
-    /// A quorum agrees; the state surely reached this seq.
+    /// A quorum agrees, and the state certainly reached this seq.
     Agreed(Seq),
-    /// No quorum can.
+    /// No quorum can agree any more.
     Differ,
     Waits,
 }
@@ -49,7 +49,7 @@ impl Unordered {
         Self { quorum, one_correct, ordered_until: Time::ZERO, pause: Span::ZERO }
     }
 
-    /// A read where one member's answer is not enough.
+    /// Asks a read for which one member's answer is not enough.
     pub(super) fn read(&self, step: &mut Step<'_>, parts: &mut Parts, question: Question) {
         let on = parts.contacts.up_bits();
         let many = on.count_ones() as usize >= self.quorum;
@@ -62,7 +62,7 @@ impl Unordered {
         parts.reads.ask_many(step, on, question);
     }
 
-    /// A member answers a read that all were asked.
+    /// A member answers a read that all members were asked.
     pub(super) fn reply(
         &mut self,
         step: &mut Step<'_>,
@@ -80,7 +80,7 @@ impl Unordered {
         }
     }
 
-    /// `open`: so many members are still to answer; `reply`: what came last.
+    /// `open`: how many members have not answered; `reply`: the newest answer.
     fn judge(&self, answers: &[Answer], open: usize, reply: &ReadReply<'_>, needed: u32) -> Judged {
         let equal = |answer: &&Answer| answer.status == reply.status && answer.body[..] == *reply.body;
         let count = answers.iter().filter(equal).count();
@@ -111,7 +111,7 @@ impl Unordered {
         step.out.complete(Some(read.call), result_of(reply, seq, payload));
     }
 
-    /// No quorum agrees on an answer, or none in time.
+    /// No quorum agreed on an answer, or not in time, so the read is ordered.
     pub(super) fn ask_in_order(&mut self, step: &mut Step<'_>, parts: &mut Parts, read: u64) {
         let Some(read) = parts.reads.take(read) else { return };
         self.pause = self.pause.times(2).clamp(PAUSE_MIN, PAUSE_MAX);

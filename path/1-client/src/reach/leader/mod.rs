@@ -1,9 +1,9 @@
-//! The reach to the leader, where replicas crash at most: one of them takes requests, and its answer is the answer.
+//! The reach to the leader, where replicas only crash: the leader takes requests, and its answer is enough.
 //!
-//! Requests go to the leader only: the one named in the highest view that was heard of. Whenever the connection or the view that they go
-//! by changes, everything unanswered is sent again, in order. That is harmless, since the cluster runs a number of a session once.
+//! Requests go only to the leader: the replica that is named in the highest known view. Whenever the connection or the view changes,
+//! everything unanswered is sent again, in order. That is harmless, since the cluster runs each number of a session once.
 //!
-//! A leader that is silent is doubted: the others are asked who leads, by a request that does nothing. `sending.rs` writes the frames.
+//! If the leader is silent, the client asks the others who leads, by a request that does nothing. `sending.rs` writes the frames.
 //! Tests: tests.rs, tests/core.rs, tests/cluster.rs.
 
 mod sending;
@@ -23,31 +23,31 @@ use quorate_wire::{
     FrameKind, Memberships, REQUEST_HEADER, ReadReply, Reply, ReplyStatus, RequestKind, Welcome,
 };
 
-/// After so many suspicions in a row, what was heard of views is forgotten and everything is sent again.
+/// After so many suspicions in a row, the client forgets what it heard of views and sends everything again.
 const DOUBTS_MAX: u32 = 4;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ToLeader {
     current: CurrentLeader,
-    /// The connection and view that requests were last sent in; when it changes, all is sent again.
+    /// The connection and view in which requests were last sent. When either changes, everything is sent again.
     sending_on: Option<(ConnId, View)>,
-    /// The leader said that it is none: nothing is sent to it before.
+    /// The leader said that it does not lead, so nothing is sent to it before this time.
     hold: Option<Time>,
     holds: u32,
-    /// When to doubt the leader, while requests are unanswered.
+    /// When to suspect the leader, while requests are unanswered.
     suspect_at: Option<Time>,
     doubts: u32,
     probe_at: Option<Time>,
     probe_attempt: u32,
-    /// The number of the requests that ask who leads.
+    /// The nonce of the requests that ask who leads.
     probe_nonce: u64,
-    /// The last membership that was heard of, and whether the change to it was over.
+    /// The last membership that was heard of, and whether it is without a change under way.
     membership: (MembershipId, bool),
 }
 
 impl ToLeader {
-    /// `probe_nonce`: the number of its own requests, which no session is opened with.
+    /// `probe_nonce`: the nonce of its own requests, with which no session is opened.
     pub(crate) const fn new(probe_nonce: u64) -> Self {
         Self {
             current: CurrentLeader::NONE,
@@ -63,12 +63,12 @@ impl ToLeader {
         }
     }
 
-    /// What holds for all requests.
+    /// The rules for all requests.
     pub(crate) const fn rules() -> Rules {
         Rules { needed: 1, around: REQUEST_HEADER, takes_back: 1 }
     }
 
-    /// Something of ours was answered: whom we follow does lead.
+    /// A request was answered, so the known leader does lead.
     fn progress(&mut self, step: &Step<'_>) {
         self.doubts = 0;
         self.holds = 0;
@@ -82,7 +82,7 @@ impl ToLeader {
         self.current.leader.filter(|contact| self.hold.is_none() && contacts.up(*contact).is_some())
     }
 
-    /// Turns to the present leader: on a new connection, or where it leads anew, everything unanswered is sent again.
+    /// Turns to the present leader. On a new connection or in a new view, everything unanswered is sent again.
     fn follow(&mut self, step: &mut Step<'_>, parts: &mut Parts) -> Option<usize> {
         let target = self.target(&parts.contacts);
         let on = target.and_then(|contact| parts.contacts.up(contact));
@@ -108,8 +108,8 @@ impl ToLeader {
         self.probe_at = Some(step.now.plus(wait));
     }
 
-    /// The leader is silent: ask the others who leads. If that does not help for long, forget what was heard of views and
-    /// send everything again.
+    /// The leader is silent, so the others are asked who leads. If that does not help for long, what was heard of views is forgotten, and
+    /// everything is sent again.
     fn suspect(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
         if !parts.sessions.any_in_flight() {
             self.suspect_at = None;
@@ -125,7 +125,7 @@ impl ToLeader {
         }
     }
 
-    /// Asks everybody but `except` who leads: a request that does nothing. Who does not lead answers with a notice.
+    /// Asks all members except `except` who leads, by a request that does nothing. A member that does not lead answers with a notice.
     fn probe(&self, step: &mut Step<'_>, contacts: &mut Contacts, except: Option<usize>) {
         for contact in 0..contacts.len() {
             if Some(contact) == except || contacts.up(contact).is_none() || contacts.at(contact).out_bytes > 0
@@ -139,7 +139,7 @@ impl ToLeader {
         }
     }
 
-    /// A member left: whoever waits for it alone is told.
+    /// A member left. Reads that wait only for it fail.
     fn left(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize) {
         if parts.contacts.at(contact).conn().is_some() {
             parts.contacts.hang_up(step, contact);
@@ -212,8 +212,8 @@ impl Reach for ToLeader {
         parts.reads.hedge(step, &parts.contacts, self.current.leader, read);
     }
 
-    /// A higher view wins. That nobody leads counts only from the one that we took for the leader: a replica that is cut off must not keep
-    /// us from a leader that works.
+    /// The notice with the highest view counts. "No leader" counts only if the known leader says it: a replica that is cut off must not
+    /// keep the client from a leader that works.
     fn notice(
         &mut self,
         step: &mut Step<'_>,
@@ -250,7 +250,7 @@ impl Reach for ToLeader {
         }
     }
 
-    /// Whoever joined is dialed, whoever left is not any more.
+    /// Replicas that joined are dialed; those that left are not dialed any more.
     fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, memberships: &Memberships) {
         let news = (memberships.now().number(), memberships.before().is_none());
         if news <= self.membership {
@@ -278,7 +278,7 @@ impl Reach for ToLeader {
         self.notice(step, parts, contact, welcome.view, welcome.leader);
     }
 
-    /// Whether the leader is connected is looked at when there is something to send.
+    /// Nothing to do: whether the leader is connected is checked when there is something to send.
     fn closed(&mut self, _: &mut Parts, _: usize) {}
 
     fn deadline(&self) -> Option<Time> {
@@ -303,7 +303,7 @@ impl Reach for ToLeader {
         }
     }
 
-    /// Nothing of a session waits for others than the leader.
+    /// Nothing to do: requests wait for the leader only.
     fn session_due(&mut self, _: &Step<'_>, _: &mut Parts, _: u32) {}
 
     fn sent_again(&mut self, _: &Step<'_>, _: &mut Parts, _: u32) {}

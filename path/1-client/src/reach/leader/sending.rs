@@ -1,4 +1,4 @@
-//! Writing requests for the one replica that leads.
+//! Writes requests for the leader.
 
 use super::ToLeader;
 use crate::encode::FrameWriter;
@@ -23,7 +23,7 @@ impl ToLeader {
         }
     }
 
-    /// Writes what this session may send; false when the connection is full.
+    /// Writes what this session may send. False when the connection is full.
     fn write_session(
         &mut self,
         step: &mut Step<'_>,
@@ -66,7 +66,7 @@ impl ToLeader {
         true
     }
 
-    /// Timers that begin when something is sent.
+    /// Something was sent, so timers begin.
     fn sent(&mut self, step: &Step<'_>, parts: &mut Parts, cell: u32) {
         self.suspect_at.get_or_insert(step.now.plus(step.config.suspect_after));
         parts.sessions.sent(step, cell);
