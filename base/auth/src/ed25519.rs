@@ -1,12 +1,12 @@
 //! Ed25519 under the rules of ZIP-215.
 //!
-//! RFC 8032 leaves open which borderline signatures are valid (points of small order, encodings that are not canonical), and
-//! libraries differ, some even between checking one and checking many. Replicas that differ about one
-//! signature would differ about a proof. ZIP-215 says exactly which are valid, by an equation with the cofactor, so that checking
-//! many at once gives the result of checking each.
+//! RFC 8032 leaves open which borderline signatures are valid (points of small order, encodings that are not canonical), and libraries
+//! differ; some even differ between checking one signature and checking many. Replicas that disagree about a signature would disagree about
+//! a proof. ZIP-215 says exactly which are valid, by an equation with the cofactor, so that checking many at once gives the result of
+//! checking each.
 //!
-//! Checking many takes random factors that whoever made the signatures can not foresee. They are drawn from a hash of all that is
-//! checked: the same on all replicas, and different as soon as one bit of one signature is. Tests: auth/tests.rs.
+//! Checking many at once needs random factors that the signers can not foresee. They are drawn from a hash of everything that is checked:
+//! equal on all replicas, and different as soon as one bit of one signature differs. Tests: auth/tests.rs.
 
 use super::{Authenticator, Claim};
 use crate::Signature;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 
-/// From so many signatures on, checking them together is worth its own cost.
+/// From so many signatures on, checking them together is cheaper.
 pub(super) const TOGETHER_MIN: usize = 4;
 
 /// A member's public key.
@@ -28,7 +28,7 @@ impl PublicKey {
     /// The key with these bytes.
     ///
     /// # Errors
-    /// When they are no point of the curve, or one of small order: anybody can make signatures for such a key.
+    /// When they are not a point of the curve, or are one of small order, for which anybody can make signatures.
     pub fn new(bytes: [u8; 32]) -> Result<Self, Reject> {
         let malformed = Err(Reject::Malformed("public key"));
         let Ok(key) = VerificationKey::try_from(bytes) else { return malformed };
@@ -37,7 +37,7 @@ impl PublicKey {
         forged[..32].copy_from_slice(&bytes);
         if key.verify(&Inner::from_bytes(&forged), b"").is_ok() { malformed } else { Ok(Self(bytes)) }
     }
-    /// Any point, for tests of what lies at the edge.
+    /// Any point, even an invalid key; for tests of borderline signatures.
     #[cfg(test)]
     pub(super) const fn unchecked(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -64,10 +64,10 @@ pub struct Ed25519 {
 }
 
 impl Ed25519 {
-    /// With this replica's secret key, 32 random bytes, and the public keys of all members.
+    /// Makes one of this replica's secret key (32 random bytes) and the public keys of all members.
     ///
     /// # Errors
-    /// When a public key is none.
+    /// When a public key is invalid.
     pub fn new(
         secret: [u8; 32],
         members: impl IntoIterator<Item = (ReplicaId, PublicKey)>,
@@ -130,7 +130,7 @@ impl Authenticator for Ed25519 {
     }
 }
 
-/// Takes in all that is checked together, before factors are drawn.
+/// A hasher for everything that is checked together; the factors are drawn from its result.
 pub(super) fn factors() -> blake3::Hasher {
     blake3::Hasher::new_derive_key("quorate 2026 factors for checking signatures together")
 }

@@ -1,11 +1,11 @@
-//! Signatures for simulators: a keyed hash that everybody can check, since everybody's key follows from one seed. Whoever plays an
-//! adversary is given the keys of those that lie, and no others: then it can forge no more than with real signatures.
+//! Signatures for simulators: a keyed hash. All keys follow from one seed, so everybody can check. An adversary in the simulation is given
+//! only the keys of the replicas that lie, so it can forge no more than with real signatures.
 
 use super::Authenticator;
 use crate::Signature;
 use quorate_types::{Random, ReplicaId};
 
-/// Cheap and deterministic, and no secret from anybody who knows the seed: never for a real cluster.
+/// Cheap, deterministic, and no secret from anyone who knows the seed: never for a real cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed {
     me: ReplicaId,
@@ -18,7 +18,7 @@ impl Keyed {
         Self { me, seed }
     }
 
-    /// What everybody's keys follow from.
+    /// The seed from which all keys follow.
     pub(super) const fn seed(&self) -> u64 {
         self.seed
     }

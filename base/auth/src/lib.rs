@@ -1,8 +1,8 @@
-//! Authentication of what replicas say, as a part that can be replaced without touching a protocol.
+//! Authentication of what replicas say. It can be replaced without touching a protocol.
 //!
-//! Two needs, kept apart. What must convince somebody who did not receive it himself is signed: an [`Authenticator`] makes and
-//! checks such signatures. What only its receiver must believe is said over a link, which TLS protects. Where nobody lies nothing is
-//! signed ([`Trusting`]).
+//! There are two needs. A statement that must convince replicas which did not receive it from its author is signed; an [`Authenticator`]
+//! makes and checks such signatures. A message that only its receiver must believe is sent over a link, which TLS protects. Where no
+//! replica lies, nothing is signed ([`Trusting`]).
 //!
 //! | | makes | checks | for |
 //! | --- | --- | --- | --- |
@@ -10,8 +10,8 @@
 //! | [`Keyed`] | short keyed hashes | by knowing everybody's key | simulators and tests: cheap and deterministic |
 //! | [`Trusting`] | nothing | nothing | crash faults |
 //!
-//! Clients that sign do so with keys of their own ([`ClientKey`]), checked by [`RequestChecks`]. Those that trust themselves put a tag for each
-//! replica under their requests ([`ClientMacs`]), which is hundreds of times cheaper and convinces its receiver only.
+//! Clients that sign do so with keys of their own ([`ClientKey`]), checked by [`RequestChecks`]. Other clients put a tag for each replica
+//! under their requests ([`ClientMacs`]), which is hundreds of times cheaper but convinces only the replica that it is for.
 //!
 //! Tests: base/auth/src/tests.rs.
 
@@ -33,12 +33,12 @@ pub use signature::{
 use quorate_types::{Digest, ReplicaId};
 use std::fmt::Debug;
 
-/// What stands for a request: the digest of all its bytes.
+/// The digest of all bytes of a request, which stands for the request.
 pub fn digest_of_request(bytes: &[u8]) -> Digest {
     Digest::new(*blake3::hash(bytes).as_bytes())
 }
 
-/// A member, what it is to have signed, and its signature.
+/// A member, a statement, and the signature that the member is said to have made of it.
 pub type Claim<'a> = (ReplicaId, &'a [u8], &'a Signature);
 
 /// Makes this replica's signatures and checks those of all members.
@@ -55,7 +55,7 @@ pub trait Authenticator: Send + Debug {
     }
 }
 
-/// Takes everybody's word: for links that are protected and members that at most crash.
+/// Believes everyone: for protected links and members that only crash.
 #[derive(Clone, Copy, Debug)]
 pub struct Trusting;
 
@@ -68,7 +68,7 @@ impl Authenticator for Trusting {
     }
 }
 
-/// With what a replica signs and checks: each of its instances is given its own [`Authenticator`] made of it.
+/// The keys with which a replica signs and checks. Each of its instances gets an [`Authenticator`] made of them.
 #[derive(Clone, Debug)]
 pub enum Keys {
     /// Nobody signs: crash faults.
@@ -80,7 +80,7 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// What one instance signs and checks with.
+    /// The authenticator of one instance.
     pub fn build(&self) -> Box<dyn Authenticator> {
         match self {
             Self::Trusting => Box::new(Trusting),

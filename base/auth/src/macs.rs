@@ -1,18 +1,18 @@
-//! Tags under requests: they convince one replica each, and cost next to nothing. BLAKE3, keyed with what only a client and a replica know.
+//! Tags under requests: each convinces one replica and costs next to nothing. BLAKE3 with a key that only the client and that replica know.
 //!
-//! A client makes a secret when it starts. From it follow its keys, of each epoch one for each replica, and a number by which replicas know
-//! them; it tells each replica its own over the link that says who is who. A request carries a tag for every replica, so that a
-//! leader's proposal shows each of them that the client asked this. Each can check its own and no other: what one accepts proves nothing
-//! to the rest, since a client may make some of its tags wrong on purpose.
+//! A client makes a secret when it starts. From it follow its keys, one for each replica and epoch, and a number by which replicas know
+//! them. The client tells each replica its key over an authenticated connection. A request carries a tag for every replica, so that a
+//! leader's proposal shows each of them that the client sent the request. A replica can check only its own tag. What one replica accepts
+//! proves nothing to the others, since a client may make some of its tags wrong on purpose.
 //!
-//! Tagged is the request's statement ([`request_statement`]), hashed once, and the receiver. Tests: auth/tests/macs.rs.
+//! A tag covers the request's statement ([`request_statement`]), which is hashed once, and the receiver. Tests: auth/tests/macs.rs.
 
 use super::requests::request_statement;
 use quorate_types::{ClusterId, Digest, ReplicaId};
 use quorate_wire::{KEY_ID_BYTES, REQUEST_HEADER, RequestTagger, RequestTags, SharedKey, TAG_BYTES};
 use std::fmt;
 
-/// What shows one replica that a client asked something.
+/// The bytes that show one replica that a client sent a request.
 pub type Tag = [u8; TAG_BYTES];
 
 /// The tag of a statement for this replica.
@@ -27,21 +27,21 @@ fn tag(secret: &[u8; 32], to: ReplicaId, statement: &Digest) -> Tag {
     tag
 }
 
-/// Whether a client that shares this secret with replica `to` made the tag, of this statement. Takes the same time wherever they differ.
+/// Whether a client that shares this secret with replica `to` made this tag of this statement. Takes the same time wherever they differ.
 pub fn is_tag(secret: &[u8; 32], to: ReplicaId, statement: &Digest, found: &Tag) -> bool {
     let right = tag(secret, to, statement);
     let differences = right.iter().zip(found).map(|(a, b)| a ^ b);
     differences.fold(0, |all, difference| all | difference) == 0
 }
 
-/// The number of the keys that made these tags, and the one for the replica in this place. `proof`: what stands behind the body.
+/// The number of the keys that made these tags, and the tag at this index. `proof`: the bytes after the request's body.
 pub fn tag_at(proof: &[u8], place: usize) -> Option<(u64, Tag)> {
     let (id, tags) = proof.split_first_chunk::<KEY_ID_BYTES>()?;
     let tag = tags.chunks_exact(TAG_BYTES).nth(place)?.first_chunk()?;
     Some((u64::from_le_bytes(*id), *tag))
 }
 
-/// What a client makes its keys from, for one cluster.
+/// The secret of which a client makes its keys for one cluster.
 #[derive(Clone)]
 pub struct ClientMacs {
     cluster: ClusterId,
@@ -49,7 +49,7 @@ pub struct ClientMacs {
 }
 
 impl ClientMacs {
-    /// Of 32 random bytes that nobody else knows, and no other client has.
+    /// Of 32 random bytes that no other client has and nobody else knows.
     pub const fn new(cluster: ClusterId, secret: [u8; 32]) -> Self {
         Self { cluster, secret }
     }
@@ -86,7 +86,7 @@ impl RequestTagger for ClientMacs {
 struct EpochKeys {
     cluster: ClusterId,
     id: u64,
-    /// By growing ids of the replicas.
+    /// In the order of the replicas' ids.
     keys: Vec<(ReplicaId, [u8; 32])>,
 }
 

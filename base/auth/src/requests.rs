@@ -1,10 +1,11 @@
-//! Signatures under requests: a client shows everybody what it asks, also those to whom it did not say it.
+//! Signatures under requests: they show everyone that the client sent the request, even replicas that did not receive it from the client.
 //!
-//! A client makes a key when it starts. Its public half opens the client's sessions, and becomes a part of each session's state, so that
-//! which signatures are right follows from what was decided alone. Signed is a hash of the cluster, the request's header and its body; the
-//! header names the session and the number, so that a signature serves no other request.
+//! A client makes a key when it starts. Its public half is in the request that opens a session, and becomes part of the session's state. So
+//! the decided log alone determines which signatures are right. A signature covers a hash of the cluster, the request's header and its
+//! body. The header names the session and the number, so a signature fits no other request.
 //!
-//! Rules and factors are those of `ed25519.rs`: ZIP-215, and checking many gives the result of checking each. Tests: auth/tests/requests.rs.
+//! The rules and factors are those of `ed25519.rs`: ZIP-215, and checking many gives the result of checking each. Tests:
+//! auth/tests/requests.rs.
 
 use super::Keys;
 use super::ed25519::{Ed25519, Factors, PublicKey, TOGETHER_MIN, factors};
@@ -13,7 +14,7 @@ use quorate_types::{ClusterId, Digest, Random, SessionKey};
 use quorate_wire::{REQUEST_HEADER, RequestSigner, SIGNATURE_BYTES};
 use std::fmt;
 
-/// What a request's signature is over. `signed`: the header and the body as they lie in the request.
+/// The statement that a request's signature covers. `signed`: the header and the body as they lie in the request.
 pub fn request_statement(cluster: ClusterId, header: &[u8], body: &[u8]) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("quorate 2026 signed request");
     hasher.update(&cluster.bits().to_le_bytes());
@@ -22,30 +23,30 @@ pub fn request_statement(cluster: ClusterId, header: &[u8], body: &[u8]) -> Dige
     Digest::new(*hasher.finalize().as_bytes())
 }
 
-/// A request's statement, the key that is to have signed it, and the signature.
+/// A request's statement, the key that should have signed it, and the signature.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestClaim {
     /// The session's key.
     pub key: SessionKey,
     /// See [`request_statement`].
     pub statement: Digest,
-    /// What stands behind the body.
+    /// The bytes after the request's body.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
 /// How the signatures under requests are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestChecks {
-    /// None is right: nobody is to rest anything on them.
+    /// No signature is right: none is relied on.
     Nothing,
-    /// Those of [`KeyedClient`], with this seed: simulators.
+    /// Signatures of [`KeyedClient`] with this seed, for simulators.
     Keyed(u64),
-    /// Those of [`ClientKey`].
+    /// Signatures of [`ClientKey`].
     Ed25519,
 }
 
 impl RequestChecks {
-    /// As the replicas' own signatures are.
+    /// The checks that go with the replicas' own keys.
     pub const fn of(keys: &Keys) -> Self {
         match keys {
             Keys::Trusting => Self::Nothing,
@@ -54,7 +55,7 @@ impl RequestChecks {
         }
     }
 
-    /// Whether these bytes are a key that a session may have: one for which only who has the secret can sign.
+    /// Whether a session may have these bytes as its key: only the holder of the secret can sign for such a key.
     pub fn is_key(self, key: &SessionKey) -> bool {
         match self {
             Self::Nothing => false,
@@ -91,7 +92,7 @@ impl RequestChecks {
         verifier.verify(Factors(hasher.finalize_xof())).is_ok()
     }
 
-    /// Which of these are right: all at once, and one by one where that fails.
+    /// Which of these are right. Checks them all at once, and one by one if that fails.
     pub fn each(self, claims: &[RequestClaim]) -> Vec<bool> {
         if self.all(claims) {
             return vec![true; claims.len()];
@@ -132,7 +133,7 @@ impl RequestSigner for ClientKey {
     }
 }
 
-/// The key of a client in a simulation: signs with a hash that everybody can make who knows the seed.
+/// A client's key in a simulation. It signs with a hash that anyone who knows the seed can make.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyedClient {
     cluster: ClusterId,
@@ -159,7 +160,7 @@ impl RequestSigner for KeyedClient {
     }
 }
 
-/// Nothing here need withstand cryptanalysis, as in `keyed.rs`.
+/// A hash that need not withstand cryptanalysis, as in `keyed.rs`.
 fn keyed(seed: u64, key: &SessionKey, statement: &Digest) -> [u8; SIGNATURE_BYTES] {
     let mut hasher = blake3::Hasher::new_derive_key("quorate 2026 signed request, simulated");
     hasher.update(&seed.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Signatures and lists of them, as they travel and as they lie in logs.
+//! Signatures and lists of them, as they are sent and as they lie in logs.
 //!
 //! Decoders bound every list before they make room for it, and a list names each member at most once, in the order of their ids.
 
@@ -7,10 +7,10 @@ use quorate_types::{Reject, ReplicaId};
 use quorate_wire::{MEMBERS_MAX, Put, Reader};
 use std::fmt;
 
-/// No signature is longer.
+/// A signature has at most so many bytes.
 pub const SIGNATURE_MAX: usize = 64;
 
-/// A signature, or whatever the configured authentication puts in its place; empty where there is none.
+/// A signature, or what the configured authentication uses instead; empty where there is none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature {
     len: u8,
@@ -52,10 +52,10 @@ impl fmt::Debug for Signature {
 /// Members and what each of them signed, in the order of their ids, each once.
 pub type Signed = Vec<(ReplicaId, Signature)>;
 
-/// Appends the bytes of a list of signatures, as they travel and as they lie in logs.
+/// Appends the bytes of a list of signatures, as they are sent and as they lie in logs.
 ///
 /// # Panics
-/// When it names more than [`quorate_wire::MEMBERS_MAX`] members.
+/// When the list has more than [`quorate_wire::MEMBERS_MAX`] members.
 pub fn write_signed(out: &mut Vec<u8>, list: &Signed) {
     put_signed(out, list);
 }
@@ -63,7 +63,7 @@ pub fn write_signed(out: &mut Vec<u8>, list: &Signed) {
 /// Reads what [`write_signed`] wrote, and nothing more.
 ///
 /// # Errors
-/// When the bytes are none.
+/// When the bytes are not such a list.
 pub fn decode_signed(bytes: Bytes) -> Result<Signed, Reject> {
     let mut r = Reader::new(bytes, "signatures");
     let list = read_signed(&mut r)?;
@@ -83,7 +83,7 @@ pub fn read_signature(r: &mut Reader) -> Result<Signature, Reject> {
     Signature::new(&r.bytes(len)?)
 }
 
-/// Appends such a list as a part of something longer.
+/// Appends a list of signatures as a part of something longer.
 pub fn put_signed(out: &mut Vec<u8>, list: &Signed) {
     assert!(list.len() <= MEMBERS_MAX, "a member signs once");
     out.put_u8(list.len() as u8);

@@ -1,4 +1,4 @@
-//! Builds a block from queued records without copying their payloads, and takes one apart again.
+//! Builds a block from queued records without copying their payloads, and reads the records of a block.
 
 use crate::format::{
     BLOCK_HEADER, BlockHeader, RECORD_HEADER, Record, SECTOR, decode_record, encode_record_head,
@@ -8,19 +8,19 @@ use bytes::Bytes;
 use crc32c::crc32c_append;
 use quorate_types::RecordId;
 
-/// Payloads up to this size are copied behind their head: cheaper than one more piece of a vectored write.
+/// Payloads up to this size are copied: that is cheaper than one more piece of a vectored write.
 const COPIED_MAX: usize = 128;
 static PADDING: [u8; SECTOR] = [0; SECTOR];
 
 /// A block, ready for one vectored write.
 pub(crate) struct Built {
     pub(crate) pieces: Vec<Bytes>,
-    /// What the next block names as the one before it.
+    /// The checksum by which the next block names this one.
     pub(crate) crc: u32,
 }
 
-/// Builds the block of `header` (whose `len`, `count` and `body` are computed here). Tells `placed` the offset within
-/// the block and the length of each record. Two allocations for all records together.
+/// Builds the block of `header`, whose `len`, `count` and `body` are computed here. Calls `placed` with the offset within the block and the
+/// length of each record. Two allocations for all records together.
 pub(crate) fn build(
     mut header: BlockHeader,
     records: &[Record],
@@ -52,7 +52,7 @@ pub(crate) fn build(
     (header, Built { pieces: cut_into_pieces(buffer.into(), records, padding), crc })
 }
 
-/// Lays the payloads between the parts of `buffer` that belong before and after them.
+/// Puts the payloads between the parts of `buffer` that come before and after them.
 fn cut_into_pieces(mut buffer: Bytes, records: &[Record], padding: usize) -> Vec<Bytes> {
     let shared = records.iter().filter(|r| r.payload.len() > COPIED_MAX).count();
     let mut pieces = Vec::with_capacity(shared * 2 + 2);
@@ -76,8 +76,8 @@ fn cut_into_pieces(mut buffer: Bytes, records: &[Record], padding: usize) -> Vec
     pieces
 }
 
-/// Reads the records of the block that begins at `offset` of `segment` and has this header. Calls `found` for each with
-/// its offset within the segment and its length. Nothing that it found counts unless this returns `Ok`.
+/// Reads the records of the block that begins at `offset` of `segment` and has this header. Calls `found` for each with its offset within
+/// the segment and its length. The calls count only if this returns `Ok`.
 pub(crate) fn take_apart(
     segment: &Bytes,
     offset: usize,

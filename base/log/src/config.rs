@@ -1,11 +1,11 @@
-//! What the operator may choose about the log, and its limits.
+//! The operator's choices about the log, and their limits.
 
 use crate::format::SECTOR;
 use std::fmt;
 
 /// The smallest segment that [`LogConfig::check`] lets an operator choose.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
-/// The largest: offsets within a segment are kept in 32 bits, with a wide margin.
+/// The largest such segment: offsets within a segment are kept in 32 bits, with a wide margin.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// When a record counts as durable.
@@ -15,35 +15,34 @@ pub enum SyncMode {
     Group,
     /// Written; synced later. What was not synced is lost when the machine (not only the process) stops.
     Async,
-    /// At once: nothing is written at all, and nothing is there to recover.
+    /// At once: nothing is written, and nothing can be recovered.
     Memory,
 }
 
 /// Which records may use the space that is kept back for a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Batches: refused before the second half of the reserve is touched. What is under way when work is refused at the door
-    /// ([`Log::room`](crate::Log::room)) finds room in the first half, on followers as well: so nothing that a leader proposed holds up
-    /// those after it.
+    /// Batches: refused before the second half of the reserve is touched. When no new work is taken ([`Log::room`](crate::Log::room)), work
+    /// that is under way finds room in the first half, also on followers. So no entry of a leader blocks those after it.
     Data,
-    /// Votes, views, locks: small, and without them no leader can be elected. May use the reserve.
+    /// Votes, views, locks: small, and without them no leader can be elected. They may use the whole reserve.
     Vital,
 }
 
 /// The log's sizes and its durability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// The size of every segment. Positions are computed from it: it can't change during a log's life.
+    /// The size of every segment. Positions are computed from it, so it can't change during a log's life.
     pub segment_bytes: u64,
     /// The largest block, and with it the largest record.
     pub block_bytes_max: usize,
-    /// Space that is left when work is refused; half of it only [`Class::Vital`] records may use.
+    /// The space that is left when work is refused; the second half of it is only for [`Class::Vital`] records.
     pub reserve_bytes: u64,
     /// How many writes may be at the disk at once.
     pub in_flight_max: usize,
     /// How many empty segments are kept ready beyond the one that is being filled.
     pub segments_ahead: u64,
-    /// [`SyncMode::Async`]: so many bytes that were written and not synced make the log ask for a sync by itself.
+    /// Only [`SyncMode::Async`]: when so many written bytes are not synced, the log asks for a sync by itself.
     pub unsynced_bytes_max: u64,
     /// When a record counts as durable.
     pub sync: SyncMode,
@@ -63,7 +62,7 @@ impl Default for LogConfig {
     }
 }
 
-/// Sizes that can not work together; says which, and what would.
+/// Sizes that can not work together. The text says which, and what would work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError(&'static str);
 

@@ -1,7 +1,7 @@
 //! The bytes of block headers and record headers, drawn in docs/formats/log.md.
 //!
-//! Everything that is read here may be damaged, torn, stale or foreign: nothing is indexed, added or allocated before
-//! it was compared with the bytes that are there. Golden bytes: `format/tests.rs`.
+//! Everything read here may be damaged, torn, stale or foreign. A length or offset is compared with the bytes that are there before it is
+//! used. Golden bytes: `format/tests.rs`.
 
 use bytes::Bytes;
 use crc32c::{crc32c, crc32c_append};
@@ -13,20 +13,20 @@ pub const SECTOR: usize = 512;
 pub const FORMAT_VERSION: u16 = 1;
 pub(crate) const BLOCK_HEADER: usize = 64;
 pub(crate) const RECORD_HEADER: usize = 24;
-/// Where the header's own checksum stands; it covers all bytes before it.
+/// The offset of the header's own checksum, which covers all bytes before it.
 const HEADER_CRC: usize = 60;
 pub(crate) const MAGIC: [u8; 4] = *b"QLOG";
 
-/// One thing to remember, as a protocol hands it in and gets it back.
+/// A record: what a protocol hands in and gets back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose it is.
+    /// The instance that it belongs to.
     pub instance: InstanceId,
-    /// What it is; the protocol's own number.
+    /// Its kind, as the protocol numbers its kinds.
     pub kind: u8,
-    /// Small and made by the protocol.
+    /// A small part that the protocol makes.
     pub head: Bytes,
-    /// A batch, shared with whoever else holds it; never copied, unless it is smaller than a pointer to it is worth.
+    /// A batch, shared with others that hold it. It is copied only if it is very small.
     pub payload: Bytes,
 }
 
@@ -43,10 +43,10 @@ pub(crate) struct BlockHeader {
     pub(crate) log_id: u64,
     /// Where in the log this block begins.
     pub(crate) position: u64,
-    /// The whole block with its padding.
+    /// The length of the whole block with its padding.
     pub(crate) len: u32,
     pub(crate) count: u32,
-    /// Number of the first record, or, without records, of the next one.
+    /// The number of the first record; without records, that of the next one.
     pub(crate) first: u64,
     /// How far a sync had completed when this block was made.
     pub(crate) synced_to: u64,
@@ -58,10 +58,10 @@ pub(crate) struct BlockHeader {
     pub(crate) body: u32,
 }
 
-/// Why there is no block of ours at a position.
+/// Why there is no block of this log at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
-    /// A block of this log at its place, in a format that this program does not know.
+    /// A block of this log at the right position, in a format that this program does not know.
     Newer(u16),
     /// Anything else.
     Because(&'static str),
@@ -138,7 +138,7 @@ impl BlockHeader {
     }
 }
 
-/// Appends the record's header and head to `out`; gives the checksum of the whole record, its payload included.
+/// Appends the record's header and head to `out`. Returns the checksum of the whole record, with its payload.
 pub(crate) fn encode_record_head(id: RecordId, record: &Record, out: &mut Vec<u8>) -> u32 {
     let start = out.len();
     let body = (record.head.len() + record.payload.len()) as u32;

@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets, as functions that stable tests run, too.
+//! Bodies of fuzz targets, as functions that stable tests also run.
 
 use crate::format::{BLOCK_HEADER, MAGIC, RECORD_HEADER};
 use crate::{LogConfig, Record, RecoverError, Recovered, Recovery, Rewrite, SECTOR};
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crc32c::{crc32c, crc32c_append};
 use quorate_types::{Halt, RecordId};
 
-/// The log that the bytes are taken for.
+/// The id of the log that the bytes are taken for.
 pub const LOG_ID: u64 = 0x5155_4f52_4154_4531;
 /// The size of the segments that the bytes are cut into.
 pub const SEGMENT_BYTES: usize = 8192;
@@ -43,8 +43,8 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |field| u32::from_le_bytes(*field))
 }
 
-/// Puts the right log id, position, chain and checksums into whatever looks like a block, so that the checks behind
-/// the checksums are reached, too.
+/// Puts the right log id, position, chain and checksums into whatever looks like a block, so that the checks after the checksums are
+/// reached, too.
 fn seal(disk: &mut [Vec<u8>], first: u64) {
     let mut previous = 0;
     for (number, segment) in (first..).zip(disk) {
@@ -79,9 +79,9 @@ fn seal_records(segment: &mut [u8], offset: usize) -> u32 {
     body
 }
 
-/// Takes any bytes for the segments of a log and recovers it. The low seven bits of the first byte are the first
-/// segment's number; the high bit asks to put right checksums in first. Whatever the bytes are, nothing panics, and
-/// what a recovery accepted, a second one finds again, all of it and nothing else.
+/// Takes any bytes for the segments of a log and recovers it. The low seven bits of the first byte are the first segment's number; if the
+/// high bit is set, right checksums are put in first. Whatever the bytes are, nothing panics. A second recovery finds exactly what the
+/// first accepted.
 ///
 /// # Panics
 /// When that does not hold.

@@ -1,5 +1,5 @@
-//! Where each record lies. Costs 8 bytes per record (16 while a segment's list doubles); a trimmed segment takes its
-//! part of the index with it.
+//! Where each record lies. Costs 8 bytes per record (16 while a segment's list doubles). When a segment is trimmed, its part of the index
+//! goes, too.
 
 use crate::format::{Record, decode_record};
 use bytes::Bytes;
@@ -18,16 +18,16 @@ pub struct Extent {
     pub offset: u64,
     /// How many bytes to read.
     pub len: u32,
-    /// The same place as a position in the log, for messages.
+    /// The same extent as a position in the log, for messages.
     pub position: u64,
 }
 
 impl Extent {
-    /// Reads the record from the bytes that the host read at this place. Copies nothing.
+    /// Reads the record from the bytes that the host read from this extent. Copies nothing.
     ///
     /// # Errors
-    /// [`Halt::LogCorrupt`] when they are not this record of this instance. Whoever has the record from peers, too, may
-    /// repair it instead.
+    /// [`Halt::LogCorrupt`] when the bytes are not this record of this instance. A caller that can get the record from peers may repair it
+    /// instead.
     pub fn parse(&self, bytes: &Bytes, instance: InstanceId) -> Result<Record, Halt> {
         let corrupt = |why: &str| Halt::LogCorrupt {
             position: self.position,
@@ -44,7 +44,7 @@ impl Extent {
     }
 }
 
-/// Consecutive records in one segment; all of its records, unless some between them are lost.
+/// Consecutive records in one segment: all its records, unless some of them are lost.
 struct SegmentIndex {
     number: u64,
     /// The first record.
@@ -58,14 +58,14 @@ impl SegmentIndex {
     }
 }
 
-/// Places of records, by segment. Their numbers are consecutive, except behind damage.
+/// Extents of records, by segment. Record numbers are consecutive, except after damage.
 #[derive(Default)]
 pub(crate) struct Index {
     segments: VecDeque<SegmentIndex>,
 }
 
 impl Index {
-    /// Adds a record that comes after the last one.
+    /// Adds the next record.
     pub(crate) fn push(&mut self, id: RecordId, segment: u64, offset: u32, len: u32) {
         let next = self.segments.back().map_or(0, SegmentIndex::next);
         assert!(next <= id.number(), "INV-LOG-1 records are numbered upwards: {id} comes before {next}");
@@ -90,7 +90,7 @@ impl Index {
         Some(Extent { id, segment: segment.number, offset, len, position })
     }
 
-    /// The segment of this record; if it is lost, of the next one that is there.
+    /// The segment of this record, or, if the record is lost, of the next one that is there.
     pub(crate) fn segment_from(&self, id: RecordId) -> Option<u64> {
         let at = self.segments.partition_point(|segment| segment.next() <= id.number());
         self.segments.get(at).map(|segment| segment.number)
@@ -116,7 +116,7 @@ impl Index {
         self.segments.front().map(|segment| RecordId::new(segment.first))
     }
 
-    /// Takes back everything from record `id` on: the block that held it turned out to be bad.
+    /// Removes everything from record `id` on, since the block that held it turned out to be bad.
     pub(crate) fn truncate(&mut self, id: u64) {
         while self.segments.back().is_some_and(|segment| segment.first >= id) {
             self.segments.pop_back();

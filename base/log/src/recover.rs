@@ -1,13 +1,12 @@
 //! Reads a log back after a restart, and tells a torn tail (cut) from rot below synced data (a gap, or halt).
 //!
-//! The host feeds the segments in order to [`Recovery::segment`], then calls [`Recovery::finish`], writes and syncs what
-//! [`Recovered::rewrite`] holds, and only then takes the log with [`Recovered::rewritten`]: nothing that is merely
-//! readable counts as durable.
+//! The host feeds the segments in order to [`Recovery::segment`], then calls [`Recovery::finish`], writes and syncs [`Recovered::rewrite`],
+//! and only then takes the log with [`Recovered::rewritten`]. So data that is merely readable never counts as durable.
 //!
-//! The damage rule (docs/formats/log.md argues it): the chain of blocks ends at the first position P where no block
-//! continues it. If any block header of this log at or after P says that a sync had reached beyond P, synced data is
-//! missing: rot. Otherwise the rest was never synced, and is cut. Behind rot the log goes on where sound blocks of it follow
-//! (`recover/beyond.rs`): the numbers of the records jump there, and [`Recovered::damage`] says where.
+//! The damage rule (docs/formats/log.md argues it): the chain of blocks ends at the first position P where no block continues it. If any
+//! block header of this log at or after P says that a sync had reached beyond P, synced data is missing: rot. Otherwise the rest was never
+//! synced, and is cut. After rot the log continues with the sound blocks that follow (`recover/beyond.rs`): record numbers jump there, and
+//! [`Recovered::damage`] says where.
 //!
 //! Invariants:
 //! - INV-LOG-7: recovery finds every durable record, and finds exactly a prefix of those appended, unless the disk rots.
@@ -48,9 +47,9 @@ pub enum RecoverError {
         /// Where the block is.
         position: u64,
     },
-    /// A segment has not the size that the configuration says.
+    /// A segment does not have the configured size.
     SegmentSize {
-        /// Which segment.
+        /// The segment.
         segment: u64,
         /// Its size in bytes.
         found: u64,
@@ -85,14 +84,14 @@ impl fmt::Display for RecoverError {
 
 impl std::error::Error for RecoverError {}
 
-/// Bytes to write into a segment before the first message leaves.
+/// Bytes that must be written into a segment before the first message leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewrite {
-    /// Which segment.
+    /// The segment.
     pub segment: u64,
     /// First byte within the segment.
     pub offset: u64,
-    /// What to write there.
+    /// The bytes.
     pub data: Bytes,
 }
 
@@ -101,13 +100,13 @@ pub struct Rewrite {
 pub(crate) struct Chain {
     previous: u32,
     life: u32,
-    /// The next record's number.
+    /// The number of the next record.
     pub(crate) next: u64,
     synced_to: u64,
 }
 
 impl Chain {
-    /// The chain that ends with the block of this header, which has this checksum.
+    /// The chain that ends with the block of this header, whose checksum is `crc`.
     pub(crate) fn after(header: &BlockHeader, crc: u32) -> Self {
         Self {
             previous: crc,
@@ -132,11 +131,11 @@ pub struct Recovery {
     log_id: u64,
     first_segment: u64,
     next_segment: u64,
-    /// Nothing before the first block of a log whose first segments were trimmed.
+    /// None before the first block of a log whose first segments were trimmed.
     chain: Option<Chain>,
     /// Where the chain ends.
     position: u64,
-    /// Why it ended there, if it did before the end of a segment.
+    /// Why the chain ended, if it ended before the end of a segment.
     broken: Option<&'static str>,
     cut: bool,
     /// The highest life of any block seen beyond the chain's end. The next life is above it: see `opening_block`.
@@ -145,18 +144,17 @@ pub struct Recovery {
     index: Index,
     /// What lies beyond the chain's end.
     beyond: Beyond,
-    /// What was found to be damaged, and the highest synced mark that spoke for it.
+    /// The damage found so far, and the highest synced mark that proves it.
     damage: Vec<Damage>,
     testified: u64,
 }
 
 impl Recovery {
-    /// Begins at `first_segment`: the lowest number that exists; 0 unless the log was trimmed. The first block of a
-    /// trimmed log is taken at its word, since what it continues is gone.
+    /// Begins at `first_segment`: the lowest number that exists; 0 unless the log was trimmed. The first block of a trimmed log is
+    /// believed, since the block before it is gone.
     ///
     /// # Panics
-    /// When the configuration's sizes contradict each other, or it keeps the log in memory: then there is nothing to
-    /// read.
+    /// When the configuration's sizes contradict each other, or it keeps the log in memory, so that there is nothing to read.
     pub fn new(log_id: u64, config: LogConfig, first_segment: u64) -> Self {
         assert!(config.check_shape().is_ok(), "the log's configuration was checked before it is used");
         assert!(config.sync != SyncMode::Memory, "a log in memory leaves nothing to recover");
@@ -179,8 +177,8 @@ impl Recovery {
         }
     }
 
-    /// Takes the next segment; appends the records found to `out`, also of earlier segments when only this one says that they
-    /// count. Their numbers jump where some are missing. They hold on to `bytes`.
+    /// Takes the next segment. Appends the records found to `out`; records of earlier segments are among them if only this segment proves
+    /// that they count. Record numbers jump where records are missing. The records hold on to `bytes`.
     ///
     /// # Errors
     /// [`Halt::LogCorrupt`] when the log's first block is damaged, [`Halt::LogInconsistent`] when the segment is not the next one; see
@@ -212,7 +210,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Reads blocks as long as they continue the chain. Whether the chain reaches into this segment's very end.
+    /// Reads blocks as long as they continue the chain. Returns whether the chain reaches the end of this segment.
     fn read_chain(
         &mut self,
         start: u64,
@@ -248,7 +246,7 @@ impl Recovery {
         Ok(true)
     }
 
-    /// Checks the block at `offset`, which is to continue the chain, and takes its records. Gives its length.
+    /// Checks the block at `offset`, which must continue the chain, and takes its records. Returns its length.
     fn read_block(
         &mut self,
         start: u64,
@@ -276,16 +274,16 @@ impl Recovery {
         Ok(header.len as usize)
     }
 
-    /// Remembers the segments from the highest synced mark on: they are to be written again.
+    /// Keeps the segments from the highest synced mark on, since they must be written again.
     fn keep(&mut self, start: u64, bytes: &Bytes, used: usize) {
         let segment_bytes = self.config.segment_bytes;
         let mark = self.chain.map_or(0, |chain| chain.synced_to);
         keep_block(&mut self.kept, segment_bytes, (start / segment_bytes, bytes, used), mark);
     }
 
-    /// Looks in this segment, beyond the end of the chain, for blocks of this log: for one that was made when a sync had
-    /// reached further, and for where the log goes on. For the first its header is enough: it fills no more than one sector,
-    /// so it is whole even when its block is torn.
+    /// Looks in this segment, beyond the end of the chain, for blocks of this log: for one whose synced mark lies further on, and for those
+    /// with which the log continues. For the first, its header is enough: a header fits into one sector, so it is whole even if its block
+    /// is torn.
     fn look_ahead(&mut self, start: u64, bytes: &Bytes) -> Result<(), RecoverError> {
         let mut offset = self.looked_to().saturating_sub(start) as usize;
         while offset < bytes.len() {
@@ -299,11 +297,11 @@ impl Recovery {
         Ok(())
     }
 
-    /// All segments were given. Appends the records to `out` that count only now.
+    /// All segments were given. Appends to `out` the records that are known to count only now.
     ///
     /// # Errors
-    /// [`Halt::LogCorrupt`] for rot behind which nothing sound follows, [`Halt::LogInconsistent`] when there was no segment: a log
-    /// is created with its first one.
+    /// [`Halt::LogCorrupt`] for rot after which nothing sound follows; [`Halt::LogInconsistent`] when there was no segment, since a log is
+    /// created with its first one.
     pub fn finish(mut self, out: &mut Vec<(RecordId, Record)>) -> Result<Recovered, RecoverError> {
         self.settle(true, out);
         let Beyond { synced_to, witness, .. } = self.beyond;
@@ -370,7 +368,7 @@ impl Recovery {
     }
 }
 
-/// A block of this segment that ends at `used` belongs to the log: notes what lies behind the mark.
+/// A block of this segment that ends at `used` belongs to the log. Keeps what lies after the synced mark.
 fn keep_block(
     kept: &mut VecDeque<KeptSegment>,
     segment_bytes: u64,
@@ -386,9 +384,9 @@ fn keep_block(
     }
 }
 
-/// The first block of a life: no records, one sector. Once it is synced, nothing that an earlier life wrote at or
-/// beyond this position continues the chain: its life is above that of all blocks that lie there. Above that of the
-/// chain is not enough: a recovery that did not finish may have left an opening block with the number that follows.
+/// The first block of a life: no records, one sector. Once it is synced, no older block at or beyond this position continues the chain,
+/// since its life is higher than that of all blocks there. A life higher than the chain's would not be enough: a recovery that did not
+/// finish may have left an opening block with the next life.
 fn opening_block(log_id: u64, position: u64, life: u32, chain: &Chain) -> (Bytes, u32) {
     let header = BlockHeader {
         log_id,
@@ -424,26 +422,26 @@ pub(crate) fn check_continues(chain: &Chain, header: &BlockHeader) -> Result<(),
 /// A log that was read back.
 #[derive(Debug)]
 pub struct Recovered {
-    /// To be written, all of it, and then synced. The rest of the log beyond it needs nothing.
+    /// Everything that must be written and then synced. The rest of the log needs nothing.
     pub rewrite: Vec<Rewrite>,
     /// A segment that does not exist yet and that `rewrite` writes to: prepare it first, as for `LogEffect::Prepare`.
     pub prepare: Option<u64>,
-    /// The oldest record there is, if there is any: 1, unless the log was trimmed.
+    /// The oldest record, if there is one: 1, unless the log was trimmed.
     pub first_record: Option<RecordId>,
     /// The last record that was read.
     pub last_record: RecordId,
-    /// The highest position of which the log itself says that it was synced.
+    /// The highest position that a block of the log says was synced.
     pub synced_to: u64,
-    /// Where something that was never synced was cut off, or remains of an earlier cut lie; for the operator.
+    /// Where unsynced data, or remains of an earlier cut, were cut off; for the operator.
     pub cut_at: Option<u64>,
-    /// Where synced data is damaged, lowest first. The log was read on behind it.
+    /// Where synced data is damaged, lowest first. The log was read on after it.
     pub damage: Vec<Damage>,
     log: Log,
 }
 
 impl Recovered {
-    /// The log, ready to append. Only call this when everything in `rewrite` was written and synced: from here on all
-    /// recovered records count as durable, and messages that depend on them may leave.
+    /// The log, ready to append. Call this only when everything in `rewrite` was written and synced: from then on all recovered records
+    /// count as durable, and messages that depend on them may leave.
     pub fn rewritten(self) -> Log {
         self.log
     }

@@ -1,8 +1,8 @@
 //! Looks for rot in a segment that is not written to any more, while the log is in use.
 //!
-//! The blocks must chain from the segment's start, every record must check out, and no block may lie behind the end that
-//! says that something before it is missing. What the segment alone can not tell is whether its last blocks are there: whoever
-//! asks compares [`ScrubOk::records`] with [`crate::Log::sealed_records`].
+//! The blocks must chain from the segment's start, every record must be right, and no block may lie after the end, since that would mean
+//! that something before it is missing. The segment alone can not tell whether its last blocks are missing: the caller compares
+//! [`ScrubOk::records`] with [`crate::Log::sealed_records`].
 //!
 //! Tests: scrub/tests.rs.
 
@@ -44,7 +44,7 @@ impl std::error::Error for Rot {}
 /// Checks one segment that is full: nothing is written to it any more, and everything in it was synced.
 ///
 /// # Errors
-/// The first place at which a block is damaged or missing.
+/// The first block that is damaged or missing.
 pub fn scrub(log_id: u64, config: &LogConfig, segment: u64, bytes: &Bytes) -> Result<ScrubOk, Rot> {
     let rot = |offset: usize, why: &str| Rot { offset: offset as u64, why: why.to_owned() };
     if bytes.len() as u64 != config.segment_bytes {

@@ -1,8 +1,8 @@
-//! The writing side: records queue, everything that queued since the last write goes into one block, and what completed
-//! becomes durable.
+//! The writing side. Records queue; everything that queued since the last write goes into one block; when a write completes, its records
+//! become durable.
 //!
-//! Called from every ordering instance (stage 3) through the host. The host calls [`Log::poll`] until it gives nothing,
-//! after every call that could have changed something, and does what it gives.
+//! Every ordering instance (stage 3) calls it through the host. After each call that may have changed something, the host calls
+//! [`Log::poll`] until it returns nothing, and does what it returns.
 //!
 //! Invariants, asserted here and by [`Log::invariants`]:
 //! - INV-LOG-1: records are numbered 1, 2, ... over all instances, and blocks hold them in this order without a gap.
@@ -78,7 +78,7 @@ pub struct Write {
     pub data: Vec<Bytes>,
     /// Whether the write counts as complete only after a sync of this segment.
     pub sync: bool,
-    /// The log position after the block.
+    /// The position in the log after the block.
     pub end: u64,
     /// The last record in it.
     pub last: RecordId,
@@ -89,8 +89,8 @@ pub struct Write {
 pub enum LogEffect {
     /// Write a block; answer [`Log::written`]. A failure is `Halt::LogWriteFailed`, and is never retried.
     Write(Write),
-    /// Make this segment's file with its full length, readable as zeros or as a recycled older segment of this log, and
-    /// make that durable, the directory entry, too. Answer [`Log::prepared`].
+    /// Make this segment's file with its full length, readable as zeros or as a recycled older segment of this log. Make that durable, with
+    /// the directory entry. Answer [`Log::prepared`].
     Prepare {
         /// The segment's number.
         segment: u64,
@@ -99,7 +99,7 @@ pub enum LogEffect {
     Sync {
         /// To be handed back.
         id: SyncId,
-        /// The segments that hold data that was not synced.
+        /// The segments with data that was not synced.
         segments: RangeInclusive<u64>,
     },
 }
@@ -117,7 +117,7 @@ enum Prepare {
     Full,
 }
 
-/// Where a log goes on after recovery.
+/// The state with which a log continues after recovery.
 pub(crate) struct Resume {
     pub(crate) life: u32,
     pub(crate) previous: u32,
@@ -136,16 +136,16 @@ pub struct Log {
     life: u32,
     /// Checksum of the last block's header.
     previous: u32,
-    /// Where the last block ended; also the start of a segment, when that is where it ended.
+    /// Where the last block ended. It may also be the start of a segment, if the block ended there.
     position: u64,
     written_to: u64,
     synced_to: u64,
     appended: RecordId,
     durable: RecordId,
     queue: VecDeque<Record>,
-    /// What the queue takes if each of its records gets a block of its own: more than it ever will.
+    /// The room that the queue takes if each of its records gets a block of its own, which is the most it can take.
     queue_need: u64,
-    /// The largest record since the queue was empty: no more than this is lost at the end of a segment.
+    /// The largest record since the queue was empty: at most so much is lost at the end of a segment.
     queue_need_max: u64,
     in_flight: VecDeque<InFlight>,
     next_write: u64,
@@ -165,11 +165,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log without a past: nothing is on disk, not even its first segment, which the first [`Self::poll`] asks for.
-    /// `log_id` is drawn at random; it tells this log's blocks from all others.
+    /// A new log: nothing is on disk, not even its first segment, for which the first [`Self::poll`] asks. `log_id` is drawn at random; it
+    /// tells this log's blocks from those of any other.
     ///
     /// # Panics
-    /// When the configuration's sizes contradict each other: [`LogConfig::check`] tells before.
+    /// When the configuration's sizes contradict each other; [`LogConfig::check`] finds that before.
     pub fn create(log_id: u64, config: LogConfig) -> Self {
         let start = Resume {
             life: 1,
@@ -214,7 +214,7 @@ impl Log {
         }
     }
 
-    /// Takes a record; it is written with everything else that waits when the disk is free.
+    /// Takes a record. It is written together with everything else that waits, when the disk is free.
     ///
     /// # Errors
     /// When there is no room (for its class), or the record is larger than a block.
@@ -248,11 +248,10 @@ impl Log {
         (self.config.block_bytes_max - BLOCK_HEADER - RECORD_HEADER) as u64
     }
 
-    /// Whether `need` more bytes fit behind the queue with `reserve` bytes to spare, in segments that are ready.
+    /// Whether `need` more bytes fit after the queue, with `reserve` bytes to spare, in segments that are ready.
     ///
-    /// Records of which each alone takes `need_i` whole sectors take no more than the sum of them when they share
-    /// blocks. A block never spans segments; what is lost at the end of one is less than the record that did not fit
-    /// there.
+    /// Records that share blocks take at most the sum of the whole sectors that each alone would take. A block never spans segments; what
+    /// is lost at the end of a segment is less than the record that did not fit there.
     fn fits(&self, need: u64, reserve: u64) -> bool {
         let segment_bytes = self.config.segment_bytes;
         let Some(ahead) = self.ready_end.checked_sub(self.position / segment_bytes + 1) else { return false };
@@ -262,7 +261,7 @@ impl Log {
         wanted <= here || wanted <= here + ahead * (segment_bytes - lost)
     }
 
-    /// What the host must do next, if anything. Never the same twice.
+    /// What the host must do next, if anything. Nothing is returned twice.
     pub fn poll(&mut self) -> Option<LogEffect> {
         if let Some(write) = self.poll_write() {
             return Some(LogEffect::Write(write));
@@ -313,8 +312,8 @@ impl Log {
         Some(Write { id, segment, offset, data: pieces, sync, end: self.position, last })
     }
 
-    /// Whether the log may leave the rest of its segment, since it has damage there: a segment that is written to is never trimmed. Only
-    /// while all that was accepted, and the reserve, fit into what is ready behind it.
+    /// Whether the log may leave the rest of its segment unused because the segment is damaged: a segment that is written to is never
+    /// trimmed. Only while everything accepted, and the reserve, fit into the segments that are ready after it.
     fn may_leave_segment(&self) -> bool {
         let segment_bytes = self.config.segment_bytes;
         let segment = self.position / segment_bytes;
@@ -347,10 +346,10 @@ impl Log {
         }
     }
 
-    /// A write completed, with its sync if it asked for one. Completions come in the order of the writes.
+    /// A write completed, with its sync if it had one. Completions come in the order of the writes.
     ///
     /// # Panics
-    /// When they do not.
+    /// When completions come in another order.
     pub fn written(&mut self, id: WriteId) {
         let done = self.in_flight.pop_front();
         let done =
@@ -368,8 +367,8 @@ impl Log {
         }
     }
 
-    /// Asks for a sync of what was written. The host calls it at its own interval with [`SyncMode::Async`]; in the
-    /// other modes there is nothing to sync later.
+    /// Asks for a sync of what was written. With [`SyncMode::Async`] the host calls it at its own interval; in the other modes there is
+    /// nothing to sync later.
     pub fn sync_soon(&mut self) {
         self.sync_wanted = self.config.sync == SyncMode::Async;
     }
@@ -426,26 +425,25 @@ impl Log {
         }
     }
 
-    /// Asks again for the segment that there was no space for. The host calls it now and then, and after it deleted
-    /// something.
+    /// Asks again for the segment for which there was no space. The host calls it now and then, and after it deleted something.
     pub fn retry_prepare(&mut self) {
         if self.prepare == Prepare::Full {
             self.prepare = Prepare::Idle;
         }
     }
 
-    /// Whether the last segment that was asked for could not be made, for operators to see.
+    /// Whether the segment that was asked for last could not be made; for operators.
     pub fn is_disk_full(&self) -> bool {
         self.prepare == Prepare::Full
     }
 
-    /// Whether a record of class data and of any size would be taken, and what follows it. When not, refuse work at the door: what
-    /// space is left is for votes, and for records that were under way when it became so little.
+    /// Whether a data record of any size would be taken, with what follows from it. If not, new work must be refused: the space left is for
+    /// votes, and for records that were under way when space became short.
     pub fn has_room(&self) -> bool {
         self.room() == Room::Data
     }
 
-    /// What work may be taken.
+    /// Which work may be taken.
     pub fn room(&self) -> Room {
         let largest = self.config.block_bytes_max as u64;
         if self.config.sync == SyncMode::Memory || self.fits(largest, self.config.reserve_bytes) {
@@ -457,12 +455,12 @@ impl Log {
         }
     }
 
-    /// What records of class data leave of the reserve.
+    /// What data records leave of the reserve.
     fn late_bytes(&self) -> u64 {
         self.config.reserve_bytes / 2
     }
 
-    /// Whether records of class data would all be taken, given the bytes of each one's head and payload.
+    /// Whether data records would all be taken, given the bytes of each one's head and payload.
     pub fn has_room_for(&self, records: impl Iterator<Item = u64>) -> bool {
         let need = |bytes: u64| {
             whole_sectors((BLOCK_HEADER + RECORD_HEADER) as u64 + bytes.min(u64::from(u32::MAX)))
@@ -502,14 +500,13 @@ impl Log {
         self.index.first()
     }
 
-    /// Where a record's bytes lie, once its write completed and until it is trimmed.
+    /// The extent of a record, from when its write completed until it is trimmed.
     pub fn locate(&self, id: RecordId) -> Option<Extent> {
         (id <= self.durable).then(|| self.index.find(id, self.config.segment_bytes)).flatten()
     }
 
-    /// The records in a segment that is full and synced, the first and the one after the last: what [`crate::scrub`] must
-    /// find there. None for a segment that is not, that was trimmed, that holds no record, or of which is known that it is
-    /// damaged.
+    /// The records in a segment that is full and synced, the first and the one after the last: [`crate::scrub`] must find exactly these.
+    /// None for a segment that is not full and synced, was trimmed, holds no record, or is known to be damaged.
     pub fn sealed_records(&self, segment: u64) -> Option<Range<RecordId>> {
         let segment_bytes = self.config.segment_bytes;
         let end = segment.checked_add(1)?.checked_mul(segment_bytes)?;
@@ -518,23 +515,22 @@ impl Log {
         sealed.then(|| self.index.records(segment)).flatten()
     }
 
-    /// Where synced data was found to be damaged at the start, as far as that was not trimmed since.
+    /// Where synced data was found to be damaged at the start, as far as it was not trimmed since.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// The lowest segment that is needed. Lower ones that are still there are on the way out: [`Self::trim`] gave them, and
-    /// nobody reads them any more.
+    /// The lowest segment that is needed. Lower ones may still exist: [`Self::trim`] returned them, and nothing reads them any more.
     pub fn first_segment(&self) -> u64 {
         self.first_segment
     }
 
-    /// Forgets the segments that hold only records before `keep_from`, and gives their numbers. The host deletes or recycles
-    /// their files in ascending order, when it likes: whatever is left of them after a crash, the log begins with the
-    /// lowest one that is there. The segment of the last synced block stays: the next recovery begins there.
+    /// Forgets the segments that hold only records before `keep_from`, and returns their numbers. The host deletes or recycles their files
+    /// in ascending order, whenever it likes: whichever of them are left after a crash, the log begins with the lowest one. The segment of
+    /// the last synced block stays, since the next recovery begins there.
     ///
-    /// With [`SyncMode::Async`] a record before `keep_from` may be superfluous only because of one that was not synced. So
-    /// nothing is given before a sync that this asks for; call again then, or whenever there is more to trim.
+    /// With [`SyncMode::Async`] the record that makes older ones superfluous may not be synced yet. So nothing is returned before a sync,
+    /// for which this call asks; call again after that, or when there is more to trim.
     pub fn trim(&mut self, keep_from: RecordId) -> Range<u64> {
         let Some(keep_from) = self.trim_when_synced(keep_from) else {
             return self.first_segment..self.first_segment;
@@ -552,7 +548,7 @@ impl Log {
         first..self.first_segment
     }
 
-    /// What may be trimmed now: this, or what was asked for when everything synced by now had been written.
+    /// What may be trimmed now: up to `keep_from`, or what was asked for before the last sync.
     fn trim_when_synced(&mut self, keep_from: RecordId) -> Option<RecordId> {
         if self.synced_to == self.written_to {
             self.trim_wanted = None;

@@ -1,15 +1,15 @@
-//! The three kinds of failure, never mixed. A peer or client that sent something bad is a [`Reject`]; a disk of ours
-//! that can not be trusted any more is a [`Halt`]; a bug of ours is an `assert!` with the invariant's name.
+//! The three kinds of failure, which are never mixed. If a peer or client sent something bad, it is a [`Reject`]. If this replica's disk
+//! can not be trusted any more, it is a [`Halt`]. A bug of this program is an `assert!` with the invariant's name.
 
 use std::fmt;
 
-/// A peer or client sent something that we do not accept: counted, answered or dropped, never fatal.
+/// A peer or client sent something unacceptable. It is counted, answered or dropped, and never fatal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reject {
-    /// The bytes do not decode; says which part of what.
+    /// The bytes can not be decoded; the text says which part of what.
     Malformed(&'static str),
-    /// More than a limit allows.
+    /// A limit is exceeded.
     TooLarge {
         /// What was too large.
         what: &'static str,
@@ -37,8 +37,8 @@ impl fmt::Display for Reject {
 
 impl std::error::Error for Reject {}
 
-/// This machine's storage can no longer be trusted to take part. The host stops this replica and prints the remedy; the
-/// others go on without it.
+/// This machine's storage can no longer be trusted. The host stops this replica and prints the remedy; the other replicas continue without
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Halt {
@@ -51,10 +51,10 @@ pub enum Halt {
     LogCorrupt {
         /// Byte position in the log where the damage begins.
         position: u64,
-        /// What was found there.
+        /// What is wrong there.
         why: String,
     },
-    /// A checkpoint does not give the state, although its digest is the right one.
+    /// The state can not be built from a checkpoint, although its digest is right.
     CheckpointUnusable {
         /// What went wrong.
         why: String,
@@ -68,9 +68,9 @@ pub enum Halt {
         /// The highest.
         highest: u32,
     },
-    /// A record that was read back does not say what it must.
+    /// A record that was read back contradicts what is known.
     LogInconsistent {
-        /// What does not fit.
+        /// The contradiction.
         why: String,
     },
 }

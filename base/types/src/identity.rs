@@ -1,4 +1,4 @@
-//! Who somebody is, as the cluster's own authority vouches for it. It stands in certificates as a URI:
+//! Identities, as the cluster's own authority certifies them. An identity stands in a certificate as a URI:
 //!
 //! ```text
 //! quorate://<cluster id>/replica/3
@@ -6,48 +6,48 @@
 //! quorate://<cluster id>/admin/alice
 //! ```
 //!
-//! Tests: `identity/tests.rs`; whatever bytes come, [`Identity::parse`] returns, and what it takes it writes back alike.
+//! Tests: `identity/tests.rs`. [`Identity::parse`] returns for any bytes, and an identity that it accepts is written back as the same URI.
 
 use crate::{ClientId, ClusterId, ReplicaId, planted};
 use std::fmt;
 
 const SCHEME: &str = "quorate://";
-/// No name of a client or operator is longer, in bytes.
+/// A name of a client or operator has at most so many bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// The bits of a client's id above these follow from its name alone, these from its name and a number of its own.
+/// In a client's id, the bits above these follow from its name alone; these bits follow from its name and a number of its own.
 const CLIENT_BITS: u32 = 40;
-/// A digest is computed so often for them: who looks for a number that makes another name's id has that much more to do for each.
+/// So many digests are computed for one id, which makes it so much harder to search for a number that gives the id of another name.
 const STEPS: u32 = 1 << 12;
-/// What such digests are for.
+/// The context of these digests.
 const IDS: &str = "quorate 2026 ids of clients";
 
-/// Somebody who takes part in a cluster, or uses it.
+/// A replica, client or operator of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// Which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// Who.
+    /// Its role and name.
     pub holder: Holder,
 }
 
-/// In which role, and as whom.
+/// A role, and who has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// A replica.
     Replica(ReplicaId),
     /// A client, or many under one name.
     Client(Name),
-    /// An operator: may do everything that a client may, and what the cluster's keepers do.
+    /// An operator: may do everything that a client may, and manage the cluster.
     Admin(Name),
 }
 
 impl Holder {
-    /// The id of a client of this holder, as [`Name::client_id`]; a replica is a client of its own, too, and no name has its ids.
+    /// The id of a client of this holder, as [`Name::client_id`]. A replica is a client of its own, too; no name has its ids.
     pub fn client_id(&self, own: ClientId) -> ClientId {
         self.name().client_id(own)
     }
 
-    /// Whether a client of this holder made that id, with this number of its own.
+    /// Whether the id `client` was made for this holder with the number `own`.
     pub fn made(&self, client: ClientId, own: ClientId) -> bool {
         planted("ids-unproven") || self.client_id(own) == client
     }
@@ -66,7 +66,7 @@ impl Holder {
 pub struct Name(Box<str>);
 
 impl Name {
-    /// Takes a text that is a name.
+    /// The name in this text, if it is one.
     pub fn parse(text: &str) -> Option<Self> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let fits = (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain);
@@ -79,9 +79,9 @@ impl Name {
         &self.0
     }
 
-    /// The id of a client of this name with a number of its own. The upper bits follow from the name alone, the lower ones from both: who shows
-    /// that number shows that the id was made for this name. For another name that agrees in the upper bits such a number is found
-    /// after about 2^52 digests.
+    /// The id of a client of this name with a number of its own. The upper bits follow from the name alone, the lower ones from both. A
+    /// client that shows the number thus shows that the id was made for this name. To find such a number for another name whose upper bits
+    /// agree takes about 2^52 digests.
     pub fn client_id(&self, own: ClientId) -> ClientId {
         let mut hasher = blake3::Hasher::new_derive_key(IDS);
         hasher.update(&own.number().to_le_bytes());
@@ -94,7 +94,7 @@ impl Name {
         ClientId::new(self.space() << CLIENT_BITS | low & ((1 << CLIENT_BITS) - 1))
     }
 
-    /// FNV-1a, folded to the upper bits. It need not withstand malice: who made an id is shown otherwise.
+    /// FNV-1a, folded to the upper bits. It need not withstand malice, since the number shows for whom an id was made.
     fn space(&self) -> u64 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = self.0.bytes().fold(0xcbf2_9ce4_8422_2325, step);

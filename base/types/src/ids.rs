@@ -43,7 +43,7 @@ macro_rules! counter {
             /// Numbering starts at 1, so that 0 can mean "none yet".
             pub const FIRST: Self = Self(1);
 
-            /// The next one. Saturates: a peer that names the largest number can not make us wrap around.
+            /// The next one. Saturates, so that a peer that names the largest number can not cause an overflow.
             #[must_use]
             pub const fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
@@ -75,7 +75,7 @@ number!(
     InstanceId(u16), "i{}"
 );
 number!(
-    /// Who leads an instance. Only grows; the first view is 1, 0 means "none yet".
+    /// The number of a leadership of an instance. It only grows; the first view is 1, 0 means "none yet".
     View(u64), "v{}"
 );
 number!(
@@ -95,15 +95,15 @@ number!(
     RecordId(u64), "rec{}"
 );
 number!(
-    /// A connection as the host numbers it; never used twice while a process lives.
+    /// A connection, as the host numbers it. A number is never used twice while a process lives.
     ConnId(u64), "conn{}"
 );
 number!(
-    /// Who asks: an identity that owns sessions. Caps on sessions hold per client, too.
+    /// A client: it owns sessions, and limits on sessions hold for each client.
     ClientId(u64), "c{}"
 );
 number!(
-    /// Which membership of a cluster, from 1; grows by one with each change.
+    /// The number of a membership, from 1; it grows by one with each change.
     MembershipId(u64), "m{}"
 );
 counter!(MembershipId);
@@ -145,8 +145,8 @@ impl fmt::Debug for ClusterId {
     }
 }
 
-/// One life of a replica's data directory; drawn when the directory is created. A replica that lost its disk is a
-/// new replica, and this is how the others notice.
+/// One life of a replica's data directory, drawn at random when the directory is created. A replica that lost its disk is a new replica; by
+/// this number the others notice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Incarnation(u64);
 
@@ -188,10 +188,10 @@ pub struct SessionId {
 }
 
 impl SessionId {
-    /// No session: requests that open one travel under this id.
+    /// No session: the session of requests that open one.
     pub const NONE: Self = Self { index: 0, generation: 0 };
 
-    /// Both halves in one number, as they travel.
+    /// Index and generation in one number, as they are sent.
     pub const fn number(self) -> u64 {
         ((self.generation as u64) << 32) | self.index as u64
     }

@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-/// In the place of the common length: every string has a length of its own.
+/// Instead of the common length: every string has its own length.
 const MIXED: u32 = u32::MAX;
 const HEADER: usize = 8;
 
-/// Why bytes are no list.
+/// Why bytes are not a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemError(&'static str);
 
@@ -134,7 +134,7 @@ fn read_u32(bytes: &[u8]) -> u32 {
     bytes.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b))
 }
 
-/// Collects strings and writes the list; keeps its buffers, so that one builder serves for ever without allocating.
+/// Collects strings and writes the list. It keeps its buffers, so that one builder can be used again without allocating.
 #[derive(Clone, Debug, Default)]
 pub struct ItemsBuilder {
     lens: Vec<u32>,

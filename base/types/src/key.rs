@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// With what the signatures under a session's requests are checked: bytes as they came. Whether they are a key at all is known where
-/// signatures are checked.
+/// The key with which the signatures under a session's requests are checked. These are bytes as they came; whether they are a valid key is
+/// checked where signatures are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey([u8; 32]);
 

@@ -1,6 +1,6 @@
 //! Ids, numbers, time, the fault model with every quorum size, and the three kinds of failure.
 //!
-//! Every stage speaks these words (see GLOSSARY.md). Nothing here depends on another package of ours.
+//! Every stage uses these words (see GLOSSARY.md). Nothing here depends on another package of this project.
 
 mod digest;
 mod error;

@@ -1,7 +1,7 @@
 //! Bugs that are put back on purpose, to prove that the checkers see them (docs/testing.md).
 //!
-//! Only a program built with `--cfg planted` holds them, and there one is chosen by name while the program runs. In every other
-//! build [`planted`] is the constant `false`, and the compiler leaves nothing of them.
+//! Only a program built with `--cfg planted` contains them; one is chosen by name while the program runs. In every other build [`planted`]
+//! is the constant `false`, and the compiler removes them.
 
 /// Whether this program was built with the bugs in it.
 pub const HAS_PLANTED: bool = cfg!(planted);
@@ -24,21 +24,21 @@ mod chosen {
     }
 }
 
-/// Whether the bug with this name is in force.
+/// Whether the bug with this name is active.
 #[cfg(planted)]
 #[inline]
 pub fn planted(bug: &str) -> bool {
     chosen::CHOSEN.load(std::sync::atomic::Ordering::Relaxed) == chosen::hash(bug)
 }
 
-/// Whether the bug with this name is in force: never in this build.
+/// Whether the bug with this name is active: never in this build.
 #[cfg(not(planted))]
 #[inline(always)]
 pub const fn planted(_bug: &str) -> bool {
     false
 }
 
-/// Puts a bug in force in the whole process, or none. Without `--cfg planted` nothing happens.
+/// Activates a bug in the whole process, or none. Without `--cfg planted` nothing happens.
 pub fn plant(bug: Option<&str>) {
     #[cfg(planted)]
     chosen::CHOSEN.store(bug.map_or(0, chosen::hash), std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The seeded generator that is handed to whatever needs randomness; the core has no other.
+//! The seeded generator for everything in the core that needs randomness.
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, fast, good enough for time-outs and jitter, and the same everywhere. Not for secrets.
 #[derive(Clone, Debug)]

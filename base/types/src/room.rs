@@ -1,11 +1,11 @@
-//! How much a disk still takes.
+//! How much room a disk has.
 
-/// What there is room for in a replica's log. Ordered: more room is greater.
+/// Which records a replica's log has room for. Ordered: more room is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Room {
-    /// Votes and views only.
+    /// Only votes and views.
     Full,
-    /// Little: what makes room, and what was taken before.
+    /// Little room: requests that free room, and records that were under way.
     Frees,
     /// Everything.
     #[default]

@@ -1,9 +1,9 @@
-//! Time as the core sees it: a number that the host hands in, and a number that the log agrees on.
+//! Time as the core sees it: a number that the host gives, and a number on which the log agrees.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A replica's own monotonic time in nanoseconds since some start of its own. Means nothing to anybody else.
+/// A replica's own monotonic time, in nanoseconds since a start of its own. It means nothing to other replicas.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -21,12 +21,12 @@ impl Time {
     pub const fn nanos(self) -> u64 {
         self.0
     }
-    /// This moment and then some.
+    /// This moment and `span` later.
     #[must_use]
     pub const fn plus(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
-    /// From `earlier` to here; nothing when `earlier` is later.
+    /// The time from `earlier` to this moment; zero when `earlier` is later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -72,7 +72,7 @@ impl Span {
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
-    /// What is left of it; nothing when `other` is longer.
+    /// The difference; zero when `other` is longer.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -95,8 +95,8 @@ impl fmt::Debug for Span {
     }
 }
 
-/// The cluster's time in nanoseconds since the Unix epoch, as the log agreed on it: the wall clock is read once, at
-/// `init`; from then on leaders extend it by their monotonic clocks, and it never goes back.
+/// The cluster's time in nanoseconds since the Unix epoch, on which the log agrees. The wall clock is read once, at `init`. From then on
+/// leaders extend the time by their monotonic clocks, and it never goes back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgreedTime(u64);
@@ -113,7 +113,7 @@ impl AgreedTime {
     pub const fn nanos(self) -> u64 {
         self.0
     }
-    /// This moment and then some.
+    /// This moment and `span` later.
     #[must_use]
     pub const fn plus(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
@@ -123,7 +123,7 @@ impl AgreedTime {
     pub const fn minus(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
-    /// From `earlier` to here; nothing when `earlier` is later.
+    /// The time from `earlier` to this moment; zero when `earlier` is later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }

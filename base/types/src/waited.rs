@@ -2,11 +2,11 @@
 
 use crate::Time;
 
-/// How long a leader let wait what it proposes, as far as this replica knows.
+/// How long the leader let the requests of its proposal wait, as far as this replica knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// When it was here: the time at which half of the clients in it had sent theirs.
+    /// When they were here: the time by which half of the batch's clients had sent theirs.
     pub since: Time,
-    /// Whether there was no room for more.
+    /// Whether the batch had no room for more.
     pub full: bool,
 }

@@ -1,6 +1,6 @@
-//! How a replica is to answer a client's requests: what the client tells each of them where an answer is what several say alike.
+//! How a replica must answer a client's requests. The client tells each replica, where an answer counts only when several give it.
 //!
-//! One of them sends replies whole, some send what stands for them, and the others say nothing until they are asked to. One byte:
+//! One replica sends whole replies, some send digests, and the others send nothing until they are asked. One byte:
 //!
 //! | mode | byte |
 //! | --- | --- |
@@ -8,30 +8,31 @@
 //! | digests | 2 |
 //! | silent | 3 |
 //!
-//! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014 (one reply in full, hashes of the
-//! others), and Castro, Liskov, "Practical Byzantine Fault Tolerance", OSDI 1999, section 5.1. There the request names who answers in full; here the
-//! connection does, so that the request's bytes stay the same whoever is slow. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
+//! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014 (one full reply, hashes of the
+//! others), and Castro, Liskov, "Practical Byzantine Fault Tolerance", OSDI 1999, section 5.1. There, the request names the replica that
+//! answers in full; here it is told over the connection, so that the request's bytes stay the same whichever replica is slow. Tests:
+//! `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::client::{Reply, ReplyStatus};
 use crate::frame::{FrameKind, OutFrame};
 use quorate_types::{Digest, Reject};
 
-/// Replies with more bytes than this have a digest sent for them; it saves nothing for shorter ones.
+/// A reply longer than this, in bytes, is replaced by its digest; for shorter ones that saves nothing.
 pub const DIGEST_ABOVE: usize = 256;
 
-/// How a replica answers what comes over a connection; the more it sends, the less.
+/// How a replica answers requests that come over a connection. Ordered: a mode that sends more is smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AnswerMode {
     /// Every reply, whole.
     Full,
-    /// Every reply; of long ones the digest.
+    /// Every reply; long ones as digests.
     Digests,
-    /// None of those that execution gives. What was not executed is refused as ever.
+    /// No reply of execution. Requests that are not executed are refused as usual.
     Silent,
 }
 
 impl AnswerMode {
-    /// The frame that says so.
+    /// The frame that tells a replica this mode.
     pub fn frame(self) -> OutFrame {
         let byte = match self {
             Self::Full => 1,
@@ -41,10 +42,10 @@ impl AnswerMode {
         OutFrame::new(FrameKind::AnswerMode, &[byte], vec![])
     }
 
-    /// Reads what a client says.
+    /// Reads the mode that a client tells.
     ///
     /// # Errors
-    /// When it is none of these.
+    /// When the byte is not a mode.
     pub fn decode(payload: &[u8]) -> Result<Self, Reject> {
         match payload {
             [1] => Ok(Self::Full),
@@ -54,7 +55,7 @@ impl AnswerMode {
         }
     }
 
-    /// What of a reply to an executed request is sent. `digest`: where the digest is put, if it is one.
+    /// What is sent of the reply to an executed request, if anything. `digest`: memory for the digest, if that is sent.
     pub fn shape<'a>(self, reply: Reply<'a>, digest: &'a mut [u8; Digest::BYTES]) -> Option<Reply<'a>> {
         match self {
             Self::Full => Some(reply),
@@ -68,7 +69,7 @@ impl AnswerMode {
     }
 }
 
-/// What stands for a reply's body: its BLAKE3 hash.
+/// The digest of a reply's body: its BLAKE3 hash.
 pub fn reply_digest(body: &[u8]) -> Digest {
     Digest::new(*blake3::hash(body).as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Requests, and the batch that agreement is about.
+//! Requests, and the batch, on which the replicas agree.
 //!
 //! A request has the same bytes on the client's connection, in the batch, on the wire between replicas and in the log:
 //! it is copied once, from the socket into the open batch.
@@ -9,11 +9,11 @@
 //! batch    0             8       16      20              24
 //!          | agreed time | seed  | count | what u8, zeros | requests ... | base, if there is one
 //! ```
-//! `length` is that of the body. `proof` is 0 for none, 1 for a signature of 64 bytes behind the body, and 16 + n for tags of n members
-//! there ([`RequestProof`]): the number of the keys that made them (u64), then 8 bytes for each member, by growing ids.
+//! `length` is that of the body. `proof` is 0 for none, 1 for a signature of 64 bytes after the body, and 16 + n for the tags of n members
+//! there ([`RequestProof`]): the number of the keys that made them (u64), then 8 bytes for each member, in the order of their ids.
 //!
-//! `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op, which holds nothing else than the last slot
-//! that it stands for, in the place of the seed; and 4 more where there is a base (8 bytes), which is the agreed time that the leader extended.
+//! `what` is 0; or 1 if the state after the batch must become a checkpoint; or 2 in a no-op, which holds only the last slot that it stands
+//! for, in place of the seed. 4 is added if there is a base (8 bytes): the agreed time that the leader extended.
 
 use crate::frame::Payload;
 use crate::keys::{KEY_ID_BYTES, MACS_MAX, MACS_MIN, TAG_BYTES};
@@ -25,23 +25,23 @@ use std::fmt::{self, Debug};
 /// Bytes of a request's header.
 pub const REQUEST_HEADER: usize = 32;
 
-/// What a request asks for.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RequestKind {
     /// Run the commands in the body, an item list ([`quorate_types::Items`]).
     Commands = 1,
-    /// Open a session: the number is the client's nonce, the body its client id (8 bytes), and in a signed one the key that signs
-    /// whatever is asked in the session (32 bytes).
+    /// Open a session. The number is the client's nonce. The body is its client id (8 bytes), and for a session with signatures also the
+    /// key that signs its requests (32 bytes).
     OpenSession = 2,
-    /// Close this session; nothing of it is answered from here on.
+    /// Close this session; its later requests are not answered.
     CloseSession = 3,
-    /// Nothing: keeps a session alive, or uses up a number that a caller gave up. The body is empty.
+    /// Nothing. It keeps a session alive, or uses up a number that a caller gave up. The body is empty.
     Empty = 4,
-    /// A command to the engine itself ([`crate::SystemCommand`]): the only request of its batch, and never a client's.
+    /// A command to the engine itself ([`crate::SystemCommand`]): the only request of its batch, and never from a client.
     System = 5,
-    /// Answer the query in the body, any bytes, from the state at this place in the order; nothing changes. How a client reads when no
-    /// single replica's word is enough. The reply is a list of one answer.
+    /// Answer the query in the body, any bytes, from the state at this point of the order; nothing changes. A client reads like this when
+    /// no single replica's word is enough. The reply is a list of one answer.
     Query = 6,
 }
 
@@ -60,8 +60,8 @@ impl RequestKind {
     }
 }
 
-/// What stands behind the body of a request, and shows who asked it to those who did not hear it themselves. It is a part of the request's
-/// bytes, and not of what is executed.
+/// The bytes after a request's body that show its client to replicas which did not receive the request from the client. They are part of
+/// the request's bytes, but are not executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestProof {
     /// Nothing.
@@ -69,18 +69,18 @@ pub enum RequestProof {
     None,
     /// A signature of the header and the body, by the key of the session.
     Signature,
-    /// A tag of the header and the body for each member, under a key that it shares with the client.
+    /// A tag of the header and the body for each member, under a key that the member shares with the client.
     Macs {
         /// How many members; 4 to 64.
         members: u8,
     },
 }
 
-/// The number of a proof that has tags for no members.
+/// The number of a proof with tags is this plus the number of members.
 const MACS: u8 = 16;
 
 impl RequestProof {
-    /// Tags for so many members, if a request can have them.
+    /// Tags for so many members, if a request can have that many.
     pub const fn macs(members: usize) -> Option<Self> {
         if members >= MACS_MIN && members <= MACS_MAX {
             Some(Self::Macs { members: members as u8 })
@@ -105,7 +105,7 @@ impl RequestProof {
             _ => None,
         }
     }
-    /// Its bytes.
+    /// How many bytes it has.
     pub const fn byte_len(self) -> usize {
         match self {
             Self::None => 0,
@@ -120,9 +120,9 @@ pub const SIGNATURE_BYTES: usize = 64;
 
 /// Signs the requests of one client.
 pub trait RequestSigner: Send + Sync + Debug {
-    /// With what they are checked.
+    /// The key with which the signatures are checked.
     fn key(&self) -> SessionKey;
-    /// The signature of a request: of its header, which says that it is signed, and its body.
+    /// Signs a request: its header, which says that it is signed, and its body.
     fn sign(&self, header: &[u8; REQUEST_HEADER], body: &[u8]) -> [u8; SIGNATURE_BYTES];
 }
 
@@ -133,7 +133,7 @@ pub fn write_opening(client: ClientId, key: Option<SessionKey>) -> Vec<u8> {
     body
 }
 
-/// Who opens a session with this body, and the session's key. A body that did not pass [`Requests`] names client 0.
+/// The client in the body of an opening, and the session's key. A body that [`Requests`] did not check gives client 0.
 pub fn read_opening(body: &[u8]) -> (ClientId, Option<SessionKey>) {
     let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
     let key = body.get(8..).and_then(|key| key.first_chunk::<32>());
@@ -143,17 +143,17 @@ pub fn read_opening(body: &[u8]) -> (ClientId, Option<SessionKey>) {
 /// The fixed part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// Whose request; [`SessionId::NONE`] to open a session.
+    /// The session; [`SessionId::NONE`] to open one.
     pub session: SessionId,
-    /// Which of that session's; the nonce when it opens one.
+    /// The number within the session; the nonce when it opens one.
     pub number: RequestNumber,
-    /// The lowest number whose reply the client still lacks: replies below it may be forgotten.
+    /// The lowest number whose reply the client still lacks. Replies to lower numbers may be forgotten.
     pub lowest_unanswered: RequestNumber,
     /// What it asks for.
     pub kind: RequestKind,
     /// Bytes of the body.
     pub len: u32,
-    /// What stands behind the body.
+    /// The kind of proof after the body.
     pub proof: RequestProof,
 }
 
@@ -175,7 +175,7 @@ impl RequestHeader {
         bytes
     }
 
-    /// What a request's proof is about, and the proof. `whole`: all of the request's bytes.
+    /// The signed part of a request, and its proof. `whole`: all bytes of the request.
     pub fn split<'a>(&self, whole: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         whole.split_at(whole.len().saturating_sub(self.proof.byte_len()))
     }
@@ -200,15 +200,15 @@ impl RequestHeader {
     }
 }
 
-/// Walks over requests that lie one after the other. Each item is the header, the body, and the whole request's bytes
-/// as they lie there; an error ends the walk.
+/// Iterates over requests that lie one after the other. Each item is the header, the body, and the whole request's bytes. An error ends the
+/// iteration.
 #[derive(Clone, Debug)]
 pub struct Requests<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Requests<'a> {
-    /// Walks over `bytes`.
+    /// Iterates over `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
@@ -230,7 +230,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// A request that passes is well formed: execution never meets a body that it can not read.
+/// Checks a body, so that execution never meets one that it can not read.
 fn check_body(kind: RequestKind, proof: RequestProof, body: &[u8]) -> Result<(), Reject> {
     let fits = match kind {
         // Commands of no bytes cost nothing to send and something to execute: there are no more of them than bytes.
@@ -262,15 +262,15 @@ impl<'a> Iterator for Requests<'a> {
 /// The fixed part of a batch.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// The time that the leader proposes. What is agreed on follows from this, `base` and the time before.
+    /// The time that the leader proposes. The agreed time follows from this, `base` and the agreed time before.
     pub time: AgreedTime,
-    /// The agreed time of the last batch that the leader had executed when it proposed this one; where several leaders propose.
+    /// The agreed time of the last batch that the leader had executed when it proposed this one. Only where several leaders propose.
     pub base: Option<AgreedTime>,
     /// Randomness for the commands, drawn by the leader.
     pub seed: u64,
     /// How many requests.
     pub count: u32,
-    /// Whether the state after this batch is to be a checkpoint, whatever the interval says: somebody needs one.
+    /// Whether the state after this batch must become a checkpoint, regardless of the interval, because a replica needs one.
     pub border: bool,
 }
 
@@ -287,7 +287,7 @@ impl fmt::Debug for BatchHeader {
     }
 }
 
-/// Of a batch's byte 20.
+/// A bit of byte 20 of a batch.
 const BORDER: u8 = 1;
 const NOOP: u8 = 2;
 const BASED: u8 = 4;
@@ -296,11 +296,11 @@ const BASE: usize = 8;
 /// No slot has a higher number (path/4-merge).
 const NO_OP_TARGET_MAX: u64 = 1 << 48;
 
-/// What one slot decides: requests, a proposal for the time, and randomness. The unit of agreement.
+/// What one slot decides: requests, a proposed time, and randomness.
 #[derive(Clone, Debug)]
 pub struct Batch {
     bytes: Bytes,
-    /// Of the bytes, where it was sealed: each frame that carries them needs it.
+    /// The checksum of the bytes, if the batch was sealed here; each frame that carries them needs it.
     crc: Option<u32>,
 }
 
@@ -316,7 +316,7 @@ impl Batch {
     /// Bytes of the header.
     pub const HEADER: usize = 24;
 
-    /// Begins a batch in an empty buffer: reserves the header, which [`Self::seal`] fills in.
+    /// Begins a batch in an empty buffer: reserves room for the header, which [`Self::seal`] fills in.
     pub fn begin(out: &mut Vec<u8>) {
         debug_assert!(out.is_empty());
         out.extend_from_slice(&[0; Self::HEADER]);
@@ -344,7 +344,7 @@ impl Batch {
         Self { bytes: Bytes::from(bytes), crc }
     }
 
-    /// A no-op: it stands for every slot of its instance up to `target` that nothing before it stands for.
+    /// A no-op. It stands for every slot of its instance up to `target` that no earlier record stands for.
     pub fn no_op(target: Slot) -> Self {
         let mut bytes = vec![0; Self::HEADER];
         bytes[8..16].copy_from_slice(&target.number().to_le_bytes());
@@ -357,7 +357,7 @@ impl Batch {
         (self.bytes[20] == NOOP).then(|| Slot::new(self.header().seed))
     }
 
-    /// Takes bytes from a peer or the log as a batch: checks every request, so that execution can not fail on them.
+    /// Takes bytes from a peer or the log as a batch. Checks every request, so that execution can not fail on one.
     ///
     /// # Errors
     /// When a request does not decode or the count is wrong.
@@ -387,7 +387,7 @@ impl Batch {
         Ok(batch)
     }
 
-    /// The fixed part.
+    /// The header.
     pub fn header(&self) -> BatchHeader {
         let u64_at = |at: usize| {
             let mut word = [0; 8];
@@ -414,7 +414,7 @@ impl Batch {
         self.bytes[20] & BASED > 0
     }
 
-    /// All bytes, shared, as part of a frame.
+    /// All bytes, shared, as a payload of a frame.
     pub fn payload(&self) -> Payload {
         Payload { bytes: self.bytes.clone(), crc: self.crc }
     }

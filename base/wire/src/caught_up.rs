@@ -1,4 +1,4 @@
-//! Who has caught up in an instance, from its leader to whoever leads the first one and so judges changes of the membership.
+//! Which replicas have caught up in an instance: its leader tells the leader of the first instance, which checks changes of the membership.
 //!
 //! ```text
 //! 0          2
@@ -9,17 +9,17 @@ use crate::frame::{FrameKind, OutFrame};
 use crate::membership::MEMBERS_MAX;
 use quorate_types::{InstanceId, Reject, ReplicaId};
 
-/// Says it.
+/// The frame that tells it.
 pub fn caught_up_frame(instance: InstanceId, replicas: &[ReplicaId]) -> OutFrame {
     let mut head = instance.number().to_le_bytes().to_vec();
     replicas.iter().for_each(|replica| head.extend_from_slice(&replica.number().to_le_bytes()));
     OutFrame::new(FrameKind::CaughtUp, &head, vec![])
 }
 
-/// Reads what a leader says.
+/// Reads what the leader of an instance tells.
 ///
 /// # Errors
-/// When it is none, or names more replicas than two memberships have.
+/// When it can not be read, or names more replicas than two memberships have.
 pub fn read_caught_up(payload: &[u8]) -> Result<(InstanceId, Vec<ReplicaId>), Reject> {
     let (numbers, rest) = payload.as_chunks::<2>();
     let mut numbers = numbers.iter().map(|number| u16::from_le_bytes(*number));

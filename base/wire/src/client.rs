@@ -1,4 +1,4 @@
-//! What clients and replicas say to each other. Requests and replies travel many to a frame.
+//! The messages between clients and replicas. A frame holds many requests or replies.
 //!
 //! ```text
 //! reply        0         8        16       17     20       24
@@ -38,7 +38,7 @@ impl ClientMessage {
     /// Reads what a client sent and checks it from end to end.
     ///
     /// # Errors
-    /// When the frame is none of a client's, or does not decode.
+    /// When a client may not send such a frame, or it can not be decoded.
     pub fn decode(frame: Frame) -> Result<Self, Reject> {
         match frame.kind {
             FrameKind::Requests => {
@@ -66,9 +66,9 @@ pub enum ReplicaMessage {
     Replies(Bytes),
     /// Replies to reads; walk them with [`ReadReply::walk`].
     ReadReplies(Bytes),
-    /// Who leads.
+    /// The leader.
     Leader(LeaderNotice),
-    /// Who the replicas are.
+    /// The members.
     Members(Memberships),
 }
 
@@ -76,7 +76,7 @@ impl ReplicaMessage {
     /// Reads what a replica sent and checks it from end to end.
     ///
     /// # Errors
-    /// When the frame is none of a replica's, or does not decode.
+    /// When a replica may not send such a frame, or it can not be decoded.
     pub fn decode(frame: Frame) -> Result<Self, Reject> {
         match frame.kind {
             FrameKind::Replies => {
@@ -119,7 +119,7 @@ pub fn write_request(
     commands.write_to(out);
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ReplyStatus {
@@ -129,25 +129,25 @@ pub enum ReplyStatus {
     SessionOpened = 2,
     /// The session is unknown, was closed, or expired; the request was not executed.
     SessionExpired = 3,
-    /// A number lies between the last one and this; the body is the number expected (8 bytes). Not executed.
+    /// Numbers before this one are missing; the body is the number expected (8 bytes). Not executed.
     ExpectedNumber = 4,
-    /// No room now; not executed. Later ones of the session are refused, too, until this one is sent again.
+    /// No room now; not executed. Later requests of the session are also refused until this one is sent again.
     Overloaded = 5,
-    /// Over a size limit. The body is a text that says which, and begins with "executed" when only the reply was too large,
-    /// else with "not executed".
+    /// Over a size limit. The body is a text that says which. It begins with "executed" when only the reply was too large, otherwise with
+    /// "not executed".
     TooLarge = 6,
     /// No more sessions are opened now, for this client or at all.
     SessionLimit = 7,
-    /// The disk has no room for writes; not executed. Clears by itself when there is room.
+    /// The disk has no room for writes; not executed. The client may send it again; the state ends when there is room.
     DiskFull = 8,
-    /// Executed earlier, and its reply is forgotten since the client said that it has it.
+    /// Executed earlier. The reply is forgotten, since the client said that it has it.
     ReplyForgotten = 9,
-    /// The client may not do that; not executed. The body is a text.
+    /// The client has no right to do that; not executed. The body is a text.
     Forbidden = 10,
-    /// No reply, but the last thing in a frame of replies: everything up to the seq `number` was executed when they left, what they
-    /// answer included. Without a session or a body.
+    /// No reply, but the end of a frame of replies: when they were sent, everything up to the seq `number` was executed, with the requests
+    /// that they answer. Without a session or a body.
     Position = 11,
-    /// Executed; the body is the digest of the list of replies ([`reply_digest`](crate::reply_digest)), which another replica sends.
+    /// Executed. The body is the digest of the list of replies ([`reply_digest`](crate::reply_digest)), which another replica sends.
     DoneDigest = 12,
 }
 
@@ -175,17 +175,17 @@ impl ReplyStatus {
 /// The answer to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Whose request.
+    /// The session.
     pub session: SessionId,
-    /// Which.
+    /// The number of the request.
     pub number: RequestNumber,
-    /// How it ended.
+    /// The result.
     pub status: ReplyStatus,
-    /// What comes with that status.
+    /// The body that belongs to the status.
     pub body: &'a [u8],
 }
 
-/// Appends what ends a frame of replies: how far the replica had executed when they left.
+/// Appends the end of a frame of replies: how far the replica had executed when they were sent.
 pub fn write_position(out: &mut Vec<u8>, executed: Seq) {
     let number = RequestNumber::new(executed.number());
     reply_header(out, SessionId::NONE, number, ReplyStatus::Position, 0);
@@ -204,7 +204,7 @@ pub fn reply_header(
     put_tail(out, status as u8, len);
 }
 
-/// The second half of the three fixed parts: one byte, three of zero, and the length.
+/// The second half of the three fixed parts: one byte, three zero bytes, and the length.
 fn put_tail(out: &mut Vec<u8>, byte: u8, len: usize) {
     out.put_u8(byte);
     out.extend_from_slice(&[0; 3]);
@@ -217,7 +217,7 @@ impl<'a> Reply<'a> {
         reply_header(out, self.session, self.number, self.status, self.body.len());
         out.extend_from_slice(self.body);
     }
-    /// Walks over the replies in a frame.
+    /// Iterates over the replies in a frame.
     pub fn walk(bytes: &'a [u8]) -> impl Iterator<Item = Result<Self, Reject>> {
         walk(bytes, "reply").map(|item| {
             let item = item?;
@@ -231,13 +231,13 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// How up to date a read must be.
+/// How recent the state must be from which a read is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ReadConsistency {
     /// Linearizable: sees every write that was acknowledged before the read was asked.
     Strong = 1,
-    /// A consistent state of the replica's own, at least as new as the seq that the client has seen.
+    /// A consistent state of that replica, at least as new as the seq that the client has seen.
     Weak = 2,
 }
 
@@ -246,11 +246,11 @@ pub enum ReadConsistency {
 pub struct ReadRequest<'a> {
     /// The client's number for it; unique on the connection.
     pub read: u64,
-    /// The highest seq that this client saw: the answer is not older.
+    /// The highest seq that this client saw. The answer must not be older.
     pub seen: Seq,
-    /// How up to date it must be.
+    /// How recent the state must be.
     pub consistency: ReadConsistency,
-    /// What the service is asked.
+    /// The query for the service.
     pub query: &'a [u8],
 }
 
@@ -263,7 +263,7 @@ pub fn write_read_request(out: &mut Vec<u8>, read: &ReadRequest<'_>) {
 }
 
 impl<'a> ReadRequest<'a> {
-    /// Walks over the reads in a frame.
+    /// Iterates over the reads in a frame.
     pub fn walk(bytes: &'a [u8]) -> impl Iterator<Item = Result<Self, Reject>> {
         walk(bytes, "read").map(|item| {
             let item = item?;
@@ -277,7 +277,7 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// How a read ended.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ReadStatus {
@@ -289,7 +289,7 @@ pub enum ReadStatus {
     Overloaded = 3,
     /// The answer is over the limit for replies; ask for less.
     TooLarge = 4,
-    /// The client may not read that.
+    /// The client has no right to read that.
     Forbidden = 5,
 }
 
@@ -300,9 +300,9 @@ pub struct ReadReply<'a> {
     pub read: u64,
     /// The state that was read: everything up to this seq was executed.
     pub seq: Seq,
-    /// How it ended.
+    /// The result.
     pub status: ReadStatus,
-    /// What the service answered.
+    /// The service's answer.
     pub body: &'a [u8],
 }
 
@@ -314,7 +314,7 @@ pub fn read_reply_header(out: &mut Vec<u8>, read: u64, seq: Seq, status: ReadSta
 }
 
 impl<'a> ReadReply<'a> {
-    /// Walks over the read replies in a frame.
+    /// Iterates over the read replies in a frame.
     pub fn walk(bytes: &'a [u8]) -> impl Iterator<Item = Result<Self, Reject>> {
         walk(bytes, "read reply").map(|item| {
             let item = item?;
@@ -331,12 +331,12 @@ impl<'a> ReadReply<'a> {
     }
 }
 
-/// Who leads, as a replica sees it. Requests that came to a replica that does not lead were not taken.
+/// The leader, as a replica sees it. Requests that came to a replica that does not lead were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderNotice {
     /// The view the sender is in.
     pub view: View,
-    /// Who leads in it, when the sender knows.
+    /// The leader in it, if the sender knows it.
     pub leader: Option<ReplicaId>,
 }
 
@@ -367,7 +367,7 @@ struct Item<'a> {
     body: &'a [u8],
 }
 
-/// The walk that replies, reads and read replies share; an error ends it.
+/// The iteration that replies, reads and read replies share. An error ends it.
 fn walk<'a>(mut bytes: &'a [u8], what: &'static str) -> impl Iterator<Item = Result<Item<'a>, Reject>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {

@@ -1,9 +1,9 @@
-//! The two halves of every codec: a reader that checks before it takes, and little-endian writers.
+//! The two halves of every codec: a reader that checks before it reads, and little-endian writers.
 
 use bytes::Bytes;
 use quorate_types::Reject;
 
-/// Takes fixed-size values off the front of a byte string. Every method fails, rather than panics, when bytes lack.
+/// Takes fixed-size values off the front of a byte string. When bytes are missing, a method fails; it does not panic.
 #[derive(Debug)]
 pub struct Reader {
     bytes: Bytes,
@@ -99,7 +99,7 @@ impl Reader {
     pub fn rest(self) -> Bytes {
         self.bytes
     }
-    /// Nothing may be left over: trailing bytes would be carried along unseen.
+    /// Checks that nothing is left over, since trailing bytes would be carried along unnoticed.
     ///
     /// # Errors
     /// When something is.

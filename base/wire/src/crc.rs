@@ -1,7 +1,7 @@
-//! The checksum of two byte strings one after the other, from theirs: a batch is gone through once and then sent to many.
+//! The checksum of two byte strings one after the other, from the checksums of both. So a batch is read once and then sent to many.
 //!
-//! A CRC is a remainder of polynomials over two elements, so what stands before n bytes counts times x^(8n). That power is the product of
-//! those x^(2^k) whose k stands for a bit of 8n. Bit 31 of a number is the coefficient of x^0, as the CRC has it. Tests: crc/tests.rs.
+//! A CRC is a remainder of polynomials over two elements, so bytes that stand before n others count times x^(8n). That power is the product
+//! of those x^(2^k) for which bit k of 8n is set. Bit 31 of a number is the coefficient of x^0, as in the CRC. Tests: crc/tests.rs.
 
 /// CRC-32C without x^32.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -30,7 +30,7 @@ const fn times(mut a: u32, mut b: u32) -> u32 {
     product
 }
 
-/// The checksum of both, where `second` is that of `len` bytes.
+/// The checksum of both strings; `second` is that of `len` bytes.
 pub(crate) fn join(first: u32, second: u32, len: u64) -> u32 {
     let mut shift = ONE;
     let mut rest = len;

@@ -1,15 +1,15 @@
-//! How far a replica wants the instances to be decided that another one leads: 10 bytes, a place in the global log.
+//! A request to a leader: up to which place of the global log its instances must be decided. 10 bytes.
 //!
 //! ```text
 //! 0       8          10
 //! | slot  | instance |
 //! ```
-//! Everything up to that slot of that instance is to be decided, in the order of the global log. docs/protocols/merge.md.
+//! Everything up to that place must be decided, in the order of the global log. docs/protocols/merge.md.
 
 use crate::frame::{FrameKind, OutFrame};
 use quorate_types::{InstanceId, Reject, Slot};
 
-/// Asks another replica.
+/// The frame that asks another replica.
 pub fn fill_frame(slot: Slot, instance: InstanceId) -> OutFrame {
     let mut head = [0; 10];
     head[..8].copy_from_slice(&slot.number().to_le_bytes());
@@ -20,7 +20,7 @@ pub fn fill_frame(slot: Slot, instance: InstanceId) -> OutFrame {
 /// Reads what another replica asks for.
 ///
 /// # Errors
-/// When it is no such place.
+/// When the bytes are not a place.
 pub fn read_fill(payload: &[u8]) -> Result<(Slot, InstanceId), Reject> {
     let (Some(slot), Some(instance), 10) = (payload.first_chunk(), payload.last_chunk(), payload.len())
     else {

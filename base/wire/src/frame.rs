@@ -4,8 +4,8 @@
 //!  0        4      6      8            12           16
 //!  | length | kind | zero | payload crc | header crc | payload (length bytes) ...
 //! ```
-//! Both checksums are crc32c. The header has one of its own, so that a damaged length is found before anybody waits
-//! for, or makes room for, the bytes it announces. A frame that fails breaks the connection.
+//! Both checksums are crc32c. The header has its own, so that a damaged length is found before the receiver waits for, or allocates, the
+//! bytes that it announces. A bad frame ends the connection.
 
 use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::{Reject, planted};
@@ -38,25 +38,25 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// First frame of every connection, from whoever dialed.
+    /// The first frame of every connection, from the side that dialed.
     Hello = 1,
-    /// The other side takes the connection.
+    /// The other side accepts the connection.
     Welcome = 2,
-    /// The other side does not, says why, and closes.
+    /// The other side does not accept it, says why, and closes it.
     Refusal = 3,
     /// A message of an ordering protocol, between replicas.
     Order = 16,
     /// A message about the state, between replicas: digests to compare, checkpoints to transfer.
     State = 17,
-    /// Who the members are, from a replica to other replicas and to clients.
+    /// The members, from a replica to other replicas and to clients.
     Members = 18,
-    /// What there is room for on the sender's disk, between replicas.
+    /// How much room the sender's disk has, between replicas.
     Room = 19,
-    /// How far the instances that the other replica leads are to be filled, between replicas.
+    /// Up to which place the other replica's instances must be filled, between replicas.
     Fill = 20,
-    /// Who has caught up in an instance, from its leader to whoever leads the first one.
+    /// Which replicas have caught up in an instance, from its leader to the leader of the first instance.
     CaughtUp = 21,
-    /// Of which instances a replica hears the leader, between replicas.
+    /// The instances whose leader the sender hears, between replicas.
     Sight = 22,
     /// Requests of sessions, from a client.
     Requests = 32,
@@ -66,13 +66,13 @@ kinds! {
     Reads = 34,
     /// Replies to reads.
     ReadReplies = 35,
-    /// Who leads, from a replica to its clients, whenever it changes and whenever a request came to the wrong replica.
+    /// The leader, from a replica to its clients: when it changes, and when a request came to a replica that does not lead.
     Leader = 36,
-    /// The keys of a client and this replica, under which its requests have tags.
+    /// The keys for the tags of a client's requests, which the client shares with this replica.
     Keys = 37,
     /// How the replica is to answer requests, from a client.
     AnswerMode = 38,
-    /// An operator asks how the replica is.
+    /// An operator asks for the replica's status.
     StatusRequest = 48,
     /// The answer, a JSON document.
     Status = 49,
@@ -80,7 +80,7 @@ kinds! {
     TransferRequest = 50,
     /// Whether the hand-over began, a line of text.
     TransferReply = 51,
-    /// An operator asks the replica to read everything that it keeps at rest, and to mend it.
+    /// An operator asks the replica to check, and repair, everything that it keeps on disk.
     ScrubRequest = 52,
     /// Whether that began, a line of text.
     ScrubReply = 53,
@@ -150,8 +150,8 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
-/// A frame to send: a head that was made for it, and payloads that it shares with others (a batch goes to all
-/// followers and to the disk from one buffer).
+/// A frame to send: bytes that were made for it, and payloads that it shares with others. A batch goes to all followers and to the disk
+/// from one buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutFrame {
     head: Bytes,
@@ -175,12 +175,12 @@ impl OutFrame {
     /// Frames `body` followed by `payloads`; `body` is copied once, payloads are shared.
     ///
     /// # Panics
-    /// When the frame would be 4 GiB or larger: callers bound what they send by the frame limit.
+    /// When the frame would be 4 GiB or larger; callers stay below the frame limit.
     pub fn new(kind: FrameKind, body: &[u8], payloads: Vec<Bytes>) -> Self {
         Self::with_payloads(kind, body, payloads.into_iter().map(Payload::from).collect())
     }
 
-    /// The same; a payload whose checksum is known is not gone through again.
+    /// As [`Self::new`]; a payload whose checksum is known is not read again.
     pub(crate) fn with_payloads(kind: FrameKind, body: &[u8], payloads: Vec<Payload>) -> Self {
         let mut crc = crc32c::crc32c(body);
         let mut len = body.len();
@@ -203,7 +203,7 @@ impl OutFrame {
     pub fn len(&self) -> usize {
         self.head.len() + self.payloads.iter().map(Bytes::len).sum::<usize>()
     }
-    /// Never: a frame has a header.
+    /// Always false, since a frame has a header.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -223,18 +223,19 @@ impl OutFrame {
     }
 }
 
-/// Cuts a byte stream into frames. The host reads into [`Self::space`]; payloads that come out share that memory.
+/// Cuts a byte stream into frames. The host reads into [`Self::space`]; the payloads of the frames share that memory.
 #[derive(Debug)]
 pub struct FrameReader {
-    /// The first `filled` bytes have arrived. What follows up to its length was cleared, so that a system call can read into it.
+    /// The first `filled` bytes have arrived. The bytes after that, up to its length, were zeroed, so that a system call can read into
+    /// them.
     bytes: BytesMut,
     filled: usize,
     frame_bytes_max: u32,
     header: Option<FrameHeader>,
 }
 
-/// Memory for a frame that is larger than what arrived of it grows by this much, or doubles: nobody makes us provide in advance
-/// what was merely announced.
+/// If a frame is larger than what arrived of it, its memory grows by this much, or doubles. So a peer can not make this program allocate
+/// what it merely announced.
 const GROWTH: usize = 256 << 10;
 
 impl FrameReader {
@@ -243,13 +244,13 @@ impl FrameReader {
         Self { bytes: BytesMut::new(), filled: 0, frame_bytes_max, header: None }
     }
 
-    /// Another limit from the next frame on: a stranger may send a small hello only.
+    /// Sets another limit from the next frame on. Before the handshake a peer may send only a small hello.
     pub fn set_limit(&mut self, frame_bytes_max: u32) {
         self.frame_bytes_max = frame_bytes_max;
     }
 
-    /// Where the host puts what it reads, at least a byte; then it calls [`Self::filled`]. Memory comes in chunks of about
-    /// `chunk` bytes, or as the frame that is arriving needs it.
+    /// Memory for what the host reads next, at least one byte; afterwards it calls [`Self::filled`]. Memory is allocated in chunks of about
+    /// `chunk` bytes, or as the arriving frame needs it.
     pub fn space(&mut self, chunk: usize) -> &mut [u8] {
         let want = self.want(chunk);
         if self.bytes.len() - self.filled < want {
@@ -266,7 +267,7 @@ impl FrameReader {
         missing.min(self.filled.max(GROWTH)).max(chunk / 4).max(1)
     }
 
-    /// So many bytes were put at the beginning of the space.
+    /// The host put so many bytes at the beginning of the space.
     ///
     /// # Panics
     /// When there was not that much space.
@@ -275,13 +276,13 @@ impl FrameReader {
         self.filled += count;
     }
 
-    /// Adds bytes that lie elsewhere.
+    /// Adds bytes from elsewhere.
     pub fn push(&mut self, bytes: &[u8]) {
         self.push_part(bytes, bytes.len());
     }
 
-    /// The same, of which more follows: about `chunk` bytes in all. Memory is provided for them together, or each part would move what
-    /// came before.
+    /// As [`Self::push`], for a part of about `chunk` bytes in all. Memory is allocated for all parts together, since otherwise each part
+    /// would move those before it.
     pub fn push_part(&mut self, mut bytes: &[u8], chunk: usize) {
         while !bytes.is_empty() {
             let cleared = self.bytes.len() - self.filled;
@@ -309,7 +310,7 @@ impl FrameReader {
     /// The next whole frame, or nothing when more bytes are needed.
     ///
     /// # Errors
-    /// The stream is damaged, or its frame too large: the connection is of no use any more.
+    /// The stream is damaged, or the frame too large. The connection is then of no use.
     pub fn frame(&mut self) -> Result<Option<Frame>, Reject> {
         let header = match self.header {
             Some(header) => header,
@@ -335,12 +336,12 @@ impl FrameReader {
         Ok(Some(Frame { kind: header.kind, payload }))
     }
 
-    /// Memory that it holds, in bytes: what waits for the rest of its frame, and room for more.
+    /// The bytes of memory that it holds: those that wait for the rest of their frame, and free room.
     pub fn held(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Gives room back if nothing is in it.
+    /// Frees memory if nothing is in it.
     pub fn relax(&mut self) {
         if self.filled == 0 {
             self.bytes = BytesMut::new();

@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets: whatever the bytes, decoders return; what decodes, encodes to something that decodes to
-//! the same. Stable tests run them over the corpus.
+//! The bodies of the fuzz targets. Decoders return for any bytes. What they accept encodes to bytes that decode to the same message. Stable
+//! tests run them over the corpus.
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, Payload, Refusal,
@@ -24,14 +24,14 @@ pub fn stream(data: &[u8]) {
     }
 }
 
-/// The first byte chooses the kind of frame, the rest is its payload: gets past the checksums.
+/// The first byte chooses the kind of frame, the rest is its payload, so that the checksums are bypassed.
 pub fn any_payload(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let kind = FrameKind::ALL[*first as usize % FrameKind::ALL.len()];
     payload(Frame { kind, payload: Bytes::copy_from_slice(rest) });
 }
 
-/// Bytes as a batch.
+/// Takes the bytes for a batch.
 pub fn batch(data: &[u8]) {
     if let Ok(batch) = Batch::decode(Bytes::copy_from_slice(data)) {
         assert_eq!(batch.requests().count(), batch.header().count as usize);
@@ -103,7 +103,7 @@ fn payload(frame: Frame) {
     }
 }
 
-/// What a protocol makes of its bytes is fuzzed where the protocol is (path/3-order).
+/// Only the frame: a protocol's bytes are fuzzed with the protocol (path/3-order).
 fn order(payload: Bytes) {
     if let Ok((instance, protocol, bytes)) = read_order(payload) {
         let frame = order_frame(instance, protocol, |_| vec![Payload::from(bytes.clone())]);

@@ -1,5 +1,5 @@
-//! The handshake: who dials says who it is, what it speaks and which cluster it means; the other side takes it or says why
-//! not.
+//! The handshake. The side that dials says who it is, what it speaks and which cluster it means; the other side accepts the connection or
+//! says why not.
 
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
@@ -10,10 +10,10 @@ use quorate_types::{ClientId, ClusterId, Incarnation, MembershipId, Reject, Repl
 pub const FORMAT_MIN: u16 = 1;
 /// The newest wire format that this program speaks.
 pub const FORMAT_MAX: u16 = 1;
-/// The lowest feature level that this program can still work at. It is made up: nothing differs there but the number.
+/// The lowest feature level that this program can still work at. Level 1 is artificial: it differs from level 2 in nothing but its number.
 pub const FEATURE_LEVEL_MIN: u32 = 1;
-/// The highest feature level that this program can work at. A cluster works at the level that was agreed on in its log, which is raised
-/// once all members can do more (docs/operations/upgrades.md).
+/// The highest feature level that this program can work at. A cluster works at the level on which its log agreed; it is raised once all
+/// members can do more (docs/operations/upgrades.md).
 pub const FEATURE_LEVEL: u32 = 2;
 
 /// Roles on the wire: a member's first connection, and further ones.
@@ -21,40 +21,40 @@ const PEER: u8 = 1;
 const CLIENT: u8 = 2;
 const PEER_AGAIN: u8 = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
-/// No refusal text is longer: a peer can not make us keep or print a book.
+/// A refusal text has at most so many bytes, so that a peer can not make this program keep or print more.
 const TEXT_MAX: usize = 1024;
 
-/// In which role somebody connects; the same port serves all.
+/// The role of a side that connects. The same port serves all roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A member of the cluster, to send ordering messages of all instances.
+    /// A member of the cluster, which sends ordering messages of all instances.
     Peer {
-        /// Which member.
+        /// The member.
         replica: ReplicaId,
-        /// Which life of its data directory.
+        /// The incarnation of its data directory.
         incarnation: Incarnation,
     },
-    /// Somebody with sessions or reads.
+    /// A client, with sessions or reads.
     Client(ClientId),
     /// An operator.
     Admin,
 }
 
-/// Members have no more connections than this to each other, in one direction.
+/// A member has at most so many connections to another, in one direction.
 pub const LINKS_MAX: u16 = 64;
 
-/// Which of a member's connections to another one this is. The first one, number 0, makes them known to each other and carries what is
-/// about the whole replica; further ones carry ordering messages of some instances each.
+/// Which of a member's connections to another member this is. The first, number 0, introduces them to each other and carries what concerns
+/// the whole replica. Further ones carry ordering messages of some instances each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     /// Its number.
     pub number: u16,
-    /// How many there are, with the first one.
+    /// How many there are, counting the first one.
     pub of: u16,
 }
 
 impl Link {
-    /// The first one; it does not say how many will follow.
+    /// The first link. It does not say how many will follow.
     pub const FIRST: Self = Self { number: 0, of: 1 };
 }
 
@@ -67,20 +67,21 @@ pub struct Hello {
     pub format_max: u16,
     /// The highest feature level that the sender can work at.
     pub feature_level: u32,
-    /// The cluster it means; zero from a client that does not know yet.
+    /// The cluster that is meant; zero from a client that does not know it yet.
     pub cluster: ClusterId,
-    /// Whom it means to reach: a replica that moved, or a port that was given to another, is noticed at once.
+    /// The replica that is meant. So a replica that moved, or a port that was given to another one, is noticed at once.
     pub to: Option<ReplicaId>,
-    /// As what it comes.
+    /// The role of the sender.
     pub role: Role,
-    /// From a member: a digest of everything that must be the same on all replicas and is not in the log. From others 0.
+    /// From a member: a digest of all settings that must be equal on all replicas and are not in the log. From others 0.
     pub parameters: u64,
     /// From a member: which life of its log this is, drawn when it first started. From others 0.
     pub life: u64,
-    /// From a member: which membership it knows. Whoever knows an older one hears it out. From others 0.
+    /// From a member: the number of the membership that it knows. A receiver with an older one accepts the connection to learn the newer.
+    /// From others 0.
     pub membership: MembershipId,
-    /// From a client whose certificate names it: the number of its own from which its id was made; it shows that the id is of that name.
-    /// 0 from one that does not say, and from others.
+    /// From a client whose certificate has a name: its own number, of which its id was made. It shows that the id belongs to that name. 0
+    /// from a client that does not say, and from others.
     pub own: ClientId,
     /// From a member: which of its connections this is.
     pub link: Link,
@@ -104,31 +105,31 @@ impl Hello {
         }
     }
 
-    /// The same, with what a member says of itself: the digest of its parameters, and its life.
+    /// Adds what a member says of itself: the digest of its parameters, and its life.
     #[must_use]
     pub fn of_member(self, parameters: u64, life: u64) -> Self {
         Self { parameters, life, ..self }
     }
 
-    /// The same, of somebody who can work at this feature level and those below.
+    /// Adds the highest feature level that the sender can work at.
     #[must_use]
     pub fn able(self, feature_level: u32) -> Self {
         Self { feature_level, ..self }
     }
 
-    /// The same, with the membership that a member knows.
+    /// Adds the number of the membership that a member knows.
     #[must_use]
     pub fn knowing(self, membership: MembershipId) -> Self {
         Self { membership, ..self }
     }
 
-    /// The same, of a client that shows from what its id was made.
+    /// Adds the number of which a client's id was made.
     #[must_use]
     pub fn made_of(self, own: ClientId) -> Self {
         Self { own, ..self }
     }
 
-    /// The same, on one of a member's further connections.
+    /// Makes it the hello of one of a member's further links.
     #[must_use]
     pub fn on_link(self, link: Link) -> Self {
         Self { link, ..self }
@@ -168,7 +169,7 @@ impl Hello {
     /// Reads a hello.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not a hello.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "hello");
         if r.u32()? != MAGIC {
@@ -209,7 +210,7 @@ impl Hello {
     }
 }
 
-/// The replica's id, and the number of a further connection, of those that there may be.
+/// The replica's id, and the number of a further link, with how many there are.
 fn read_link(bits: u64) -> Result<(u64, Link), Reject> {
     let link = Link { number: (bits >> 16) as u16, of: (bits >> 32) as u16 };
     if bits >> 48 != 0 || !(2..=LINKS_MAX).contains(&link.of) || !(1..link.of).contains(&link.number) {
@@ -218,22 +219,22 @@ fn read_link(bits: u64) -> Result<(u64, Link), Reject> {
     Ok((bits & 0xffff, link))
 }
 
-/// The connection is taken.
+/// The connection is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The format both sides use from here on.
+    /// The format that both sides use from now on.
     pub format: u16,
     /// The highest feature level that the sender can work at.
     pub feature_level: u32,
-    /// The cluster it belongs to.
+    /// The sender's cluster.
     pub cluster: ClusterId,
-    /// Who it is.
+    /// The sender.
     pub replica: ReplicaId,
-    /// Which life of its data directory.
+    /// The incarnation of its data directory.
     pub incarnation: Incarnation,
     /// The view it is in.
     pub view: View,
-    /// Who leads there, when it knows.
+    /// The leader in that view, if the sender knows it.
     pub leader: Option<ReplicaId>,
 }
 
@@ -254,7 +255,7 @@ impl Welcome {
     /// Reads a welcome.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not a welcome.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "welcome");
         let welcome = Self {
@@ -271,33 +272,33 @@ impl Welcome {
     }
 }
 
-/// Why a connection was not taken.
+/// Why a connection was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RefusalReason {
     /// The other side belongs to another cluster.
     ForeignCluster = 1,
-    /// No format that both speak, or the dialer can not work at the cluster's feature level.
+    /// There is no format that both speak, or the dialer can not work at the cluster's feature level.
     Format = 2,
-    /// The dialer says that it is a member, and is none.
+    /// The dialer says that it is a member, and is not.
     UnknownReplica = 3,
-    /// The dialer's data directory is not the one that this member started with.
+    /// The dialer's data directory is not the one with which this member started.
     Incarnation = 4,
     /// This member is connected already: two processes run under one id.
     Doubled = 5,
     /// The dialer meant another replica.
     WrongReplica = 6,
-    /// No more connections are taken now.
+    /// No more connections are accepted now.
     TooMany = 7,
-    /// The frame was no hello.
+    /// The first frame was not a hello.
     NoHello = 8,
     /// The dialer's parameters are not this replica's.
     Parameters = 9,
-    /// The dialer's certificate is not for the role in which it comes, or the connection is not safe.
+    /// The dialer's certificate does not fit its role, or the connection is not protected.
     Certificate = 16,
 }
 
-/// The connection is not taken; the sender closes it.
+/// The connection is not accepted; the sender closes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Why, for programs.
@@ -319,7 +320,7 @@ impl Refusal {
     /// Reads a refusal.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not a refusal.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "refusal");
         let reason = match r.u8()? {

@@ -1,4 +1,4 @@
-//! Keys that a client shares with each replica, and the tags under its requests that they make.
+//! Keys that a client shares with each replica, and the tags that they make under its requests.
 //!
 //! ```text
 //! keys   0        8        40
@@ -6,8 +6,9 @@
 //! tags   0        8                 16
 //!        | key id | of one member   | of the next one ...
 //! ```
-//! A tag is checked by one replica only, over the network, and each guess costs a leader that lies its view: 8 bytes are enough, and every
-//! byte more would be sent n times with each request. Sources: Castro, Liskov, "Practical Byzantine Fault Tolerance", OSDI 1999 (authenticators).
+//! A tag is checked by one replica only, over the network, and each wrong guess costs a lying leader its view. So 8 bytes are enough; each
+//! further byte would be sent n times with each request. Source: Castro, Liskov, "Practical Byzantine Fault Tolerance", OSDI 1999
+//! (authenticators).
 
 use crate::batch::REQUEST_HEADER;
 use crate::codec::{Put, Reader};
@@ -20,19 +21,19 @@ use std::fmt;
 pub const TAG_BYTES: usize = 8;
 /// Bytes of the number of keys.
 pub const KEY_ID_BYTES: usize = 8;
-/// Fewer replicas do not survive one that lies.
+/// Fewer replicas can not survive one that lies.
 pub(crate) const MACS_MIN: usize = 4;
-/// More members no cluster has.
+/// A cluster has at most so many members.
 pub(crate) const MACS_MAX: usize = 64;
-/// A client names no more keys at once.
+/// A client tells at most so many keys at once.
 const KEYS_MAX: usize = 4;
 
 /// A key of a client and one replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SharedKey {
-    /// Which of the client's keys; the client chooses it, and never twice.
+    /// The number of the key, which the client chooses and never uses again.
     pub id: u64,
-    /// What only the client and this replica know.
+    /// The secret, which only the client and this replica know.
     pub secret: [u8; 32],
 }
 
@@ -43,7 +44,7 @@ impl fmt::Debug for SharedKey {
     }
 }
 
-/// A client tells a replica the keys that they share from now on; 1 to 4 of them.
+/// The frame by which a client tells a replica the keys that they share from now on; 1 to 4 of them.
 pub fn keys_frame(keys: &[SharedKey]) -> OutFrame {
     let mut payload = Vec::with_capacity(keys.len() * (KEY_ID_BYTES + 32));
     for key in keys {
@@ -71,14 +72,14 @@ pub fn read_keys(payload: Bytes) -> Result<Vec<SharedKey>, Reject> {
 
 /// The keys of a client and all replicas, one for each, and the tags that they make.
 pub trait RequestTags: fmt::Debug + Send {
-    /// What this replica is told; none if there is no key for it.
+    /// The key to tell this replica; none if there is no key for it.
     fn shared_with(&self, replica: ReplicaId) -> Option<SharedKey>;
-    /// Appends what stands behind a request's body: the number of the keys, and a tag for each replica. `header` says for how many.
+    /// Appends the bytes after a request's body: the number of the keys, and a tag for each replica. `header` says for how many.
     fn write(&self, header: &[u8; REQUEST_HEADER], body: &[u8], out: &mut Vec<u8>);
 }
 
 /// Makes the keys of one client.
 pub trait RequestTagger: fmt::Debug + Send + Sync {
-    /// The client's keys of an epoch, the same ones each time. `replicas`: all, by growing ids.
+    /// The client's keys of an epoch; the same at each call. `replicas`: all replicas, in the order of their ids.
     fn keys(&self, epoch: u64, replicas: &[ReplicaId]) -> Box<dyn RequestTags>;
 }

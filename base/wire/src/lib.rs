@@ -1,8 +1,7 @@
-//! What travels: frames, the handshake, the messages between replicas, and those between clients and replicas.
+//! The bytes that are sent: frames, the handshake, the messages between replicas, and those between clients and replicas.
 //!
-//! Bytes are drawn in docs/formats/wire.md and pinned by fixtures in `tests/fixtures`. Everything is little-endian. Decoders
-//! check every length before they use it, allocate nothing that a peer merely announced, and never panic
-//! (`fuzzing` is what the fuzz targets call).
+//! docs/formats/wire.md draws the bytes, and fixtures in `tests/fixtures` pin them. Everything is little-endian. Decoders check every
+//! length before they use it, allocate nothing that a peer merely announced, and never panic (the fuzz targets call `fuzzing`).
 
 mod answers;
 mod batch;

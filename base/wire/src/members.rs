@@ -1,4 +1,4 @@
-//! What is said about memberships and feature levels beside the protocols: the ordered commands, and what operators ask for.
+//! Messages about memberships and feature levels outside the protocols: the ordered commands, and what operators ask for.
 //!
 //! ```text
 //! system command   kind u8 | memberships (1, a change) or number u64 (2, it ended) or level u32 (3, the feature level from here on)
@@ -19,34 +19,35 @@ use crate::membership::{ADDRESS_MAX, Memberships};
 use bytes::Bytes;
 use quorate_types::{Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot, View};
 
-/// Where a request's header says its kind.
+/// The offset of the kind in a request's header.
 const KIND_AT: usize = 28;
 
-/// A command to the engine itself, ordered like those to the service.
+/// A command to the engine itself, which is ordered like commands to the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SystemCommand {
-    /// Begin this change of membership; it holds both.
+    /// Begin this change of membership; it holds the old and the new one.
     Change(Memberships),
-    /// The change to this membership is over in every instance.
+    /// The change to this membership is complete in every instance.
     Changed(MembershipId),
-    /// The cluster works at this feature level from here on.
+    /// From now on the cluster works at this feature level.
     Raise(u32),
     /// From the next border on so many instances order batches.
     Instances(u16),
-    /// From the next slot of this instance on another membership holds there: an ordering protocol says so itself, and nothing is executed.
+    /// From the next slot of this instance on, another membership holds there. An ordering protocol decides this itself; nothing is
+    /// executed.
     Holds(Holds),
 }
 
-/// What an instance's log says where its membership changes.
+/// What the log of an instance says where its membership changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holds {
-    /// The membership that decides this, and the one after it.
+    /// The membership that decides this, and the next one.
     pub change: Memberships,
-    /// The slot after which the former began.
+    /// The slot after which the deciding membership began.
     pub since: Slot,
-    /// And its first view.
+    /// The first view of the deciding membership.
     pub begins: View,
-    /// Who leads first in the latter, if it votes there.
+    /// The first leader of the next membership, if it votes there.
     pub leader: ReplicaId,
 }
 
@@ -103,7 +104,7 @@ impl SystemCommand {
     /// Reads a request's body.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not a system command.
     pub fn decode(body: &[u8]) -> Result<Self, Reject> {
         let mut r = Reader::new(Bytes::copy_from_slice(body), "system command");
         match r.u8()? {
@@ -133,14 +134,14 @@ impl SystemCommand {
     }
 }
 
-/// What an operator wants of the membership.
+/// A change of the membership that an operator asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberRequest {
     /// A new replica joins, as a learner.
     Add {
         /// Its id, never used before.
         replica: ReplicaId,
-        /// Where it will be reached.
+        /// Its address.
         address: String,
         /// The data directory that was made for it.
         incarnation: Incarnation,
@@ -151,16 +152,16 @@ pub enum MemberRequest {
     Remove(ReplicaId),
     /// A learner becomes a voter, and a replica leaves, at once.
     Replace {
-        /// Who leaves.
+        /// The replica that leaves.
         old: ReplicaId,
         /// The learner.
         new: ReplicaId,
     },
-    /// A replica is reached elsewhere from now on.
+    /// A replica has another address from now on.
     Move {
-        /// Which.
+        /// The replica.
         replica: ReplicaId,
-        /// Where.
+        /// The new address.
         address: String,
     },
 }
@@ -190,7 +191,7 @@ impl MemberRequest {
     /// Reads a request.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not such a request.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "member request");
         let kind = r.u8()?;
@@ -214,15 +215,15 @@ impl MemberRequest {
     }
 }
 
-/// The frame by which an operator asks for this feature level; 0 asks for the highest that all members can work at.
+/// The frame with which an operator asks for this feature level; 0 asks for the highest that all members can work at.
 pub fn upgrade_request(level: u32) -> OutFrame {
     OutFrame::new(FrameKind::UpgradeRequest, &level.to_le_bytes(), vec![])
 }
 
-/// Reads such a frame's payload.
+/// Reads the payload of such a frame.
 ///
 /// # Errors
-/// When the bytes are none.
+/// When the bytes are not a level.
 pub fn read_upgrade_request(payload: Bytes) -> Result<u32, Reject> {
     let mut r = Reader::new(payload, "upgrade request");
     let level = r.u32()?;
@@ -230,15 +231,15 @@ pub fn read_upgrade_request(payload: Bytes) -> Result<u32, Reject> {
     Ok(level)
 }
 
-/// The frame by which an operator asks for this number of instances.
+/// The frame with which an operator asks for this number of instances.
 pub fn instances_request(count: u16) -> OutFrame {
     OutFrame::new(FrameKind::InstancesRequest, &count.to_le_bytes(), vec![])
 }
 
-/// Reads such a frame's payload.
+/// Reads the payload of such a frame.
 ///
 /// # Errors
-/// When the bytes are none.
+/// When the bytes are not a number.
 pub fn read_instances_request(payload: Bytes) -> Result<u16, Reject> {
     let mut r = Reader::new(payload, "instances request");
     let count = r.u16()?;
@@ -246,7 +247,7 @@ pub fn read_instances_request(payload: Bytes) -> Result<u16, Reject> {
     Ok(count)
 }
 
-/// The frame that tells another replica, or a client, who the members are.
+/// The frame that tells another replica, or a client, the members.
 pub fn members_frame(memberships: &Memberships) -> OutFrame {
     OutFrame::new(FrameKind::Members, &memberships.encode(), vec![])
 }

@@ -1,4 +1,4 @@
-//! Who belongs to a cluster: memberships, as they travel, lie in logs and checkpoints, and are sent to clients.
+//! Memberships: who belongs to a cluster. The same bytes are sent to replicas and clients, and lie in logs and checkpoints.
 //!
 //! ```text
 //! memberships  joint u8 | membership before, if joint is 1 | membership
@@ -7,18 +7,18 @@
 //!
 //! The bytes are canonical: members in the order of their ids, each once. Numbers grow by one with each change.
 //!
-//! Source of the two memberships at once: joint consensus, Ongaro's dissertation, section 4.3. Tests: tests/all/properties.rs,
+//! Source for two memberships at once: joint consensus, Ongaro's dissertation, section 4.3. Tests: tests/all/properties.rs,
 //! membership/tests.rs.
 
 use crate::codec::{Put, Reader};
 use bytes::Bytes;
 use quorate_types::{FaultModel, Faults, Incarnation, MembershipId, Reject, ReplicaId, planted};
 
-/// No membership names more replicas.
+/// A membership has at most so many members.
 pub const MEMBERS_MAX: usize = 64;
-/// No address is longer.
+/// An address has at most so many bytes.
 pub const ADDRESS_MAX: usize = 255;
-/// No [`Memberships`] take more bytes.
+/// [`Memberships`] take at most so many bytes.
 pub const MEMBERSHIPS_BYTES_MAX: usize = 1 + 2 * (10 + MEMBERS_MAX * (20 + ADDRESS_MAX));
 
 /// What a member does.
@@ -27,7 +27,7 @@ pub const MEMBERSHIPS_BYTES_MAX: usize = 1 + 2 * (10 + MEMBERS_MAX * (20 + ADDRE
 pub enum MemberRole {
     /// Takes part in agreement.
     Voter = 1,
-    /// Gets everything, and counts for nothing.
+    /// Gets everything, and does not take part in agreement.
     Learner = 2,
 }
 
@@ -38,16 +38,16 @@ pub struct Member {
     pub replica: ReplicaId,
     /// What it does.
     pub role: MemberRole,
-    /// Where it is reached: host and port. Empty where a cluster was just made: there the configuration files say it.
+    /// Its address: host and port. Empty in a cluster that was just made; the configuration files then have it.
     pub address: String,
-    /// The data directory that may run under this id.
+    /// The incarnation of the data directory that may run under this id.
     pub incarnation: Incarnation,
-    /// The life of that directory, once it is known; else 0.
+    /// The life of that directory, once it is known; otherwise 0.
     pub life: u64,
 }
 
 impl Member {
-    /// A voter of which only the id matters.
+    /// A voter with nothing but an id.
     pub fn voter(replica: ReplicaId) -> Self {
         Self {
             replica,
@@ -57,7 +57,7 @@ impl Member {
             life: 0,
         }
     }
-    /// A learner of which only the id matters.
+    /// A learner with nothing but an id.
     pub fn learner(replica: ReplicaId) -> Self {
         Self { role: MemberRole::Learner, ..Self::voter(replica) }
     }
@@ -74,7 +74,7 @@ impl Membership {
     /// A membership of these replicas, in any order.
     ///
     /// # Errors
-    /// When it has no voter, too many members, one twice, or too long an address.
+    /// When it has no voter, too many members, an id twice, or an address that is too long.
     pub fn new(number: MembershipId, mut members: Vec<Member>) -> Result<Self, Reject> {
         members.sort_by_key(|member| member.replica);
         let membership = Self { number, members };
@@ -103,7 +103,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Which membership it is.
+    /// Its number.
     pub fn number(&self) -> MembershipId {
         self.number
     }
@@ -115,7 +115,7 @@ impl Membership {
     pub fn get(&self, replica: ReplicaId) -> Option<&Member> {
         self.members.iter().find(|member| member.replica == replica)
     }
-    /// Those that vote.
+    /// The replicas that vote.
     pub fn voters(&self) -> impl Iterator<Item = ReplicaId> {
         self.members.iter().filter(|member| member.role == MemberRole::Voter).map(|member| member.replica)
     }
@@ -123,7 +123,7 @@ impl Membership {
     pub fn is_voter(&self, replica: ReplicaId) -> bool {
         self.voters().any(|voter| voter == replica)
     }
-    /// Whether those of whom `holds` says so, and `extra` more, are a quorum.
+    /// Whether the replicas for which `holds` is true, and `extra` more, are a quorum.
     fn has_quorum(&self, extra: usize, holds: &impl Fn(ReplicaId) -> bool) -> bool {
         let (mut voters, mut holders) = (0, 0);
         for member in &self.members {
@@ -169,7 +169,7 @@ impl Membership {
     }
 }
 
-/// The membership in force; while one takes the place of another, both.
+/// The membership in force; during a change the old and the new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memberships {
     before: Option<Membership>,
@@ -177,7 +177,7 @@ pub struct Memberships {
 }
 
 impl Memberships {
-    /// One alone.
+    /// One membership, without a change.
     pub fn one(now: Membership) -> Self {
         Self { before: None, now }
     }
@@ -185,7 +185,7 @@ impl Memberships {
     /// A change from one membership to the next.
     ///
     /// # Errors
-    /// When the second is not the next after the first.
+    /// When the second does not have the next number.
     pub fn change(before: Membership, now: Membership) -> Result<Self, Reject> {
         if now.number != before.number.next() {
             return Err(Reject::Malformed("membership: not the next one"));
@@ -193,7 +193,7 @@ impl Memberships {
         Ok(Self { before: Some(before), now })
     }
 
-    /// What a cluster begins with.
+    /// The membership with which a cluster begins.
     ///
     /// # Panics
     /// When the list is empty, too long, or names a replica twice.
@@ -203,15 +203,15 @@ impl Memberships {
         Self::one(membership.expect("a cluster begins with a list of different replicas"))
     }
 
-    /// The one that holds, or will hold.
+    /// The membership that holds; during a change the new one.
     pub fn now(&self) -> &Membership {
         &self.now
     }
-    /// The one that it takes the place of, while both hold.
+    /// During a change the old membership.
     pub fn before(&self) -> Option<&Membership> {
         self.before.as_ref()
     }
-    /// The same once the change is over.
+    /// The same after the change is complete.
     #[must_use]
     pub fn ended(&self) -> Self {
         Self::one(self.now.clone())
@@ -220,15 +220,15 @@ impl Memberships {
     pub fn keeps_voters(&self) -> bool {
         self.before.as_ref().is_none_or(|before| before.voters().eq(self.now.voters()))
     }
-    /// Each that holds.
+    /// Each membership that holds.
     pub fn all(&self) -> impl Iterator<Item = &Membership> {
         self.before.iter().chain([&self.now])
     }
-    /// Whether this replica votes in one of them.
+    /// Whether this replica votes in one of the memberships.
     pub fn is_voter(&self, replica: ReplicaId) -> bool {
         self.all().any(|membership| membership.is_voter(replica))
     }
-    /// The replica with this id, as the later one of them describes it.
+    /// The replica with this id, as the newest membership that has it describes it.
     pub fn get(&self, replica: ReplicaId) -> Option<&Member> {
         self.now.get(replica).or_else(|| self.before.as_ref()?.get(replica))
     }
@@ -240,7 +240,7 @@ impl Memberships {
         all.dedup();
         all
     }
-    /// Whether those of whom `holds` says so, and `extra` more, are a quorum of each membership that holds.
+    /// Whether the replicas for which `holds` is true, and `extra` more, are a quorum of each membership that holds.
     pub fn has_quorum(&self, extra: usize, holds: impl Fn(ReplicaId) -> bool) -> bool {
         self.all().all(|membership| membership.has_quorum(extra, &holds))
     }
@@ -253,10 +253,10 @@ impl Memberships {
         Bytes::from(out)
     }
 
-    /// Reads it back.
+    /// Reads what [`Self::encode`] wrote.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are not memberships.
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(bytes, "membership");
         let before = if r.bool()? { Some(Membership::read(&mut r)?) } else { None };

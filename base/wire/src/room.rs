@@ -1,9 +1,9 @@
-//! What there is room for on a replica's disk: one byte, 0 to 2. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
+//! How much room a replica's disk has: one byte, 0 to 2. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::frame::{FrameKind, OutFrame};
 use quorate_types::{Reject, Room};
 
-/// Tells another replica.
+/// The frame that tells another replica.
 pub fn room_frame(room: Room) -> OutFrame {
     let byte = match room {
         Room::Full => 0,
@@ -16,7 +16,7 @@ pub fn room_frame(room: Room) -> OutFrame {
 /// Reads what another replica tells.
 ///
 /// # Errors
-/// When it is none of these.
+/// When the byte is not one of these.
 pub fn read_room(payload: &[u8]) -> Result<Room, Reject> {
     match payload {
         [0] => Ok(Room::Full),

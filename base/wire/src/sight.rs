@@ -1,4 +1,4 @@
-//! Of which instances a replica hears the leader, between replicas: 32 bytes, a bit for each instance, the lowest bit first.
+//! The instances whose leader a replica hears, told to other replicas: 32 bytes, a bit for each instance, the lowest bit first.
 //! docs/protocols/merge.md. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::frame::{FrameKind, OutFrame};
@@ -7,7 +7,7 @@ use quorate_types::{InstanceId, Reject};
 const WORDS: usize = 4;
 const BYTES: usize = WORDS * 8;
 
-/// A set of instances: of whom a replica hears the leader.
+/// A set of instances: those whose leader a replica hears.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight([u64; WORDS]);
 
@@ -47,13 +47,13 @@ impl Sight {
         self.0.iter().zip(other.0).map(|(a, b)| (a & b).count_ones()).sum()
     }
 
-    /// Whether some instance is in both of these, and not in this one.
+    /// Whether some instance is in `one` and `other`, and not in this set.
     pub fn misses(&self, one: &Self, other: &Self) -> bool {
         let missed = self.0.iter().zip(one.0.iter().zip(other.0)).map(|(own, (a, b))| a & b & !own);
         missed.fold(0, |all, word| all | word) != 0
     }
 
-    /// Tells another replica.
+    /// The frame that tells another replica.
     pub fn frame(&self) -> OutFrame {
         let mut bytes = [0; BYTES];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {

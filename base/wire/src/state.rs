@@ -1,28 +1,27 @@
 //! Messages about the state: the digests that replicas compare at every border, and the transfer of checkpoints.
 //!
-//! Drawn in docs/formats/wire.md. A checkpoint is named by its seq and its digest. Its chunks are numbered as its manifest
-//! lists them: the pieces of the system part first, then the chunks of the objects. Nothing in here is to be believed
-//! before it was compared with an agreed digest: that is for the receiver (`quorate-state`, `transfer`).
-//! Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
+//! docs/formats/wire.md draws the bytes. A checkpoint is named by its seq and its digest. Its chunks are numbered as in its manifest: the
+//! pieces of the system part first, then the chunks of the objects. The receiver must believe nothing in these messages before it compared
+//! it with an agreed digest (`quorate-state`, `transfer`). Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use bytes::Bytes;
 use quorate_types::{Digest, Reject, Seq};
 
-/// No message asks for, or refuses, more chunks; bounds what a receiver allocates for the list.
+/// A message asks for, or refuses, at most so many chunks, which bounds what a receiver allocates for the list.
 pub const CHUNKS_MAX: usize = 1024;
-/// No manifest is longer, in bytes; a receiver allocates nothing for one that is announced to be.
+/// A manifest has at most so many bytes. A receiver allocates nothing for a longer one that is announced.
 pub const MANIFEST_MAX: u64 = 1 << 30;
 
 /// Why a replica does not send what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefusedWhy {
-    /// It has no such checkpoint (any more).
+    /// It does not have the checkpoint, or not any more.
     NotHeld,
-    /// It has too much to send already: ask again later, or somebody else.
+    /// It has too much to send already. Ask again later, or ask another replica.
     Busy,
-    /// It has the checkpoint, but what was asked for is damaged there.
+    /// It has the checkpoint, but what was asked for is damaged.
     Rotten,
 }
 
@@ -33,9 +32,9 @@ pub enum StateMessage {
     Digest {
         /// The border.
         seq: Seq,
-        /// What stands for the state there.
+        /// The digest of the state there.
         digest: Digest,
-        /// The sender holds it in a durable file, and others may fetch it.
+        /// Whether the sender has it in a durable file, so that others may fetch it.
         held: bool,
     },
     /// Asks for a piece of the manifest of a checkpoint.
@@ -60,7 +59,7 @@ pub enum StateMessage {
         /// The piece.
         bytes: Bytes,
     },
-    /// Asks for chunks, at most [`CHUNKS_MAX`]; they come one message each, in this order.
+    /// Asks for chunks, at most [`CHUNKS_MAX`]. Each comes in one message, in this order.
     FetchChunks {
         /// The checkpoint's seq.
         seq: Seq,
@@ -88,10 +87,10 @@ pub enum StateMessage {
         digest: Digest,
         /// Why not.
         why: RefusedWhy,
-        /// Which chunks; none means the manifest. [`RefusedWhy::NotHeld`] is about the whole checkpoint in either case.
+        /// The chunks; an empty list means the manifest. [`RefusedWhy::NotHeld`] always concerns the whole checkpoint.
         chunks: Vec<u32>,
     },
-    /// Asks the leader for a border before its turn: the newest agreed checkpoint that the sender knows of is not enough.
+    /// Asks the leader for an extra border: the newest agreed checkpoint that the sender knows of is not enough.
     WantBorder {
         /// That checkpoint's seq; 0 when there is none.
         seq: Seq,
@@ -174,7 +173,7 @@ impl StateMessage {
     /// Reads a message; the bytes of a manifest or chunk share the frame's.
     ///
     /// # Errors
-    /// When the bytes are none, or a list or a manifest is over its limit.
+    /// When the bytes are not such a message, or a list or a manifest is over its limit.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "state message");
         let kind = r.u8()?;
@@ -203,7 +202,7 @@ impl StateMessage {
     }
 }
 
-/// A piece lies within the manifest, and makes progress: an empty one before the end would be asked for for ever.
+/// Reads a piece, which must lie within the manifest. An empty one before the end is refused, since it would be asked for again and again.
 fn decode_manifest(seq: Seq, digest: Digest, mut r: Reader) -> Result<StateMessage, Reject> {
     let (offset, total) = (r.u64()?, r.u64()?);
     if total > MANIFEST_MAX {

@@ -2,7 +2,7 @@
 
 use quorate_types::ReplicaId;
 
-/// A message that stage 2 (admit) vouches for: it decodes, and it comes from this member. Order takes nothing else.
+/// A message that stage 2 (admit) vouches for: it was decoded, and it comes from this member. Order takes nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified<M> {
     from: ReplicaId,
@@ -14,11 +14,11 @@ impl<M> Verified<M> {
     pub fn vouch(from: ReplicaId, message: M) -> Self {
         Self { from, message }
     }
-    /// Who sent it.
+    /// The sender.
     pub fn from(&self) -> ReplicaId {
         self.from
     }
-    /// What was sent.
+    /// The message.
     pub fn message(&self) -> &M {
         &self.message
     }

@@ -1,12 +1,12 @@
-//! What lies beyond the place where the chain of blocks ends: nothing, a torn tail, or the log itself behind damage.
+//! What lies beyond the end of the chain of blocks: nothing, a torn tail, or the rest of the log after damage.
 //!
-//! Blocks that fit together form an *island*. An island belongs to the log if a block header says that data behind the island's
-//! start was synced, and if it is not stale, that is cut off by an earlier recovery. Stale blocks are told by their life:
-//! a cut begins with an opening block of a higher life than theirs. Two things follow (docs/formats/log.md, "Beyond damage").
-//! Behind a header of some life everything of a lower life is stale. And where a higher life begins that nothing connects with
-//! the island before it, in a later segment, the cut may have been made before that island: only the rest of a segment, which
-//! later blocks leave as it is, can hold stale blocks in front of later ones. So an island counts at once if it begins with its
-//! segment or reaches into another one; any other is dropped when such a life shows up.
+//! Blocks that fit together form an *island*. An island belongs to the log if a block header says that data after the island's start was
+//! synced, and if the island is not stale, that is, cut off by an earlier recovery. Stale blocks are told by their life: a cut begins with
+//! an opening block of a higher life than theirs. Two things follow (docs/formats/log.md, "Beyond damage"). After a header of some life,
+//! everything of a lower life is stale. And if a higher life begins in a later segment, and nothing connects it with the island before it,
+//! the cut may have been made before that island. Only the unused rest of a segment, which later blocks leave as it is, can hold stale
+//! blocks in front of later ones. So an island counts at once if it begins with its segment or reaches into another one; any other island
+//! is dropped when such a life is found.
 //!
 //! Tests: tests.rs beside `recover.rs`, `tests/all/rot.rs`.
 
@@ -20,13 +20,13 @@ use std::collections::VecDeque;
 /// A stretch of the log that is damaged, although it had been synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where it begins.
+    /// Where the damage begins.
     pub position: u64,
-    /// Where the log goes on.
+    /// Where the log continues.
     pub end: u64,
     /// The first record that is missing.
     pub missing: RecordId,
-    /// The first record behind it: none is missing when that is the same.
+    /// The first record after the damage; equal to `missing` if no record is missing.
     pub present: RecordId,
 }
 
@@ -46,12 +46,12 @@ pub(super) struct Island {
     chain: Chain,
     kept: VecDeque<KeptSegment>,
     records: Vec<(RecordId, Record)>,
-    /// Of each record the segment, the offset and the length.
+    /// For each record: the segment, the offset and the length.
     places: Vec<(u64, u32, u32)>,
 }
 
 impl Island {
-    /// It can't be left over in the unused end of a segment.
+    /// Whether it can't be a left-over in the unused end of a segment.
     fn is_firm(&self, segment_bytes: u64) -> bool {
         self.start.is_multiple_of(segment_bytes)
             || self.start / segment_bytes != (self.end - 1) / segment_bytes
@@ -62,7 +62,7 @@ impl Island {
 #[derive(Default)]
 pub(super) struct Beyond {
     islands: VecDeque<Island>,
-    /// The highest mark in a header there, and where that header lies.
+    /// The highest synced mark in a header there, and where that header lies.
     pub(super) synced_to: u64,
     pub(super) witness: u64,
     /// The highest life in a header there.
@@ -70,7 +70,7 @@ pub(super) struct Beyond {
 }
 
 impl Recovery {
-    /// A header of this log lies at `offset`, beyond the end of the chain. Gives how far to go on from there.
+    /// A header of this log lies at `offset`, beyond the end of the chain. Returns how far to move on.
     pub(super) fn take_beyond(
         &mut self,
         (start, offset): (u64, usize),
@@ -135,12 +135,12 @@ impl Recovery {
         header.len as usize
     }
 
-    /// Where to look on: behind the chain and all islands.
+    /// Where to search next: after the chain and all islands.
     pub(super) fn looked_to(&self) -> u64 {
         self.beyond.islands.back().map_or(self.position, |last| last.end)
     }
 
-    /// A higher life begins in this segment, and not right behind what was found before it.
+    /// A higher life begins in this segment, not directly after what was found before.
     fn drop_doubtful(&mut self, segment: u64) {
         let segment_bytes = self.config.segment_bytes;
         let islands = &mut self.beyond.islands;
@@ -152,8 +152,7 @@ impl Recovery {
         });
     }
 
-    /// Takes the islands that belong to the log as its continuation; at the end of the log those that nothing spoke against,
-    /// too.
+    /// Takes the islands that belong to the log as its continuation. At the end of the log it also takes those that nothing speaks against.
     pub(super) fn settle(&mut self, at_end: bool, out: &mut Vec<(RecordId, Record)>) {
         let segment_bytes = self.config.segment_bytes;
         let islands = &self.beyond.islands;
