@@ -1,23 +1,23 @@
-//! Which digest the members agree on at each border, whose differs, and who holds a checkpoint that others may fetch.
+//! Agreement on digests: which digest the members agree on at each border, which member's differs, and which members hold a checkpoint that
+//! others may fetch.
 //!
-//! Beside the path. Every replica computes the digest of its state at every border and tells the others. A digest that enough
-//! members report is agreed: it vouches for transferred bytes, and a replica that has another one has diverged. What is enough
-//! follows from the fault model: a majority of the members with crash faults, never under 2 when there is more than one member; f+1 with
-//! Byzantine faults. When no digest can be agreed on any more, the service is not deterministic (or more replicas are faulty
-//! than the fault model allows), and nothing is repaired.
+//! Beside the path. Every replica computes the digest of its state at every border and tells the others. A digest that enough members
+//! report is agreed: it vouches for transferred bytes, and a replica with another digest has diverged. With crash faults enough is a
+//! majority of the members, and at least 2 if there is more than one; with Byzantine faults f+1. When no digest can be agreed on any more,
+//! the service is not deterministic (or more replicas are faulty than the fault model allows), and nothing is repaired.
 //!
-//! Every report is about one border by one member; reports of digests that nobody agrees on cost the same bounded memory as
-//! others: each member's newest borders are kept, so nobody pushes out what another one said. Beside them one older report of
-//! each member is kept: while one has diverged and others are far behind, no newer border can be agreed on for long, and the last
-//! agreed one that it holds (or without that, the last agreed one) is what those who are behind must hear of, however many borders came
-//! since, and whatever was agreed on at those: with crash faults the one that it holds may be the only one that is left.
+//! A report is about one border by one member. Each member's newest borders are kept in bounded memory, so no member pushes out another's
+//! reports. One older report of each member is kept as well. While one member has diverged and others are far behind, no newer border may
+//! be agreed on for long. Members that are behind must then hear of the last agreed border that this member holds (or else of the last
+//! agreed one), however many borders came since and whatever was agreed on at those. With crash faults the checkpoint that it holds may be
+//! the only one left.
 //!
-//! With Byzantine faults a digest that is not agreed on is nobody's word but its sender's: nothing is fetched by it, and the log is not
-//! trimmed by it. f+1 reports are enough to believe, and too few to trim: f of them may be liars', who say nothing more once the log is
-//! gone. A border is stable when a quorum reported its agreed digest, f+1 honest ones among them, and only stable ones are trimmed to.
-//! Then those who are left can always agree on something for who is behind: no honest replica gave up slots beyond what f+1 honest
-//! ones had executed, so that those bring each other as far as the furthest of them; all of them say the same of the last borders
-//! there; and one of those, or the last stable one that they keep a report of, is in some honest one's file.
+//! With Byzantine faults a digest that is not agreed on is only its sender's word: nothing is fetched by it, and the log is not trimmed by
+//! it. f+1 reports are enough to believe, but too few to trim: f of them may come from liars, which may fall silent once the log is gone. A
+//! border is stable when a quorum, with f+1 honest members in it, reported its agreed digest; the log is trimmed only to stable borders.
+//! Then the remaining members can always agree on something for a member that is behind. For no honest replica gave up slots beyond what
+//! f+1 honest ones had executed, so these bring each other as far as the furthest of them. All of them then say the same of the last
+//! borders there. And one of those borders, or the last stable one that they keep a report of, is in some honest member's file.
 //!
 //! Invariants: INV-AGREE-1 (a digest is agreed only when enough distinct members reported it for that border), INV-AGREE-2 (at
 //! most [`BORDERS_MAX`] borders per member, one more, and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
@@ -26,11 +26,11 @@
 use quorate_types::{Digest, Faults, ReplicaId, Seq, Trust, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many borders are kept of each member, the newest ones.
+/// So many of the newest borders of each member are kept.
 pub const BORDERS_MAX: usize = 16;
 
-/// How many equal digests make an agreed one. Crash faults: a majority. Byzantine faults: f+1. Never under 2 when there are more members
-/// than one. `members`: 1 and more.
+/// How many equal digests make an agreed one. Crash faults: a majority. Byzantine faults: f+1. At least 2 when there is more than one
+/// member. `members`: at least 1.
 pub fn needed(faults: Faults, members: usize) -> usize {
     let trust = trust(faults, members);
     let needed = if faults.may_lie() { trust.truth() } else { trust.agreement() };
@@ -46,7 +46,7 @@ fn trust(faults: Faults, members: usize) -> Trust {
     faults.among(members.clamp(1, usize::from(u16::MAX)) as u32)
 }
 
-/// What became known at a border. Each is told once, and again only when what it says has changed.
+/// Something that became known about a border. Each event is returned once, and again only when it changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DigestEvent {
     /// Enough members have this digest.
@@ -64,41 +64,41 @@ pub enum DigestEvent {
         own: Digest,
         /// The agreed one.
         agreed: Digest,
-        /// Who reported the agreed one.
+        /// The members that reported the agreed one.
         by: Vec<ReplicaId>,
     },
     /// Another member has diverged.
     OtherDiffers {
         /// The border.
         seq: Seq,
-        /// Which member.
+        /// The member.
         member: ReplicaId,
         /// Its digest.
         digest: Digest,
         /// The agreed one.
         agreed: Digest,
     },
-    /// No digest can reach the number any more, whatever the silent members say: no repair, an alarm.
+    /// No digest can become agreed any more, whatever the silent members say. Nothing is repaired; it is an alarm.
     NoneAgree {
         /// The border.
         seq: Seq,
-        /// Who said what.
+        /// The members' digests.
         digests: Vec<(ReplicaId, Digest)>,
     },
-    /// A member took back what it had said of this border: it was repaired, or it lies.
+    /// A member reports another digest of this border than before: it was repaired, or it lies.
     Restated {
         /// The border.
         seq: Seq,
-        /// Which member.
+        /// The member.
         member: ReplicaId,
-        /// What it said before.
+        /// The digest that it reported before.
         was: Digest,
-        /// What it says now, which counts.
+        /// The digest that it reports now, which counts.
         now: Digest,
     },
 }
 
-/// An agreed checkpoint, and who can send it.
+/// An agreed checkpoint, and the members that can send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Its seq.
@@ -109,30 +109,30 @@ pub struct Offer {
     pub holders: Vec<ReplicaId>,
 }
 
-/// What a member said of a border.
+/// A member's report on a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestReport {
     /// The digest of its state.
     pub digest: Digest,
-    /// It has it in a durable file.
+    /// Whether the member has it in a durable file.
     pub held: bool,
 }
 
-/// What was told of a border, so that it is not told twice.
+/// What was returned about a border, so that nothing is returned twice.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     own: Option<Digest>,
     none: Vec<(ReplicaId, Digest)>,
 }
 
-/// Why an older report is kept, by how much it matters.
+/// Why an older report is kept, in ascending order of importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
-    /// It is what its member said last.
+    /// It is the member's last report.
     Little,
     /// It is on the newest agreed border.
     Agreed,
-    /// It can be fetched, and is known to be agreed on. When members write by turns, nobody may hold the newest agreed one.
+    /// It can be fetched, and is known to be agreed on. When members write in turns, no member may hold the newest agreed one.
     Held,
 }
 
@@ -143,29 +143,29 @@ pub struct Agreement {
     faults: Faults,
     needed: usize,
     needed_for_stable: usize,
-    /// Whose reports count.
+    /// The members whose reports count.
     counting: BTreeSet<ReplicaId>,
-    /// This replica gave up its log up to here: it stands for its checkpoints up to there, as if they were agreed on.
+    /// This replica gave up its log up to here, so it stands by its checkpoints up to there as if they were agreed on.
     vouched: Seq,
-    /// Every member, this replica included, and what it reported.
+    /// For every member, this replica included, its reports.
     reports: BTreeMap<ReplicaId, BTreeMap<Seq, DigestReport>>,
-    /// Of each member at most one report on a border before those: the one that is worth most.
+    /// For each member at most one older report: the most important one.
     older: BTreeMap<ReplicaId, (Seq, DigestReport)>,
     /// The newest borders with an agreed digest.
     agreed: BTreeMap<Seq, Digest>,
-    /// Those of them whose digest a quorum reported. With crash faults all.
+    /// Those whose digest a quorum reported; with crash faults all of them.
     stable: BTreeSet<Seq>,
-    /// The newest border that was agreed and is not among those any more: nothing up to here is judged again.
+    /// The newest border that was agreed and was dropped from `agreed`: nothing up to here is judged again.
     floor: Seq,
-    /// Of borders that some member has a report of.
+    /// For borders of which some member has a report.
     told: BTreeMap<Seq, Told>,
 }
 
 impl Agreement {
-    /// Nothing is known yet. `members` includes `me`.
+    /// With no reports. `members` includes `me`.
     ///
     /// # Panics
-    /// When `me` is no member.
+    /// When `me` is not a member.
     pub fn new(me: ReplicaId, members: &[ReplicaId], faults: impl Into<Faults>) -> Self {
         let faults = faults.into();
         let reports: BTreeMap<_, _> = members.iter().map(|member| (*member, BTreeMap::new())).collect();
@@ -192,8 +192,8 @@ impl Agreement {
         }
     }
 
-    /// Others are members from now on: `voters` count. What `others` say is kept, too; this
-    /// replica need be none of both. What was heard before is judged again: nobody says it twice, and it may be enough now.
+    /// Sets the members: reports of `voters` count; reports of `others` are kept, too. This replica need not be in either list. Earlier
+    /// reports are judged again, since they are not sent again and may be enough now.
     #[must_use]
     pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId]) -> Vec<DigestEvent> {
         let all: BTreeSet<_> = voters.iter().chain(others).copied().chain([self.me]).collect();
@@ -212,7 +212,7 @@ impl Agreement {
         events
     }
 
-    /// Every border that is not agreed, oldest first, as if its reports came now.
+    /// Judges every border that is not agreed, oldest first, as if its reports came now.
     fn judge_again(&mut self, out: &mut Vec<DigestEvent>) {
         let said = self.reports.values().flat_map(BTreeMap::keys);
         let seqs: BTreeSet<Seq> = said.chain(self.older.values().map(|(seq, _)| seq)).copied().collect();
@@ -227,13 +227,14 @@ impl Agreement {
         }
     }
 
-    /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
+    /// This replica's digest at a border, as its keeper computed it; `held` once it is in a durable file. Called again after a repair.
     #[must_use]
     pub fn own(&mut self, seq: Seq, digest: Digest, held: bool) -> Vec<DigestEvent> {
         self.report(self.me, seq, DigestReport { digest, held })
     }
 
-    /// What another member said. Strangers and this replica's own name are ignored. Of borders older than its newest ones one is kept at most.
+    /// Another member's report. Reports of strangers, and in this replica's own name, are ignored. At most one report is kept that is older
+    /// than the member's newest ones.
     #[must_use]
     pub fn heard(&mut self, from: ReplicaId, seq: Seq, digest: Digest, held: bool) -> Vec<DigestEvent> {
         if from == self.me {
@@ -242,7 +243,7 @@ impl Agreement {
         self.report(from, seq, DigestReport { digest, held })
     }
 
-    /// A member turned out not to hold a checkpoint (any more).
+    /// A member does not hold a checkpoint that it reported as held.
     pub fn not_held(&mut self, by: ReplicaId, seq: Seq, digest: Digest) {
         let older = self.older.get_mut(&by).filter(|(of, _)| *of == seq).map(|(_, report)| report);
         let report = self.reports.get_mut(&by).and_then(|reports| reports.get_mut(&seq)).or(older);
@@ -280,8 +281,8 @@ impl Agreement {
         events
     }
 
-    /// A report on a border that is too long past to be judged. Its member may hold nothing later: then this is what one who is behind
-    /// can have, whatever was agreed on since.
+    /// A report on a border that is too old to be judged. Its member may hold no later checkpoint; then this one is what a replica that is
+    /// behind can get, whatever was agreed on since.
     fn report_past(&mut self, from: ReplicaId, seq: Seq, report: DigestReport) {
         if let Some((kept, known)) = self.older.get_mut(&from)
             && *kept == seq
@@ -292,7 +293,8 @@ impl Agreement {
         }
     }
 
-    /// A report on a border before a member's newest ones: pushed out, or `said` just now. Whether something may have become known.
+    /// A report on a border before the member's newest ones: it was pushed out, or came just now (`said`). Returns whether something may
+    /// have become known.
     fn keep_older(&mut self, from: ReplicaId, seq: Seq, report: DigestReport, said: bool) -> bool {
         let newer = |(seq, report): (&Seq, &DigestReport)| self.worth(from, *seq, report) == Worth::Held;
         let worth = match self.worth(from, seq, &report) {
@@ -315,8 +317,9 @@ impl Agreement {
         keeps || !said
     }
 
-    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted, and a liar has but its own place to waste. Who has not
-    /// been there can not know that it is agreed on, and may find nothing else to fetch.
+    /// How important an older report of a member is. Another member says that it holds a checkpoint only if that can be trusted; a liar
+    /// wastes only its own room. A replica that has not been at the border can not know that it is agreed on, and may find nothing else to
+    /// fetch.
     fn worth(&self, from: ReplicaId, seq: Seq, report: &DigestReport) -> Worth {
         let agreed = self.agreed(seq);
         let behind = self.newest_of(self.me).is_none_or(|(own, _)| own < seq);
@@ -332,18 +335,18 @@ impl Agreement {
         }
     }
 
-    /// What a member said of a border, if it is still known.
+    /// A member's report on a border, if it is still known.
     fn of(&self, member: ReplicaId, seq: Seq) -> Option<&DigestReport> {
         let older = || self.older.get(&member).filter(|(of, _)| *of == seq).map(|(_, report)| report);
         self.reports.get(&member)?.get(&seq).or_else(older)
     }
 
-    /// What all said of it, by member.
+    /// All reports on a border, by member.
     fn all_of(&self, seq: Seq) -> impl Iterator<Item = (ReplicaId, &DigestReport)> {
         self.reports.keys().filter_map(move |member| Some((*member, self.of(*member, seq)?)))
     }
 
-    /// A new digest was reported.
+    /// Judges a border after a new digest was reported.
     fn judge(&mut self, from: ReplicaId, seq: Seq, digest: Digest, out: &mut Vec<DigestEvent>) {
         match self.agreed.get(&seq) {
             Some(agreed) if from != self.me && *agreed != digest => {
@@ -385,7 +388,7 @@ impl Agreement {
         }
     }
 
-    /// Whether even all silent members could not bring any digest to the number.
+    /// Tells if no digest can become agreed any more, even with the votes of all silent members.
     fn judge_none(&mut self, seq: Seq, out: &mut Vec<DigestEvent>) {
         let digests = self.said(seq);
         let silent = self.counting.iter().filter(|member| self.of(**member, seq).is_none()).count();
@@ -405,7 +408,7 @@ impl Agreement {
         self.all_of(seq).filter(|(who, report)| counts(who) && report.digest == digest).count()
     }
 
-    /// Drops what is out of the window: agreed digests beyond the newest, and notes on borders that nobody has a report of.
+    /// Drops what is outside the window: agreed digests beyond the newest, and notes on borders without a report.
     fn forget(&mut self) {
         while self.agreed.len() > BORDERS_MAX {
             let oldest = self.agreed.pop_first();
@@ -428,28 +431,28 @@ impl Agreement {
         self.agreed.last_key_value().map(|(seq, digest)| (*seq, *digest))
     }
 
-    /// What was agreed at this border, if it was and is still among the newest.
+    /// The agreed digest of this border, if it is still known.
     pub fn agreed(&self, seq: Seq) -> Option<Digest> {
         self.agreed.get(&seq).copied()
     }
 
-    /// Whether this is the digest of a border that is stable: what lies before it may be given up.
+    /// Whether this border is stable with this digest, so that earlier slots may be given up.
     pub fn is_stable(&self, seq: Seq, digest: Digest) -> bool {
         self.stable.contains(&seq) && self.agreed(seq) == Some(digest)
     }
 
-    /// Whether this replica may give up its log by a checkpoint that only it has, and others may fetch that one on its word.
+    /// Whether a replica may give up its log for a checkpoint that only it has, and others may fetch that on its word.
     pub fn trusts_one(&self) -> bool {
         !self.faults.may_lie()
     }
 
-    /// Who said what of this border, by member.
+    /// The digests reported for this border, by member.
     pub fn said(&self, seq: Seq) -> Vec<(ReplicaId, Digest)> {
         self.all_of(seq).map(|(member, report)| (member, report.digest)).collect()
     }
 
-    /// This replica's reports: what a member that just connected is told. The newest ones, oldest first; then the older one, which
-    /// the other side keeps only if it comes last. A checkpoint is said to be held only when it is agreed on, too.
+    /// This replica's reports, for a member that just connected: the newest ones, oldest first, then the older one, which the receiver
+    /// keeps only if it comes last. A checkpoint is reported as held only when it is also agreed on.
     pub fn own_reports(&self) -> impl Iterator<Item = (Seq, DigestReport)> {
         let older = self.older.get(&self.me).copied();
         let all = self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report)).chain(older);
@@ -458,7 +461,7 @@ impl Agreement {
         })
     }
 
-    /// What this replica says of a border now, if it has been there.
+    /// This replica's report on a border, if it has been there.
     pub fn own_report(&self, seq: Seq) -> Option<DigestReport> {
         let report = self.of(self.me, seq)?;
         Some(DigestReport { held: report.held && self.is_vouched(seq, report.digest), ..*report })
@@ -468,8 +471,8 @@ impl Agreement {
         seq <= self.vouched || self.agreed(seq) == Some(digest)
     }
 
-    /// This replica gives up the state that it had from this border on. What it said of it is about nothing that it has: once others agree
-    /// on those borders, too, that must not look as if it had diverged again.
+    /// This replica gives up its state from this border on. Its reports on those borders are dropped: otherwise, once the others agree on
+    /// them, it would look as if this replica had diverged again.
     pub fn forget_own(&mut self, from: Seq) {
         if let Some(reports) = self.reports.get_mut(&self.me) {
             drop(reports.split_off(&from));
@@ -491,10 +494,10 @@ impl Agreement {
         Some((*seq, *report))
     }
 
-    /// The digest of the state at a border that a replica which lacks it may trust: the agreed one; or else, with crash faults, the one that
-    /// others hold, if they all hold the same. Who says that it holds a checkpoint knows that it is agreed on ([`Self::own_reports`]). That has to be
-    /// enough: when as many replicas are lost as may be, those who are left and have been there are too few to agree on it again, and
-    /// one who is behind is needed to go on.
+    /// The digest at a border that a replica which lacks the state may trust: the agreed one; or, with crash faults, the one that others
+    /// hold, if they all hold the same. A member that says it holds a checkpoint knows that it is agreed on ([`Self::own_reports`]). That
+    /// must be enough: when as many replicas are lost as may be, the remaining ones that have been there may be too few to agree on it
+    /// again, and a replica that is behind may be needed for progress.
     fn trusted(&self, seq: Seq) -> Option<Digest> {
         let others = self.all_of(seq).filter(|(who, report)| *who != self.me && report.held);
         let mut held = others.map(|(_, report)| report.digest);
@@ -502,7 +505,7 @@ impl Agreement {
         self.agreed(seq).or_else(|| if self.trusts_one() { only() } else { None })
     }
 
-    /// Every trusted checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from whom.
+    /// Every trusted checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from which members.
     pub fn offers(&self, at_least: Seq) -> Vec<Offer> {
         let holds = |report: &DigestReport, digest| report.held && report.digest == digest;
         let offer = |seq: Seq| {
@@ -517,7 +520,7 @@ impl Agreement {
         seqs.into_iter().rev().filter_map(offer).collect()
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of the invariant that does not hold.
     pub fn invariants(&self) {
         let bounded = self.reports.values().all(|reports| reports.len() <= BORDERS_MAX);
         assert!(bounded && self.agreed.len() <= BORDERS_MAX, "INV-AGREE-2: bounded memory");

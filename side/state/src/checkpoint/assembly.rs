@@ -1,4 +1,4 @@
-//! Parts, verified one by one, become an image again.
+//! Puts an image together from parts, each of which is verified.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::image::Image;
 use super::manifest::{Manifest, Part};
 use crate::store::Store;
 
-/// An image that lacks some of its parts, or none.
+/// An image in the making, some of whose parts may be missing.
 pub struct Assembly {
     manifest: Manifest,
     system: Vec<Bytes>,
@@ -19,14 +19,14 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// With nothing in it yet.
+    /// Without any part.
     pub fn new(manifest: Manifest) -> Self {
         let missing = (0..manifest.parts()).collect();
         let system = vec![Bytes::new(); manifest.system().len()];
         Self { manifest, system, store: Store::new(), missing }
     }
 
-    /// What the image consists of.
+    /// The manifest of the image.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -43,7 +43,7 @@ impl Assembly {
         &self.store
     }
 
-    /// Takes a part over, if it is exactly what the manifest says. `Ok(false)`: it was there already.
+    /// Takes a part, if it is exactly what the manifest says. `Ok(false)`: the part was there already.
     pub fn add(&mut self, part: u32, bytes: &Bytes) -> Result<bool, PartError> {
         let what = self.manifest.split(part).ok_or(PartError::NoSuchPart)?;
         if !self.missing.contains(&part) {

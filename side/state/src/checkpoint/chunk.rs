@@ -1,5 +1,5 @@
-//! The bytes of a chunk: how many entries, and each one's key and value with their lengths. The digest of a chunk is the
-//! tree's own digest at its path, so a chunk that verifies is exactly the subtree that the manifest means.
+//! The bytes of a chunk: the number of entries, then each entry's lengths, key and value. The digest of a chunk is the tree's own digest at
+//! its path, so a verified chunk is exactly the subtree that the manifest means.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use quorate_types::Digest;
 use super::manifest::ChunkEntry;
 use crate::store::{ChunkError, Path, ReplaceError, Version, digest_of};
 
-/// The count before the entries.
+/// The length of the count before the entries.
 const HEAD: usize = 4;
-/// The two lengths before a key and a value. The same as what an entry costs in the store beside its bytes.
+/// The length of the two lengths before a key and a value. It equals what an entry costs in the store beside its bytes.
 const ENTRY_HEAD: usize = 8;
 
 /// One entry of a chunk: its key and its value.
@@ -20,9 +20,9 @@ pub type Entry<'a> = (&'a [u8], &'a [u8]);
 /// Why bytes are not the part of an image that they should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartError {
-    /// They do not decode; says what is wrong.
+    /// They can not be decoded; the text says why.
     Malformed(&'static str),
-    /// They decode, but their digest is another one.
+    /// They can be decoded, but their digest is another one.
     WrongDigest,
     /// Their entries can't make a chunk there.
     Chunk(ChunkError),
@@ -84,7 +84,7 @@ pub(crate) fn append_chunk(version: &Version, entry: &ChunkEntry, out: &mut Vec<
     );
 }
 
-/// The entries in a chunk's bytes: all of them in strict key order, or an error. Allocates no more than there are bytes for.
+/// The entries in a chunk's bytes, in strict key order, or an error. Allocates only in proportion to the bytes that are there.
 pub fn decode_chunk(bytes: &[u8]) -> Result<Vec<Entry<'_>>, PartError> {
     let (count, mut rest) = bytes.split_first_chunk::<HEAD>().ok_or(PartError::Malformed("its count"))?;
     let count = u32::from_le_bytes(*count) as usize;

@@ -1,7 +1,7 @@
-//! The bytes of a checkpoint file around its manifest: header, records, footers. Drawn in docs/formats/checkpoint.md.
+//! The bytes of a checkpoint file around its manifest: header, records, footers. docs/formats/checkpoint.md draws them.
 //!
-//! Everything that is read here may be rotten, torn or foreign: nothing is indexed, added or allocated before it was
-//! compared with the bytes that are there.
+//! Everything that is read here may be rotten, torn or foreign. A length or offset is compared with the bytes that are there before it is
+//! used.
 
 use bytes::{Bytes, BytesMut};
 use crc32c::{crc32c, crc32c_append};
@@ -12,7 +12,7 @@ use super::Kind;
 /// The format that this program writes, and the newest it reads.
 pub(crate) const FORMAT: u16 = 1;
 pub(crate) const HEADER: u64 = 24;
-/// What stands before a record's bytes: their length, and a checksum over both.
+/// The length of what comes before a record's bytes: their length, and a checksum over both.
 pub(crate) const RECORD: u64 = 8;
 /// A footer has a page for itself, so that one bad sector does not take both.
 pub(crate) const FOOTER: u64 = 4096;
@@ -22,13 +22,13 @@ pub(crate) const LINKS_MAX: u32 = 64;
 const HEADER_MAGIC: [u8; 4] = *b"QCKP";
 const FOOTER_MAGIC: [u8; 4] = *b"QCKF";
 const FOOTER_CRC: usize = FOOTER as usize - 4;
-/// Where a footer's fields end; zeros follow up to its checksum.
+/// The end of a footer's fields; zeros follow up to its checksum.
 const FOOTER_FIELDS: usize = 144;
 
 /// What can be wrong with a header or footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
-    /// It is sound, and a newer program's.
+    /// It is sound, but of a newer program.
     Newer(u16),
     /// It is not sound.
     Rotten,
@@ -61,7 +61,7 @@ pub(crate) fn file_name(seq: Seq, kind: Kind) -> String {
     format!("{:020}.{}", seq.number(), kind.extension())
 }
 
-/// What [`file_name`] makes names of.
+/// Reads a name that [`file_name`] made.
 pub(crate) fn parse_name(name: &str) -> Option<(Seq, Kind)> {
     let (digits, extension) = name.split_once('.')?;
     let kind = [Kind::Full, Kind::Differential].into_iter().find(|kind| kind.extension() == extension)?;
@@ -71,7 +71,7 @@ pub(crate) fn parse_name(name: &str) -> Option<(Seq, Kind)> {
 
 const UNFINISHED: &str = ".unfinished";
 
-/// The name of a border's file until it is published: its seq is not known while it is captured ahead.
+/// The name of a border's file until it is published, since its seq is not known while it is captured ahead.
 pub(crate) fn unfinished_name(border: u64) -> String {
     format!("{border:020}{UNFINISHED}")
 }
@@ -92,7 +92,7 @@ pub(crate) fn header(kind: Kind, border: u64) -> [u8; HEADER as usize] {
     bytes
 }
 
-/// Whether these bytes are the header of a file of a newer format. Magic, version and checksum keep their places.
+/// Whether these bytes are the header of a file of a newer format. Magic, version and checksum have fixed offsets in every format.
 pub(crate) fn newer_header(bytes: &[u8]) -> Option<u16> {
     let bytes: &[u8; HEADER as usize] = bytes.first_chunk()?;
     let sealed = bytes[..4] == HEADER_MAGIC && bytes[20..] == crc32c(&bytes[..20]).to_le_bytes();
@@ -100,7 +100,7 @@ pub(crate) fn newer_header(bytes: &[u8]) -> Option<u16> {
     (sealed && version > FORMAT).then_some(version)
 }
 
-/// What stands before a record's bytes.
+/// The bytes before a record's bytes.
 pub(crate) fn record_head(bytes: &[u8]) -> [u8; RECORD as usize] {
     let len = (bytes.len() as u32).to_le_bytes();
     let crc = crc32c_append(crc32c(&len), bytes).to_le_bytes();
@@ -110,7 +110,7 @@ pub(crate) fn record_head(bytes: &[u8]) -> [u8; RECORD as usize] {
     head
 }
 
-/// The bytes of a record, `None` if they are not what was written. `record` is all of it.
+/// The bytes of a record; `None` if they are not what was written. `record` is the whole record.
 pub(crate) fn record_body(record: &Bytes) -> Option<Bytes> {
     let body = record.slice(record.len().min(RECORD as usize)..);
     (record.get(..RECORD as usize)? == record_head(&body)).then_some(body)
@@ -124,17 +124,17 @@ pub(crate) struct Previous {
     pub(crate) digest: Digest,
 }
 
-/// The last page of a file, and the one before: what it is, and where its manifest stands.
+/// The last page of a file, and a copy in the page before: what the file is, and where its manifest is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) kind: Kind,
     pub(crate) seq: Seq,
     pub(crate) border: u64,
-    /// With a differential checkpoint.
+    /// Only in a differential checkpoint.
     pub(crate) previous: Option<Previous>,
-    /// The image's.
+    /// The digest of the image.
     pub(crate) digest: Digest,
-    /// Where the records end and the first copy of the layout begins. The second one follows.
+    /// Where the records end and the first copy of the layout begins. The second copy follows.
     pub(crate) layout_at: u64,
     pub(crate) layout_len: u64,
     /// BLAKE3 of the layout.
@@ -172,7 +172,7 @@ impl Footer {
         out.freeze()
     }
 
-    /// Reads what [`Self::encode`] writes at the end of a file of this length, and nothing else.
+    /// Reads exactly what [`Self::encode`] writes at the end of a file of this length.
     pub(crate) fn decode(bytes: &[u8], file_len: u64) -> Result<Self, Bad> {
         let bytes: &[u8; FOOTER as usize] = bytes.try_into().map_err(|_| Bad::Rotten)?;
         if bytes[..4] != FOOTER_MAGIC || bytes[FOOTER_CRC..] != crc32c(&bytes[..FOOTER_CRC]).to_le_bytes() {

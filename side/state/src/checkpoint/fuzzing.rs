@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets, as functions that stable tests run, too; and a disk in memory for them.
+//! Bodies of fuzz targets, as functions that stable tests also run; and a disk in memory for them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::store::{Path, digest_of};
 
-/// Files in memory that do what they are told.
+/// Files in memory, without failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryFiles {
     /// Their names and bytes.
@@ -74,7 +74,7 @@ impl Files for MemoryFiles {
     }
 }
 
-/// Any bytes as a manifest: what decodes, encodes to the same again, and its parts are counted and bounded.
+/// Takes any bytes for a manifest. If they can be decoded, encoding gives the same bytes, and the parts are counted and bounded.
 ///
 /// # Panics
 /// When that does not hold.
@@ -91,8 +91,8 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// Any bytes as a chunk: the low 5 bits of the first byte say how many symbols of a path follow, the rest is the chunk. What
-/// decodes, encodes to the same again, and has one digest.
+/// Takes any bytes for a chunk: the low 5 bits of the first byte say how many symbols of a path follow, the rest is the chunk. If it can be
+/// decoded, encoding gives the same bytes, and it has one digest.
 ///
 /// # Panics
 /// When that does not hold.
@@ -116,12 +116,12 @@ pub const TWO: u8 = 1;
 pub const PARTIAL: u8 = 2;
 const CUT: usize = 256 << 10;
 
-/// Any bytes as the files of a directory: opening, asking for parts, scrubbing and opening again return, and what was
-/// loaded can be loaded again after it was written anew.
+/// Takes any bytes for the files of a directory. Opening, asking for parts, scrubbing and opening again return, and what was loaded can be
+/// loaded again after it was written anew.
 ///
-/// The first byte is a set of flags: [`SEALED`] and the others here. With [`TWO`] a length (4 bytes) follows: so many
-/// bytes are the full one's, the rest the differential one's. A file is taken as it is, or, sealed, without header and
-/// footers and with one copy of the layout: 4 bytes with that one's length, the layout, the records. [`sealed`] makes such bytes.
+/// The first byte is a set of flags: [`SEALED`] and the others here. With [`TWO`] a length (4 bytes) follows: so many bytes are the full
+/// checkpoint's, the rest the differential one's. Without [`SEALED`] a file is taken as it is. With it, header and footers are missing and
+/// there is one copy of the layout: 4 bytes with its length, the layout, the records. [`sealed`] makes such bytes.
 ///
 /// # Panics
 /// When that does not hold.
@@ -178,7 +178,7 @@ fn settle(keeper: &mut Keeper, files: &mut MemoryFiles) -> Vec<Report> {
     reports
 }
 
-/// Cuts bytes in two, after as many as their first 4 say.
+/// Cuts bytes in two; their first 4 say where.
 fn cut(data: &[u8]) -> (&[u8], &[u8]) {
     let Some((len, rest)) = data.split_first_chunk() else { return (&[], &[]) };
     rest.split_at(rest.len().min(u32::from_le_bytes(*len) as usize))
@@ -219,7 +219,7 @@ fn put(
     Some(Previous { seq: footer.seq, digest: footer.digest })
 }
 
-/// A checkpoint's file, as [`file()`] takes it with [`SEALED`]. `None`: it is no such file.
+/// A checkpoint's file as [`file()`] takes it with [`SEALED`]. `None`: the bytes are not a checkpoint's file.
 pub fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
     let footer =
         Footer::decode(bytes.get(bytes.len().checked_sub(FOOTER as usize)?..)?, bytes.len() as u64).ok()?;

@@ -9,28 +9,28 @@ use crate::store::Version;
 /// The system bytes are cut into pieces of this size; the last one is shorter. A constant of format 1.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
-/// The whole replicated state at a border. Cheap to clone, and to hold while requests go on being executed.
+/// The whole replicated state at a border. It is cheap to clone, and to hold while requests are executed.
 #[derive(Clone)]
 pub struct Image {
-    /// Everything up to here is executed in it, nothing later.
+    /// Everything up to this seq is executed in it, and nothing later.
     pub seq: Seq,
     /// The number of this border, from 1.
     pub border: u64,
-    /// Everything that is replicated and no object: sessions, agreed time, membership, where each instance stands.
+    /// All replicated state that is not an object: sessions, agreed time, membership, where each instance stands.
     pub system: Bytes,
     /// The objects.
     pub objects: Version,
 }
 
 impl Image {
-    /// Stands for all of the image: equal on two replicas exactly when their images are. Computes what is missing of
-    /// the objects' root, so do it where time does not matter, or after [`Version::parts`].
+    /// The digest of the whole image: equal on two replicas exactly when their images are equal. Computes the missing digests of the
+    /// objects, so call it where time does not matter, or after [`Version::parts`].
     pub fn digest(&self) -> Digest {
         Manifest::of(self).digest()
     }
 }
 
-/// The system bytes, cut.
+/// The system bytes, in pieces.
 pub(crate) fn pieces(system: &Bytes) -> impl Iterator<Item = Bytes> {
     (0..system.len()).step_by(PIECE_BYTES).map(|from| {
         let to = from.saturating_add(PIECE_BYTES).min(system.len());

@@ -1,4 +1,4 @@
-//! What goes into the keeper and what comes out of it.
+//! The keeper's jobs and reports.
 
 use bytes::Bytes;
 use quorate_types::{Digest, Seq};
@@ -11,13 +11,13 @@ use crate::store::Version;
 pub enum Kind {
     /// All of it.
     Full,
-    /// What differs from the border before; that one's file is needed, too.
+    /// The differences from the border before; that border's file is needed, too.
     Differential,
 }
 
-/// Something for the keeper to do. See [`crate::checkpoint::Keeper::submit`] for which come first.
+/// Something that the keeper must do. [`crate::checkpoint::Keeper::submit`] says which jobs come first.
 pub enum Job {
-    /// Begin the full checkpoint of a border that is not reached yet: write the chunks of this version, taken at an agreed seq
+    /// Begin the full checkpoint of a border that is not reached yet: write the chunks of this version, which was taken at an agreed seq
     /// before the border. Give it before the border's own job.
     Ahead {
         /// The number that the border will have.
@@ -32,20 +32,20 @@ pub enum Job {
         /// What to write. A `Full` one completes what [`Job::Ahead`] of the same border began.
         write: Option<Kind>,
     },
-    /// The state comes from elsewhere (a transfer): write it as a full checkpoint. All other checkpoints at its seq or later are
-    /// given up before, since this replica's execution went another way; jobs for borders that were given before are
-    /// dropped. Its digest is known already, so there is no [`Report::Digest`].
+    /// The state was fetched from another replica: write it as a full checkpoint. All other checkpoints at its seq or later are given up
+    /// before that, since this replica's execution went another way; jobs for borders that were given earlier are dropped. The digest is
+    /// known already, so there is no [`Report::Digest`].
     Install {
         /// The state now.
         image: Image,
     },
     /// Answer a peer with a part of a checkpoint's manifest.
     ReadManifest {
-        /// Comes back in the report.
+        /// A number that comes back in the report.
         ticket: u64,
-        /// Which checkpoint.
+        /// The seq of the checkpoint.
         seq: Seq,
-        /// Its image's digest; if ours has another one, we do not have what is asked for.
+        /// Its image's digest. If the checkpoint here has another one, the keeper does not have what is asked for.
         digest: Digest,
         /// From which byte of the manifest.
         offset: u64,
@@ -54,42 +54,42 @@ pub enum Job {
     },
     /// Answer a peer with a part of a checkpoint.
     ReadChunk {
-        /// Comes back in the report.
+        /// A number that comes back in the report.
         ticket: u64,
-        /// Which checkpoint.
+        /// The seq of the checkpoint.
         seq: Seq,
         /// Its image's digest, as above.
         digest: Digest,
-        /// Which part: system pieces first, then the chunks of objects, as in the manifest.
+        /// The number of the part: system pieces first, then the chunks of objects, as in the manifest.
         chunk: u32,
     },
     /// Keep a part of a transfer, so that it can be resumed after a crash.
     Partial(PartialPiece),
-    /// The transfer is over: what was kept of it goes.
+    /// The transfer is over, so the parts that were kept of it are deleted.
     ForgetPartial,
     /// Delete what is not needed to load this checkpoint or a newer one. Nothing happens if it is not here.
     Forget {
         /// The oldest checkpoint that must stay loadable.
         keep: Seq,
     },
-    /// From now on these stay loadable, too, whatever is forgotten; those that were named before count no more.
+    /// From now on these checkpoints also stay loadable, whatever is forgotten. This replaces the earlier list.
     Pin {
-        /// Which, if they are here.
+        /// Their seqs; those that are not here are ignored.
         seqs: Vec<Seq>,
     },
-    /// Give up all checkpoints above this seq, also those being written, and their pending digests: this replica's
-    /// execution went another way there. A crash before the next checkpoint is written may bring them back.
+    /// Give up all checkpoints above this seq, with those being written and their pending digests: this replica's execution went another
+    /// way there. A crash before the next checkpoint is written may bring them back.
     Discard {
         /// The newest that may stay.
         above: Seq,
     },
-    /// Read all files at rest, in small pieces beside everything else. Asked again while one runs, it starts over.
+    /// Read all files at rest, in small pieces beside all other work. If one is running, it starts over.
     Scrub,
-    /// Write a part of a checkpoint that was found rotten again.
+    /// Write a rotten part of a checkpoint again.
     Repair {
-        /// Which checkpoint.
+        /// The seq of the checkpoint.
         seq: Seq,
-        /// Which of its parts.
+        /// The number of the part.
         chunk: u32,
         /// Its bytes; they are verified before they are written.
         bytes: Bytes,
@@ -99,9 +99,9 @@ pub enum Job {
 /// Where rot was found in a checkpoint's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RotAt {
-    /// The header, one copy of the manifest or one footer: written again from what else says the same.
+    /// The header, one copy of the manifest, or one footer. The keeper writes it again from its other copy.
     Copy,
-    /// A part of the image (numbered as in the manifest): peers have it.
+    /// A part of the image (numbered as in the manifest). Peers have it.
     Part(u32),
     /// Both copies of the manifest, or both footers, or the file can't be read at all: this checkpoint is lost.
     Whole,
@@ -130,7 +130,7 @@ pub struct ManifestPart {
 /// What the keeper did or found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// A border's digest. Borders report in order, each before anything else about it.
+    /// A border's digest. Borders are reported in order, and each border's digest before anything else about it.
     Digest {
         /// The border's seq.
         seq: Seq,
@@ -139,7 +139,7 @@ pub enum Report {
         /// The digest of the image there.
         digest: Digest,
     },
-    /// A checkpoint is durable (or, with `hold`, held).
+    /// A checkpoint is durable (or, with `hold`, kept in memory).
     Written {
         /// Its seq.
         seq: Seq,
@@ -147,7 +147,7 @@ pub enum Report {
         digest: Digest,
         /// What was written.
         kind: Kind,
-        /// Why that is full although differential was asked for.
+        /// Why a full checkpoint was written although a differential one was asked for.
         instead: Option<Instead>,
         /// How long the file is.
         bytes: u64,
@@ -157,72 +157,71 @@ pub enum Report {
         /// Its seq.
         seq: Seq,
     },
-    /// The answer to [`Job::Discard`] and [`Job::Install`]: what was reported before of checkpoints above this seq counts no more.
+    /// The answer to [`Job::Discard`] and [`Job::Install`]: earlier reports on checkpoints above this seq are void.
     GaveUp {
         /// The job's seq.
         above: Seq,
     },
-    /// A checkpoint was not written, because the disk is full. What there was of it is deleted.
+    /// A checkpoint was not written, because the disk is full. The part that was written is deleted.
     NoRoom {
         /// Its seq.
         seq: Seq,
     },
-    /// The disk failed. A checkpoint that was being written is reported as skipped, too. After a failed sync the keeper
-    /// does nothing more, and the host stops the replica.
+    /// The disk failed. A checkpoint that was being written is also reported as skipped. After a failed sync the keeper does nothing more,
+    /// and the host stops the replica.
     Failed {
         /// What was tried, and what the system said.
         what: String,
-        /// Whether data that was taken as written may be lost.
+        /// Whether written data may be lost.
         sync: bool,
     },
-    /// The answer to [`Job::ReadManifest`]; `None`: do not have it.
+    /// The answer to [`Job::ReadManifest`].
     Manifest {
-        /// The question's.
+        /// The number from the job.
         ticket: u64,
-        /// The bytes, if we have them.
+        /// The bytes; `None` if the checkpoint is not here.
         answer: Option<ManifestPart>,
     },
-    /// The answer to [`Job::ReadChunk`]; `None`: do not have it, or no longer sound.
+    /// The answer to [`Job::ReadChunk`].
     Chunk {
-        /// The question's.
+        /// The number from the job.
         ticket: u64,
-        /// The verified bytes, if we have them.
+        /// The verified bytes; `None` if the part is not here, or not sound any more.
         answer: Option<Bytes>,
     },
-    /// Something at rest is damaged. Each scrub says all that it finds; a peer's question makes it known only the first time.
+    /// Something at rest is damaged. Each scrub reports everything that it finds; a peer's question only reports what is new.
     Rot {
-        /// The checkpoint in which it was noticed; parts are numbered as in its manifest.
+        /// The checkpoint for which it was noticed; parts are numbered as in its manifest.
         seq: Seq,
-        /// Its image's digest, to ask peers with.
+        /// Its image's digest, with which peers are asked.
         digest: Digest,
         /// The file: the checkpoint's own, or one that it builds on.
         file: String,
-        /// Where in it.
+        /// The damaged part of it.
         place: RotAt,
     },
-    /// Something rotten is sound again.
+    /// A damaged part is sound again.
     Repaired {
         /// The checkpoint, as above.
         seq: Seq,
-        /// Where in it.
+        /// The part.
         place: RotAt,
     },
-    /// A checkpoint of which rot was reported is deleted, or its file is replaced by another one. What was reported of it and of
-    /// this file counts no more.
+    /// A checkpoint for which rot was reported is deleted, or its file is replaced. Earlier reports on it and on this file are void.
     Gone {
-        /// Which checkpoint.
+        /// The seq of the checkpoint.
         seq: Seq,
         /// Its file.
         file: String,
     },
-    /// A repair was asked for with the wrong bytes, or for something that is not here.
+    /// A repair was asked for with wrong bytes, or for a checkpoint or part that is not here.
     NotRepaired {
-        /// Which checkpoint.
+        /// The seq of the checkpoint.
         seq: Seq,
-        /// Which part.
+        /// The number of the part.
         chunk: u32,
     },
-    /// A scrub went through everything.
+    /// A scrub has read everything.
     ScrubDone {
         /// How much it read.
         bytes: u64,
@@ -238,7 +237,7 @@ pub enum Step {
     Worked {
         /// How much was read and written. Computing digests counts as 0.
         bytes: u64,
-        /// Another replica, or what goes on here, waits for such work: it is not to be held back.
+        /// Another replica, or this one, waits for such work, so it must not be slowed down.
         awaited: bool,
     },
 }

@@ -1,9 +1,9 @@
-//! The keeper: what is to be done, in which order, and what there is. The host calls [`Keeper::step`] on a thread of its own
-//! and paces it by the bytes that each step returns.
+//! The keeper: its jobs, their order, and the checkpoints that are here. The host calls [`Keeper::step`] on a thread of its own and paces
+//! it by the bytes that each step returns.
 //!
-//! Order: digests of borders come first, since agreement waits for them; then deletions, repairs and parts of transfers;
-//! then peers' questions and writing by turns, with a scrub beside them. Checkpoints are written strictly in the order of
-//! their borders; when a third one comes, the one in the middle is skipped.
+//! Order: digests of borders come first, since agreement waits for them; then deletions, repairs and parts of transfers; then peers'
+//! questions and writing in turns, with a scrub beside them. Checkpoints are written strictly in the order of their borders; when a third
+//! one comes, the middle one is skipped.
 
 mod questions;
 
@@ -26,23 +26,23 @@ use super::writer::{Base, Outcome, SYNC_BYTES, Target, Trouble, Writer, digest_p
 use crate::store;
 use questions::{Ask, Look, Question};
 
-/// While there is other work, every so many steps one goes to a scrub.
+/// While there is other work, one in so many steps goes to a scrub.
 const SCRUB_TURN: u64 = 8;
-/// So many bytes of a transfer wait to be kept at most; more are not kept.
+/// At most so many bytes of a transfer wait to be kept; the rest is not kept.
 const PARTIAL_QUEUED_MAX: usize = 64 << 20;
 
-/// Writes checkpoints, keeps those that are there sound, and answers for them.
+/// Writes checkpoints, checks those that are here, and answers questions about them.
 pub struct Keeper {
-    /// Memory durability: no files at all, the images that are not to be forgotten are kept instead.
+    /// Memory durability: there are no files; images that must not be forgotten are kept instead.
     hold: bool,
     held: BTreeMap<Seq, Target>,
     catalog: Catalog,
-    /// Files that can't be used; they go when checkpoints as old as they are go.
+    /// Files that can't be used. They are deleted when checkpoints of their age are.
     lost: Vec<String>,
     bad: Bad,
-    /// Rot that was reported: in which checkpoint, and in whose file.
+    /// Rot that was reported: for which checkpoint, and in whose file.
     told: BTreeSet<(Seq, Seq)>,
-    /// Somebody fetches these.
+    /// Checkpoints that are being fetched.
     pinned: Vec<Seq>,
     partial: PartialFile,
     /// Bytes of parts that wait to be kept.
@@ -50,12 +50,12 @@ pub struct Keeper {
     /// The newest border that was reached.
     border: u64,
     digests: VecDeque<Digesting>,
-    /// What is being written, and what comes after it, in the order of borders.
+    /// The checkpoint that is being written; and those after it, in the order of borders.
     active: Option<Writer>,
     waiting: VecDeque<Writing>,
-    /// The manifests of the border that was reached last and of those right before a capture, by their numbers.
+    /// The manifests of the border that was reached last and of those right before a capture, by border number.
     reached: BTreeMap<u64, Arc<Manifest>>,
-    /// The last manifest that was written or read, to compare the next one with.
+    /// The manifest that was written or read last, to compare the next one with.
     newest: Option<(Previous, Arc<Manifest>)>,
     chores: VecDeque<Chore>,
     questions: VecDeque<Question>,
@@ -74,13 +74,13 @@ struct Digesting {
     parts: Option<std::vec::IntoIter<store::Part>>,
 }
 
-/// A checkpoint that is to be written.
+/// A checkpoint that must be written.
 enum Writing {
     Ahead { border: u64, version: store::Version },
     Border { ahead: Option<store::Version>, target: Box<Target> },
 }
 
-/// Something to do with files that are there.
+/// Work on files that are here.
 enum Chore {
     Delete(String),
     Forget(Seq),
@@ -90,10 +90,10 @@ enum Chore {
 }
 
 impl Keeper {
-    /// Finds out what is there, and loads the newest checkpoint that is whole. Takes as long as reading it does.
+    /// Finds the checkpoints that are here, and loads the newest one that is whole. Takes as long as reading it does.
     ///
-    /// With `hold` (memory durability) no file is read or written, ever: the images that would be written are kept in memory
-    /// until they are forgotten, as the files would be, and peers get their parts from them.
+    /// With `hold` (memory durability) no file is ever read or written. The images that would be written are kept in memory until they are
+    /// forgotten, and peers get their parts from them.
     pub fn open(files: &mut dyn Files, hold: bool) -> Result<(Self, Opened), OpenError> {
         let start = if hold { open::Start::default() } else { open::open(files)? };
         // Execution goes on from the image, and passes the borders after it a second time.
@@ -131,18 +131,18 @@ impl Keeper {
         self.catalog.footers.values().map(|footer| (footer.seq, footer.digest, footer.kind)).chain(held)
     }
 
-    /// The border whose file is being written, and how many bytes of it there are.
+    /// The border whose file is being written, and how many bytes of it were written.
     pub fn writing(&self) -> Option<(u64, u64)> {
         self.active.as_ref().map(|writer| (writer.border, writer.written()))
     }
 
-    /// Whether the next border was reached before the file of this one is written: checkpoints do not keep up.
+    /// Whether the next border was reached before this one's file was written, so that checkpoints do not keep up.
     pub fn is_behind(&self) -> bool {
         self.active.as_ref().is_some_and(|writer| writer.target.is_some())
             && self.waiting.iter().any(|writing| matches!(writing, Writing::Border { .. }))
     }
 
-    /// Loads one of the checkpoints that are here: for rolling back to it, or to verify it. Takes as long as reading it does.
+    /// Loads one of the checkpoints that are here, to roll back to it or to verify it. Takes as long as reading it does.
     pub fn load(&mut self, files: &mut dyn Files, seq: Seq) -> Loaded {
         if let Some(held) = self.held.get(&seq) {
             return Loaded::Whole(held.image.clone());
@@ -153,7 +153,7 @@ impl Keeper {
         loaded
     }
 
-    /// What was done and found since the last time.
+    /// What was done and found since the last call.
     pub fn reports(&mut self) -> std::vec::Drain<'_, Report> {
         self.reports.drain(..)
     }
@@ -228,7 +228,7 @@ impl Keeper {
         self.waiting.push_back(Writing::Ahead { border, version });
     }
 
-    /// Whether this very image is being installed.
+    /// Whether exactly this image is being installed.
     fn installs(&self, image: &Image) -> bool {
         let same = |install: bool, of: &Image| {
             let named = (of.seq, of.border) == (image.seq, image.border);
@@ -244,8 +244,8 @@ impl Keeper {
             || active.is_some_and(|target| same(target.install, &target.image))
     }
 
-    /// Drops everything that is not written yet and above a seq, or all of it; and what was captured, since it does not lead
-    /// to what will be executed.
+    /// Drops everything above a seq, or everything, that is not written yet; and the capture, since it does not lead to what will be
+    /// executed.
     fn give_up(&mut self, above: Option<Seq>) {
         let goes = |seq: Seq| above.is_none_or(|above| seq > above);
         // What stays is written as it would have been: it may need the border before it.
@@ -277,7 +277,7 @@ impl Keeper {
         self.reports.extend(skipped.into_iter().map(|seq| Report::Skipped { seq }));
     }
 
-    /// Stops writing what is being written. Returns the seq of its image, if it has one.
+    /// Stops the present writing. Returns the seq of its image, if it has one.
     fn abandon(&mut self) -> Option<Seq> {
         let writer = self.active.take()?;
         if writer.has_file() {
@@ -286,7 +286,7 @@ impl Keeper {
         writer.target.map(|target| target.image.seq)
     }
 
-    /// Drops captures for borders before this one: theirs never came.
+    /// Drops captures for borders before this one, which were never reached.
     fn drop_captures(&mut self, border: u64) {
         if self.active.as_ref().is_some_and(|writer| writer.target.is_none() && writer.border < border) {
             self.abandon();
@@ -294,7 +294,7 @@ impl Keeper {
         self.waiting.retain(|writing| !matches!(writing, Writing::Ahead { border: b, .. } if *b < border));
     }
 
-    /// Takes the checkpoints above a seq out, newest first.
+    /// Removes the checkpoints above a seq, newest first.
     fn delete_above(&mut self, above: Seq) {
         self.held.retain(|seq, _| *seq <= above);
         let seqs: Vec<Seq> =
@@ -304,14 +304,14 @@ impl Keeper {
         }
     }
 
-    /// Takes a checkpoint out; its file is deleted in a later step.
+    /// Removes a checkpoint; its file is deleted in a later step.
     fn remove(&mut self, seq: Seq) {
         self.changed(seq);
         let Some(footer) = self.catalog.footers.remove(&seq) else { return };
         self.chores.push_back(Chore::Delete(footer.name()));
     }
 
-    /// A checkpoint's file is another one now, or none.
+    /// A checkpoint's file was replaced, or removed.
     fn changed(&mut self, seq: Seq) {
         self.bad.retain(|(file, _)| *file != seq);
         let told = self.told.len();
@@ -327,8 +327,8 @@ impl Keeper {
         }
     }
 
-    /// Does a piece of work of about 1 MiB at most, and says how much was read and written. Computing the digest of one part
-    /// of the objects, comparing manifests, or reading one, is one step each, however large the state is.
+    /// Does a piece of work of at most about 1 MiB. Returns how much was read and written. Computing the digest of one part of the objects,
+    /// comparing manifests, or reading one, is one step each, however large the state is.
     pub fn step(&mut self, files: &mut dyn Files) -> Step {
         if self.stopped {
             return Step::Idle;
@@ -344,7 +344,7 @@ impl Keeper {
         done.unwrap_or(Step::Idle)
     }
 
-    /// The same, if there is something to do that is not to be held back: a part of a transfer, a repair, a peer's question.
+    /// As [`Self::step`], but only work for which someone waits: a part of a transfer, a repair, a peer's question.
     pub fn step_awaited(&mut self, files: &mut dyn Files) -> Step {
         let bytes = match (self.stopped, self.chores.is_empty(), self.questions.is_empty()) {
             (true, _, _) | (_, true, true) => return Step::Idle,
@@ -393,7 +393,7 @@ impl Keeper {
         }
     }
 
-    /// A border that is to be written is reached, and its digest is there.
+    /// A border that must be written was reached, and its digest is known.
     fn reached(&mut self, target: Target) {
         if self.hold {
             let (seq, digest, kind) = (target.image.seq, target.digest, target.asked);
@@ -429,7 +429,7 @@ impl Keeper {
         self.waiting.insert(at, Writing::Border { ahead, target: Box::new(target) });
     }
 
-    /// Of checkpoints that wait, only one may stay when another one comes behind one that is being written.
+    /// If a checkpoint comes while one waits behind the one that is being written, the waiting one is skipped.
     fn skip_one(&mut self) {
         let active = self.active.as_ref().is_some_and(|writer| writer.target.is_some());
         let is_border = |writing: &Writing| matches!(writing, Writing::Border { .. });
@@ -443,8 +443,8 @@ impl Keeper {
         }
     }
 
-    /// Whether a checkpoint is here already, as asked for and as far as is known sound: execution passes the borders after the
-    /// checkpoint that it starts from a second time.
+    /// Whether a checkpoint is here already, as asked for and as far as is known sound: after a start, execution passes the borders after
+    /// its checkpoint a second time.
     fn is_there(&self, target: &Target) -> bool {
         let seq = target.image.seq;
         let fits = |footer: &Footer| {
@@ -454,7 +454,7 @@ impl Keeper {
         self.catalog.footers.get(&seq).is_some_and(fits) && !self.is_damaged(seq)
     }
 
-    /// Whether something that a checkpoint needs is known to be damaged or is not here.
+    /// Whether something that a checkpoint needs is known to be damaged, or is not here.
     fn is_damaged(&self, seq: Seq) -> bool {
         let chain = self.catalog.chain(seq);
         chain.is_none_or(|chain| {
@@ -464,7 +464,7 @@ impl Keeper {
 }
 
 impl Writing {
-    /// The border that it was captured for, if it was.
+    /// The border of the present capture, if there is one.
     fn captured(&self) -> Option<u64> {
         match self {
             Self::Ahead { border, .. } => Some(*border),
@@ -534,7 +534,7 @@ impl Keeper {
         self.active = Some(writer);
     }
 
-    /// The manifest of the border before this one: it was reached since the start, or its file is here.
+    /// The manifest of the border before this one, if that was reached since the start, or its file is here.
     fn manifest_before(&self, files: &mut dyn Files, border: u64) -> Option<Arc<Manifest>> {
         let before = border.checked_sub(1)?;
         if let Some(manifest) = self.reached.get(&before) {
@@ -544,7 +544,7 @@ impl Keeper {
         Some(Arc::new(read_layout(files, footer).ok()?.manifest))
     }
 
-    /// What a differential checkpoint is compared with: the file of the border before.
+    /// The base of a differential checkpoint: the file of the border before.
     fn base(&mut self, files: &mut dyn Files, target: &Target) -> Result<Base, Instead> {
         let before = self.catalog.footers.range(..target.image.seq).next_back().map(|(_, footer)| footer);
         let footer = before.filter(|footer| footer.border.checked_add(1) == Some(target.image.border));
@@ -585,7 +585,7 @@ impl Keeper {
         self.reports.push(Report::Written { seq, digest, kind, instead, bytes: footer.file_len() });
     }
 
-    /// Only with the planted bug: says that a checkpoint is durable when it is merely written.
+    /// Only with the planted bug: reports a checkpoint as durable when it is merely written.
     fn say_too_early(&mut self) {
         if !planted("unpublished-trim") {
             return;
@@ -622,14 +622,14 @@ impl Keeper {
         }
     }
 
-    /// The disk failed. After a failed sync nothing may be tried again: what reached the disk is unknown.
+    /// The disk failed. After a failed sync nothing may be tried again, since it is unknown what reached the disk.
     pub(super) fn fail(&mut self, what: String, sync: bool) {
         self.stopped |= sync;
         self.reports.push(Report::Failed { what, sync });
     }
 }
 
-/// Files that are there.
+/// Work on files that are here.
 impl Keeper {
     fn step_chore(&mut self, files: &mut dyn Files) -> u64 {
         let Some(chore) = self.chores.pop_front() else { return 0 };
@@ -658,7 +658,7 @@ impl Keeper {
         }
     }
 
-    /// Deletes what neither this checkpoint nor a newer one needs.
+    /// Deletes what is needed neither by this checkpoint nor by a newer one.
     fn forget(&mut self, keep: Seq) {
         if self.held.contains_key(&keep) {
             self.held.retain(|seq, _| *seq >= keep || self.pinned.contains(seq));
@@ -737,7 +737,7 @@ impl Keeper {
         Some(bytes)
     }
 
-    /// Rot was noticed in a checkpoint, in the file of another one or its own. It is reported once.
+    /// Rot was noticed in a checkpoint, in its own file or in another one. It is reported once.
     pub(super) fn rot(&mut self, seq: Seq, file: Seq, at: u64, place: RotAt) {
         let Some(digest) = self.catalog.footers.get(&seq).map(|footer| footer.digest) else { return };
         let Some(name) = self.catalog.footers.get(&file).map(Footer::name) else { return };

@@ -1,10 +1,10 @@
-//! A manifest, and where in one file the parts of its image stand.
+//! A manifest, and where the parts of its image are in one file.
 
 use super::Kind;
 use super::file::{HEADER, RECORD};
 use super::manifest::{Manifest, ManifestError, Reader};
 
-/// What stands twice at the end of a checkpoint's file.
+/// The manifest and the offsets of its parts; two copies are at the end of a checkpoint's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) manifest: Manifest,
@@ -22,7 +22,7 @@ impl Layout {
         out
     }
 
-    /// Reads what [`Self::encode`] writes into a file of this kind whose records end at `end`, and nothing else.
+    /// Reads exactly what [`Self::encode`] writes into a file of this kind whose records end at `end`.
     pub(crate) fn decode(bytes: &[u8], kind: Kind, end: u64) -> Result<Self, ManifestError> {
         let mut from = Reader { bytes };
         let len = from.u32()? as usize;

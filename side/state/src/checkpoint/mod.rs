@@ -1,14 +1,14 @@
 //! Checkpoints: the whole state at a border, as files that are the same on every replica.
 //!
-//! A *border* is a seq that follows from the log alone, so all replicas have the same ones. The state there is an
-//! [`Image`]; its digest is computed at every border, also where no file is written. The [`Keeper`] does all of it beside
-//! the path, a bounded piece at a time, while requests are executed: an image shares its objects with the live store.
+//! A *border* is a seq that follows from the log alone, so all replicas have the same borders. The state there is an [`Image`]; its digest
+//! is computed at every border, even if no file is written. The [`Keeper`] does all of it beside the path, in bounded pieces, while
+//! requests are executed: an image shares its objects with the live store.
 //!
-//! Source: deterministic fuzzy checkpoints (000, section 5.2). State capture is [`Job::Ahead`]: the chunks of a version
-//! before the border are written while execution goes on. Completion is [`Job::Border`]: only the chunks that are not what
-//! was captured are written, then the manifest. What changed is found by comparing the chunks' digests, so nothing is recorded
-//! while requests run. Differential checkpoints compare with the border before in the same way. Stop-and-copy
-//! and staggered checkpoints are the same files without the capture.
+//! Source: deterministic fuzzy checkpoints (Distler, habilitation, section 5.2). State capture is [`Job::Ahead`]: the chunks of a version
+//! before the border are written while execution continues. Completion is [`Job::Border`]: only chunks that differ from the captured ones
+//! are written, then the manifest. Changes are found by comparing the chunks' digests, so nothing is recorded while requests run.
+//! Differential checkpoints compare with the border before in the same way. Stop-and-copy and staggered checkpoints are the same files
+//! without the capture.
 //!
 //! | module | what it does |
 //! | --- | --- |

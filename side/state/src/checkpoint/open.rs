@@ -1,4 +1,4 @@
-//! What is there when a replica starts.
+//! What is on disk when a replica starts.
 
 use std::collections::BTreeSet;
 use std::{fmt, io};
@@ -11,21 +11,21 @@ use super::partial::{PARTIAL, PartialFile, PartialPiece, newer_partial};
 use super::reader::{Catalog, Located, newer_format, read_footer, read_record};
 use super::{Assembly, Image};
 
-/// What was found at start.
+/// What was found at the start.
 #[derive(Default)]
 pub struct Opened {
-    /// The newest checkpoint that is whole, loaded. Start from here, unless `damaged` gets whole.
+    /// The newest checkpoint that is whole, loaded. Start from it, unless `damaged` can be completed.
     pub image: Option<Image>,
     /// The digest of `image`.
     pub digest: Option<Digest>,
-    /// The newest checkpoint, if parts of it are rotten: fetch the missing ones from peers, and mend the files with
+    /// The newest checkpoint, if parts of it are rotten. Fetch the missing parts from peers, and repair the files with
     /// [`super::Job::Repair`].
     pub damaged: Option<Assembly>,
     /// All checkpoints with a sound footer, newest first, with their images' digests. Not all of them need be whole.
     pub found: Vec<(Seq, Digest)>,
-    /// Files that can't be used at all, each with the reason. They are left alone until checkpoints as old as they are go.
+    /// Files that can't be used at all, each with the reason. They stay until checkpoints of their age are deleted.
     pub lost: Vec<(String, String)>,
-    /// What was fetched before the last stop and is whole.
+    /// What was fetched before the last stop and is sound.
     pub partial: Vec<PartialPiece>,
 }
 
@@ -66,7 +66,7 @@ fn failed(what: &str, name: &str) -> impl FnOnce(io::Error) -> OpenError {
     move |error| OpenError::Io { what, error }
 }
 
-/// What the keeper starts with.
+/// The state with which the keeper starts.
 #[derive(Default)]
 pub(crate) struct Start {
     pub(crate) opened: Opened,
@@ -128,21 +128,21 @@ fn refuse_newer(files: &mut dyn Files, names: &[String]) -> Result<(), OpenError
     Ok(())
 }
 
-/// What became of a checkpoint that was loaded.
+/// The result of loading a checkpoint.
 pub enum Loaded {
-    /// Here it is.
+    /// The whole image.
     Whole(Image),
-    /// Parts of it are rotten: here is the rest.
+    /// Parts of it are rotten; these are the others.
     Damaged(Box<Assembly>),
-    /// Nothing of it can be read; says why.
+    /// Nothing of it can be read; the text says why.
     Lost(String),
 }
 
 /// Where rot is: in which checkpoint's file, and at which record; 0 stands for the manifest.
 pub(crate) type Bad = BTreeSet<(Seq, u64)>;
 
-/// Loads a checkpoint. Records that turn out rotten are added to `bad`; if one that it needs is in there
-/// already, nothing is read.
+/// Loads a checkpoint. Records that turn out to be rotten are added to `bad`; if a record that it needs is in there already, nothing is
+/// read.
 pub(crate) fn load(files: &mut dyn Files, catalog: &Catalog, seq: Seq, bad: &mut Bad) -> Loaded {
     let located = match Located::find(files, catalog, seq) {
         Ok(located) => located,

@@ -1,5 +1,5 @@
-//! What was fetched of a checkpoint, kept so that a transfer that a crash interrupts need not fetch it again. Only a
-//! help: everything in it is verified again by whoever uses it, and when it can't be kept, nothing is lost but time.
+//! Fetched parts of a checkpoint, kept so that a transfer that a crash interrupts need not fetch them again. They only save time: their
+//! reader verifies everything again, and if they can't be kept, only time is lost.
 
 use std::io;
 
@@ -15,7 +15,7 @@ const MAGIC: [u8; 8] = *b"QPRT\x01\0\0\0";
 const SYSTEM: u8 = 0;
 const OBJECTS: u8 = 1;
 
-/// A verified part of a checkpoint that is being fetched. It says for itself what it is.
+/// A verified part of a checkpoint that is being fetched. It names itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartialPiece {
     /// A piece of the system bytes.
@@ -70,24 +70,24 @@ impl PartialPiece {
     }
 }
 
-/// Whether these first bytes say that a newer program wrote the file.
+/// Whether these first bytes show that a newer program wrote the file.
 pub(crate) fn newer_partial(bytes: &[u8]) -> Option<u16> {
     let version = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
     (bytes[..4] == MAGIC[..4] && version > FORMAT).then_some(version)
 }
 
-/// How far the file is sound.
+/// The file of kept parts, as far as it is sound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartialFile {
-    /// 0: there is none.
+    /// Its length; 0: there is none.
     len: u64,
-    /// It can't be written any more; what comes is not kept, until the transfer is over.
+    /// It can't be written any more, so nothing more is kept until the transfer is over.
     broken: bool,
     unsynced: u64,
 }
 
 impl PartialFile {
-    /// Everything whole in the file. What follows the first damage is cut off, so that new parts can be added.
+    /// Reads every whole part in the file. Everything after the first damage is cut off, so that new parts can be added.
     pub(crate) fn open(files: &mut dyn Files) -> io::Result<(Self, Vec<PartialPiece>)> {
         let len = match files.len(PARTIAL) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
@@ -109,7 +109,7 @@ impl PartialFile {
         Ok((Self { len: at, ..Self::default() }, pieces))
     }
 
-    /// Adds a part. Returns how many bytes were written, and whether the file is due to be synced.
+    /// Adds a part. Returns how many bytes were written, and whether the file must be synced.
     pub(crate) fn add(&mut self, files: &mut dyn Files, piece: &PartialPiece) -> io::Result<u64> {
         if self.broken {
             return Ok(0);
@@ -153,7 +153,7 @@ impl PartialFile {
     }
 }
 
-/// The part at an offset, and where it ends.
+/// The part at an offset, and its end.
 fn read_piece(files: &mut dyn Files, at: u64, len: u64) -> Option<(PartialPiece, u64)> {
     let left = len.checked_sub(at)?.checked_sub(RECORD)?;
     let head = files.read(PARTIAL, at, RECORD as usize).ok()?;

@@ -1,5 +1,4 @@
-//! Which checkpoints are there, where the parts of one stand (in its own file, or in one that it builds on), and each part
-//! read and verified.
+//! Finds the checkpoints that are here, and the parts of one (in its own file, or in one that it builds on); reads and verifies each part.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,14 +23,14 @@ pub(crate) struct Catalog {
 pub(crate) enum Unreadable {
     /// A newer program wrote it, in this format.
     Newer(u16),
-    /// It is rotten; says what.
+    /// It is rotten; the text says what.
     Rotten(&'static str),
     /// The system could not read it.
     Io(io::Error),
 }
 
 impl Unreadable {
-    /// Whether what is at rest is to blame, and not a system that is short of something now.
+    /// Whether the data at rest is bad, rather than the system short of something now.
     pub(crate) fn is_rot(&self) -> bool {
         !matches!(self, Self::Io(error) if is_shortage(error))
     }
@@ -68,7 +67,7 @@ pub(crate) fn newer_format(files: &mut dyn Files, name: &str) -> io::Result<Opti
     }
 }
 
-/// One of the two footers of a file, whichever is sound.
+/// A sound footer of a file, if one of the two is.
 pub(crate) fn read_footer(files: &mut dyn Files, name: &str) -> Result<Footer, Unreadable> {
     let len = files.len(name)?;
     if len < HEADER + 2 * FOOTER {
@@ -87,7 +86,7 @@ pub(crate) fn read_footer(files: &mut dyn Files, name: &str) -> Result<Footer, U
     result
 }
 
-/// The layout of a file, from whichever copy is sound.
+/// The layout of a file, from a sound copy.
 pub(crate) fn read_layout(files: &mut dyn Files, footer: &Footer) -> Result<Layout, Unreadable> {
     let name = footer.name();
     for copy in 0..2 {
@@ -122,7 +121,7 @@ pub(crate) fn read_copy(
 }
 
 impl Catalog {
-    /// The chain that a checkpoint needs, itself first; `None` if a link is not here, or there are too many.
+    /// The chain of checkpoints that a checkpoint needs, beginning with itself; `None` if a link is missing, or there are too many.
     pub(crate) fn chain(&self, seq: Seq) -> Option<Vec<Seq>> {
         let mut chain = Vec::new();
         let mut footer = self.footers.get(&seq)?;
@@ -141,20 +140,20 @@ impl Catalog {
     }
 }
 
-/// A checkpoint's manifest, and in which file each of its parts stands.
+/// A checkpoint's manifest, and the file of each of its parts.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) manifest: Manifest,
     /// The checkpoint in whose file the part is, and where its record begins there. `None`: nowhere.
     pub(crate) spots: Vec<Option<(Seq, u64)>>,
-    /// Which of them were not found yet, and where to look next.
+    /// The parts that were not found yet, and where to look next.
     wanted: Vec<u32>,
     next: Option<Previous>,
     links: u32,
 }
 
 impl Located {
-    /// Begins with the checkpoint's own file. [`Self::look`] goes on until everything is found.
+    /// Begins with the checkpoint's own file. Call [`Self::look`] until everything is found.
     pub(crate) fn begin(files: &mut dyn Files, catalog: &Catalog, seq: Seq) -> Result<Self, Unreadable> {
         let footer = catalog.footers.get(&seq).ok_or(Unreadable::Rotten("it is not there"))?;
         let layout = read_layout(files, footer)?;
@@ -164,14 +163,14 @@ impl Located {
         Ok(Self { manifest: layout.manifest, spots, wanted, next: footer.previous, links: 0 })
     }
 
-    /// Everything at once.
+    /// Does everything at once.
     pub(crate) fn find(files: &mut dyn Files, catalog: &Catalog, seq: Seq) -> Result<Self, Unreadable> {
         let mut located = Self::begin(files, catalog, seq)?;
         while !located.look(files, catalog) {}
         Ok(located)
     }
 
-    /// Looks into the next file of the chain. Whether there is nothing more to look for.
+    /// Looks into the next file of the chain. Returns whether the search is finished.
     pub(crate) fn look(&mut self, files: &mut dyn Files, catalog: &Catalog) -> bool {
         let oldest_wins = planted("chain-order");
         let Some(previous) = self.next.take() else { return true };
@@ -198,7 +197,7 @@ impl Located {
     }
 }
 
-/// Where the same part stands in another checkpoint's file: with the same path and digest.
+/// Where the same part is in another checkpoint's file: the one with the same path and digest.
 fn place_of(manifest: &Manifest, part: u32, layout: &Layout, by_path_only: bool) -> Option<u64> {
     let at = same_part(manifest, part, &layout.manifest, by_path_only)?;
     layout.places.get(at as usize).copied()
@@ -219,7 +218,7 @@ pub(crate) fn same_part(manifest: &Manifest, part: u32, other: &Manifest, by_pat
     }
 }
 
-/// Reads a part without looking at what it says.
+/// Reads a part without verifying its content.
 pub(crate) fn read_record(
     files: &mut dyn Files,
     catalog: &Catalog,
@@ -233,7 +232,7 @@ pub(crate) fn read_record(
     Ok(files.read(&footer.name(), place, RECORD as usize + len)?)
 }
 
-/// Reads a part and verifies it: its digest says more than the record's checksum.
+/// Reads a part and verifies it by its digest, which proves more than the record's checksum.
 pub(crate) fn read_part(
     files: &mut dyn Files,
     catalog: &Catalog,
@@ -248,7 +247,7 @@ pub(crate) fn read_part(
     Ok(body)
 }
 
-/// Whether a record at rest is exactly what was written: its checksum, and what it says.
+/// Whether a record at rest is exactly what was written: its checksum, and its content.
 pub(crate) fn is_sound(manifest: &Manifest, part: u32, record: &Bytes) -> bool {
     record_body(record).is_some_and(|body| manifest.verify(part, &body).is_ok())
 }

@@ -1,5 +1,5 @@
-//! Reads everything at rest, file by file, and compares it: header, both footers, both copies of the manifest, then every record
-//! that the manifest knows. What stands twice is mended here; a rotten part of the image is reported, and peers have it.
+//! Reads everything at rest, file by file, and compares it: header, both footers, both copies of the manifest, then every record in the
+//! manifest. What exists twice is repaired here; a rotten part of the image is reported, and peers have it.
 
 use std::collections::VecDeque;
 
@@ -30,9 +30,9 @@ struct Current {
 pub(crate) enum Found {
     /// Damage in the file of a checkpoint, at a record; 0 stands for what belongs to no part.
     Rot { seq: Seq, at: u64, place: RotAt },
-    /// What stands twice is sound again.
+    /// Something that exists twice was repaired.
     Mended { seq: Seq, place: RotAt },
-    /// It could not be mended.
+    /// A repair failed.
     Failed(Trouble),
 }
 
@@ -47,7 +47,7 @@ impl Scrub {
         self.bytes
     }
 
-    /// Reads about 1 MiB, or the manifest of one file. Returns how much was read, and what was found.
+    /// Reads about 1 MiB, or the manifest of one file. Returns how much was read, and the findings.
     pub(crate) fn step(&mut self, files: &mut dyn Files, catalog: &Catalog) -> (u64, Vec<Found>) {
         let mut found = Vec::new();
         let bytes = match self.current.take() {
@@ -105,7 +105,7 @@ impl Scrub {
     }
 }
 
-/// Compares everything in a file that stands somewhere else, too, and mends it.
+/// Compares everything in a file that exists twice, and repairs it.
 fn copies(files: &mut dyn Files, footer: &Footer, layout: &Layout, found: &mut Vec<Found>) -> u64 {
     let (seq, name, len) = (footer.seq, footer.name(), footer.file_len());
     let mut bytes = 0;

@@ -1,7 +1,7 @@
-//! One checkpoint's file by itself, as a backup is: what it says, whether every byte of it is what was written, and its image.
+//! One checkpoint's file by itself, such as a backup: what it says, whether every byte is as it was written, and its image.
 //!
-//! Reads only. The file may have any name, and nothing else is looked at: a differential checkpoint is no backup.
-//! Tests: `tests/all/checkpoint_single.rs`.
+//! It only reads. The file may have any name, and no other file is read: a differential checkpoint is not a backup. Tests:
+//! `tests/all/checkpoint_single.rs`.
 
 use std::{fmt, io};
 
@@ -17,16 +17,16 @@ use super::reader::{
 use super::scrub::{Found, Scrub};
 use super::{Assembly, Image, Kind, Manifest, RotAt};
 
-/// Why a file can't be used as a whole.
+/// Why a file can't be used by itself.
 #[derive(Debug)]
 pub enum Unusable {
-    /// It is something else.
+    /// It is not a checkpoint.
     NoCheckpoint,
     /// A newer program wrote it, in this format.
     Newer(u16),
-    /// It holds only what differs from the checkpoint of this seq.
+    /// It holds only the differences from the checkpoint of this seq.
     Differential(Seq),
-    /// It is not what was written; says where.
+    /// It is damaged; the text says where.
     Damaged(String),
     /// The system could not read it.
     Io(io::Error),
@@ -58,7 +58,7 @@ impl From<Unreadable> for Unusable {
     }
 }
 
-/// A file with a full checkpoint in it, whose end was read: what it is, and what it consists of.
+/// A file with a full checkpoint. Its end was read, so its manifest is known.
 pub struct Single {
     name: String,
     footer: Footer,
@@ -66,10 +66,10 @@ pub struct Single {
 }
 
 impl Single {
-    /// Reads what the file says of itself, and none of its parts.
+    /// Reads what the file says about itself, and none of its parts.
     ///
     /// # Errors
-    /// When it is none, or its end is damaged so far that nothing in it can be found.
+    /// When it is not a checkpoint, or its end is so damaged that nothing in it can be found.
     pub fn open(files: &mut dyn Files, name: &str) -> Result<Self, Unusable> {
         let only = &mut Only { files, name };
         if let Some(format) = newer_format(only, name).map_err(Unusable::Io)? {
@@ -90,7 +90,7 @@ impl Single {
         Ok(Self { name: name.to_owned(), footer, layout })
     }
 
-    /// What its image consists of.
+    /// The manifest of its image.
     pub fn manifest(&self) -> &Manifest {
         &self.layout.manifest
     }
@@ -103,7 +103,7 @@ impl Single {
         self.footer.file_len()
     }
 
-    /// Reads and compares every byte. `progress` is told how many were read so far. Gives back where there is damage.
+    /// Reads and compares every byte. `progress` is called with the number of bytes read so far. Returns where there is damage.
     pub fn verify(&self, files: &mut dyn Files, progress: &mut dyn FnMut(u64)) -> Vec<RotAt> {
         let only = &mut Only { files, name: &self.name };
         let catalog = self.catalog();
@@ -135,7 +135,7 @@ impl Single {
         Ok(system.freeze())
     }
 
-    /// The image, every part verified. `progress` is told how many bytes were read so far.
+    /// The image, with every part verified. `progress` is called with the number of bytes read so far.
     ///
     /// # Errors
     /// When a part is damaged or can't be read.
@@ -161,7 +161,7 @@ impl Single {
     }
 }
 
-/// Whether the first bytes are a checkpoint's, so that it was one, whatever became of the rest.
+/// Whether the first bytes are those of a checkpoint, so that the file once was one.
 fn begins_as_one(files: &mut dyn Files) -> bool {
     const MAGIC: usize = 4;
     let expected = &header(Kind::Full, 0)[..MAGIC];
@@ -169,7 +169,7 @@ fn begins_as_one(files: &mut dyn Files) -> bool {
         && files.read("", 0, MAGIC).is_ok_and(|bytes| bytes == expected)
 }
 
-/// The one file, whatever name it is asked for by; it is only read.
+/// The one file, under whatever name it is asked for. It is only read.
 struct Only<'a> {
     files: &'a mut dyn Files,
     name: &'a str,

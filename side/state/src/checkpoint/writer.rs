@@ -1,7 +1,7 @@
 //! One checkpoint's file, from the capture ahead of its border to its publication, a bounded piece at a time.
 //!
-//! Its bytes follow from the version captured ahead, the image, the kind and the manifest of the border before alone: not
-//! from when which piece is written. (000, section 5.2: state capture, then completion.)
+//! Its bytes depend only on the version captured ahead, the image, the kind, and the manifest of the border before; they do not depend on
+//! when a piece is written. (Distler, habilitation, section 5.2: state capture, then completion.)
 
 use std::io;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::reader::same_part;
 use super::{Image, Instead, Kind, chunk};
 use crate::store::{self, Version};
 
-/// How much one step reads or writes, about.
+/// About how much one step reads or writes.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
-/// After so many bytes the file is synced, so that the disk has little left to do in the end.
+/// After so many bytes the file is synced, so that little is left to sync in the end.
 pub(crate) const SYNC_BYTES: u64 = 8 << 20;
-/// How much of the objects one step computes digests of, about.
+/// About how much of the objects one step computes digests of.
 const DIGEST_BYTES: u64 = 1 << 20;
 
-/// The parts of a version whose digests are not known, each little enough for one step.
+/// The parts of a version whose digests are not known, each small enough for one step.
 pub(crate) fn digest_parts(version: &Version) -> std::vec::IntoIter<store::Part> {
     version.parts((version.bytes() / DIGEST_BYTES) as usize + 1).into_iter()
 }
@@ -52,7 +52,7 @@ impl Trouble {
     }
 }
 
-/// A border that is reached, with its digest computed.
+/// A border that was reached, and its digest.
 pub(crate) struct Target {
     pub(crate) image: Image,
     pub(crate) manifest: Arc<Manifest>,
@@ -61,7 +61,7 @@ pub(crate) struct Target {
     pub(crate) install: bool,
 }
 
-/// What a differential checkpoint is compared with.
+/// The base of a differential checkpoint.
 pub(crate) struct Base {
     pub(crate) previous: Previous,
     pub(crate) manifest: Arc<Manifest>,
@@ -75,28 +75,28 @@ pub(crate) struct Writer {
     pub(crate) target: Option<Target>,
     pub(crate) base: Option<Base>,
     ahead: Option<Version>,
-    /// Of the border before the one that is captured for: what is in it is likely to stay as it is.
+    /// The manifest of the border before the captured one: its chunks that did not change since are likely to stay.
     before: Option<Arc<Manifest>>,
     stage: Stage,
-    /// How much of the file is written, and how much since the last sync.
+    /// How much of the file is written, and how much of that since the last sync.
     len: u64,
     unsynced: u64,
-    /// What was captured, in key order, and where its records are.
+    /// The captured chunks in key order, and where their records are.
     captured: Vec<(ChunkEntry, u64)>,
-    /// Where each part of the image is; 0: in the file of a border before.
+    /// The offset of each part of the image; 0: in the file of an earlier border.
     places: Vec<u64>,
-    /// Only with a planted bug: it was said already that this is durable.
+    /// Only with a planted bug: it was already reported as durable.
     pub(crate) said: bool,
 }
 
 enum Stage {
     Create,
-    /// Computes digests of the version ahead; most are computed already.
+    /// Computes digests of the version ahead; most are known already.
     Digest(std::vec::IntoIter<store::Part>),
     Capture {
         chunks: Vec<ChunkEntry>,
     },
-    /// For the border.
+    /// Waits for the border.
     Wait,
     Compare,
     Parts {
@@ -109,11 +109,11 @@ enum Stage {
     Publish {
         footer: Footer,
     },
-    /// There was no room for the capture; it is tried again when the border is reached.
+    /// There was no room for the capture; it starts over when the border is reached.
     Parked,
 }
 
-/// What a step of a writer did.
+/// The result of a writer's step.
 pub(crate) enum Outcome {
     Worked(u64),
     /// Nothing can be done before the border is reached.
@@ -123,8 +123,8 @@ pub(crate) enum Outcome {
 }
 
 impl Writer {
-    /// A full checkpoint whose border is not reached yet. Chunks that changed since the border before are not captured: what changes
-    /// often would be written for nothing.
+    /// A full checkpoint whose border is not reached yet. Chunks that changed since the border before are not captured, since chunks that
+    /// change often would be written in vain.
     pub(crate) fn ahead(border: u64, version: Version, before: Option<Arc<Manifest>>) -> Self {
         Self {
             name: file::unfinished_name(border),
@@ -152,7 +152,7 @@ impl Writer {
         Self { name, kind, base, instead, ahead: None, target: Some(target), ..empty }
     }
 
-    /// The border of the capture is reached.
+    /// The border of the capture was reached.
     pub(crate) fn complete(&mut self, target: Target) {
         assert!(
             self.target.is_none() && self.border == target.image.border && target.asked == Kind::Full,
@@ -230,7 +230,7 @@ impl Writer {
         Stage::Capture { chunks: chunks.filter(stays).collect() }
     }
 
-    /// Writes chunks of the version ahead. It is given up as soon as they are all written.
+    /// Writes chunks of the version ahead. The version is released as soon as they are all written.
     fn capture(&mut self, files: &mut dyn Files, chunks: Vec<ChunkEntry>) -> Result<(Stage, u64), Trouble> {
         let mut batch = Batch::new(self.len);
         if let Some(version) = &self.ahead {
@@ -250,7 +250,7 @@ impl Writer {
         Ok((Stage::Wait, bytes))
     }
 
-    /// Finds out what of the image is not in a file yet.
+    /// Finds the parts of the image that are in no file yet.
     fn compare(&mut self) -> Stage {
         let Some(target) = &self.target else { return Stage::Wait };
         let manifest = &target.manifest;
@@ -297,7 +297,7 @@ impl Writer {
         Ok((stage, bytes))
     }
 
-    /// All parts are written: what comes after them.
+    /// The stage after all parts are written.
     fn close(&self) -> Stage {
         let Some(target) = &self.target else { return Stage::Wait };
         let layout: Bytes = Layout::encode(&target.manifest, &self.places).into();
@@ -356,7 +356,7 @@ impl Writer {
     }
 }
 
-/// Records to be written at once. A byte of the state is copied once on its way to the disk, into here.
+/// Records that are written at once. A byte of the state is copied once on its way to the disk: into here.
 struct Batch {
     bytes: Vec<u8>,
     /// Where in the file they begin.
@@ -372,7 +372,7 @@ impl Batch {
         self.bytes.len() as u64 >= STEP_BYTES
     }
 
-    /// Adds a record with what this appends. Returns its place.
+    /// Adds a record with the bytes that `body` appends. Returns its offset.
     fn add(&mut self, body: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let (from, body_from) = (self.bytes.len(), self.bytes.len() + RECORD as usize);
         self.bytes.resize(body_from, 0);

@@ -1,8 +1,8 @@
-//! Reading ahead: asks memory for what will be needed soon, many places at a time.
+//! Reading ahead: touches memory that will be needed soon, at many addresses at once.
 //!
-//! A large store does not fit in the processor's caches, and waiting for memory is most of what a change or a digest costs. Whoever knows
-//! several of its next steps reads a little of each first: the processor waits for all those places together instead of one by one.
-//! Nothing depends on what was read.
+//! A large store does not fit in the processor's caches, and waiting for memory is most of what a change or a digest costs. When the next
+//! steps are known, a little of what each needs is read first, so the processor waits for all addresses together instead of one by one. The
+//! results are not used.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use super::symbols::place_of;
 /// How many keys are looked up together.
 pub(super) const WINDOW: usize = 16;
 
-/// Reads what changes of these keys, at most [`WINDOW`], will read.
+/// Reads the memory that changes of these keys, at most [`WINDOW`], will need.
 pub(super) fn of_changes<'k>(top: &Child, keys: impl Iterator<Item = &'k [u8]> + Clone) {
     let mut ways = [(top, 0); WINDOW];
     // One level of all ways at a time, and not further than random keys go.
@@ -45,7 +45,7 @@ pub(super) fn of_changes<'k>(top: &Child, keys: impl Iterator<Item = &'k [u8]> +
     black_box(read);
 }
 
-/// Reads what the digests of the buckets two levels below a node will read.
+/// Reads the memory that the digests of the buckets two levels below a node will need.
 pub(super) fn of_digests<'t>(node: &'t Inner, buckets: &mut Vec<&'t Bucket>) {
     buckets.clear();
     for child in node.unknown_children() {

@@ -1,10 +1,11 @@
-//! Leaves: the entries of a small subtree side by side, and large entries.
+//! Leaves: buckets with the entries of a small subtree, and large entries.
 //!
-//! A bucket is two allocations. The body holds the records in key order, exactly the bytes that digests are taken over. The index holds
-//! the heads of all entries (4 bytes of the key each, from the place on where the keys differ) and the places of their records. So a search reads the index, and in the body only the record that it is after; the indexes of a million entries are few
-//! enough to stay in the processor's caches. Both have some room, so that most changes happen in place.
+//! A bucket is two allocations. The body holds the records in key order, exactly the bytes that digests cover. The index holds the heads of
+//! all entries (4 bytes of each key, from where the keys differ) and the offsets of their records. So a search reads the index, and in the
+//! body only the record that it looks for. The indexes of a million entries are small enough to stay in the processor's caches. Both have
+//! some free room, so most changes happen in place.
 //!
-//! Invariants: INV-STORE-2 (a bucket's bytes are only changed while nobody shares them, which `Arc::get_mut` enforces), INV-STORE-3 (a
+//! Invariants: INV-STORE-2 (a bucket's bytes are changed only while it is not shared, which `Arc::get_mut` enforces), INV-STORE-3 (a
 //! group's digest is known only if no entry of the group changed since).
 //! Tests: `tests/all/store.rs`, which compares with a simple model.
 
@@ -20,7 +21,7 @@ use super::symbols::common;
 /// An entry: key and value.
 pub(super) type Entry<'a> = (&'a [u8], &'a [u8]);
 
-/// Room for a digest. Whether there is one is said elsewhere. Several threads may write the same one at the same time.
+/// Memory for a digest. Whether it holds one is noted elsewhere. Several threads may write the same digest at the same time.
 #[derive(Default)]
 pub(super) struct DigestCell([AtomicU64; 4]);
 
@@ -46,7 +47,7 @@ impl Clone for DigestCell {
     }
 }
 
-/// An entry in a leaf of its own, since its cost is over `BUCKET_BYTES`.
+/// An entry in a leaf of its own, because its cost is over `BUCKET_BYTES`.
 pub(super) struct Large {
     pub(super) key: Box<[u8]>,
     pub(super) value: Box<[u8]>,
@@ -57,7 +58,7 @@ impl Large {
     pub(super) fn new(key: &[u8], value: &[u8]) -> Arc<Self> {
         Arc::new(Self { key: key.into(), value: value.into(), value_digest: OnceLock::new() })
     }
-    /// Gives it another value, in place where it can.
+    /// Gives it another value, in place if possible.
     pub(super) fn put(this: &mut Arc<Self>, value: &[u8]) {
         match Arc::get_mut(this) {
             Some(large) if large.value.len() == value.len() => {
@@ -82,10 +83,10 @@ impl Large {
 #[derive(Clone)]
 pub(super) struct Bucket(Arc<HeaderSlice<Head, [Row]>>);
 
-/// What begins an index.
+/// The beginning of an index.
 struct Head {
     count: u32,
-    /// How many symbols all keys have in common; of a single key, its half bytes.
+    /// How many symbols all keys have in common; for a single key, its half bytes.
     common: u32,
     /// Bytes of all records: the cost.
     used: u32,
@@ -106,13 +107,13 @@ struct Row {
 
 /// Entries in a row.
 const ROW: usize = 8;
-/// What is behind the last entry: its head is not below any.
+/// The row after the last entry; no head is above it.
 const NO_ROW: Row = Row { heads: [u32::MAX; ROW], places: [0; ROW] };
 /// Bytes of a record before the key.
 const RECORD: usize = 8;
 
-/// How long a body's records must be for so many bytes. With what comes before them they get a size that allocators have: four for each
-/// doubling.
+/// How long a body must be for so many bytes of records. With what comes before them it gets a size class of allocators: there are four for
+/// each doubling.
 fn room_for(bytes: usize) -> usize {
     let fixed = size_of::<[DigestCell; GROUPS]>() + size_of::<usize>();
     let whole = bytes + fixed;
@@ -138,7 +139,7 @@ fn head_of(key: &[u8], common: u32) -> u32 {
     }
 }
 
-/// The group of the entry with this head: as `rules::group_of`, since a missing half byte is 0 here.
+/// The group of the entry with this head; as `rules::group_of`, since a missing half byte is 0 here.
 fn group_of(head: u32, common: u32) -> usize {
     let nibble = if common.is_multiple_of(2) { head >> 28 } else { head >> 24 & 15 };
     nibble as usize >> 2
@@ -173,7 +174,7 @@ impl Bucket {
         Self(Arc::from_header_and_slice(head, &index))
     }
 
-    /// A copy with room for so many entries and bytes more.
+    /// A copy with room for so many more entries and bytes.
     #[inline(never)]
     fn copy(&self, entries: usize, bytes: usize) -> Self {
         let View { head, index, records } = self.view();
@@ -202,7 +203,7 @@ impl Bucket {
         View { head: header, index: slice, records: &header.body.slice }
     }
 
-    /// The bucket to change, with room for so many entries and bytes more: a copy if a version shares it, or if there is no room.
+    /// The bucket, to be changed, with room for so many more entries and bytes: a copy if a version shares it, or if it lacks room.
     #[inline]
     fn own(&mut self, entries: usize, bytes: usize) -> Edit<'_> {
         let View { head, index, records } = self.view();
@@ -242,7 +243,7 @@ impl Bucket {
         let view = self.view();
         view.find(key).ok().map(|at| view.entry(at).1)
     }
-    /// Where the key is, or (if it has what all keys have in common) where it would be.
+    /// The index of the key, or, if the key has what all keys have in common, where it would be.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         self.view().find(key)
@@ -258,7 +259,8 @@ impl Bucket {
         first
     }
 
-    /// Overwrites the key's value, if it has one of this length and is the first with its head; else nothing happens.
+    /// Overwrites the key's value, if the old value has the same length and the entry is the first with its head; otherwise nothing
+    /// happens.
     #[inline]
     pub(super) fn overwrite(&mut self, key: &[u8], value: &[u8]) -> bool {
         let view = self.view();
@@ -319,7 +321,7 @@ impl Bucket {
         }
     }
 
-    /// Reads of a key's record what a change will read.
+    /// Reads the memory that a change of this key will need.
     pub(super) fn read_ahead(&self, key: &[u8]) -> u64 {
         let view = self.view();
         let at = view.below(head_of(key, view.head.common));
@@ -329,7 +331,7 @@ impl Bucket {
         byte(start) + byte(start + 64)
     }
 
-    /// Reads what the digest will read: the groups that changed, and the digests of the others.
+    /// Reads the memory that the digest will need: the groups that changed, and the digests of the others.
     pub(super) fn read_ahead_for_digest(&self) -> u64 {
         let View { head, records, .. } = self.view();
         let (known, mut at, mut read) = (head.known.load(Ordering::Relaxed), 0, 0);
@@ -345,7 +347,7 @@ impl Bucket {
             + u64::from(head.body.header[GROUPS - 1].get().bytes()[0])
     }
 
-    /// Behind the last entry of a group that begins here.
+    /// The index after the last entry of the group that begins here.
     fn end_of_group(&self, group: usize, from: usize) -> usize {
         let (view, mut end) = (self.view(), from);
         while end < self.count() && group_of(view.head(end), view.head.common) == group {
@@ -354,7 +356,7 @@ impl Bucket {
         end
     }
 
-    /// The digest; those of groups that did not change are remembered.
+    /// The digest. The digests of groups that did not change are kept.
     pub(super) fn digest(&self) -> Digest {
         let View { head, records, .. } = self.view();
         let known = head.known.load(Ordering::Acquire);
@@ -409,7 +411,7 @@ impl<'b> View<'b> {
         let first = if self.index.len() > 8 { self.below_in_many(head) } else { self.below(head) };
         self.find_from(first, head, key)
     }
-    /// How many heads are below this one. All rows are read: how many they are is known before anything of them has arrived.
+    /// How many heads are below this one. All rows are read: their number is known before any of them arrives from memory.
     #[inline]
     fn below(self, head: u32) -> usize {
         let below = |row: &Row| row.heads.iter().map(|&other| u32::from(other < head)).sum::<u32>();
@@ -435,7 +437,7 @@ impl<'b> View<'b> {
     }
 }
 
-/// A bucket to change, which nobody shares and which has the room.
+/// A bucket to change, which is not shared and has the room.
 struct Edit<'b> {
     head: &'b mut Head,
     index: &'b mut [Row],
@@ -500,7 +502,7 @@ impl Edit<'_> {
         self.head.used -= record as u32;
     }
 
-    /// The digest of the entry's group is not known any more.
+    /// The digest of this entry's group is not known any more.
     #[inline]
     fn touch(&mut self, at: usize) {
         if !planted("stale-digest") {

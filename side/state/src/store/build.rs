@@ -1,8 +1,8 @@
 //! Trees from sorted entries, in one pass: nodes for the store, or digests alone.
 //!
-//! The open frames are the places where the key at hand branches off from its predecessors; a frame is closed when a key comes that
-//! parted before it. What is small stays a list of entries until its parent turns out not to be a leaf. So the work is linear, and
-//! what is held beside the entries is bounded by the open frames.
+//! The open frames are the places where the present key branches off from earlier keys. A frame is closed when a key comes that branched
+//! off before it. A small subtree stays a list of entries until its parent turns out not to be a leaf. So the work is linear, and the
+//! memory beside the entries is bounded by the open frames.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::node::{Child, Inner};
 use super::symbols::{common, nibbles, place_of};
 use super::{KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, rules};
 
-/// Why entries are not what a path promised.
+/// Why entries do not fit their path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkError {
     /// The keys do not ascend.
@@ -39,7 +39,7 @@ impl fmt::Display for ChunkError {
 
 impl std::error::Error for ChunkError {}
 
-/// What is made of leaves and inner nodes.
+/// Makes something of leaves and inner nodes.
 pub(super) trait Make {
     type Node;
     fn leaf(&mut self, entries: &[Entry<'_>]) -> Self::Node;
@@ -76,9 +76,9 @@ impl Make for Digests {
     }
 }
 
-/// A subtree that is done.
+/// A finished subtree.
 enum Done<N> {
-    /// Small enough for a leaf: these of the waiting entries, and their cost.
+    /// It is small enough for a leaf: so many of the waiting entries, and their cost.
     Small {
         from: usize,
         count: usize,
@@ -111,7 +111,7 @@ impl<'a, M: Make> Builder<'a, M> {
         Self { make, depth, frames: Vec::new(), waiting: Vec::new(), last: None }
     }
 
-    /// Adds the next entry. Its key must be above the last one's and begin with the tree's path, and the two must differ after it.
+    /// Adds the next entry. Its key must be above the last one's, begin with the tree's path, and differ from the last key after it.
     pub(super) fn push(&mut self, entry: Entry<'a>) {
         if let Some(last) = self.last.replace(entry) {
             let parting = common(last.0, entry.0);
@@ -138,7 +138,7 @@ impl<'a, M: Make> Builder<'a, M> {
         })
     }
 
-    /// Closes the frames beyond the place where the next key parts from `last`, all if none follows. What was closed hangs there.
+    /// Closes the frames beyond the place where the next key branches off from `last`; all of them if no key follows.
     fn close(&mut self, last: Entry<'a>, parting: Option<usize>) -> Done<M::Node> {
         let cost = rules::cost(last.0, last.1);
         let mut done = Done::Small { from: self.waiting.len() - 1, count: 1, cost };
@@ -191,7 +191,7 @@ impl<N> Frame<N> {
     }
 }
 
-/// Checks what comes from outside while it goes into a tree: sorted, under the path, within the limits.
+/// Checks entries from outside while they go into a tree: sorted, under the path, within the limits.
 pub(super) fn build_at<'a, M: Make>(
     make: M,
     path: &Path,
@@ -213,7 +213,7 @@ pub(super) fn build_at<'a, M: Make>(
     Ok(builder.finish())
 }
 
-/// The digest that a subtree at this path with exactly these entries has. Without entries there is one for the root only.
+/// The digest of a subtree at this path with exactly these entries. An empty subtree has one only at the root.
 pub fn digest_of<'a>(
     path: &Path,
     entries: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>,

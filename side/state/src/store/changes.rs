@@ -1,4 +1,4 @@
-//! The difference of two versions: both trees are walked side by side, and what they share is skipped.
+//! The difference of two versions: both trees are walked in parallel, and shared nodes are skipped.
 
 use std::cmp::Ordering;
 use triomphe::Arc;
@@ -106,7 +106,7 @@ fn place_in_path(symbol: u8) -> u32 {
     if symbol == END { END_PLACE } else { u32::from(symbol) + 1 }
 }
 
-/// Whether two subtrees are one.
+/// Whether two subtrees are the same node.
 fn same(one: &Child, other: &Child) -> bool {
     match (one, other) {
         (Child::Inner(one), Child::Inner(other)) => one.is(other),
@@ -122,14 +122,15 @@ impl<'a> Walker<'a> {
         Self { way: Vec::new(), path: Vec::new(), here }
     }
 
-    /// How the subtree's keys compare with this one: equal if it may be among them.
+    /// How the subtree's keys compare with this one; equal if the key may be among them.
     fn compare(&self, key: &[u8]) -> Ordering {
         let symbols = self.path.iter().enumerate();
         let orders = symbols.map(|(at, &symbol)| place_in_path(symbol).cmp(&place_of(key, at)));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Which of two subtrees is entered first: what comes first, and what may hold the other; equal only if both have the same path.
+    /// Which of two subtrees must be entered first: the earlier one, or the one that may hold the other. Equal only if both have the same
+    /// path.
     fn compare_path(&self, other: &[u8]) -> Ordering {
         let orders =
             self.path.iter().zip(other).map(|(one, other)| place_in_path(*one).cmp(&place_in_path(*other)));

@@ -1,4 +1,4 @@
-//! Chunks: what is written and transferred as one. Which ones a version has follows from its contents alone.
+//! Chunks: subtrees that are written and transferred as one. A version's chunks depend only on its contents.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{CHUNK_BYTES, END, Path, rules};
 /// A chunk: one of the largest subtrees whose cost is at most [`CHUNK_BYTES`], or a single entry that costs more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChunkRef {
-    /// Where it is.
+    /// The path of the subtree.
     pub path: Path,
     /// The digest that [`digest_of`](super::digest_of) gives for its entries.
     pub digest: Digest,
@@ -24,7 +24,7 @@ pub struct ChunkRef {
 /// The chunks of a version in key order.
 pub struct Chunks<'a> {
     version: &'a Version,
-    /// What is left: subtrees with their paths and digests, the next one last. A digest is computed when its turn comes.
+    /// The rest: subtrees with their paths and digests, the next one last. A digest is computed when its turn comes.
     left: Vec<Left<'a>>,
 }
 
@@ -140,7 +140,7 @@ pub fn outline_root(chunks: &[(Path, Digest)]) -> Result<Digest, OutlineError> {
     Ok(close(&mut open, None, last.as_bytes(), digest, &mut buffer))
 }
 
-/// Closes the nodes beyond the place where the next chunk parts from this one; all if none follows.
+/// Closes the nodes beyond the place where the next chunk branches off from this one; all of them if none follows.
 fn close(
     open: &mut Vec<Open>,
     parting: Option<usize>,

@@ -1,11 +1,11 @@
 //! The object store: ordered keys and values in memory, copied on write, with digests.
 //!
-//! A trie over the half bytes of keys, path-compressed, whose small subtrees are buckets: all entries side by side.
-//! Which subtrees are buckets follows from the contents alone, and so do chunks and digests: insertion order, threads and history leave
-//! no trace. A [`Version`] shares all nodes with the [`Store`] until the store changes them, which copies those on the way.
+//! It is a trie over the half bytes of keys, path-compressed, whose small subtrees are buckets, with all their entries side by side. The
+//! contents alone decide which subtrees are buckets, and so the chunks and digests: insertion order, threads and history leave no trace. A
+//! [`Version`] shares all nodes with the [`Store`]; a change to the store copies the nodes on its way.
 //!
-//! Source: Eischer, Büttner, Distler, "Deterministic Fuzzy Checkpoints", SRDS 2019, for what it must serve; copy-on-write Merkle state.
-//! Start with `tree` (changes), then `node` and `bucket` (what is in memory), `rules` (what digests are taken over).
+//! Source: Eischer, Büttner, Distler, "Deterministic Fuzzy Checkpoints", SRDS 2019, for what it is used for; copy-on-write Merkle state.
+//! Start with `tree` (changes), then `node` and `bucket` (what is in memory), `rules` (what digests cover).
 //! Invariants: INV-STORE-1 to 5, in `tree`, `bucket` and `node`.
 //! Tests: `tests/store*.rs`; `tests/all/reference` is the same contract in its simplest form. Speed: `benches/store.rs`.
 
@@ -33,7 +33,7 @@ pub use version::{Part, Version};
 
 /// Subtrees with at most this cost (8 + key + value bytes for each entry) are buckets. Part of format version 1.
 pub const BUCKET_BYTES: u64 = 4096;
-/// Subtrees with at most this cost are chunks: what is written and transferred as one. Part of format version 1.
+/// Subtrees with at most this cost are chunks, which are written and transferred as one. Part of format version 1.
 pub const CHUNK_BYTES: u64 = 64 << 10;
 /// The longest key.
 pub const KEY_BYTES_MAX: usize = 64 << 10;

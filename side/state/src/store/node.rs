@@ -16,7 +16,7 @@ use super::{ahead, rules};
 /// A subtree.
 #[derive(Clone, Default)]
 pub(super) enum Child {
-    /// Nothing: the root of an empty store, and for a moment what a change took away.
+    /// Nothing: the root of an empty store; also, for a moment, the subtree that a change took out.
     #[default]
     None,
     Bucket(Bucket),
@@ -28,7 +28,7 @@ pub(super) enum Child {
 #[derive(Clone)]
 pub(super) struct Inner(Arc<HeaderSlice<Head, [Child]>>);
 
-/// What begins an inner node.
+/// The beginning of an inner node.
 struct Head {
     /// The places of the children's symbols.
     symbols: u32,
@@ -38,14 +38,14 @@ struct Head {
     skip: Box<[u8]>,
     count: u64,
     cost: u64,
-    /// Those of the children, in order, as far as they are known. Not beside the children, so that what changes need of the nodes of a
-    /// large tree stays in the processor's caches.
+    /// The children's digests, in order, as far as they are known. They are not stored with the children, so that the memory that changes
+    /// need stays in the processor's caches, even for a large tree.
     digests: Box<[DigestCell]>,
 }
 
 /// How many symbols there are.
 const PLACES: usize = 17;
-/// All half bytes and no end, as random keys have them.
+/// All half bytes and no end: the usual case with random keys.
 const ALL_NIBBLES: u32 = 0x1_FFFE;
 
 impl Inner {
@@ -105,7 +105,7 @@ impl Inner {
         self.own().header.skip = skip;
     }
 
-    /// Whether it has a child for each half byte and no more, and nothing leads to it but its parent's symbol.
+    /// Whether it has exactly one child for each half byte, and no half bytes of its own.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.symbols() == ALL_NIBBLES && self.skip().is_empty()
@@ -146,7 +146,7 @@ impl Inner {
     pub(super) fn child(&self, place: u32) -> Option<&Child> {
         self.has(place).then(|| &self.children()[self.index(place)])
     }
-    /// The child for this place, which there is, to be changed: its digest is not known any more.
+    /// The child at this place, which exists, to be changed. Its digest is not known any more.
     #[inline]
     pub(super) fn child_mut(&mut self, place: u32) -> &mut Child {
         let index = self.index(place);
@@ -155,7 +155,7 @@ impl Inner {
         &mut node.slice[index]
     }
 
-    /// Adds a child, whose entries are not counted yet.
+    /// Adds a child; its entries are not counted yet.
     pub(super) fn add(&mut self, place: u32, child: Child) {
         let (index, symbols) = (self.index(place), self.symbols() | 1 << place);
         self.rebuild(symbols, |children, digests| {
@@ -164,7 +164,7 @@ impl Inner {
         });
     }
 
-    /// Takes a child away, whose entries are not counted any more.
+    /// Takes a child out; its entries are not counted any more.
     pub(super) fn take_away(&mut self, place: u32) {
         let (index, symbols) = (self.index(place), self.symbols() & !(1 << place));
         self.rebuild(symbols, |children, digests| {
@@ -185,13 +185,13 @@ impl Inner {
         self.0 = Arc::from_header_and_vec(head, children);
     }
 
-    /// Whether it can not stay as it is after something was taken away at this place: all of it fits in a leaf, or a child is gone.
+    /// Whether it must change its form after something was taken out at this place: all of it fits in a leaf, or a child is gone.
     pub(super) fn shrunk(&self, place: u32) -> bool {
         let (count, cost) = self.size();
         rules::is_leaf(count, cost) || matches!(self.child(place), Some(Child::None))
     }
 
-    /// Of two children the one that is not at this place, and its half byte. It has half bytes: an ending key is one entry.
+    /// The other of two children, and its half byte. It has one, since an ending key is a single entry.
     pub(super) fn other_than(&mut self, place: u32) -> (u8, Child) {
         let other = (self.symbols() & !(1 << place)).trailing_zeros();
         let child = std::mem::take(self.child_mut(other));
@@ -232,12 +232,12 @@ impl Inner {
         })
     }
 
-    /// The digest, all children's being known, with this much of the way from its parent.
+    /// The digest, when all children's digests are known, with this much of the way from its parent.
     pub(super) fn own_digest(&self, skip: &[u8], buffer: &mut Vec<u8>) -> Digest {
         rules::inner(self.symbols(), self.0.header.digests.iter().map(DigestCell::get), skip, buffer)
     }
 
-    /// Computes the digests of all children, and theirs, that are not known.
+    /// Computes all unknown digests below this node.
     ///
     /// Without recursion: a tree is as deep as its longest keys.
     pub(super) fn complete(&self, buffer: &mut Vec<u8>) {
@@ -343,7 +343,7 @@ impl Child {
             Self::None | Self::Inner(_) => 0,
         }
     }
-    /// The same as a child of a node further up, so that these half bytes lead to it first.
+    /// The same subtree as a child of a higher node, so that these half bytes come first.
     pub(super) fn moved_up(mut self, more: &[u8]) -> Self {
         if let Self::Inner(inner) = &mut self
             && !more.is_empty()
@@ -354,7 +354,7 @@ impl Child {
     }
 }
 
-/// The node above two subtrees, each with its symbol's place, that part ways at symbol `at` of `key`; its parent's symbol is before `depth`.
+/// The node above two subtrees, each with its symbol's place, that branch at symbol `at` of `key`; its parent's symbol is before `depth`.
 pub(super) fn fork(children: [(u32, Child); 2], key: &[u8], depth: usize, at: usize) -> Child {
     let [mut first, mut second] = children;
     if first.0 > second.0 {
@@ -379,7 +379,7 @@ impl Drop for Child {
 }
 
 impl Inner {
-    /// Moves the children that are inner nodes to the list, if nobody shares this node.
+    /// Moves the children that are inner nodes to the list, if this node is not shared.
     fn take_inner(&mut self, left: &mut Vec<Child>) {
         let Some(node) = Arc::get_mut(&mut self.0) else { return };
         for child in &mut node.slice {

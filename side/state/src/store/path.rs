@@ -1,4 +1,4 @@
-//! Where a subtree of the store is: the half bytes that all its keys begin with.
+//! The path of a subtree of the store: the half bytes with which all its keys begin.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,8 +8,8 @@ use super::{END, KEY_BYTES_MAX};
 
 /// The half bytes that all keys of a subtree begin with, the high one of each byte first; or a whole key and "ends here" ([`Path::END`]).
 ///
-/// Paths are ordered as the keys under them: a path comes before the longer ones that it is a beginning of, and "ends here" before all
-/// half bytes. An ending path has only one key under it.
+/// Paths are ordered like the keys under them: a path comes before longer ones that begin with it, and "ends here" before all half bytes.
+/// There is only one key under a path that ends.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Path(Box<[u8]>);
 
@@ -63,7 +63,7 @@ impl Path {
         Self(symbols.into())
     }
 
-    /// The lowest key that could lie under it, and the lowest after all that do (`None`: there is none).
+    /// The lowest key that could lie under it, and the lowest key after all those (`None`: there is none).
     pub(super) fn bounds(&self) -> (Vec<u8>, Option<Vec<u8>>) {
         if let Some((&END, nibbles)) = self.0.split_last() {
             let key = packed(nibbles);

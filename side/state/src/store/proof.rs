@@ -1,7 +1,7 @@
-//! Proofs that a key has a value, or none, to whoever knows the root.
+//! Proofs that a key has a value, or none, for anyone who knows the root.
 //!
-//! A proof holds the inner nodes on the key's way, with the digests of the children beside it, and what is at the way's end: a whole
-//! bucket, a large entry (of another key's, only the value's digest), or the node that has nothing for the key.
+//! A proof holds the inner nodes on the key's way, with the digests of the children beside it, and the end of the way: a whole bucket, a
+//! large entry (of another key, only the value's digest), or the node that has nothing for the key.
 //!
 //! Tests: `tests/all/store_proof.rs`.
 
@@ -15,7 +15,7 @@ use super::rules;
 use super::symbols::{agreeing, place_of};
 use super::{BUCKET_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// What shows that a key has a certain value, or none.
+/// A proof that a key has a certain value, or none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proof {
     /// From the top.
@@ -27,7 +27,7 @@ pub struct Proof {
 struct Level {
     symbols: u32,
     skip: Vec<u8>,
-    /// Those of the children beside the way; of all where the way ends here.
+    /// The digests of the children beside the way; of all children if the way ends here.
     digests: Vec<Digest>,
 }
 
@@ -49,10 +49,10 @@ enum End {
     },
 }
 
-/// Why a proof shows nothing.
+/// Why a proof proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProofError {
-    /// The bytes are no proof.
+    /// The bytes are not a proof.
     Malformed,
     /// It is about another key, or another store.
     Wrong,
@@ -135,7 +135,7 @@ impl Proof {
         if below == *root { Ok(value) } else { Err(ProofError::Wrong) }
     }
 
-    /// The key's value according to the way's end, and the digest of what is there.
+    /// The key's value according to the end of the way, and the digest there.
     fn end_of(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<(Option<&[u8]>, Digest), ProofError> {
         Ok(match &self.end {
             End::Nothing => (None, rules::empty()),
@@ -153,7 +153,7 @@ impl Proof {
         })
     }
 
-    /// As bytes, which [`Proof::decode`] reads.
+    /// The bytes of the proof, for [`Proof::decode`].
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = (self.levels.len() as u32).to_le_bytes().to_vec();
         for level in &self.levels {
@@ -183,7 +183,7 @@ impl Proof {
         bytes
     }
 
-    /// Reads a proof. What it takes is bounded by the bytes that are there.
+    /// Reads a proof. Allocates only in proportion to the bytes that are there.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProofError> {
         let mut rest = bytes;
         match decode(&mut rest) {

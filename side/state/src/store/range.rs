@@ -12,11 +12,11 @@ use super::symbols::place_of;
 pub struct Range<'a> {
     top: &'a Child,
     start: Cow<'a, [u8]>,
-    /// The first key that is out.
+    /// The first key after the range.
     end: Option<Cow<'a, [u8]>>,
-    /// The last key that came from the front: what comes from the back is above it.
+    /// The last key that came from the front; keys from the back are above it.
     taken: Option<&'a [u8]>,
-    /// They are there once something was asked for at their end.
+    /// The cursors exist once something was asked for at their end.
     front: Option<Cursor<'a>>,
     back: Option<Cursor<'a>>,
 }
@@ -24,7 +24,7 @@ pub struct Range<'a> {
 /// A place between two entries.
 #[derive(Clone, Default)]
 struct Cursor<'a> {
-    /// Nodes with the number of children before the place; the child in which the place is counts for neither direction.
+    /// Nodes, each with the number of children before the place. The child that contains the place counts for neither direction.
     way: Vec<(&'a Inner, Span)>,
     leaf: Option<&'a Child>,
     at: usize,
@@ -43,7 +43,7 @@ impl<'a> Range<'a> {
         Self { top, start, end, taken: None, front: None, back: None }
     }
 
-    /// What is under a path.
+    /// Everything under a path.
     pub(super) fn at(top: &'a Child, path: &Path) -> Self {
         let (start, end) = path.bounds();
         let (start, end) = (Cow::Owned(start), end.map(Cow::Owned));
@@ -80,7 +80,7 @@ impl DoubleEndedIterator for Range<'_> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The place before the first entry that is not below the key; behind all entries without one.
+    /// The place before the first entry that is not below the key; without a key, after all entries.
     fn seek(top: &'a Child, key: Option<&[u8]>) -> Self {
         let (mut cursor, mut child, mut depth) = (Self::default(), top, 0);
         let Some(key) = key else {
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// Goes into a subtree, to its beginning or its end.
+    /// Enters a subtree, at its beginning or its end.
     fn enter(&mut self, mut child: &'a Child, at_start: bool) {
         while let Child::Inner(inner) = child {
             let count = inner.children().len();
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// There is nothing more.
+    /// The range is exhausted.
     fn stop(&mut self) {
         *self = Self::default();
     }

@@ -1,7 +1,7 @@
 //! The store: one writer, any number of versions.
 //!
-//! A change goes down the tree once; nodes that a version shares are copied on the way. If it changed how many entries or bytes there
-//! are, a second way down corrects the counts and the shape. The work is bounded by the key's length, one leaf and the value.
+//! A change walks down the tree once, and copies nodes on its way that a version shares. If the number of entries or bytes changed, a
+//! second walk corrects the counts and the shape. The work is bounded by the key's length, one leaf and the value.
 
 use std::sync::OnceLock;
 
@@ -45,16 +45,16 @@ pub struct Store {
     root: Arc<Root>,
 }
 
-/// Why entries did not take the place of others.
+/// Why entries did not replace others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplaceError {
-    /// They are not what the path promised.
+    /// They do not fit the path.
     Entries(ChunkError),
-    /// They have this digest, and not the one that was expected.
+    /// They have this digest, not the expected one.
     Digest(Digest),
 }
 
-/// What a change did to the numbers of the nodes above it.
+/// What a change did to the counts of the nodes above it.
 #[derive(Clone, Copy, Default)]
 struct Delta {
     count: i64,
@@ -110,12 +110,12 @@ impl Store {
         Version { root: self.root.clone() }
     }
 
-    /// Makes the objects what they were.
+    /// Makes the objects equal to this version.
     pub fn roll_back(&mut self, to: &Version) {
         self.root = to.root.clone();
     }
 
-    /// Gives the key this value. Whether it had one.
+    /// Gives the key this value. Returns whether the key had one.
     ///
     /// # Panics
     /// INV-STORE-1: if the key is longer than [`KEY_BYTES_MAX`] or the value than [`VALUE_BYTES_MAX`].
@@ -127,7 +127,7 @@ impl Store {
         delta.count == 0
     }
 
-    /// Removes the key. Whether it was there.
+    /// Removes the key. Returns whether it was there.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         if self.get(key).is_none() {
             return false;
@@ -137,8 +137,8 @@ impl Store {
         true
     }
 
-    /// Makes changes, best with keys that ascend: faster than one by one, since it reads ahead. Of several changes of one key the last
-    /// one counts.
+    /// Makes changes, best in ascending order of keys. That is faster than one by one, since it reads ahead. If there are several changes
+    /// of one key, the last one counts.
     ///
     /// # Panics
     /// As [`Store::put`].
@@ -154,7 +154,7 @@ impl Store {
         }
     }
 
-    /// Makes everything under `path` exactly these entries, which must be sorted; none removes all that is there. After an error
+    /// Makes these entries, which must be sorted, exactly the ones under `path`; no entries removes everything there. After an error
     /// nothing has changed.
     pub fn replace<'a>(
         &mut self,
@@ -165,7 +165,7 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Store::replace`], if the subtree then has this digest. It is not computed again when the root is asked for.
+    /// As [`Store::replace`], if the subtree then has this digest, which is kept.
     pub fn replace_if<'a>(
         &mut self,
         path: &Path,
@@ -204,7 +204,7 @@ impl Store {
         }
     }
 
-    /// Puts a subtree where there is nothing.
+    /// Puts a subtree into a place where there is nothing.
     fn graft(&mut self, path: &Path, key: &[u8], tree: Child) {
         let (delta, displaced) = graft_below(self.top(), path, key, tree);
         self.settle(key, delta);
@@ -231,7 +231,7 @@ impl Store {
     }
 }
 
-/// A place in the tree that a change has come to.
+/// A place in the tree that a change has reached.
 struct Spot<'t> {
     child: &'t mut Child,
     /// How many symbols lead to it.
@@ -240,8 +240,8 @@ struct Spot<'t> {
     levels: usize,
 }
 
-/// Goes down along a key for a change: to a leaf, or to the inner node that has no child for the key, or whose own symbols (those at
-/// which its keys branch) begin at `end` or after.
+/// Walks down along a key for a change: to a leaf, or to the inner node that has no child for the key, or to one whose own symbols (those
+/// at which its keys branch) begin at `end` or later.
 fn descend<'t>(top: &'t mut Child, key: &[u8], end: usize) -> Spot<'t> {
     let (mut child, mut depth) = if end == usize::MAX { descend_plain(top, key) } else { (top, 0) };
     let mut levels = depth;
@@ -259,10 +259,11 @@ fn descend<'t>(top: &'t mut Child, key: &[u8], end: usize) -> Spot<'t> {
     Spot { child, depth, levels }
 }
 
-/// The first part of it, through nodes that have a child for each half byte: with random keys all that are worth mentioning. The child and
-/// its depth.
+/// The first part of that walk, through nodes with a child for each half byte: with random keys nearly all of it. Returns the child and its
+/// depth.
 ///
-/// It is worth its lines: what a change waits for is memory, and the shorter this is, the sooner the processor asks for the next key's.
+/// It is a function of its own for speed: a change mostly waits for memory, and the shorter this is, the sooner the processor asks for the
+/// next key's.
 #[inline]
 fn descend_plain<'t>(top: &'t mut Child, key: &[u8]) -> (&'t mut Child, usize) {
     let (mut child, mut depth) = (top, 0);
@@ -280,8 +281,8 @@ fn descend_plain<'t>(top: &'t mut Child, key: &[u8]) -> (&'t mut Child, usize) {
     (child, depth)
 }
 
-/// Adds a subtree to an inner node that has no child for the key: beside its children, or beside the whole node. `subtree` makes it
-/// for a place so many symbols down; the counts above are not corrected.
+/// Adds a subtree to an inner node that has no child for the key: beside its children, or beside the whole node. `subtree` makes the
+/// subtree for a depth. The counts above are not corrected.
 fn add_beside(spot: Spot<'_>, key: &[u8], subtree: impl FnOnce(usize) -> Child) -> Delta {
     let Spot { child, depth, levels } = spot;
     let Child::Inner(inner) = child else { return Delta::default() };
@@ -301,7 +302,7 @@ fn add_beside(spot: Spot<'_>, key: &[u8], subtree: impl FnOnce(usize) -> Child) 
     Delta::new((0, 0), after, levels)
 }
 
-/// Puts an entry, except for the counts above it.
+/// Puts an entry. The counts above it are not corrected.
 fn put_below(top: &mut Child, key: &[u8], value: &[u8]) -> Delta {
     let spot = descend(top, key, usize::MAX);
     let Spot { child, depth, levels } = spot;
@@ -367,7 +368,7 @@ fn put_in_bucket(
     Delta::new(before, after, levels)
 }
 
-/// Removes a key that there is, except for the counts and the shape above it.
+/// Removes a key that exists. The counts and the shape above it are not corrected.
 fn remove_below(top: &mut Child, key: &[u8]) -> Delta {
     let Spot { child, levels, .. } = descend(top, key, usize::MAX);
     let before = child.measure();
@@ -381,7 +382,7 @@ fn remove_below(top: &mut Child, key: &[u8]) -> Delta {
     Delta::new(before, child.measure(), levels)
 }
 
-/// Removes everything under a path, under which there is something; `key` begins with the path.
+/// Removes everything under a path, which is not empty; `key` begins with the path.
 fn cut_below(top: &mut Child, path: &Path, key: &[u8]) -> Delta {
     let Spot { child, depth, levels } = descend(top, key, path.len());
     let before = child.measure();
@@ -396,7 +397,7 @@ fn cut_below(top: &mut Child, path: &Path, key: &[u8]) -> Delta {
     Delta::new(before, child.measure(), levels)
 }
 
-/// Puts an inner node under a path, under which there is nothing. A leaf in its way is handed back, to be put again.
+/// Puts an inner node under an empty path. A leaf in its way is returned, to be put again.
 fn graft_below(top: &mut Child, path: &Path, key: &[u8], tree: Child) -> (Delta, Child) {
     let spot = descend(top, key, usize::MAX);
     if matches!(spot.child, Child::Inner(_)) {
@@ -427,7 +428,7 @@ fn settle_below(top: &mut Child, key: &[u8], delta: Delta) {
     }
 }
 
-/// What an inner node has to become after something was taken away below it, at this place.
+/// The form that an inner node must take after something was taken out below it, at this place.
 fn reshaped(child: &mut Child, place: u32) -> Child {
     let Child::Inner(inner) = child else { return Child::None };
     let (count, cost) = inner.size();

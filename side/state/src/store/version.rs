@@ -1,6 +1,6 @@
 //! Versions: the objects as they were at one moment, and their digests.
 //!
-//! Digests are computed when they are asked for, and kept in the nodes, which versions share.
+//! Digests are computed when they are needed, and kept in the nodes, which versions share.
 
 use quorate_types::Digest;
 use triomphe::Arc;
@@ -46,13 +46,13 @@ impl Version {
         Range::new(&self.root.child, start, end)
     }
 
-    /// The digest that stands for all objects. Computes what is not known yet.
+    /// The digest of all objects. Computes the digests that are not known yet.
     pub fn root(&self) -> Digest {
         *self.root.digest.get_or_init(|| self.root.child.digest())
     }
 
-    /// Parts whose digests are not known, each with very roughly one `about`-th of all objects or less. After other threads have
-    /// computed them, [`Version::root`] has little left to do.
+    /// Parts whose digests are not known, each very roughly at most one `about`-th of all objects. After other threads have computed them,
+    /// [`Version::root`] has little left to do.
     pub fn parts(&self, about: usize) -> Vec<Part> {
         let mut parts = Vec::new();
         let Child::Inner(top) = &self.root.child else { return parts };
@@ -76,7 +76,7 @@ impl Version {
         parts
     }
 
-    /// Shows to whoever knows the root which value the key has, or that it has none.
+    /// Proves, to anyone who knows the root, which value the key has, or that it has none.
     pub fn prove(&self, key: &[u8]) -> Proof {
         Proof::new(&self.root.child, key)
     }
@@ -91,7 +91,7 @@ impl Version {
         Range::at(&self.root.child, path)
     }
 
-    /// The digest of what is under a path, as [`digest_of`] gives it. `None`: there is nothing.
+    /// The digest of everything under a path, as [`digest_of`] gives it. `None`: there is nothing.
     pub fn digest_at(&self, path: &Path) -> Option<Digest> {
         if path.is_empty() {
             return (!self.is_empty()).then(|| self.root());
@@ -120,8 +120,8 @@ impl Version {
         digest_of(path, &mut self.entries_at(path)).ok()
     }
 
-    /// Appends the records of what is under a path to these bytes: for each entry in key order the lengths of key and value (4 bytes
-    /// each, little-endian), then both. Gives how many there are. As [`Version::entries_at`], by whole leaves where it can.
+    /// Appends the records of everything under a path: for each entry in key order the lengths of key and value (4 bytes each,
+    /// little-endian), then both. Returns the number of entries. As [`Version::entries_at`], by whole leaves where possible.
     pub fn records_at(&self, path: &Path, out: &mut Vec<u8>) -> u64 {
         let Some(top) = self.child_at(path) else {
             let entries = self.entries_at(path);
@@ -146,7 +146,7 @@ impl Version {
         count
     }
 
-    /// The subtree that begins just where the path ends, as those of chunks do.
+    /// The subtree that begins exactly where the path ends; the paths of chunks are such paths.
     fn child_at(&self, path: &Path) -> Option<&Child> {
         let (key, _) = path.bounds();
         let (mut child, mut depth) = (&self.root.child, 0);
@@ -167,7 +167,7 @@ impl Version {
         Some(child)
     }
 
-    /// What has another value than in `base`, or (`None`) no value any more, in key order. What both share is skipped.
+    /// The keys with another value than in `base`, or (`None`) with no value any more, in key order. Shared nodes are skipped.
     pub fn changes_since<'a>(
         &'a self,
         base: &'a Version,

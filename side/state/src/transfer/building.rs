@@ -1,7 +1,7 @@
-//! The new state while it is put together: what of it this replica has already, and each part as it arrives, verified.
+//! The new state while it is put together: the parts that this replica has already, and each part as it arrives, verified.
 //!
-//! It begins as the replica's own objects, without what the manifest does not have, and every chunk that differs is replaced as
-//! a whole. The running service's store is never touched: a version is shared until something is written.
+//! It begins as the replica's own objects, without those that the manifest does not have; every chunk that differs is replaced as a whole.
+//! The running service's store is never touched: versions share memory until something is written.
 
 use crate::checkpoint::{Image, Manifest, decode_chunk};
 use crate::store::{Path, ReplaceError, Store, Version};
@@ -9,12 +9,12 @@ use bytes::Bytes;
 use quorate_types::{Digest, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a part turned out to be.
+/// The result of verifying a part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verified {
-    /// What the manifest says; it is in place.
+    /// It is what the manifest says, and was put in.
     Placed,
-    /// Something else.
+    /// It is something else.
     Wrong { expected: Digest, found: Option<Digest> },
 }
 
@@ -28,8 +28,8 @@ pub(super) struct Building {
 }
 
 impl Building {
-    /// Compares the manifest with what is here; gives the parts that are not, too. `base` has its digests computed, so that this takes time in the number of
-    /// chunks only.
+    /// Compares the manifest with what is here. Also returns the missing parts. The digests of `base` are known already, so this takes time
+    /// only in proportion to the number of chunks.
     pub(super) fn new(
         manifest: Manifest,
         base: &Version,
@@ -57,7 +57,7 @@ impl Building {
         self.manifest.part_len(part).unwrap_or(0) as u64
     }
 
-    /// Compares a missing part with its digest and puts it in place, if it is what the manifest says.
+    /// Verifies a missing part by its digest and puts it in, if it is what the manifest says.
     pub(super) fn place(&mut self, part: u32, bytes: &Bytes) -> Verified {
         let at = part as usize;
         let verified = match at.checked_sub(self.system.len()) {
@@ -96,16 +96,16 @@ impl Building {
         }
     }
 
-    /// Where the entries of a part lie; `None` for a piece of the system part.
+    /// The path of a part; `None` for a piece of the system part.
     pub(super) fn path(&self, part: u32) -> Option<&Path> {
         let chunk = (part as usize).checked_sub(self.system.len())?;
         Some(&self.manifest.chunks().get(chunk)?.path)
     }
 
-    /// The whole, once nothing is missing; compares its digest with the agreed one, last of all.
+    /// The whole state, once nothing is missing. At last compares its digest with the agreed one.
     ///
     /// # Errors
-    /// It has another digest: what was here before was not what its digests said.
+    /// When the digest differs: what was here before was not what its digests said.
     pub(super) fn whole(&self, agreed: Digest) -> Result<(Manifest, Bytes), Digest> {
         let mut system = Vec::with_capacity(self.manifest.system_bytes() as usize);
         self.system.iter().flatten().for_each(|piece| system.extend_from_slice(piece));
@@ -118,7 +118,7 @@ impl Building {
         if agreed { Ok((manifest, image.system)) } else { Err(digest) }
     }
 
-    /// The objects so far: what the next attempt begins with.
+    /// The objects so far, with which the next attempt begins.
     pub(super) fn objects(&self) -> Version {
         self.store.version()
     }
@@ -126,11 +126,11 @@ impl Building {
     pub(super) fn pieces(&self) -> impl Iterator<Item = &Bytes> {
         self.system.iter().flatten()
     }
-    /// The objects, to go on with.
+    /// The finished objects.
     pub(super) fn into_store(self) -> Store {
         self.store
     }
-    /// Bytes that arrived, and that have to in all.
+    /// How many bytes arrived, and how many must arrive in all.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.bytes_done, self.bytes_total)
     }
@@ -140,7 +140,7 @@ impl Building {
     }
 }
 
-/// What stands for a piece of the system part.
+/// The digest of a piece of the system part.
 pub(super) fn digest_of_piece(bytes: &[u8]) -> Digest {
     Digest::new(*blake3::hash(bytes).as_bytes())
 }

@@ -25,11 +25,11 @@ pub struct Differing {
     pub more: bool,
 }
 
-/// Nobody needs the exact number beyond this, and counting takes time.
+/// Counting stops here: more than this is of no use, and counting takes time.
 const COUNT_MAX: u64 = 1 << 20;
 
-/// Compares this replica's diverged state with the agreed one, as it was fetched. Lists `keys_max` keys; parts that the two share
-/// are skipped.
+/// Compares this replica's diverged state with the fetched, agreed one. Lists at most `keys_max` keys; parts that the two share are
+/// skipped.
 pub fn differing_keys(diverged: &Version, agreed: &Store, keys_max: usize) -> Differing {
     let agreed = agreed.version();
     let mut differing = Differing::default();

@@ -1,8 +1,8 @@
-//! The requester: from "others agree on a checkpoint that I lack" to that checkpoint, whole and verified.
+//! The requester: from "others agree on a checkpoint that this replica lacks" to that checkpoint, whole and verified.
 //!
-//! Stages: wait for an offer that somebody can send; gather its manifest; compute the digests of what is here; ask for what
-//! differs; compute the digests of the result. It never gives up: when nobody can send the target, it takes another agreed
-//! checkpoint, keeping what it has, or waits and asks again.
+//! Stages: wait for an offer that a member can send; gather its manifest; compute the digests of what is here; ask for what differs;
+//! compute the digests of the result. It never gives up: when no member can send the target, it takes another agreed checkpoint, keeping
+//! what it has, or waits and asks again.
 
 use super::building::{Building, Verified, digest_of_piece};
 use super::sources::Sources;
@@ -21,11 +21,12 @@ use std::mem;
 struct Gathering {
     bytes: Vec<u8>,
     total: Option<u64>,
-    /// Who is asked for the next piece.
+    /// The member that is asked for the next piece.
     from: Option<ReplicaId>,
-    /// Who sent the pieces so far.
+    /// The members that sent the pieces so far.
     by: BTreeSet<ReplicaId>,
-    /// All pieces must be one source's: pieces of several did not fit together, and it has to be found out whose are wrong.
+    /// Whether all pieces must come from one source: pieces of several did not fit together, and it must be found out which source's are
+    /// wrong.
     single: bool,
 }
 
@@ -35,7 +36,7 @@ impl Gathering {
     }
 }
 
-/// Something whose digests are computed a slice at a time.
+/// Work on digests, done a slice at a time.
 struct Slices {
     parts: std::vec::IntoIter<Part>,
 }
@@ -45,7 +46,7 @@ impl Slices {
         let about = usize::try_from(version.bytes() / limits.per_step.max(1)).unwrap_or(usize::MAX);
         Self { parts: version.parts(about.saturating_add(1)).into_iter() }
     }
-    /// Whether all are computed.
+    /// Computes a slice. Returns whether all are done.
     fn compute(&mut self) -> bool {
         if let Some(part) = self.parts.next() {
             part.digest();
@@ -70,13 +71,13 @@ pub struct Fetch {
     offers: Vec<Offer>,
     /// Valid in every stage but the first.
     target: (Seq, Digest),
-    /// Targets that nobody could send, how often, and until when others are better: two that lack something each would be changed
-    /// for one another for ever.
+    /// Targets that no member could send, how often that was, and until when other targets are preferred. Without this, two targets that
+    /// each lack something would be exchanged for one another for ever.
     given_up: BTreeMap<(Seq, Digest), (u32, Time)>,
-    /// Who is said to hold the target.
+    /// Members that are said to hold the target.
     holders: Vec<ReplicaId>,
     sources: Sources,
-    /// What is here, as long as nothing is built of it.
+    /// The objects that are here, until the new state is built of them.
     base: Store,
     pieces: BTreeMap<Digest, Bytes>,
     stage: Stage,
@@ -85,11 +86,11 @@ pub struct Fetch {
     received: u64,
 }
 
-/// No two time-outs are closer than this: nothing makes a host spin.
+/// Two time-outs are at least this far apart, so that the host never spins.
 const TICK: Span = Span::from_millis(1);
-/// For so many stall time-outs a target that was given up is not taken again while another one is there; doubled every time, ...
+/// For so many stall time-outs a target that was given up is not taken again while there is another one; doubled each time.
 const GIVEN_UP: u64 = 8;
-/// ... so many times.
+/// That time is doubled at most so often.
 const GIVEN_UP_DOUBLED: u32 = 5;
 
 impl Fetch {
@@ -113,12 +114,12 @@ impl Fetch {
         }
     }
 
-    /// An earlier checkpoint would do, too, from this seq on.
+    /// From now on a checkpoint from this seq on is also enough.
     pub fn takes_from(&mut self, at_least: Seq) {
         self.at_least = self.at_least.min(at_least);
     }
 
-    /// Reacts to one input. One step does a bounded piece of work; [`Self::deadline`] is in the past while there is more.
+    /// Reacts to one input. One step does a bounded amount of work; while there is more, [`Self::deadline`] is in the past.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         match input {
@@ -133,7 +134,7 @@ impl Fetch {
         self.advance(out);
     }
 
-    /// When to call again with [`Input::Deadline`], if nothing arrives first.
+    /// When to call [`Self::step`] with [`Input::Deadline`], if no other input comes first.
     pub fn deadline(&self) -> Option<Time> {
         match &self.stage {
             Stage::Comparing(..) | Stage::Sealing(..) => Some(self.now),
@@ -148,7 +149,7 @@ impl Fetch {
         }
     }
 
-    /// How far it is.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         let mut progress = Progress {
             sources: self.sources.busy_ones(),
@@ -173,12 +174,12 @@ impl Fetch {
         matches!(self.stage, Stage::Done)
     }
 
-    /// Panics with the name of an invariant that does not hold. Goes through everything: for tests.
+    /// Panics with the name of the invariant that does not hold. Goes through everything; for tests.
     pub fn invariants(&self) {
         self.sources.invariants();
     }
 
-    /// Whatever lies there is only something to compare with: the manifest will tell what of it is of use.
+    /// Kept parts are only something to compare with: the manifest will tell which of them are of use.
     fn take_kept(&mut self, kept: Kept) {
         if !matches!(self.stage, Stage::Waiting) {
             return;
@@ -261,7 +262,7 @@ impl Fetch {
         }
     }
 
-    /// If all of it came from one source, that one lied. Otherwise it is asked for again, from one source at a time.
+    /// If the whole manifest came from one source, that source lied. Otherwise it is asked for again, from one source at a time.
     fn bad_manifest(&mut self, why: &'static str, out: &mut Vec<Effect>) {
         let Stage::Gathering(gathering) = &mut self.stage else { return };
         let (by, mut of_one) = (mem::take(&mut gathering.by), None);
@@ -317,7 +318,7 @@ impl Fetch {
         }
     }
 
-    /// Goes on: whatever stage it is in, one bounded piece of work.
+    /// Does one bounded piece of work, whatever the stage.
     fn advance(&mut self, out: &mut Vec<Effect>) {
         let stalled = self.sources.expire(self.now);
         out.extend(stalled.into_iter().map(|source| Effect::Stalled { source }));
@@ -340,7 +341,7 @@ impl Fetch {
         }
     }
 
-    /// An agreed checkpoint that somebody can send, the newest first.
+    /// Chooses an agreed checkpoint that a member can send, the newest first.
     fn choose(&mut self, out: &mut Vec<Effect>) {
         let now = self.now;
         let reachable = self.offers.iter().find(|offer| self.sources.any_reachable(now, &offer.holders));
@@ -401,7 +402,7 @@ impl Fetch {
         }
     }
 
-    /// Nobody can be asked for the target at present.
+    /// No member can be asked for the target at present.
     fn reconsider(&mut self, out: &mut Vec<Effect>) {
         let now = self.now;
         let good = |offer: &&Offer| {
@@ -421,7 +422,7 @@ impl Fetch {
         }
     }
 
-    /// What is here so far is what the next target begins with.
+    /// The next target begins with what is here so far.
     fn give_up_target(&mut self) {
         let (times, until) = self.given_up.entry(self.target).or_insert((0, self.now));
         *until = self.now.plus(self.limits.stall.times(GIVEN_UP << (*times).min(GIVEN_UP_DOUBLED)));

@@ -1,14 +1,14 @@
 //! Fetching a checkpoint that this replica lacks from members that hold it, and sending one to a member that asks.
 //!
-//! Beside the path. [`Fetch`] is the requester, [`Serve`] the other side: plain state machines. Only a checkpoint whose digest
-//! the members agree on ([`crate::agreement`]) is fetched. Its manifest names the digest of every chunk, and the agreed digest
-//! vouches for the manifest; so every byte is compared before it is used, whoever sent it. Chunks that this replica already has
-//! (of its own older or diverged state, or fetched by an earlier attempt) are not asked for. The others are asked for from all
-//! holders at once, each with a window of its own; who lies is dropped, who stalls is passed over for a while.
+//! Beside the path. [`Fetch`] is the requester, [`Serve`] the sender; both are plain state machines. Only a checkpoint whose digest the
+//! members agree on ([`crate::agreement`]) is fetched. Its manifest names the digest of every chunk, and the agreed digest vouches for the
+//! manifest; so every byte is compared before it is used, whichever member sent it. Chunks that this replica already has (of its own older
+//! or diverged state, or from an earlier attempt) are not asked for. The others are asked for from all holders at once, each with a window
+//! of its own. A source that lies is dropped; one that stalls is passed over for a while.
 //!
-//! Collaborative transfer after Bessani et al. (Dura-SMaRt, USENIX ATC 2013): every part comes from one replica and is vouched
-//! for by the others. Here any part may come from any holder, since the agreed digest covers all of it; and the log after the
-//! checkpoint comes from ordering.
+//! Collaborative transfer after Bessani et al. (Dura-SMaRt, USENIX ATC 2013): there every part comes from one replica and the others vouch
+//! for it. Here any part may come from any holder, since the agreed digest covers all of it; and the log after the checkpoint comes from
+//! ordering.
 //!
 //! Invariants: INV-FETCH-1 (a finished transfer has exactly the agreed digest), INV-FETCH-2 (no byte enters the new state, or is
 //! kept for resumption, before its digest was compared), INV-FETCH-3 (a chunk is asked for only while it is missing, and from at
@@ -32,21 +32,21 @@ use bytes::Bytes;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
 use quorate_wire::StateMessage;
 
-/// What bounds a transfer at the requester.
+/// Limits of the requester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// Bytes that may be asked for and not arrived, per source. 4 MiB by default; a single larger chunk is asked for alone.
+    /// At most so many bytes are asked for and not arrived, per source. 4 MiB by default; a single larger chunk is asked for alone.
     pub window: u64,
     /// Chunks in one message. 16 by default.
     pub per_message: usize,
-    /// A source from which nothing came for so long, although something was asked, stalls. 2 s by default; doubled with
-    /// every time-out in a row, up to 16 times.
+    /// A source that was asked and sent nothing for so long has stalled. 2 s by default; doubled with every time-out in a row, up to 16
+    /// times.
     pub stall: Span,
-    /// For so long a source that refused for being busy is not asked. 100 ms by default, doubled up to the stall time-out.
+    /// A source that refused because it is busy is not asked for so long. 100 ms by default, doubled up to the stall time-out.
     pub busy: Span,
-    /// At the end, a chunk that is outstanding for so long may be asked for from a second source. 200 ms by default.
+    /// At the end, a chunk that is outstanding for so long may also be asked for from a second source. 200 ms by default.
     pub hedge: Span,
-    /// Bytes that are looked through or put in order in one step. 2 MiB by default.
+    /// How many bytes one step looks through or puts in. 2 MiB by default.
     pub per_step: u64,
 }
 
@@ -63,8 +63,8 @@ impl Default for FetchLimits {
     }
 }
 
-/// A verified part of a checkpoint, as it is kept until the transfer is done, so that one that is interrupted need not fetch it
-/// again. It says for itself what it is part of: it stays of use when another checkpoint is fetched after a restart.
+/// A verified part of a checkpoint, kept until the transfer is done, so that an interrupted transfer need not fetch it again. It names
+/// itself, so it is of use even if another checkpoint is fetched after a restart.
 pub use crate::checkpoint::PartialPiece as Kept;
 
 /// What [`Fetch`] reacts to.
@@ -74,16 +74,17 @@ pub enum Input {
     Kept(Kept),
     /// Everything that may be fetched, newest first, whenever it changes: [`crate::agreement::Agreement::offers`].
     Offers(Vec<crate::agreement::Offer>),
-    /// A member sent a message. Others than manifests, chunks and refusals are ignored.
+    /// A member sent a message. Messages other than manifests, chunks and refusals are ignored.
     Receive {
-        /// Who.
+        /// The member.
         from: ReplicaId,
-        /// What.
+        /// The message.
         message: StateMessage,
     },
-    /// A connection to a member exists from now on. Whoever was never connected nor gone is asked when it holds something.
+    /// From now on there is a connection to this member. A member for which neither this nor `Disconnected` came is asked, too, if it holds
+    /// something.
     Connected(ReplicaId),
-    /// The connection to a member is gone, and what was asked of it is lost.
+    /// The connection to this member is gone, so what was asked of it is lost.
     Disconnected(ReplicaId),
     /// The moment that [`Fetch::deadline`] named has come.
     Deadline,
@@ -92,7 +93,7 @@ pub enum Input {
 /// What a source did that no correct replica does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// It sent a manifest that does not have the agreed digest, or is none.
+    /// It sent a manifest that does not have the agreed digest, or is not a manifest.
     Manifest {
         /// What is wrong with it.
         why: &'static str,
@@ -101,20 +102,20 @@ pub enum Lie {
     Chunk {
         /// The chunk's number.
         chunk: u32,
-        /// The digest that it must have.
+        /// The digest that the manifest names.
         expected: Digest,
-        /// The digest that it has, if it is a chunk at all.
+        /// The digest of what came, if it is a chunk at all.
         found: Option<Digest>,
     },
 }
 
-/// What [`Fetch`] wants done.
+/// What [`Fetch`] asks its host to do.
 pub enum Effect {
-    /// Send this.
+    /// Send a message.
     Send {
-        /// To whom.
+        /// The member.
         to: ReplicaId,
-        /// What.
+        /// The message.
         message: StateMessage,
     },
     /// A checkpoint was chosen: its manifest is asked for.
@@ -124,11 +125,11 @@ pub enum Effect {
         /// Its agreed digest.
         digest: Digest,
     },
-    /// Keep this verified part on disk, if it can be; nothing waits for it.
+    /// Keep this verified part on disk, if that is possible; nothing waits for it.
     Keep(Kept),
-    /// Evidence against a source, which is asked nothing more in this transfer.
+    /// Evidence against a source, which is not asked again in this transfer.
     Lied {
-        /// Who.
+        /// The source.
         source: ReplicaId,
         /// The checkpoint.
         seq: Seq,
@@ -137,28 +138,28 @@ pub enum Effect {
         /// What it did.
         lie: Lie,
     },
-    /// Nothing came from a source for too long; others do its work, and it is asked again later.
+    /// Nothing came from a source for too long. Others do its work, and it is asked again later.
     Stalled {
-        /// Who.
+        /// The source.
         source: ReplicaId,
     },
-    /// A source said that it does not hold the checkpoint (any more): [`crate::agreement::Agreement::not_held`].
+    /// A source does not hold the checkpoint, or not any more: [`crate::agreement::Agreement::not_held`].
     NotHeld {
-        /// Who.
+        /// The source.
         source: ReplicaId,
         /// The checkpoint's seq.
         seq: Seq,
         /// The checkpoint's digest.
         digest: Digest,
     },
-    /// Everything was fetched and compared, and the result still has another digest than the agreed one: what this replica had
-    /// before was not what its own digests said (bad memory). The transfer begins again with nothing.
+    /// Everything was fetched and compared, and the result still has another digest than the agreed one: the state that this replica had
+    /// was not what its own digests said (bad memory). The transfer begins again with nothing.
     StartedOver {
         /// The checkpoint's seq.
         seq: Seq,
         /// The checkpoint's agreed digest.
         digest: Digest,
-        /// What it came out as.
+        /// The digest of the result.
         found: Digest,
     },
     /// The checkpoint is here, whole and verified. Nothing follows.
@@ -167,26 +168,26 @@ pub enum Effect {
 
 /// A whole checkpoint that was fetched.
 pub struct Fetched {
-    /// Its manifest, made anew from what is here; its digest is the agreed one.
+    /// Its manifest, made anew from the result; its digest is the agreed one.
     pub manifest: Manifest,
     /// The system part.
     pub system: Bytes,
-    /// The objects, to go on with: a service takes it in place of its own store.
+    /// The objects, which replace the service's store.
     pub store: Store,
 }
 
-/// How far a transfer is, for `status`.
+/// The progress of a transfer, for `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Which checkpoint, once one was chosen.
+    /// The checkpoint, once one was chosen.
     pub target: Option<(Seq, Digest)>,
     /// Whether its manifest is here; before that the totals are 0.
     pub manifest: bool,
-    /// Bytes that were fetched for this target, and that have to be in all (what this replica had already is in neither).
+    /// Bytes that were fetched for this target. Like `bytes_total` without the bytes that this replica had already.
     pub bytes_done: u64,
-    /// See `bytes_done`.
+    /// Bytes that must be fetched in all.
     pub bytes_total: u64,
-    /// Chunks that are here, those that this replica had already included.
+    /// Chunks that are here, with those that this replica had already.
     pub chunks_done: u64,
     /// Chunks of the checkpoint.
     pub chunks_total: u64,
@@ -194,7 +195,7 @@ pub struct Progress {
     pub sources: Vec<ReplicaId>,
     /// When the transfer began.
     pub started: Time,
-    /// Bytes that arrived since then, whatever target they were for.
+    /// Bytes that arrived since then, for whatever target.
     pub received: u64,
 }
 

@@ -1,13 +1,12 @@
-//! The sending side of a transfer: what peers ask for is read by the keeper and sent, no faster than a rate, so that normal
-//! traffic goes first.
+//! The sending side of a transfer: the keeper reads what peers ask for, and it is sent at a limited rate, so that normal traffic goes
+//! first.
 //!
-//! A request becomes items, one per chunk, in a queue of its peer that is bounded; what does not fit is refused as
-//! busy. Items leave the queues in turn, one peer after the other, when the bucket has tokens: a read goes to the keeper, its
-//! answer to the peer. The size of a chunk is known only once it is read; until then it counts as one of usual size, and the
-//! difference is settled with the bucket afterwards.
+//! A request becomes items, one per chunk, in a bounded queue of its peer; items that do not fit are refused as busy. When the bucket has
+//! tokens, items leave the queues in turn, one peer after the other: a read goes to the keeper, its answer to the peer. The size of a chunk
+//! is known only once it is read; until then it counts as one of usual size, and the difference is settled with the bucket afterwards.
 //!
-//! Invariant: INV-SERVE-1 (what waits for a peer stays within its limit; what is sent in any span stays within rate times span, plus
-//! the burst, plus the chunks being read). Tests: `side/state/tests/all/transfer_serve.rs`.
+//! Invariant: INV-SERVE-1 (what waits for a peer stays within its limit; what is sent in any time is at most rate times that time, plus the
+//! burst, plus the chunks being read). Tests: `side/state/tests/all/transfer_serve.rs`.
 
 use crate::store::CHUNK_BYTES;
 use bytes::Bytes;
@@ -16,16 +15,16 @@ use quorate_wire::{RefusedWhy, StateMessage};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 
-/// What bounds the sending side.
+/// Limits of the sending side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeLimits {
     /// Bytes per second, to all peers together. 64 MiB by default; 0 counts as 1.
     pub rate: u64,
-    /// Bytes that may leave at once after a quiet time. 1 MiB by default.
+    /// Bytes that may be sent at once after a quiet time. 1 MiB by default.
     pub burst: u64,
-    /// Chunks that wait for one peer. 1024 by default, as many as a requester's window holds where chunks are small.
+    /// Chunks that may wait for one peer. 1024 by default: as many small chunks as fit into a requester's window.
     pub queue: usize,
-    /// Reads that are at the keeper at once. 64 by default; 0 counts as 1.
+    /// Reads that may be at the keeper at once. 64 by default; 0 counts as 1.
     pub reads: usize,
     /// Bytes of a manifest in one message. 256 KiB by default; 0 counts as 1.
     pub piece: u32,
@@ -40,21 +39,21 @@ impl Default for ServeLimits {
 /// What [`Serve`] reacts to.
 #[derive(Clone, Debug)]
 pub enum ServeInput {
-    /// A member asks. Others than requests for manifests and chunks are ignored.
+    /// A member asks. Messages other than requests for manifests and chunks are ignored.
     Asked {
-        /// Who.
+        /// The member.
         from: ReplicaId,
-        /// For what.
+        /// The request.
         message: StateMessage,
     },
     /// The keeper answered a read.
     Answered {
-        /// The number in the read.
+        /// The number of the read.
         ticket: u64,
         /// The answer.
         answer: Answer,
     },
-    /// The connection to a member is gone, and with it what it asked for.
+    /// The connection to a member is gone, so its requests are dropped.
     Disconnected(ReplicaId),
     /// The moment that [`Serve::deadline`] named has come.
     Deadline,
@@ -77,16 +76,16 @@ pub enum Answer {
     },
     /// There is no such checkpoint, no such chunk in it, or the offset is beyond the manifest's end.
     NotHeld,
-    /// It is damaged.
+    /// The chunk or manifest is damaged.
     Rotten,
 }
 
-/// What [`Serve`] wants done.
+/// What [`Serve`] asks its host to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServeEffect {
-    /// Have the keeper read a piece of a manifest and hand the answer back.
+    /// The keeper must read a piece of a manifest; its answer comes back as [`ServeInput::Answered`].
     ReadManifest {
-        /// Names the read in its answer.
+        /// The number of the read.
         ticket: u64,
         /// The checkpoint's seq.
         seq: Seq,
@@ -94,12 +93,12 @@ pub enum ServeEffect {
         digest: Digest,
         /// Where the piece begins.
         offset: u64,
-        /// How long it may be.
+        /// The greatest length of the piece.
         len: u32,
     },
-    /// Have the keeper read a chunk and hand the answer back.
+    /// The keeper must read a chunk; its answer comes back as [`ServeInput::Answered`].
     ReadChunk {
-        /// Names the read in its answer.
+        /// The number of the read.
         ticket: u64,
         /// The checkpoint's seq.
         seq: Seq,
@@ -108,11 +107,11 @@ pub enum ServeEffect {
         /// The chunk's number.
         chunk: u32,
     },
-    /// Send this.
+    /// Send a message.
     Send {
-        /// To whom.
+        /// The member.
         to: ReplicaId,
-        /// What.
+        /// The message.
         message: StateMessage,
     },
 }
@@ -123,7 +122,7 @@ enum Part {
     Chunk { chunk: u32 },
 }
 
-/// What a peer waits for.
+/// Something for which a peer waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item {
     seq: Seq,
@@ -131,7 +130,7 @@ struct Item {
     part: Part,
 }
 
-/// A read at the keeper. Its peer may have gone meanwhile.
+/// A read at the keeper. Its peer may be gone by now.
 #[derive(Debug)]
 struct Reading {
     to: Option<ReplicaId>,
@@ -139,12 +138,12 @@ struct Reading {
     charged: u64,
 }
 
-/// Tokens are bytes; they may go below zero, which is paid back before anything else is released.
+/// Tokens are bytes. They may go below zero; that is paid back before anything else is released.
 #[derive(Debug)]
 struct Bucket {
     rate: u64,
     burst: u64,
-    /// In billionths of a byte, so that nothing is lost to rounding however often it is filled.
+    /// In billionths of a byte, so that nothing is lost to rounding, however often it is filled.
     tokens: i128,
     filled: Time,
 }
@@ -169,7 +168,7 @@ impl Bucket {
     fn has_some(&self) -> bool {
         self.tokens > 0
     }
-    /// When it has some again.
+    /// When it has tokens again.
     fn ready(&self) -> Time {
         let lacks = (1 - self.tokens).max(0) as u128;
         let nanos = u64::try_from(lacks.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX);
@@ -183,17 +182,17 @@ pub struct Serve {
     limits: ServeLimits,
     bucket: Bucket,
     queues: BTreeMap<ReplicaId, VecDeque<Item>>,
-    /// Whose turn it was last.
+    /// The peer that was served last.
     last: Option<ReplicaId>,
     reading: BTreeMap<u64, Reading>,
     next_ticket: u64,
     sent: u64,
-    /// How long chunks were lately: what one counts as before it is read.
+    /// The average length of chunks lately: an unread chunk counts as this.
     usual: u64,
 }
 
 impl Serve {
-    /// Nobody has asked yet.
+    /// Without requests.
     pub fn new(limits: ServeLimits) -> Self {
         let bucket = Bucket::new(limits.rate, limits.burst);
         let (queues, reading) = (BTreeMap::new(), BTreeMap::new());
@@ -213,7 +212,7 @@ impl Serve {
         self.invariants();
     }
 
-    /// When to call again with [`ServeInput::Deadline`], if nothing arrives first.
+    /// When to call [`Self::step`] with [`ServeInput::Deadline`], if no other input comes first.
     pub fn deadline(&self) -> Option<Time> {
         (!self.queues.is_empty() && self.may_read()).then(|| self.bucket.ready())
     }
@@ -223,7 +222,7 @@ impl Serve {
         self.sent
     }
 
-    /// Peers that wait for something.
+    /// Whether a peer waits for something.
     pub fn busy(&self) -> bool {
         !self.queues.is_empty() || !self.reading.is_empty()
     }
@@ -254,7 +253,8 @@ impl Serve {
         out.push(ServeEffect::Send { to: from, message });
     }
 
-    /// Whether there is room. What waits already is not doubled: a requester that lost patience asks again.
+    /// Adds an item, if there is room; returns whether there was. An item that waits already is not added again: a requester that lost
+    /// patience asks again.
     fn enqueue(&mut self, from: ReplicaId, item: Item) -> bool {
         let max = self.limits.queue.max(1);
         let queue = self.queues.entry(from).or_default();
@@ -270,7 +270,7 @@ impl Serve {
         false
     }
 
-    /// Hands reads to the keeper while the bucket allows.
+    /// Gives reads to the keeper while the bucket allows it.
     fn release(&mut self, out: &mut Vec<ServeEffect>) {
         while self.may_read() && self.bucket.has_some() {
             let Some((to, item)) = self.next_item() else { return };
@@ -290,7 +290,7 @@ impl Serve {
         }
     }
 
-    /// The first item of the peer after the one whose turn it was.
+    /// The first item of the peer after the one that was served last.
     fn next_item(&mut self) -> Option<(ReplicaId, Item)> {
         let after = |(peer, _): &(&ReplicaId, _)| self.last.is_none_or(|last| **peer > last);
         let next = self.queues.iter().find(after).or_else(|| self.queues.iter().next());

@@ -1,52 +1,52 @@
-//! Who can send, what each was asked for, and who gets the next chunks.
+//! Which members can send, what each was asked for, and which gets the next chunks to send.
 //!
-//! Every source has a window in bytes and gets new chunks as its old ones arrive, so faster ones do more by themselves. A source
-//! answers in the order in which it is asked; so a chunk whose successors arrived is lost, and one from which nothing comes at
-//! all stalls. Either way the chunks go back to those that anybody may be asked for.
+//! Every source has a window in bytes, and is asked for new chunks as its old ones arrive, so faster sources send more. A source answers in
+//! the order in which it is asked. So a chunk is lost when later ones arrived, and a source from which nothing comes has stalled. In both
+//! cases the chunks may be asked for anywhere again.
 
 use super::FetchLimits;
 use quorate_types::{ReplicaId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A chunk counts for so much in a window at least: each is a message and a read.
+/// A chunk counts for at least so much in a window, since each is a message and a read.
 const LEAST: u64 = 4 << 10;
 /// A source's time-out is doubled at most so many times.
 const STRIKES_MAX: u32 = 4;
 
-/// A chunk that a source was asked for.
+/// A chunk that was asked of a source.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Time,
-    /// Counts what this source was asked for.
+    /// The number of this question to the source.
     order: u64,
     bytes: u64,
 }
 
-/// Another member, as somebody to fetch from.
+/// Another member, as a source of chunks.
 #[derive(Debug)]
 pub(super) struct Source {
     connected: bool,
-    /// It said that it holds the target.
+    /// Whether it said that it holds the target.
     holder: bool,
-    /// Sent something that the agreed digest proves wrong: never asked again, unless nobody else is left at all.
+    /// It sent something that the agreed digest proves wrong. It is not asked again, unless no other source is left at all.
     liar: bool,
-    /// Not asked before.
+    /// It is not asked before this time.
     rest: Option<Time>,
     strikes: u32,
-    /// So many times in a row it was busy. What it refused at one moment counts once.
+    /// How often in a row it was busy. All that it refused at one moment counts once.
     refusals: u32,
-    /// So many times in a row it did not hold the target.
+    /// How often in a row it did not hold the target.
     misses: u32,
-    /// Damaged or missing there.
+    /// Chunks that are damaged or missing there.
     without: BTreeSet<u32>,
     asked: BTreeMap<u32, Asked>,
     in_flight: u64,
     orders: u64,
-    /// The highest order that was answered.
+    /// The highest number of a question that it answered.
     answered: u64,
-    /// When it was last heard of, or asked for something after it had nothing to answer.
+    /// When something last came from it, or it was asked while it had nothing to answer.
     heard: Time,
-    /// It was asked for a piece of the manifest.
+    /// Whether it was asked for a piece of the manifest.
     manifest: bool,
 }
 
@@ -81,11 +81,11 @@ impl Source {
     fn patience(&self, limits: &FetchLimits) -> Span {
         limits.stall.times(1 << self.strikes.min(STRIKES_MAX))
     }
-    /// When it stalls, unless something comes from it before.
+    /// When it counts as stalled, unless something comes from it before.
     fn stalls(&self, limits: &FetchLimits) -> Option<Time> {
         self.waits().then(|| self.heard.plus(self.patience(limits)))
     }
-    /// When a chunk that was passed over counts as lost.
+    /// When a chunk that was skipped counts as lost.
     fn lost(&self, asked: &Asked, limits: &FetchLimits) -> Option<Time> {
         (asked.order < self.answered).then(|| asked.at.plus(self.patience(limits)))
     }
@@ -96,16 +96,16 @@ impl Source {
     }
 }
 
-/// All other members.
+/// All other members, as sources.
 #[derive(Debug)]
 pub(super) struct Sources {
     limits: FetchLimits,
     all: BTreeMap<ReplicaId, Source>,
-    /// Parts of the target that are not here. Empty until its manifest is.
+    /// Missing parts of the target. Empty until the manifest is here.
     missing: BTreeSet<u32>,
-    /// Those of them that nobody is asked for.
+    /// Those of them that no source is asked for.
     todo: BTreeSet<u32>,
-    /// At how many sources a chunk is asked for.
+    /// How many sources each chunk is asked of.
     wanted: BTreeMap<u32, u32>,
 }
 
@@ -123,7 +123,7 @@ impl Sources {
     pub(super) fn knows(&self, id: ReplicaId) -> bool {
         self.all.contains_key(&id)
     }
-    /// From now on these are known.
+    /// Sets the known members.
     pub(super) fn know(&mut self, ids: &[ReplicaId]) {
         for id in ids {
             self.all.entry(*id).or_insert_with(Source::new);
@@ -133,7 +133,7 @@ impl Sources {
         self.all.get(&id).is_none_or(|source| source.liar)
     }
 
-    /// Another checkpoint: nothing is asked for of it, and what was refused of the one before does not matter.
+    /// Another checkpoint is the target. No questions about it are open, and refusals of the one before do not matter.
     pub(super) fn retarget(&mut self, holders: &[ReplicaId]) {
         self.missing.clear();
         self.todo.clear();
@@ -150,17 +150,17 @@ impl Sources {
         self.all.iter_mut().for_each(|(id, source)| source.holder = holders.contains(id));
     }
 
-    /// The manifest is here, these parts are missing.
+    /// The manifest is here; these parts are missing.
     pub(super) fn begin(&mut self, missing: BTreeSet<u32>) {
         self.todo.clone_from(&missing);
         self.missing = missing;
     }
 
-    /// How many parts are not here.
+    /// How many parts are missing.
     pub(super) fn missing(&self) -> usize {
         self.missing.len()
     }
-    /// Whether this part is not here.
+    /// Whether this part is missing.
     pub(super) fn misses(&self, chunk: u32) -> bool {
         self.missing.contains(&chunk)
     }
@@ -181,7 +181,7 @@ impl Sources {
         }
     }
 
-    /// What this source was asked for may be asked of others.
+    /// What was asked of this source may be asked of others.
     pub(super) fn take_back(&mut self, id: ReplicaId) {
         let Some(source) = self.all.get_mut(&id) else { return };
         source.manifest = false;
@@ -214,13 +214,13 @@ impl Sources {
         self.take_back_one(id, chunk);
     }
 
-    /// A chunk is in place: nobody needs to be asked for it.
+    /// A chunk was put in, so no source need be asked for it.
     pub(super) fn placed(&mut self, chunk: u32) {
         self.missing.remove(&chunk);
         self.todo.remove(&chunk);
     }
 
-    /// A source sent something of use: it does not stall, and need not rest for having done so.
+    /// A source sent something of use, so it does not stall and need not rest.
     pub(super) fn heard(&mut self, now: Time, id: ReplicaId) {
         if let Some(source) = self.all.get_mut(&id) {
             source.rest = source.rest.filter(|_| source.strikes == 0);
@@ -228,7 +228,7 @@ impl Sources {
         }
     }
 
-    /// A source sends nothing of this for now.
+    /// A source will not send these chunks for now.
     pub(super) fn busy(&mut self, now: Time, id: ReplicaId, chunks: &[u32]) {
         chunks.iter().for_each(|chunk| self.take_back_one(id, *chunk));
         let limits = &self.limits;
@@ -243,8 +243,8 @@ impl Sources {
         (source.rest, source.refusals) = (Some(now.plus(rest)), source.refusals + 1);
     }
 
-    /// A source does not hold the target any more. It most likely holds a newer one, and is asked for that at once; only one that
-    /// says so again and again is left alone for a while.
+    /// A source does not hold the target any more. It probably holds a newer one, and is asked for that at once; only if it says so again
+    /// and again is it left alone for a while.
     pub(super) fn not_held(&mut self, now: Time, id: ReplicaId) {
         self.take_back(id);
         let limits = &self.limits;
@@ -268,7 +268,7 @@ impl Sources {
         }
     }
 
-    /// A source is not asked for as long as its patience lasts, and what it was asked for goes to others.
+    /// A source is not asked for as long as its patience lasts; what it was asked for goes to others.
     pub(super) fn rest(&mut self, now: Time, id: ReplicaId) {
         self.take_back(id);
         let limits = &self.limits;
@@ -286,7 +286,7 @@ impl Sources {
         }
     }
 
-    /// Takes back what will not come any more; gives the sources that stall.
+    /// Takes back what will not come any more. Returns the sources that have stalled.
     pub(super) fn expire(&mut self, now: Time) -> Vec<ReplicaId> {
         let mut stalled = Vec::new();
         let ids: Vec<ReplicaId> = self.all.keys().copied().collect();
@@ -305,7 +305,7 @@ impl Sources {
         stalled
     }
 
-    /// Whom to ask for the manifest, if anybody can be: who sent the piece before, or who stalled least.
+    /// The source to ask for the manifest, if there is one: the one that sent the piece before, or the one that stalled least.
     pub(super) fn for_manifest(&self, now: Time, last: Option<ReplicaId>) -> Option<ReplicaId> {
         let available = self.all.iter().filter(|(_, source)| source.available(now));
         let rank =
@@ -324,8 +324,8 @@ impl Sources {
         }
     }
 
-    /// The next chunks to ask a source for, as a list for one message each, until all windows are full. `size` says how many
-    /// bytes a chunk should have.
+    /// The next chunks to ask each source for, one list per message, until all windows are full. `size`: how many bytes a chunk should
+    /// have.
     pub(super) fn ask(&mut self, now: Time, size: impl Fn(u32) -> u64) -> Vec<(ReplicaId, Vec<u32>)> {
         let (mut all, ids) = (Vec::new(), self.all.keys().copied().collect::<Vec<_>>());
         loop {
@@ -376,7 +376,7 @@ impl Sources {
         batch
     }
 
-    /// When this source may be asked for a chunk that another one was asked for.
+    /// When this source may also be asked for a chunk that another one was asked for.
     fn hedged_at(&self, id: ReplicaId, chunk: u32) -> Option<Time> {
         if self.wanted.get(&chunk) != Some(&1) || self.all[&id].without.contains(&chunk) {
             return None;
@@ -389,7 +389,7 @@ impl Sources {
         self.missing.is_empty() || self.missing.iter().any(|chunk| !source.without.contains(chunk))
     }
 
-    /// Whether somebody is asked for something, or can be now. A source with nothing left to give is none.
+    /// Whether some source is asked for something, or can be now. A source that can give nothing more does not count.
     pub(super) fn any_useful(&self, now: Time) -> bool {
         self.all.values().any(|source| source.waits() || source.available(now) && self.gives(source))
     }
@@ -400,7 +400,7 @@ impl Sources {
         holders.iter().filter_map(|id| self.all.get(id)).any(reachable)
     }
 
-    /// Nobody else is left: everybody gets another chance, after a rest.
+    /// No other source is left, so all get another chance, after a rest.
     pub(super) fn forgive(&mut self, now: Time) {
         let rest = now.plus(self.limits.stall.times(1 << STRIKES_MAX));
         for source in self.all.values_mut() {
@@ -414,7 +414,7 @@ impl Sources {
         }
     }
 
-    /// Whether some source is connected, could be asked after its rest, and gives what is missing.
+    /// Whether some source is connected, can be asked after its rest, and has something that is missing.
     pub(super) fn any_hope(&self, holders: &[ReplicaId]) -> bool {
         let hope = |source: &&Source| !source.liar && self.gives(source);
         holders.iter().filter_map(|id| self.all.get(id)).any(|source| hope(&source))
@@ -435,7 +435,7 @@ impl Sources {
         times.into_iter().min()
     }
 
-    /// Those that are asked for something.
+    /// The sources that are asked for something.
     pub(super) fn busy_ones(&self) -> Vec<ReplicaId> {
         self.all.iter().filter(|(_, source)| source.waits()).map(|(id, _)| *id).collect()
     }

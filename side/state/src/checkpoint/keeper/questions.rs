@@ -1,4 +1,4 @@
-//! Peers' questions, and repairs with what peers answered: both need to know where the parts of a checkpoint stand.
+//! Peers' questions, and repairs with what peers sent. Both must find the parts of a checkpoint.
 
 use bytes::Bytes;
 use quorate_types::{Digest, Seq};
@@ -10,7 +10,7 @@ use super::super::writer::{Trouble, part_bytes};
 use super::super::{ManifestPart, Report, RotAt};
 use super::{Chore, Keeper};
 
-/// What a peer asks for.
+/// A peer's question.
 pub(super) struct Question {
     pub(super) ticket: u64,
     pub(super) seq: Seq,
@@ -24,7 +24,7 @@ pub(super) enum Ask {
     Part(u32),
 }
 
-/// The checkpoint that was asked for last: where its parts stand, as far as was looked, and its manifest's bytes.
+/// The checkpoint that was asked for last: where its parts are, as far as was looked, and its manifest's bytes.
 pub(super) struct Look {
     seq: Seq,
     located: Located,
@@ -32,12 +32,11 @@ pub(super) struct Look {
     manifest: Option<Bytes>,
 }
 
-/// So many bytes of answers are one step's work: parts are small, and while a checkpoint is written it is only one step out of two that
-/// answers.
+/// One step answers so many bytes: parts are small, and while a checkpoint is written only every second step answers.
 const ANSWER_BYTES: u64 = 512 << 10;
 
 impl Keeper {
-    /// Answers questions, as many as make a step's work.
+    /// Answers as many questions as make a step's work.
     pub(super) fn step_questions(&mut self, files: &mut dyn Files) -> u64 {
         let mut bytes = 0;
         loop {
@@ -66,8 +65,8 @@ impl Keeper {
         self.answer(files, question, known)
     }
 
-    /// Looks for the parts of a checkpoint, one file at a time. Whether that is over; there is no `look` then if its
-    /// manifest is lost.
+    /// Looks for the parts of a checkpoint, one file at a time. Returns whether that is finished; if the manifest is lost, there is then no
+    /// `look`.
     fn find(&mut self, files: &mut dyn Files, seq: Seq) -> bool {
         match self.look.as_mut().filter(|look| look.seq == seq) {
             Some(look) => {
@@ -134,7 +133,7 @@ impl Keeper {
         self.reports.push(report);
     }
 
-    /// Writes a part of a checkpoint again, if these are its bytes, in whichever file it stands.
+    /// Writes a part of a checkpoint again, if these are its bytes, into the file that it belongs to.
     pub(super) fn repair(&mut self, files: &mut dyn Files, seq: Seq, part: u32, bytes: Bytes) -> u64 {
         if self.catalog.footers.contains_key(&seq) && !self.find(files, seq) {
             self.chores.push_front(Chore::Repair { seq, part, bytes });
@@ -168,7 +167,7 @@ impl Keeper {
     }
 }
 
-/// A stretch of a manifest; `None` beyond its end.
+/// A piece of a manifest; `None` beyond its end.
 fn cut(manifest: &Bytes, offset: u64, max: usize) -> Option<ManifestPart> {
     let total = manifest.len() as u64;
     let from = usize::try_from(offset).ok().filter(|from| *from < manifest.len())?;
