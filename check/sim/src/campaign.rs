@@ -1,4 +1,4 @@
-//! Many runs: seeds spread over threads, each run in one thread, panics caught and told like any other failure.
+//! Many runs: seeds spread over threads, each run in one thread. Panics are caught and reported like any other failure.
 
 use crate::checks::Failure;
 use crate::plan::{Plan, Profile};
@@ -18,7 +18,7 @@ thread_local! {
 }
 static HOOK: Once = Once::new();
 
-/// Panics inside runs are told by their report and not printed.
+/// Panics inside runs appear in their report and are not printed.
 fn catch_panics() {
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -59,13 +59,13 @@ pub fn run_seed(seed: u64, profile: &Profile, level: Level) -> (Report, Trace) {
     run_plan(Plan::new(seed, profile), level)
 }
 
-/// Of so many runs the history of one may be too hard to judge.
+/// At most one of so many runs may have a history that is too hard to judge.
 const UNJUDGED_SHARE: u64 = 1000;
 
-/// Which seeds to run, and how.
+/// The seeds to run, and how.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// What all runs share.
+    /// The profile of all runs.
     pub profile: Profile,
     /// The first seed.
     pub first: u64,
@@ -82,9 +82,9 @@ pub struct Campaign {
 pub struct Summary {
     /// Runs that ended.
     pub runs: u64,
-    /// Virtual nanoseconds of all of them.
+    /// Virtual nanoseconds of all runs together.
     pub time: u64,
-    /// Events of all of them.
+    /// Events of all runs together.
     pub events: u64,
     /// Commands that were executed.
     pub commands: u64,
@@ -96,12 +96,12 @@ pub struct Summary {
     pub failures: Vec<Report>,
 }
 
-/// Runs all seeds; `tell` hears of each run as it ends.
+/// Runs all seeds. `tell` is called for each run when it ends.
 pub fn run(campaign: &Campaign, tell: impl FnMut(&Summary, &Report)) -> Summary {
     run_where(campaign, |_| true, tell)
 }
 
-/// Runs those seeds that are wanted.
+/// Runs the seeds for which `wanted` is true.
 pub fn run_where(
     campaign: &Campaign,
     wanted: impl Fn(u64) -> bool + Sync,
@@ -146,8 +146,8 @@ impl Summary {
         self.failures.is_empty() && !self.is_unjudged()
     }
 
-    /// Whether more than one history in a thousand was too hard to judge: such a campaign says too little. A single one says nothing of
-    /// the share.
+    /// Whether more than one history in a thousand was too hard to judge, so that the campaign proves too little. A single one does not
+    /// make a campaign fail.
     pub fn is_unjudged(&self) -> bool {
         self.unjudged > (self.runs / UNJUDGED_SHARE).max(1)
     }

@@ -8,14 +8,14 @@
 //! | `acked` | INV-SIM-ACKED: what was acknowledged is executed somewhere at that moment, and everywhere in the end |
 //! | `linear` | INV-SIM-LINEAR: what clients saw is linearizable, list by list and key by key |
 //! | `reads` | INV-SIM-READS: a read's answer is the state at the seq that it names, and one reader never goes back |
-//! | `leases` | INV-SIM-LEASE: while a leader answers reads by its lease nobody leads a higher view |
-//! | `borders` | INV-SIM-BORDERS: borders keep their distance, whoever asks for them |
+//! | `leases` | INV-SIM-LEASE: while a leader answers reads by its lease, no replica leads a higher view |
+//! | `borders` | INV-SIM-BORDERS: borders keep their distance, whichever replica asks for them |
 //! | `bounded` | INV-SIM-BOUNDED: queues stay under their limits |
 //! | `checkpoints` | INV-SIM-CHECKPOINT: digests and files at equal borders are equal, what is at rest is agreed on, logs are trimmed |
-//! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all, no change stays open, and only members lead in the end |
+//! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all replicas, no change stays open, and only members lead in the end |
 //! | `instances` | INV-SIM-INSTANCES: a border of the number of instances is the same for all, and none stays open |
 //! | `levels` | INV-SIM-LEVELS: the feature level follows from the seq, and is raised only when every member can do it |
-//! | `answers` | INV-SIM-ANSWERS: once faults are over, and while somebody waits, the time from one answer to the next is bounded |
+//! | `answers` | INV-SIM-ANSWERS: once faults are over, and while a client waits, the time from one answer to the next is bounded |
 //! | `time` | INV-SIM-TIME: agreed time never catches up with virtual time, and falls back by a bounded amount only |
 //! | `watches` | INV-SIM-WATCH: a watch gets the store's events from its start on, in order, once, and none late |
 //! | `progress` | INV-SIM-PROGRESS: once faults are over, everything that was asked ends in time |
@@ -41,10 +41,10 @@ pub mod suspects;
 pub mod time;
 pub mod watches;
 
-/// What a checker found.
+/// A finding of a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which checker, or `panic`.
+    /// The checker's name, or `panic`.
     pub checker: &'static str,
     /// What is wrong.
     pub text: String,

@@ -1,6 +1,6 @@
-//! A simulated client: the real client core, and a workload that it carries out.
+//! A simulated client: the real client core, and its workload.
 //!
-//! Every value and token is written once, so that what is read says who wrote it.
+//! Every value and token is written once, so a value that is read identifies its write.
 
 use crate::plan::{Plan, Workload};
 use crate::random::Rng;
@@ -23,47 +23,47 @@ use std::sync::Arc;
 pub enum Way {
     /// Ordered with the writes.
     Command,
-    /// A read that sees all that was acknowledged before.
+    /// A read that sees everything that was acknowledged before.
     Strong,
-    /// A read that sees all that this client wrote, and saw before.
+    /// A read that sees everything that this client wrote and saw before.
     Session,
-    /// A read that may be old.
+    /// A read that may be stale.
     Weak,
     /// A read that was ordered like a command; its seq is a lower bound.
     Ordered,
 }
 
-/// One operation and how it ended.
+/// One operation and its result.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// Client and number.
     pub id: (u32, u32),
     /// Key or list.
     pub key: String,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// How.
+    /// How it reached the service.
     pub way: Way,
     /// When it was asked, in virtual time.
     pub call: u64,
     /// When it ended.
     pub ret: Option<u64>,
-    /// How it ended; none while it is open.
+    /// The result; none while it is open.
     pub outcome: Option<Outcome>,
     /// What came back.
     pub reply: Vec<u8>,
     /// The seq that came with a read.
     pub seq: u64,
-    /// The one replica that was asked.
+    /// The replica, if only one was asked.
     pub replica: Option<usize>,
-    /// It had no deadline.
+    /// Whether it had no deadline.
     pub patient: bool,
-    /// Why it did not end well.
+    /// Why it did not succeed.
     pub why: String,
 }
 
 impl Done {
-    /// Whether one of these replicas, as bits, said it alone.
+    /// Whether only one replica said it, and that is one of these, as bits.
     fn is_from(&self, liars: u64) -> bool {
         self.replica.is_some_and(|who| liars >> who & 1 == 1)
     }
@@ -98,15 +98,15 @@ pub struct Client {
     /// No operation before this time.
     next_at: u64,
     workload: Workload,
-    /// The last value that it saw of each key, to compare with.
+    /// The value of each key that it saw last, to compare with.
     seen: BTreeMap<String, Option<String>>,
-    /// The final reads: begun, finished.
+    /// The final reads: whether they began, and how many ended.
     finals: (bool, usize),
     /// The session that it used last, as the replicas know it.
     pub used: Option<SessionId>,
     /// Whether replicas may lie, and which do, as bits.
     byzantine: (bool, u64),
-    /// Its keys begin with this number: who lies has its own.
+    /// Its keys begin with this number; a client that lies has keys of its own.
     first_key: u64,
 }
 
@@ -160,12 +160,12 @@ impl Client {
         }
     }
 
-    /// Whether it lies: nothing depends on what it says, and nobody waits for it.
+    /// Whether it lies: then its results are not checked, and the run does not wait for it.
     pub fn lies(&self) -> bool {
         self.first_key > 0
     }
 
-    /// The command that it asked for under this number, if any.
+    /// The command that it sent under this number, if any.
     pub fn asked(&self, number: u32) -> Option<Vec<u8>> {
         self.done.get(number as usize).filter(|done| done.way == Way::Command).map(command)
     }
@@ -175,7 +175,7 @@ impl Client {
         &mut self.rng
     }
 
-    /// Whether all operations of the workload ended.
+    /// Whether all operations of the workload have ended.
     pub fn is_done(&self) -> bool {
         self.started >= self.workload.operations && self.open.is_empty()
     }
@@ -185,12 +185,12 @@ impl Client {
         self.finals.0
     }
 
-    /// Whether the last reads ended, too.
+    /// Whether the last reads have ended, too.
     pub fn is_over(&self) -> bool {
         self.finals.0 && self.open.is_empty()
     }
 
-    /// When it wants to do something by itself.
+    /// When it next acts by itself.
     pub fn next_at(&self) -> Option<u64> {
         if self.started >= self.workload.operations || self.opening {
             return None;
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Asks what is due.
+    /// Begins the operations that are due.
     pub fn act(&mut self, now: u64, local: Time) {
         while self.next_at().is_some_and(|at| at <= now) {
             if self.session.is_none() {
@@ -358,7 +358,7 @@ impl Client {
         }
     }
 
-    /// The core says how something ended; gives the operations that ended with it.
+    /// The core reports a result. Returns the operations that ended with it.
     pub fn completed(
         &mut self,
         now: u64,
@@ -464,7 +464,7 @@ impl Client {
     }
 }
 
-/// What a client is to do.
+/// The workload of a client.
 fn workload(plan: &Plan, number: u32) -> Workload {
     let lies = plan.client_trick(number as usize - 1).is_some();
     let most = if lies { plan.workload.of_liars } else { u32::MAX };

@@ -1,18 +1,18 @@
-//! A process's own clock: starts anywhere, runs too fast or too slow, jumps ahead, stands still. Never goes back, as a monotonic clock does
-//! not.
+//! A process's own clock: it starts anywhere, runs too fast or too slow, jumps ahead, or stands still. As a monotonic clock it never goes
+//! back.
 
 use quorate_types::Time;
 
 const MILLION: i128 = 1_000_000;
 
-/// How virtual time and a process's own time belong together.
+/// The relation between virtual time and a process's own time.
 #[derive(Clone, Debug)]
 pub struct Clock {
     local: u64,
     since: u64,
     /// Parts per million too fast, or too slow when negative.
     drift: i64,
-    /// How many faults keep it from going.
+    /// How many faults keep it stopped.
     stopped: u32,
 }
 
@@ -31,7 +31,7 @@ impl Clock {
         Time::from_nanos(self.local + real as u64)
     }
 
-    /// The virtual time when it will show `time`, or now if it does already.
+    /// The virtual time at which it will show `time`, or now if it already does.
     pub fn when(&self, now: u64, time: Time) -> u64 {
         let Some(wait) = time.nanos().checked_sub(self.local) else { return now };
         if wait > u64::MAX / 4 || self.stopped > 0 {
@@ -54,14 +54,14 @@ impl Clock {
         self.stopped += 1;
     }
 
-    /// Goes on, from where it stood, unless something else keeps it.
+    /// Continues from where it stood, unless another fault keeps it stopped.
     pub fn go(&mut self, now: u64) {
         self.local = self.read(now).nanos();
         self.since = now;
         self.stopped = self.stopped.saturating_sub(1);
     }
 
-    /// Goes on, whatever kept it.
+    /// Continues, whatever kept it stopped.
     pub fn go_at_last(&mut self, now: u64) {
         self.go(now);
         self.stopped = 0;

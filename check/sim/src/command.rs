@@ -23,7 +23,7 @@ const SHRINK_RUNS: usize = 400;
 pub struct Options {
     /// What all runs share.
     pub profile: Profile,
-    /// Only this seed, with what follows about one run.
+    /// Only this seed; some of the other fields are about such a single run.
     pub seed: Option<u64>,
     /// The first of many seeds.
     pub first: u64,
@@ -85,10 +85,10 @@ pub struct Progress {
     pub failures: usize,
 }
 
-/// Does it. Whether every run was clean.
+/// Executes what was asked for. Returns whether every run was clean.
 ///
 /// # Errors
-/// When a file or the output can not be written, or a planted bug is asked for that this build does not hold.
+/// When a file or the output can not be written, or a planted bug is asked for that this build does not contain.
 pub fn execute(
     options: &Options,
     out: &mut dyn Write,
@@ -109,7 +109,7 @@ pub fn execute(
     }
 }
 
-/// Tells how far runs are of which none fails.
+/// Reports the progress of runs that do not fail.
 fn meter(progress: &mut dyn FnMut(Progress)) -> impl FnMut(u64, u64) {
     let begun = Instant::now();
     move |done, total| {
@@ -304,7 +304,7 @@ fn many(options: &Options, out: &mut dyn Write, progress: &mut dyn FnMut(Progres
     Ok(summary.is_clean())
 }
 
-/// Seeds that a log of an earlier campaign calls clean. A line that was cut off counts for nothing.
+/// The seeds that a log of an earlier campaign calls clean. A truncated line is ignored.
 fn clean_seeds(log: impl io::BufRead) -> BTreeSet<u64> {
     let values = log.lines().map_while(Result::ok).filter_map(|line| {
         let value: serde_json::Value = serde_json::from_str(&line).ok()?;

@@ -1,9 +1,9 @@
-//! A replica's disk: files of segments, what of them was synced, and what was only written.
+//! A replica's disk: files of segments, what is synced of them, and what is only written.
 //!
 //! A write reaches the page cache; a sync makes it durable. When the process dies the page cache stays; when the machine
 //! stops, each 512-byte sector that was not synced is as before or as written. Deletions reach the disk in their order.
 //!
-//! After a sync that failed some of what it was to make durable is in the page cache only, and counts there as clean: no later sync brings
+//! After a failed sync, some of what it should have made durable is only in the page cache, and counts there as clean: no later sync brings
 //! it to the disk.
 
 use crate::random::Rng;
@@ -16,7 +16,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     synced: BTreeMap<u64, Vec<u8>>,
-    /// What every sector held before it changed last, if it did.
+    /// What every sector held before its last change.
     before: BTreeMap<(u64, usize), Vec<u8>>,
     /// Sectors that can be read although they are not on the disk, and that no sync brings there.
     clean: BTreeMap<(u64, usize), Bytes>,
@@ -28,7 +28,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Whether nothing was ever made here.
+    /// Whether nothing was ever created here.
     pub fn is_empty(&self) -> bool {
         self.synced.is_empty()
     }
@@ -47,7 +47,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Deletes a segment's file. If the machine stops soon it is there again, and so are all that were deleted later.
+    /// Deletes a segment's file. If the machine stops soon, it exists again, and so do all that were deleted later.
     pub fn remove(&mut self, segment: u64) {
         self.pending.retain(|(of, ..)| *of != segment);
         self.before.retain(|(of, _), _| *of != segment);
@@ -94,7 +94,7 @@ impl Disk {
         });
     }
 
-    /// The same, but it fails: some sectors are durable, and the others are taken for it.
+    /// As [`Self::sync`], but it fails: some sectors are durable, and the others are taken to be durable.
     pub fn fail_sync(&mut self, segments: &[u64], rng: &mut Rng) {
         for (segment, offset, bytes) in std::mem::take(&mut self.pending) {
             if !segments.contains(&segment) {
@@ -113,7 +113,7 @@ impl Disk {
         }
     }
 
-    /// These sectors are as they were before they changed last.
+    /// These sectors become what they were before their last change.
     pub fn go_back(&mut self, segment: u64, sectors: Range<usize>) {
         for at in sectors.step_by(SECTOR) {
             self.clean.remove(&(segment, at));
@@ -147,7 +147,7 @@ impl Disk {
         }
     }
 
-    /// Flips a bit in what was synced, at a position in the log. Whether there is anything at that position.
+    /// Flips a bit in synced data, at a position in the log. Returns whether there is anything at that position.
     pub fn rot(&mut self, segment: u64, offset: u64, bit: u8) -> bool {
         let byte = self.synced.get_mut(&segment).and_then(|file| file.get_mut(offset as usize));
         byte.map(|byte| *byte ^= 1 << (bit % 8)).is_some()

@@ -1,5 +1,5 @@
-//! The directory of a replica's checkpoints: what a process sees there, what of it would be left if the machine stopped now, and
-//! a place to stop the process between any two operations.
+//! The directory of a replica's checkpoints: what a process sees there, what would be left if the machine stopped now, and traps that stop
+//! the process between any two operations.
 //!
 //! A write reaches the page cache; a sync of the file makes it durable. A name is durable once the directory was synced, which
 //! [`Files::publish`] does; until then a file that was made, renamed or deleted may be there or not. When the process dies the
@@ -16,12 +16,12 @@ const SECTOR: usize = 512;
 const UNFINISHED: &str = ".unfinished";
 const PARTIAL: &str = ".partial";
 
-/// One file's bytes, under whatever name.
+/// One file's bytes.
 #[derive(Clone, Debug, Default)]
 struct Content {
     /// What a process reads.
     seen: Vec<u8>,
-    /// What is there after the machine stopped, at least.
+    /// What certainly remains after the machine stopped.
     synced: Vec<u8>,
 }
 
@@ -33,7 +33,7 @@ enum Change {
     Gone(String),
 }
 
-/// Which operation it is, for a trap.
+/// The kinds of operations, for traps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Append,
@@ -47,7 +47,7 @@ enum Act {
 #[derive(Clone, Copy, Debug)]
 struct Trap {
     phase: Phase,
-    /// So many times it passes first.
+    /// So many such operations pass first.
     skip: u32,
 }
 
@@ -69,17 +69,17 @@ pub struct SimFiles {
     next: u64,
     /// What a process sees.
     names: BTreeMap<String, u64>,
-    /// What is durable of it.
+    /// What of it is durable.
     durable: BTreeMap<String, u64>,
     changes: Vec<Change>,
     /// There is no room for more.
     pub full: bool,
-    /// A border's checkpoint is captured ahead; a checkpoint that was fetched is written. Set by who gives the keeper its work.
+    /// Whether a checkpoint is captured ahead of its border. Set by the caller that gives the keeper its work.
     pub capturing: bool,
-    /// See `capturing`.
+    /// Whether a fetched checkpoint is being written.
     pub installing: bool,
     trap: Option<Trap>,
-    /// So many operations more, then the process is dead.
+    /// After so many more operations the process is dead.
     dies_in: Option<u64>,
     dead: bool,
     published: Vec<Published>,
@@ -116,17 +116,17 @@ impl SimFiles {
         std::mem::take(&mut self.published)
     }
 
-    /// The process dies the next time that it is in this phase, after it was so often.
+    /// The process dies in this phase, after it was in it `skip` times.
     pub fn set_trap(&mut self, phase: Phase, skip: u32) {
         self.trap = Some(Trap { phase, skip });
     }
 
-    /// Whatever trap there is goes.
+    /// Removes the trap, if there is one.
     pub fn disarm(&mut self) {
         self.trap = None;
     }
 
-    /// Whether the process died in here; the next one may begin.
+    /// Whether the process died in here; the next process may begin.
     pub fn take_death(&mut self) -> bool {
         self.dies_in = None;
         std::mem::take(&mut self.dead)
@@ -170,7 +170,7 @@ impl SimFiles {
         self.contents = contents;
     }
 
-    /// Bits flip at a place in what is synced, in parts of 65,536 of all of it: one bit, or many in one sector. Says in which file.
+    /// Flips bits of synced data at a position, in parts of 65,536 of all of it: one bit, or many in one sector. Returns the file's name.
     pub fn rot(&mut self, part: u16, sector: bool) -> Option<String> {
         let total: u64 = self.names.values().map(|file| self.contents[file].synced.len() as u64).sum();
         let mut at = total * u64::from(part) / 65_536;
@@ -200,7 +200,7 @@ impl SimFiles {
         self.contents.get_mut(file).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Whether this operation is done in full, in part and then no more, or not at all.
+    /// Whether this operation is done in full, or in part and then nothing more, or not at all.
     fn begin(&mut self, act: Act, name: &str) -> io::Result<Done> {
         if self.dead {
             return Err(io::Error::other("the process is dead"));
@@ -259,7 +259,7 @@ fn dead<T>() -> io::Result<T> {
     Err(io::Error::other("the process dies"))
 }
 
-/// What is left of a file whose last writes were not synced.
+/// What remains of a file whose last writes were not synced.
 fn torn(content: &Content, rng: &mut Rng) -> Vec<u8> {
     let Content { seen, synced } = content;
     let (short, long) = (seen.len().min(synced.len()), seen.len().max(synced.len()));

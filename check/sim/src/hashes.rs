@@ -1,8 +1,9 @@
-//! The net under a redesign: the trace hashes of runs of every kind of cluster, recorded in a file, and compared with what the program does later.
+//! A safety net for redesigns: the trace hashes of runs of every kind of cluster, recorded in a file, and compared with what the program
+//! does later.
 //!
-//! A trace hash covers every event of a run (`trace.rs`). So code that only moves keeps all hashes, and a change that was not meant
-//! shows in the kinds of clusters that it concerns. A file has a line of JSON for each kind: the arguments of `quorate sim` for it, the first seed, and the
-//! hashes of that seed and of those that follow.
+//! A trace hash covers every event of a run (`trace.rs`). So code that only moves keeps all hashes, and an unintended change shows in the
+//! kinds of clusters that it affects. A file has a line of JSON for each kind: the arguments of `quorate sim` for it, the first seed, and
+//! the hashes of that seed and those that follow.
 
 use crate::campaign::{Campaign, run_where};
 use crate::plan::{Focus, Profile};
@@ -26,18 +27,18 @@ pub struct Recorded {
     pub hashes: Vec<String>,
 }
 
-/// What became of the recorded runs of one kind.
+/// The comparison for one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// The arguments of `quorate sim` for it.
     pub kind: String,
     /// How many runs were compared.
     pub runs: usize,
-    /// The seeds that run otherwise now.
+    /// The seeds whose runs are different now.
     pub differ: Vec<u64>,
 }
 
-/// All kinds of clusters: each way to agree with all that is chosen for it, one thing at a time.
+/// All kinds of clusters: each protocol and fault model, with each choice for it, one at a time.
 pub fn kinds() -> Vec<Profile> {
     let usual = Profile::default();
     let smart = Profile { protocol: Some(Protocol::MOD_SMART), ..usual };
@@ -63,7 +64,7 @@ pub fn kinds() -> Vec<Profile> {
     kinds
 }
 
-/// The trace hashes of `count` seeds of one kind; `told` hears of each run that ended.
+/// The trace hashes of `count` seeds of one kind. `told` is called for each run that ended.
 fn hashes_of(profile: Profile, first: u64, count: u64, jobs: usize, told: &mut dyn FnMut()) -> Vec<String> {
     let campaign = Campaign { profile, first, count, jobs, failures_max: usize::MAX };
     let mut found = Vec::new();
@@ -79,10 +80,10 @@ fn hashes_of(profile: Profile, first: u64, count: u64, jobs: usize, told: &mut d
     found.into_iter().map(|(_, hash)| format!("{hash:016x}")).collect()
 }
 
-/// Runs about `count` seeds, as many of each of these kinds, and writes down what their hashes are. How many ran.
+/// Runs about `count` seeds, equally many of each of these kinds, and writes their hashes. Returns how many ran.
 ///
 /// # Errors
-/// When `out` takes no more.
+/// When `out` can not be written.
 pub fn record(
     kinds: &[Profile],
     count: u64,
@@ -108,7 +109,7 @@ pub fn record(
 /// Reads what was recorded.
 ///
 /// # Errors
-/// When a line is none of such a file, or of a kind of cluster that this program does not have.
+/// When a line is not one of such a file, or of a kind of cluster that this program does not have.
 pub fn read(file: impl BufRead) -> io::Result<Vec<(Profile, Recorded)>> {
     let kinds = kinds();
     let read = |(line, text): (usize, io::Result<String>)| {

@@ -6,7 +6,7 @@ use crate::trace::{Trace, name};
 use crate::world::Report;
 use std::fmt::Write as _;
 
-/// More messages make no picture.
+/// More messages than this are not drawn.
 const ARROWS_MAX: usize = 20_000;
 const WIDTH: f64 = 1400.0;
 const ROW: f64 = 70.0;
@@ -80,7 +80,7 @@ pub fn page(plan: &Plan, report: &Report, trace: &Trace) -> String {
     )
 }
 
-/// The lines that people look for first; frames and disk work are in the picture or in `--trace all`.
+/// The lines that people look for first; frames and disk work are in the picture, or in `--trace all`.
 fn shown(trace: &Trace) -> String {
     let mut main = trace.clone();
     main.lines.retain(|line| !["frame", "send", "disk", "load"].contains(&line.what));

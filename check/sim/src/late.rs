@@ -1,5 +1,5 @@
-//! An executor that is late, on purpose: what was delivered is final only some batches later, or after a while; and some batches it executes,
-//! takes back, and executes again. Whoever relies on execution being done with delivery is found out. Tests: tests/all/late.rs.
+//! An executor that is late on purpose: delivered batches become final only some batches later, or after a while; some batches are
+//! executed, taken back, and executed again. It exposes code that relies on execution being done with delivery. Tests: tests/all/late.rs.
 
 use crate::random::Rng;
 use crate::service::Tap;
@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 /// How late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lateness {
-    /// So many batches, borders and gaps wait at most.
+    /// At most so many batches, borders and gaps wait.
     pub behind: usize,
-    /// They wait for so long at most, in nanoseconds.
+    /// They wait at most so long, in nanoseconds.
     pub patience: u64,
     /// So many of 1000 batches are executed, taken back, and executed again.
     pub takes_back: u64,
@@ -23,20 +23,20 @@ pub struct Late {
     executor: Executor,
     delivered: VecDeque<Ordered>,
     lateness: Lateness,
-    /// When what waits becomes final, if nothing else is delivered.
+    /// When the waiting batches become final, if nothing else is delivered.
     due: Option<Time>,
     rng: Rng,
-    /// What the service tells; what is taken back is not said.
+    /// The reports of the service; those of batches that are taken back are dropped.
     tap: Tap,
 }
 
 impl Late {
-    /// Goes on from a state.
+    /// Continues from a state.
     pub fn new(executor: Executor, lateness: Lateness, rng: Rng, tap: Tap) -> Self {
         Self { executor, delivered: VecDeque::new(), lateness, due: None, rng, tap }
     }
 
-    /// Executes what comes next and takes it back: the state is as before, and what was answered is void.
+    /// Executes the next batch and takes it back: the state is as before, and the outcomes are void.
     fn take_back(&mut self, ordered: &Ordered, outcomes: &mut Outcomes) {
         let said = self.tap.len();
         // A service that can not give its state is not asked to take anything back.

@@ -1,7 +1,7 @@
 //! The network: connections as pairs of byte streams, with delays, cuts and damage.
 //!
-//! Bytes of one direction of one connection stay in order. Between connections nothing is. While a link is cut, what was sent
-//! waits, as TCP makes it wait, or the connection times out.
+//! The bytes of one direction of one connection stay in order; there is no order between connections. While a direction is cut, bytes wait,
+//! as with TCP, or the connection times out.
 
 use crate::queue::Event;
 use crate::random::Rng;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct End {
     /// Which process.
     pub who: usize,
-    /// What that process calls the connection.
+    /// The number that this process uses for the connection.
     pub id: ConnId,
     /// Whether the process still has it.
     pub open: bool,
@@ -34,14 +34,14 @@ pub struct Pipe {
     stalled: bool,
     /// Bytes on their way.
     pub bytes: usize,
-    /// The next bytes will be damaged.
+    /// Whether the next bytes will be damaged.
     damage: bool,
 }
 
 /// Something on its way.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// When it arrives, if nothing holds it up.
+    /// When it arrives, if nothing delays it.
     pub at: u64,
     /// When it was sent.
     pub sent: u64,
@@ -54,49 +54,49 @@ pub struct Chunk {
 pub struct Conn {
     /// Its two ends; end 0 dialed.
     pub ends: [End; 2],
-    /// What travels from each end to the other.
+    /// The bytes that travel from each end to the other.
     pub pipes: [Pipe; 2],
 }
 
-/// How a link between two processes is.
+/// The state of one direction between two processes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Direction {
-    /// How many cuts hold at the moment.
+    /// How many cuts are in force.
     cuts: u32,
-    /// Nanoseconds that everything takes at least, and the spread.
+    /// The least delay in nanoseconds, and its spread.
     delay: u64,
     jitter: u64,
-    /// Added by a fault.
+    /// The delay that a fault adds.
     slow: u64,
 }
 
 /// A connection that is being made.
 #[derive(Clone, Copy, Debug)]
 pub struct Dial {
-    /// Who dials, in which life.
+    /// The process that dials, and its life.
     pub from: (usize, u32),
-    /// What it calls the connection.
+    /// The number that it uses for the connection.
     pub id: ConnId,
-    /// Whom it dials.
+    /// The process that is dialed.
     pub to: usize,
-    /// Which of a replica's connections there it is to be.
+    /// Which link it is to be, if the dialer is a replica.
     pub link: u16,
-    /// When it gives up.
+    /// When the attempt fails.
     pub until: u64,
 }
 
 /// What the plan says about the network.
 #[derive(Clone, Debug)]
 pub struct NetPlan {
-    /// Every link's least delay is between these, in nanoseconds.
+    /// The least delay of every direction is between these, in nanoseconds.
     pub delay: (u64, u64),
     /// The most that is added to a delay.
     pub jitter: u64,
-    /// Bytes per millisecond of a link; none: no limit.
+    /// Bytes per millisecond in one direction; none: no limit.
     pub bandwidth: Option<u64>,
     /// In so many of 1000 cases a frame is cut in two on its way.
     pub split: u64,
-    /// In so many of 1000 cases something is held up for long.
+    /// In so many of 1000 cases something is delayed for long.
     pub spike: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct Net {
     links: Vec<Direction>,
     size: usize,
     rng: Rng,
-    /// Faults are over: no more delays beyond the usual.
+    /// Whether faults are over, so that there are no delays beyond the usual.
     healed: bool,
 }
 
@@ -145,7 +145,7 @@ impl Net {
         &mut self.links[from * self.size + to]
     }
 
-    /// Whether nothing gets from one to the other.
+    /// Whether nothing gets from one process to the other.
     pub fn is_cut(&self, from: usize, to: usize) -> bool {
         self.links[from * self.size + to].cuts > 0
     }
@@ -171,7 +171,7 @@ impl Net {
         self.dials.remove(&dial)
     }
 
-    /// Tries again later: the link is cut.
+    /// The direction is cut, so the attempt is repeated later.
     pub fn dial_again(&mut self, number: u64, dial: Dial, time: &mut Timeline) {
         self.dials.insert(number, dial);
         let wait = self.rng.range(20_000_000, 300_000_000);
@@ -245,7 +245,7 @@ impl Net {
         }
     }
 
-    /// What arrives now from this end at the other one; nothing while the link is cut.
+    /// What now arrives from this end at the other one; nothing while the direction is cut.
     pub fn deliver(&mut self, number: u64, from: usize, time: &mut Timeline) -> Vec<Chunk> {
         let Some(conn) = self.conns.get(&number) else { return Vec::new() };
         let cut = self.is_cut(conn.ends[from].who, conn.ends[1 - from].who);
@@ -270,7 +270,7 @@ impl Net {
         arrived
     }
 
-    /// A process ends its side of a connection: what it sent still arrives, then the end of the stream.
+    /// A process ends its side of a connection: bytes that it sent still arrive, then the end of the stream.
     pub fn close(&mut self, number: u64, side: usize, time: &mut Timeline) {
         let Some(conn) = self.conns.get_mut(&number) else { return };
         conn.ends[side].open = false;
@@ -281,7 +281,7 @@ impl Net {
         }
     }
 
-    /// The other side learns of the end after `wait`, and of nothing that was on its way.
+    /// The other side learns of the end after `wait`; bytes on their way are lost.
     pub fn vanish(&mut self, number: u64, side: usize, wait: u64, time: &mut Timeline) {
         if let Some(conn) = self.conns.get_mut(&number) {
             let pipe = &mut conn.pipes[side];
@@ -292,7 +292,7 @@ impl Net {
         self.close(number, side, time);
     }
 
-    /// Takes a connection away from both ends; gives those that still had it.
+    /// Takes a connection away from both ends. Returns those that still had it.
     pub fn break_up(&mut self, number: u64) -> Vec<(usize, ConnId)> {
         let Some(conn) = self.conns.remove(&number) else { return Vec::new() };
         conn.ends.iter().filter(|end| end.open).map(|end| (end.who, end.id)).collect()
@@ -312,7 +312,7 @@ impl Net {
         self.conns.keys().copied().collect()
     }
 
-    /// The most bytes that are on their way in one direction of one connection, of those that these processes sent.
+    /// The most bytes on their way in one direction of one connection, among those that these processes sent.
     pub fn bytes_max(&self, of: impl Fn(usize) -> bool) -> usize {
         let directions = self.conns.values().flat_map(|conn| conn.ends.iter().zip(&conn.pipes));
         directions.filter(|(end, _)| of(end.who)).map(|(_, pipe)| pipe.bytes).max().unwrap_or(0)
@@ -344,7 +344,7 @@ impl Net {
         }
     }
 
-    /// Everything from one to the other takes so much longer.
+    /// Everything from one process to the other takes so much longer.
     pub fn slow(&mut self, from: usize, to: usize, by: u64) {
         self.link(from, to).slow = by;
     }
@@ -361,7 +361,7 @@ impl Net {
         }
     }
 
-    /// All links work as usual.
+    /// All directions work as usual.
     pub fn heal(&mut self, time: &mut Timeline) {
         self.healed = true;
         for from in 0..self.size {

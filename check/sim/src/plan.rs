@@ -1,8 +1,8 @@
 //! What a seed decides before anything runs: the cluster, its configuration, the workload, and the faults with their times.
 //!
-//! Every run draws its own subset of everything (swarm testing: Groce and others, ISSTA 2012): a run with few kinds of faults
-//! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
-//! smaller by leaving some out.
+//! Every run draws its own subset of everything (swarm testing: Groce and others, ISSTA 2012): a run with few kinds of faults reaches
+//! states that a run with all of them never does. The faults are a plain list, so that a failing run can be made smaller by leaving some
+//! out.
 
 mod apart;
 mod beginning;
@@ -68,14 +68,14 @@ pub enum Fault {
     Suspend(Suspend),
     /// Something waits for a moment, and strikes then.
     Moment(Moment),
-    /// The process dies and starts again; what it wrote stays in the page cache.
+    /// The process dies and starts again. What it wrote stays in the page cache.
     Crash {
         /// Which replica.
         who: usize,
         /// For how long.
         time: u64,
     },
-    /// The machine stops: what was not synced is lost or torn.
+    /// The machine stops. What was not synced is lost or torn.
     PowerLoss {
         /// Which replica.
         who: usize,
@@ -87,14 +87,14 @@ pub enum Fault {
         /// For how long.
         time: u64,
     },
-    /// The process does nothing.
+    /// The process does nothing for a while.
     Pause {
-        /// Which.
+        /// The process.
         who: usize,
         /// For how long.
         time: u64,
     },
-    /// Nothing gets from one process to another; the other way round it does.
+    /// Nothing gets from one process to another; the other direction works.
     Cut {
         /// From.
         from: usize,
@@ -103,7 +103,7 @@ pub enum Fault {
         /// For how long.
         time: u64,
     },
-    /// Nothing gets from this set of processes to the others, nor back.
+    /// Nothing gets from this set of processes to the others, or back.
     Partition {
         /// The set, as bits.
         group: u64,
@@ -112,19 +112,19 @@ pub enum Fault {
     },
     /// All connections between two processes break.
     Reset {
-        /// One.
+        /// One process.
         a: usize,
-        /// The other.
+        /// The other process.
         b: usize,
     },
-    /// A bit flips in what is sent from one to the other.
+    /// A bit flips in what one process sends to the other.
     Damage {
         /// From.
         from: usize,
         /// To.
         to: usize,
     },
-    /// A link is slow.
+    /// A direction is slow.
     Slow {
         /// From.
         from: usize,
@@ -137,126 +137,126 @@ pub enum Fault {
     },
     /// A disk finishes nothing.
     Stall {
-        /// Whose.
+        /// The replica.
         who: usize,
         /// For how long.
         time: u64,
     },
     /// A disk has no room for more segments.
     Full {
-        /// Whose.
+        /// The replica.
         who: usize,
         /// For how long.
         time: u64,
     },
     /// A clock jumps ahead.
     Jump {
-        /// Whose.
+        /// The process.
         who: usize,
         /// By how much.
         by: u64,
     },
     /// A clock runs at another rate.
     Drift {
-        /// Whose.
+        /// The process.
         who: usize,
         /// Parts per million.
         rate: i64,
     },
-    /// An operator asks a replica to hand leadership over.
+    /// An operator asks a replica to hand over leadership.
     Transfer {
-        /// Whom.
+        /// The replica that is asked.
         who: usize,
-        /// To whom; 0 for the most advanced one.
+        /// The new leader; 0 for the most advanced replica.
         to: u16,
     },
-    /// A bit flips in a replica's log, at a place that is known to be synced; then the replica starts again.
+    /// A bit flips in a replica's log, where it is known to be synced; then the replica starts again.
     Rot {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// Where, in parts of 65,536 of what is known to be synced.
+        /// The position, in parts of 65,536 of what is known to be synced.
         part: u16,
     },
-    /// A disk is lost altogether: its replica stays away, since it would be another one.
+    /// A disk is lost. Its replica stays away, since with a new disk it would be another replica.
     Lose {
-        /// Whose.
+        /// The replica.
         who: usize,
     },
-    /// Bits flip in a replica's checkpoints. Then it starts again, or goes through them (a scrub).
+    /// Bits flip in a replica's checkpoints. Then the replica starts again, or scrubs them.
     RotCheckpoint {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// Where, in parts of 65,536 of all files.
+        /// The position, in parts of 65,536 of all files.
         part: u16,
-        /// Many bits of a sector, rather than one.
+        /// Whether many bits of a sector flip, rather than one.
         sector: bool,
         /// Whether it starts again.
         restart: bool,
     },
     /// A replica's state gets something that no client asked for.
     Corrupt {
-        /// Whose.
+        /// The replica.
         who: usize,
     },
-    /// A replica goes through its checkpoints.
+    /// A replica scrubs its checkpoints.
     Scrub {
-        /// Which.
+        /// The replica.
         who: usize,
     },
     /// A replica dies the next time that its keeper is at a certain point.
     CrashInCheckpoint {
         /// Which replica.
         who: usize,
-        /// Where.
+        /// The point.
         phase: Phase,
-        /// How often it gets past that point first.
+        /// How often the keeper passes that point first.
         skip: u32,
-        /// The machine stops, too.
+        /// Whether the machine stops, too.
         machine: bool,
         /// For how long it is down.
         time: u64,
     },
-    /// A replica is away for so long that the others go on without it.
+    /// A replica is away for so long that the others continue without it.
     Away {
-        /// Which.
+        /// The replica.
         who: usize,
         /// For how long.
         time: u64,
     },
-    /// What a replica sends of its checkpoints is wrong, or nothing.
+    /// A replica sends wrong parts of its checkpoints, or none.
     Lie {
-        /// Which.
+        /// The replica.
         who: usize,
         /// How.
         how: Lie,
         /// For how long.
         time: u64,
     },
-    /// Somebody needs a border before its turn.
+    /// A replica needs an extra border.
     WantBorder {
-        /// Whom it asks.
+        /// The replica that is asked.
         who: usize,
     },
-    /// An operator asks whoever leads for another membership.
+    /// An operator asks the leader for another membership.
     Member {
-        /// What for.
+        /// The kind of change.
         what: Change,
-        /// About whom, among those to whom it may happen.
+        /// Which of the possible replicas it is about.
         pick: u16,
     },
-    /// A replica's program is replaced by a newer or an older one; not by an older one once a raise was proposed, unless operators are
-    /// careless.
+    /// A replica's program is replaced by a newer or an older one. Once a raise was proposed it is not replaced by an older one, unless
+    /// operators are careless.
     Program {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// The highest feature level that it can do.
+        /// The highest feature level that the new program supports.
         level: u32,
         /// How long the replica is down.
         time: u64,
     },
-    /// An operator asks whoever leads to raise the feature level.
+    /// An operator asks the leader to raise the feature level.
     Raise,
-    /// An operator asks whoever leads for another number of instances.
+    /// An operator asks the leader for another number of instances.
     Instances {
         /// How many.
         count: u16,
@@ -266,32 +266,32 @@ pub enum Fault {
 /// A point in the work of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Writing what is captured ahead of a border.
+    /// It writes a capture ahead of a border.
     Capture,
-    /// Writing at a border.
+    /// It writes at a border.
     Write,
-    /// Everything is written, the name is not there.
+    /// Everything is written, and the file does not have its name yet.
     BeforePublish,
-    /// The name is there, and not durable.
+    /// The file has its name, and that is not durable.
     InPublish,
-    /// The name is durable, and nobody knows.
+    /// The name is durable, and the keeper has not reported it.
     AfterPublish,
-    /// Old checkpoints are deleted.
+    /// It deletes old checkpoints.
     Trim,
-    /// The log's old segments are deleted.
+    /// The replica deletes old segments of the log.
     TrimLog,
-    /// A fetched checkpoint is made durable.
+    /// It makes a fetched checkpoint durable.
     Install,
-    /// A part of a transfer is kept.
+    /// It keeps a part of a transfer.
     Partial,
-    /// A damaged part is written again.
+    /// It writes a damaged part again.
     Repair,
 }
 
-/// What is wrong with what a replica sends of its checkpoints.
+/// What is wrong with the parts of checkpoints that a replica sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// A bit is another one.
+    /// A bit is flipped.
     Flip,
     /// The end is missing.
     Truncate,
@@ -301,15 +301,15 @@ pub enum Lie {
     Silent,
 }
 
-/// In the place of a replica: whoever leads when the fault begins.
+/// Instead of a replica's number: the leader at the beginning of the fault.
 pub const LEADER: usize = usize::MAX;
-/// This plus a number, in the place of a replica: so many behind whoever leads, going round among the founders.
+/// This plus a number, instead of a replica's number: so many after the leader, cyclically among the founders.
 pub const AFTER_LEADER: usize = usize::MAX / 2;
-/// In the place of a group: whoever leads, alone. Together with others: with them.
+/// Instead of a group: the leader alone. Together with others: the leader and those.
 pub const LEADER_ALONE: u64 = 1 << 63;
 
 impl Fault {
-    /// The same fault of this replica, if it is one of the leader.
+    /// The same fault of this replica, if it was a fault of the leader.
     #[must_use]
     pub fn resolved(self, leader: usize, founders: usize) -> Self {
         let mut fault = self;
@@ -343,7 +343,7 @@ impl Fault {
         fault
     }
 
-    /// Whether it takes a replica away for good, or may.
+    /// Whether it takes a replica away for good, or may do so.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Disk(fault) => fault.damages(),
@@ -356,7 +356,7 @@ impl Fault {
         }
     }
 
-    /// Whose process ends with it: none of them, one, or some (`None`).
+    /// The processes that end with it: none (`Some(None)`), one, or some (`None`).
     fn ends_life_of(&self) -> Option<Option<usize>> {
         match self {
             Self::Crash { who, .. }
@@ -375,7 +375,7 @@ impl Fault {
         }
     }
 
-    /// Whether a majority of the others is needed to mend it.
+    /// Whether repairing it needs a majority of the others.
     fn needs_others(&self) -> bool {
         match self {
             Self::RotCheckpoint { .. } | Self::Corrupt { .. } => true,
@@ -394,31 +394,31 @@ impl fmt::Display for Fault {
 /// Everything that is decided before a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it comes from.
+    /// The seed.
     pub seed: u64,
-    /// What it is about more than others.
+    /// The focus of the run, if it has one.
     pub focus: Option<Focus>,
-    /// How many replicas there ever are; those beyond the founders join while it runs, if at all.
+    /// How many replicas there ever are. Those beyond the founders join while the cluster runs, if at all.
     pub replicas: usize,
-    /// With how many of them the cluster begins.
+    /// With how many replicas the cluster begins.
     pub founders: usize,
-    /// How they agree.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Which faults it survives.
+    /// The faults that the cluster survives.
     pub fault_model: FaultModel,
     /// The replicas that lie.
     pub liars: Vec<Liar>,
-    /// What the clients do that lie; they are the last ones.
+    /// The tricks of the clients that lie; these are the last clients.
     pub lying_clients: Vec<ClientTrick>,
-    /// How late execution is; without, every batch is final as soon as it is delivered.
+    /// How late execution is. None: every batch is final as soon as it is delivered.
     pub lateness: Option<Lateness>,
     /// Which parts of a replica have lanes of their own.
     pub apart: Option<Apart>,
     /// Whether clients sign their requests.
     pub signs: bool,
-    /// Clients put a tag for each replica under their requests, and send to the leader first.
+    /// Whether clients put tags for the replicas under their requests, and send to the leader first.
     pub tags: bool,
-    /// So many slots a leader leads at a time; 0: as many as it likes.
+    /// After so many slots the next replica leads; 0: leaders do not rotate.
     pub rotate_after: u64,
     /// How many instances order batches.
     pub instances: u16,
@@ -428,7 +428,7 @@ pub struct Plan {
     pub resizes: bool,
     /// How far instances may run ahead of the global log.
     pub window: u64,
-    /// Whether it begins with what a backup of another cluster holds.
+    /// Whether the cluster is made from a backup of another cluster.
     pub restored: bool,
     /// How many clients.
     pub clients: usize,
@@ -438,41 +438,41 @@ pub struct Plan {
     pub net: NetPlan,
     /// The workload.
     pub workload: Workload,
-    /// The protocol's times: heartbeat, least and most time after which a leader is replaced, in milliseconds.
+    /// The protocol's times in milliseconds: heartbeat, and the least and the longest time after which a leader is replaced.
     pub timing: (u64, u64, u64),
-    /// Its sizes: window, message, cache, in bytes; with mod-smart the cache only.
+    /// The protocol's sizes in bytes: window, message, cache; with mod-smart only the cache.
     pub sizes: (usize, usize, usize),
-    /// Admission: largest batch, queue.
+    /// Sizes of admission: the largest batch, and the queue.
     pub admission: (usize, usize),
-    /// Batches in flight, and their bytes.
+    /// How many batches may be in flight, and their bytes.
     pub in_flight: (usize, usize),
-    /// How long a session lives when idle, in milliseconds, and its window.
+    /// How long an idle session lives, in milliseconds, and its window.
     pub sessions: (u64, u64),
-    /// How long the disk takes, least and most, in nanoseconds.
+    /// How long the disk takes, in nanoseconds: least and most.
     pub disk: (u64, u64),
-    /// By how many percent clocks may differ, where leaders have leases.
+    /// By how many percent clocks may differ, if leaders have leases.
     pub lease: Option<u8>,
-    /// How far a clock may be off, in parts per million.
+    /// How wrong a clock's rate may be, in parts per million.
     pub drift: u64,
     /// In so many of 1000 cases a fault is aimed at the leader.
     pub aim: u64,
     /// Whether messages cost time.
     pub costs: bool,
-    /// Until faults end replicas have a core for so long out of every so long, in nanoseconds, each at another time; without, always.
+    /// Until faults end, each replica has a core for so long out of every so long, in nanoseconds, at different times. None: always.
     pub starved: Option<(u64, u64)>,
     /// When checkpoints are made, and how.
     pub borders: BorderConfig,
-    /// How much log a replica keeps at most since the last agreed checkpoint.
+    /// How much log a replica keeps at most after the last agreed checkpoint.
     pub log_bytes_max: u64,
-    /// What bounds a transfer where it arrives.
+    /// Limits of a transfer at the receiver.
     pub fetch: FetchLimits,
-    /// What bounds it where it comes from.
+    /// Limits of a transfer at the sender.
     pub serve: ServeLimits,
-    /// How long a piece of the keeper's work takes, least and most, in nanoseconds.
+    /// How long a piece of the keeper's work takes, in nanoseconds: least and most.
     pub keeping: (u64, u64),
-    /// Every how many milliseconds a replica reads everything at rest, if it does.
+    /// Every how many milliseconds a replica scrubs, if it does.
     pub scrub_every: Option<u64>,
-    /// After how many milliseconds a leader whose disk does not write hands over.
+    /// A leader whose disk has not written for so many milliseconds hands over.
     pub disk_stall: u64,
     /// Feature levels.
     pub upgrades: Upgrades,
@@ -482,11 +482,11 @@ pub struct Plan {
     pub faults: Vec<(u64, Fault)>,
     /// When faults are over.
     pub heal_at: u64,
-    /// How long after that everything must be done.
+    /// How long after that everything must be finished.
     pub bound: u64,
 }
 
-/// What a plan's borders are until its state is planned.
+/// The borders of a plan until its state is planned.
 const NO_BORDERS: BorderConfig = BorderConfig {
     mode: CheckpointMode::Full,
     interval_bytes: 0,
@@ -566,7 +566,7 @@ impl Plan {
         plan
     }
 
-    /// What goes wrong, and what is drawn from generators of its own.
+    /// Draws the faults, and everything that is drawn from generators of its own.
     fn complete(&mut self, profile: &Profile, rng: &mut Rng) {
         let seed = self.seed;
         if profile.faults {
@@ -600,7 +600,7 @@ impl Plan {
         }
     }
 
-    /// How many replicas may be lost, or lie.
+    /// How many replicas may be lost, or may lie.
     pub fn spare(&self) -> usize {
         Faults::of(self.fault_model).among(self.replicas as u32).faults() as usize
     }
@@ -634,7 +634,7 @@ impl Plan {
     }
 }
 
-/// How late execution is.
+/// Draws how late execution is.
 fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
     // Others than services in the store have no state to go back to.
     let takes_back = if plan.service.kind == Kind::InStore { rng.pick(&[0, 50, 300]) } else { 0 };
@@ -643,7 +643,8 @@ fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
     plan.lateness = Some(lateness);
 }
 
-/// Which kinds of faults a mode of durability survives: a replica that lost its memory, or what it had acknowledged, would be
+/// The kinds of faults that a mode of durability survives. A replica that lost its memory, or what it had acknowledged, would be another
+/// replica.
 /// another replica.
 fn kinds(plan: &Plan) -> Vec<u8> {
     match plan.log.sync {
@@ -707,7 +708,7 @@ fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
     }
 }
 
-/// What is about checkpoints and transfers, from a generator of its own.
+/// Draws what concerns checkpoints and transfers, from a generator of its own.
 fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
     let mode = rng.pick(&[
         CheckpointMode::StopAndCopy,

@@ -1,4 +1,4 @@
-//! The bugs that can be put back, and the table of how soon each is found.
+//! The bugs that can be put back on purpose, and the table of how soon each is found.
 //!
 //! Their hooks are calls of `quorate_types::planted` beside the right code; they exist only in a build with `--cfg planted`.
 
@@ -6,7 +6,7 @@ use crate::campaign::{Campaign, run};
 use crate::plan::{Focus, Profile};
 use quorate_types::{FaultModel, plant};
 
-/// What to do when a build holds none.
+/// What to do when a build contains no planted bugs.
 pub const HOW: &str = "this build holds no planted bugs; build one that does, and run it:
   RUSTFLAGS=\"--cfg planted\" cargo run --release -p quorate-cli --target-dir target/planted -- sim --planted";
 
@@ -17,9 +17,9 @@ pub struct Bug {
     pub name: &'static str,
     /// What is wrong.
     pub what: &'static str,
-    /// It is about clusters that survive Byzantine faults, and looked for in these.
+    /// Whether it is looked for in clusters that survive Byzantine faults.
     pub byzantine: bool,
-    /// It is looked for in runs with this focus.
+    /// The focus of the runs in which it is looked for.
     pub focus: Option<Focus>,
     /// It is looked for where parts of replicas have lanes of their own.
     pub apart: bool,
@@ -199,7 +199,7 @@ pub const BUGS: &[Bug] = &[
 ];
 
 impl Bug {
-    /// Where it is looked for.
+    /// The profile of the runs in which it is looked for.
     pub fn profile(&self, profile: Profile) -> Profile {
         let fault_model = if self.byzantine { Some(FaultModel::Byzantine) } else { profile.fault_model };
         Profile {
@@ -214,11 +214,11 @@ impl Bug {
 /// How soon a bug was found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Which.
+    /// The bug.
     pub bug: Bug,
     /// The checker that saw it, and the lowest failing seed among those that ran.
     pub by: Option<(&'static str, u64)>,
-    /// How many seeds had run when it was found, or all.
+    /// How many seeds had run when it was found; all, if it was not.
     pub seeds: u64,
 }
 

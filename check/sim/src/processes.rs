@@ -1,6 +1,6 @@
 //! The processes of a run, replicas first, then clients: their lives, clocks and turns, and the connections between them.
 //!
-//! `processes/lanes.rs` has the lanes of a replica beside the main one, `processes/cores.rs` says when a process has a core to run on.
+//! `processes/lanes.rs` has the lanes of a replica other than the main one; `processes/cores.rs` decides when a process has a core.
 
 mod cores;
 mod lanes;
@@ -27,15 +27,15 @@ const MS: u64 = 1_000_000;
 pub struct Processes {
     list: Vec<Process>,
     net: Net,
-    /// So many of them are replicas, and so many of those founders.
+    /// How many of them are replicas, and how many of those founders.
     replicas: usize,
     founders: usize,
-    /// Replicas have a core for so long out of every so long.
+    /// If set, replicas have a core for so long out of every so long.
     starved: Option<(u64, u64)>,
 }
 
 impl Processes {
-    /// As planned; nobody runs yet.
+    /// As planned; no process runs yet.
     pub fn new(plan: &Plan) -> Self {
         let size = plan.replicas + plan.clients;
         let mut rng = Rng::of(plan.seed, 2);
@@ -57,12 +57,12 @@ impl Processes {
         self.list.len()
     }
 
-    /// Which life of it this is.
+    /// The number of its present life.
     pub fn life(&self, who: usize) -> u32 {
         self.list[who].life
     }
 
-    /// Whether it runs, or would if nothing kept it.
+    /// Whether it runs, or would run if no fault kept it from it.
     pub fn is_up(&self, who: usize) -> bool {
         self.list[who].up
     }
@@ -82,7 +82,7 @@ impl Processes {
         self.list[who].runs()
     }
 
-    /// Whether so many founders run that they can agree on something.
+    /// Whether enough founders run to decide something.
     pub fn can_agree(&self) -> bool {
         let runs = |process: &&Process| process.up && !process.away;
         self.list[..self.founders].iter().filter(runs).count() > self.founders / 2
@@ -93,7 +93,7 @@ impl Processes {
         self.list[who].clock.read(time.now())
     }
 
-    /// When its clock will show that.
+    /// The virtual time at which its clock will show that.
     pub fn when(&self, who: usize, local: Time, time: &Timeline) -> u64 {
         self.list[who].clock.when(time.now(), local)
     }
@@ -110,7 +110,7 @@ impl Processes {
         self.wake(who, time);
     }
 
-    /// Its life ends; with `machine`, nobody says so to whom it is connected with.
+    /// Its life ends. With `machine`, its peers are not told that connections end.
     pub fn end(&mut self, who: usize, machine: bool, time: &mut Timeline) {
         self.list[who].up = false;
         self.list[who].pauses = 0;
@@ -141,7 +141,7 @@ impl Processes {
         time.at(self.has_core(who, at), Event::Turn { who, life });
     }
 
-    /// Its timer says that it is time for a turn.
+    /// Its timer fires: it is time for a turn.
     pub fn timer(&mut self, who: usize, life: u32, time: &mut Timeline) {
         let process = &mut self.list[who];
         if process.life == life && process.wake == Some(time.now()) {
@@ -150,7 +150,7 @@ impl Processes {
         }
     }
 
-    /// It is time for its turn. Whether it can have it.
+    /// It is time for its turn. Returns whether it can have it.
     pub fn has_turn(&mut self, who: usize, life: u32) -> bool {
         if self.list[who].life != life {
             return false;
@@ -167,7 +167,7 @@ impl Processes {
         arrived
     }
 
-    /// Its turn is over; it wants the next one at that time, if at all.
+    /// Its turn is over. It wants the next one at that time, if at all.
     pub fn sleep(&mut self, who: usize, deadline: Option<u64>, time: &mut Timeline) {
         let process = &mut self.list[who];
         match deadline {
@@ -181,12 +181,12 @@ impl Processes {
         }
     }
 
-    /// What it did not read yet, where messages cost time.
+    /// What it has not read yet, where messages cost time.
     pub fn unread(&mut self, who: usize) -> &mut Unread {
         &mut self.list[who].unread
     }
 
-    /// From now on it waits for another thread of its own, or not; whether it waited before.
+    /// Sets whether it waits for another thread of its own. Returns the value before.
     pub fn set_waits(&mut self, who: usize, waits: bool) -> bool {
         std::mem::replace(&mut self.list[who].waits, waits)
     }
@@ -220,7 +220,7 @@ impl Processes {
 
 /// Connections.
 impl Processes {
-    /// A replica dials another one; gives what it calls the connection.
+    /// A replica dials another one. Returns the number that it uses for the connection.
     pub fn new_conn(&mut self, who: usize) -> ConnId {
         self.list[who].conn()
     }
@@ -232,7 +232,7 @@ impl Processes {
         self.net.dial(Dial { from: (who, self.list[who].life), id, to, link, until }, time);
     }
 
-    /// It turns out what becomes of an attempt.
+    /// The outcome of an attempt to connect.
     pub fn dialed(&mut self, number: u64, time: &mut Timeline) {
         let Some(dial) = self.net.take_dial(number) else { return };
         let (from, life) = dial.from;
@@ -255,7 +255,7 @@ impl Processes {
         self.arrive(from, Arrival::Dialed(dial.id, replica, dial.link), time);
     }
 
-    /// Something reaches the other end of a connection.
+    /// Bytes reach the other end of a connection.
     pub fn deliver(&mut self, number: u64, from: usize, time: &mut Timeline) {
         let arrived = self.net.deliver(number, from, time);
         let Some(conn) = self.net.conn(number) else { return };
@@ -281,7 +281,7 @@ impl Processes {
         }
     }
 
-    /// A connection ends at both sides without a word.
+    /// A connection ends at both sides without notice.
     pub fn time_out(&mut self, conn: u64, time: &mut Timeline) {
         for (who, id) in self.net.break_up(conn) {
             self.arrive(who, Arrival::End(id), time);
@@ -293,12 +293,12 @@ impl Processes {
         self.list[who].conns.contains_key(&id)
     }
 
-    /// Whether another lane than the main one reads it.
+    /// Whether a lane other than the main one reads it.
     pub fn is_at_lane(&self, who: usize, id: ConnId) -> bool {
         self.list[who].lanes.has(id)
     }
 
-    /// The number that the network has for a connection of a process, and the end at which that is.
+    /// The network's number for a connection of a process, and the process's end of it.
     fn end_of(&self, who: usize, id: ConnId) -> Option<(u64, usize)> {
         let conn = *self.list[who].conns.get(&id)?;
         Some((conn, self.net.side(conn, who, id)?))
@@ -316,14 +316,14 @@ impl Processes {
         Some(&mut self.net.conn(conn)?.ends[side].reader)
     }
 
-    /// Frames that arrive on a connection have so many bytes at most.
+    /// Frames that arrive on a connection have at most so many bytes.
     pub fn set_frame_limit(&mut self, who: usize, id: ConnId, bytes: u32) {
         if let Some(reader) = self.reader(who, id) {
             reader.set_limit(bytes);
         }
     }
 
-    /// The frames that are complete with these bytes, and whether there are damaged ones behind them.
+    /// The frames that are complete with these bytes, and whether damaged bytes follow.
     pub fn read(&mut self, who: usize, id: ConnId, bytes: &[u8]) -> Option<(Vec<Frame>, bool)> {
         let reader = self.reader(who, id)?;
         reader.push(bytes);
@@ -346,7 +346,7 @@ impl Processes {
         }
     }
 
-    /// The main lane ends a connection, by the lane that has it.
+    /// The main lane ends a connection, through the lane that has it.
     pub fn close(&mut self, who: usize, id: ConnId, time: &mut Timeline) {
         if !self.close_by_lane(who, id, time) {
             self.hang_up(who, id, time);
@@ -359,7 +359,7 @@ impl Processes {
         self.forget_at_lane(who, id);
     }
 
-    /// The main lane sends bytes, by the lane that has the connection.
+    /// The main lane sends bytes, through the lane that has the connection.
     pub fn send(&mut self, who: usize, id: ConnId, bytes: &[u8], time: &mut Timeline) {
         if !self.send_by_lane(who, id, bytes, time) {
             self.send_at_once(who, id, bytes, time);
@@ -372,7 +372,7 @@ impl Processes {
         }
     }
 
-    /// The most bytes that are on their way on one connection, of those that these processes sent.
+    /// The most bytes on their way on one connection, among those that these processes sent.
     pub fn bytes_max(&self, of: impl Fn(usize) -> bool) -> usize {
         self.net.bytes_max(of)
     }
@@ -380,7 +380,7 @@ impl Processes {
 
 /// What faults do to them.
 impl Processes {
-    /// A process does nothing for a while; whether that is a long one.
+    /// A process does nothing for a while. `long`: whether the pause is a long one.
     pub fn pause(&mut self, who: usize, long: bool, time: &Timeline) {
         let process = &mut self.list[who];
         process.pauses += 1;
@@ -391,12 +391,12 @@ impl Processes {
         }
     }
 
-    /// What its clock showed when it was paused right after it read it.
+    /// The time that its clock showed when it was paused right after reading it.
     pub fn take_glimpse(&mut self, who: usize) -> Option<Time> {
         self.list[who].glimpse.take()
     }
 
-    /// One pause is over; somebody has to wake it.
+    /// One pause is over. The caller must wake the process.
     pub fn go_on(&mut self, who: usize) {
         let process = &mut self.list[who];
         process.pauses = process.pauses.saturating_sub(1);
@@ -464,12 +464,12 @@ impl Processes {
         self.net.join(from, to, time);
     }
 
-    /// Nothing gets into or out of this group any more.
+    /// Nothing gets into this group, or out of it, any more.
     pub fn cut_off(&mut self, group: u64, time: &mut Timeline) {
         self.across(group).into_iter().for_each(|(from, to)| self.cut(from, to, time));
     }
 
-    /// That is over.
+    /// The group is connected again.
     pub fn join_again(&mut self, group: u64, time: &mut Timeline) {
         self.across(group).into_iter().for_each(|(from, to)| self.join(from, to, time));
     }

@@ -1,32 +1,32 @@
-//! What will happen, in the order of virtual time. What happens at the same time happens in an order that the seed decides.
+//! Future events, in the order of virtual time. The seed decides the order of events at the same time.
 
 use crate::random::Rng;
 use quorate_node::Part;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One thing that will happen. Processes are numbered: replicas from 0, then clients.
+/// A future event. Processes are numbered: replicas from 0, then clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// A process looks at what arrived.
     Turn {
         /// Which process.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
     },
     /// A process's timer.
     Wake {
         /// Which process.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
     },
     /// Bytes reach the other end of a connection.
     Deliver {
-        /// Which connection.
+        /// The connection.
         conn: u64,
-        /// From which of its two ends.
+        /// The end from which the bytes come.
         from: usize,
     },
     /// A connection attempt succeeds or fails.
@@ -34,74 +34,74 @@ pub enum Event {
         /// Its number.
         dial: u64,
     },
-    /// A connection breaks: nobody answered for too long.
+    /// A connection breaks, because the other side did not answer for too long.
     TimeOut {
         /// Which connection.
         conn: u64,
     },
     /// A lane beside the main one has its turn.
     Lane {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
-        /// Which.
+        /// The lane.
         lane: u16,
     },
-    /// A part of a replica that has a lane of its own, or the main lane beside it, is to have its turn.
+    /// A part of a replica that has a lane of its own has its turn, or the main lane hears what such parts said.
     Run {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
-        /// Which.
+        /// The part.
         part: Part,
     },
-    /// A liar says something that it held up.
+    /// A liar sends a message that it delayed.
     Said {
-        /// Which.
+        /// The replica.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
-        /// Its number for it.
+        /// The message's number.
         number: u64,
     },
-    /// The disk has finished what it was at.
+    /// The disk has finished its present work.
     Disk {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
     },
     /// The disk has prepared a segment or read something back.
     Side {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
     },
     /// The keeper has done a piece of its work.
     Keep {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// In which of its lives.
+        /// Its life.
         life: u32,
     },
     /// A fault of the plan begins.
     Fault {
-        /// Its place in the plan.
+        /// Its index in the plan.
         index: usize,
     },
     /// A fault of the plan ends.
     Ends {
-        /// Its place in the plan.
+        /// Its index in the plan.
         index: usize,
     },
     /// A replica starts again.
     Start {
-        /// Which.
+        /// The replica.
         who: usize,
-        /// Only if this is still the life that ended.
+        /// The life that ended; ignored if another one has begun.
         life: u32,
     },
     /// Faults are over.
@@ -119,19 +119,19 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Nothing will happen; `rng` decides between events of the same time.
+    /// An empty queue. `rng` decides between events of the same time.
     pub fn new(rng: Rng) -> Self {
         Self { heap: BinaryHeap::new(), rng, count: 0 }
     }
 
-    /// This will happen then.
+    /// Adds an event.
     pub fn push(&mut self, at: u64, event: Event) {
         self.count += 1;
         let tie = self.rng.number();
         self.heap.push(Reverse((at, tie, self.count, event)));
     }
 
-    /// What happens next, and when.
+    /// The next event, and its time.
     pub fn pop(&mut self) -> Option<(u64, Event)> {
         self.heap.pop().map(|Reverse((at, _, _, event))| (at, event))
     }

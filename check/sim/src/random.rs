@@ -2,12 +2,12 @@
 
 use quorate_types::Random;
 
-/// The usual generator, with what a simulator draws beside plain numbers.
+/// The usual generator, with the additional draws that a simulator needs.
 #[derive(Clone, Debug)]
 pub struct Rng(Random);
 
 impl Rng {
-    /// A generator of its own for one part of the run, so that taking one number more here changes nothing there.
+    /// A generator for one part of the run, so that drawing one more number here changes nothing in other parts.
     pub fn of(seed: u64, part: u64) -> Self {
         let mut mixed = Random::new(seed ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93));
         Self(Random::new(mixed.next()))
@@ -28,7 +28,7 @@ impl Rng {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// A number from `low` to `high` whose logarithm is spread evenly: small ones are as likely as large ones.
+    /// A number from `low` to `high` whose logarithm is evenly distributed: small ones are as likely as large ones.
     pub fn spread(&mut self, low: u64, high: u64) -> u64 {
         let (low, high) = (low.max(1), high.max(low.max(1)));
         let octaves = u64::from((high / low).max(1).ilog2());

@@ -1,7 +1,7 @@
 //! A simulated replica: the real node, its disk (`replica/storage.rs`), and the keeper of its checkpoints (`replica/keeping.rs`).
 //!
-//! Drives the node as host/runtime does: everything that arrived, then the deadline, then the end of the turn, then what the
-//! node wants done.
+//! It drives the node as host/runtime does: everything that arrived, then the deadline, then the end of the turn, then the effects of the
+//! node.
 
 mod keeping;
 mod record;
@@ -34,15 +34,15 @@ pub const START_TIME: u64 = 1_700_000_000_000_000_000;
 pub const CLUSTER: ClusterId = ClusterId::new(0x51_75_6f_72_61_74_65);
 /// The largest request in bytes.
 pub const REQUEST_MAX: usize = 2048;
-/// Places in the session table.
+/// Cells of the session table.
 const SESSION_CELLS: usize = 100_000;
 
-/// What the configuration of a replica that joins later says.
+/// The configuration of a replica that joins later.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// Which membership it is to be in.
+    /// The number of the membership that it will be in.
     pub number: MembershipId,
-    /// Who the members were when it was made, without it.
+    /// The members when the configuration was made, without it.
     pub members: Vec<ReplicaId>,
 }
 
@@ -56,31 +56,31 @@ pub struct Replica {
     pub storage: Storage,
     /// How many faults keep the disk from finishing.
     pub stalls: u32,
-    /// Something finished while it was stalled.
+    /// Whether something finished while the disk was stalled: writing, helping, keeping.
     pub held: (bool, bool, bool),
     /// Its checkpoints.
     pub keeping: Keeping,
-    /// Where the service tells what it executed.
+    /// Where the service reports what it executed.
     pub tap: Tap,
-    /// Clients that watch at it, in this life.
+    /// The watching clients at this replica, in this life.
     pub front: Option<Front>,
-    /// Why it stopped for good.
+    /// Why it stopped for good, if it did.
     pub halt: Option<Halt>,
-    /// The highest feature level that its program can do, and the highest that one of its programs could.
+    /// The highest feature level that its program supports.
     pub able: u32,
-    /// See `able`.
+    /// The highest feature level that any of its programs supported.
     pub once_able: u32,
-    /// How it joins, once it does; nobody starts a replica that is no founder before.
+    /// How it joins, once that is known. A replica that is no founder does not start before.
     pub join: Option<Join>,
 }
 
 /// Why a replica can not start now.
 pub enum NoStart {
-    /// There is no room on the disk; later there may be.
+    /// There is no room on the disk; there may be later.
     Full,
     /// It died while it was reading the log back.
     Interrupted {
-        /// Whether everything did.
+        /// Whether the whole machine stopped.
         machine: bool,
     },
     /// Its log can not be trusted.
@@ -193,8 +193,8 @@ impl Replica {
         }
     }
 
-    /// Opens the checkpoints, reads the log back, rewrites and syncs its tail, and makes the node. Unless it is `calm`, that
-    /// may be interrupted.
+    /// Opens the checkpoints, reads the log back, rewrites and syncs its tail, and makes the node. Unless it is `calm`, this may be
+    /// interrupted.
     ///
     /// # Errors
     /// When it can not start.
@@ -241,7 +241,7 @@ impl Replica {
         self.keeping.files.full = full;
     }
 
-    /// Faults are over: what is at hand works again.
+    /// Faults are over, so disk and program work again.
     pub fn heal(&mut self) {
         self.stalls = 0;
         self.storage.fail_sync(false);
@@ -250,7 +250,7 @@ impl Replica {
         self.keeping.files.disarm();
     }
 
-    /// The process dies; with `machine`, everything does.
+    /// The process dies; with `machine`, the whole machine stops.
     pub fn die(&mut self, machine: bool) {
         self.node = None;
         while !self.effects.is_empty() {
@@ -266,7 +266,7 @@ fn no_checkpoints(error: &OpenError) -> NoStart {
     NoStart::Halt(Halt::CheckpointUnusable { why: error.to_string() })
 }
 
-/// Since which seq a node has something in its state that does not belong there.
+/// The seq since which a node has something in its state that does not belong there.
 pub fn corrupt_since(node: &Node) -> Option<u64> {
     let mut answer = Vec::new();
     node.executor().query(&[CORRUPTED], &mut answer).ok()?;

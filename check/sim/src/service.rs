@@ -1,9 +1,9 @@
-//! What the simulated clusters run: the real key-value service with lists beside it, in the three kinds of services that there
-//! are, and a record of all that was executed.
+//! The service of simulated clusters: the real key-value service with lists beside it, in the three kinds of services that there are, and a
+//! record of everything that was executed.
 //!
-//! A command is `client u32, number u32`, which name the operation, then a command of the key-value service, or `A`, a list's
-//! name, a zero and a token to append. A query is one of the key-value service, or `L` and a list's name, or `C`, which says
-//! whether this replica's state was corrupted.
+//! A command is `client u32, number u32`, which name the operation, then a command of the key-value service, or `A`, a list's name, a zero
+//! and a token to append. A query is one of the key-value service, or `L` and a list's name, or `C`, which asks whether this replica's
+//! state was corrupted.
 
 use crate::random::Rng;
 use crate::watching::{ETCD, Feed, compaction_at, put_of};
@@ -26,40 +26,39 @@ pub const LIST: u8 = b'L';
 pub const CORRUPTED: u8 = b'C';
 /// The first bytes of a command, which name the operation.
 pub const NAME: usize = 8;
-/// Lists lie under this prefix; no key of the workload begins with it.
+/// Lists have keys with this prefix; no key of the workload begins with it.
 const LISTS: &[u8] = b"list/";
-/// What a corruption puts into the state. No client asks for it.
+/// The key that a corruption adds to the state. No client asks for it.
 const CORRUPTION: &[u8] = b"\xffcorrupt";
-/// When the alarm rings is in the state under this name.
+/// The key under which the state holds when the alarm rings.
 const ALARM: &[u8] = b"\xffalarm";
-/// At a feature level before the present one each command leaves it in the state under this name. It stands for whatever a service does otherwise
-/// since a level: who executes by its own program has another state than the others.
+/// At an older feature level each command leaves its time under this key. It stands for any change of a service with a level: a replica
+/// that executes by its own program's level gets another state than the others.
 const OLD_LEVEL: &[u8] = b"\xfflevel";
-/// Beside what clients write there may be so many objects, each of which begins with another half byte.
+/// There may be so many large objects beside what clients write, each beginning with another half byte.
 const BULKY_OBJECTS: u64 = 16;
 
 /// How the engine sees the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It lies in the store.
+    /// The state lies in the engine's store.
     InStore,
-    /// The service has it for itself, and writes all of it.
+    /// The service keeps its state itself, and writes all of it.
     Plain,
-    /// The service has it for itself, and tells what changed.
+    /// The service keeps its state itself, and reports what changed.
     Tracked,
 }
 
-/// What service a cluster runs.
+/// The service of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceConfig {
     /// How the engine sees its state.
     pub kind: Kind,
-    /// How large each of some objects is that every command changes one of; 0 for none of them. With them the state is many
-    /// chunks.
+    /// The size of some large objects, one of which every command changes; 0: there are none. With them the state has many chunks.
     pub bulk: u64,
     /// Whether each command also changes a store that clients watch.
     pub watched: bool,
-    /// An alarm rings when no command came for so long, in nanoseconds of agreed time; 0 for none.
+    /// The alarm rings when no command came for so long, in nanoseconds of agreed time; 0: there is no alarm.
     pub alarm: u64,
 }
 
@@ -72,21 +71,21 @@ impl Default for ServiceConfig {
 /// One command that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// In which batch.
+    /// The seq of its batch.
     pub seq: u64,
     /// The agreed time.
     pub time: u64,
-    /// What randomness the service was given.
+    /// The randomness that the service was given.
     pub seed: u64,
     /// Client and number of the operation.
     pub op: (u32, u32),
     /// The whole command.
     pub command: Vec<u8>,
-    /// What was answered.
+    /// The reply.
     pub reply: Vec<u8>,
 }
 
-/// What the service of a replica tells.
+/// A report of a replica's service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It ran a command.
@@ -105,7 +104,7 @@ struct Tapped {
     corrupt: bool,
 }
 
-/// Where the service of one replica tells what it executed, and how a fault reaches its state.
+/// Where the service of one replica reports what it executed, and how a fault changes its state.
 #[derive(Clone, Debug, Default)]
 pub struct Tap(Arc<Mutex<Tapped>>);
 
@@ -116,19 +115,19 @@ impl Tap {
     fn push(&self, told: Told) {
         self.lock().told.push(told);
     }
-    /// Takes what was told since the last time.
+    /// Takes the reports since the last call.
     pub fn drain(&self) -> Vec<Told> {
         std::mem::take(&mut self.lock().told)
     }
-    /// How much was told and not taken.
+    /// How many reports were not taken.
     pub fn len(&self) -> usize {
         self.lock().told.len()
     }
-    /// Whether everything that was told was taken.
+    /// Whether all reports were taken.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// What was told after so much was taken back.
+    /// Drops all reports after the first `len`.
     pub fn forget_after(&self, len: usize) {
         self.lock().told.truncate(len);
     }
@@ -138,10 +137,10 @@ impl Tap {
     }
 }
 
-/// Everything that happens to the objects.
+/// The objects, and everything that can happen to them.
 struct Objects {
     kv: Kv,
-    /// A store that is watched, if there is one.
+    /// The store that is watched, if there is one.
     etcd: Option<Etcd>,
     bulk: u64,
     alarm: u64,
@@ -169,7 +168,7 @@ impl Objects {
         }
     }
 
-    /// A key of the store that is watched changes, and now and then it is compacted.
+    /// Changes a key of the watched store, and compacts it now and then.
     fn change_etcd(&mut self, store: &mut Store, op: (u32, u32), ctx: &Context) {
         let Some(etcd) = &mut self.etcd else { return };
         let mut run = |command: &[u8]| {
@@ -183,7 +182,7 @@ impl Objects {
         }
     }
 
-    /// One of the objects that make the state large changes; at first all of them do.
+    /// Changes one of the large objects; the first time all of them.
     fn change_bulk(&self, store: &mut Store, op: (u32, u32)) {
         if self.bulk == 0 {
             return;
@@ -279,22 +278,22 @@ impl ObjectService for Objects {
     }
 }
 
-/// The service: the objects, and how much of them the engine gets to see.
+/// The service: the objects, and the part of them that the engine sees.
 pub struct Watched {
     objects: InStore<Objects>,
     kind: Kind,
     tap: Option<Tap>,
-    /// The objects as they were when their changes were told last.
+    /// The objects as they were when changes were reported last.
     told: Version,
 }
 
 impl Watched {
-    /// An empty one that tells what it executes.
+    /// An empty one that reports what it executes.
     pub fn new(config: ServiceConfig, tap: Option<Tap>) -> Self {
         Self::made(config, tap, None)
     }
 
-    /// One with an etcd store, which tells its changes.
+    /// One with an etcd store, which reports its changes.
     pub fn fed(config: ServiceConfig, tap: Tap, feed: Feed) -> Self {
         let etcd = Etcd::new(EtcdConfig::default()).observed(feed);
         Self::made(config, Some(tap), Some(etcd))
@@ -364,7 +363,7 @@ impl Service for Watched {
         if self.kind == Kind::InStore { self.objects.store() } else { None }
     }
 
-    /// The engine asks for it only to replace what is in it.
+    /// The engine asks for it only to replace its content.
     fn store_mut(&mut self) -> Option<&mut Store> {
         if self.kind != Kind::InStore {
             return None;

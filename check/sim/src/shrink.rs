@@ -1,20 +1,20 @@
 //! Makes a failing run smaller: leaves out faults, then operations, as long as the same checker still fails.
 //!
-//! Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", TSE 2002) on the list of faults.
-//! Everything else of the run still follows from its seed, so leaving out a fault changes what comes after it; a smaller run
-//! may therefore fail for another reason that the same checker sees.
+//! Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", TSE 2002) on the list of faults. Everything
+//! else of the run still follows from its seed, so leaving out a fault changes what comes after it. A smaller run may therefore fail for
+//! another reason that the same checker finds.
 
 use crate::campaign::run_plan;
 use crate::plan::Plan;
 use crate::trace::Level;
 use crate::world::Report;
 
-/// What is left of a failing run.
+/// A failing run, made smaller.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     /// The smaller plan.
     pub plan: Plan,
-    /// How it fails.
+    /// Its failure.
     pub report: Report,
     /// How many runs it took.
     pub runs: usize,

@@ -1,4 +1,4 @@
-//! Virtual time: what will happen when, what chance decides beside the plan, and the trace of what happened.
+//! Virtual time: future events, randomness beside the plan, and the trace of what happened.
 
 use crate::queue::{Event, Queue};
 use crate::random::Rng;
@@ -14,7 +14,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Of a run of this seed in which nothing has happened yet.
+    /// The timeline of a run of this seed in which nothing has happened yet.
     pub fn new(seed: u64, trace: Trace) -> Self {
         Self { now: 0, queue: Queue::new(Rng::of(seed, 3)), rng: Rng::of(seed, 5), trace }
     }
@@ -24,17 +24,17 @@ impl Timeline {
         self.now
     }
 
-    /// This will happen then.
+    /// Adds an event at this time.
     pub fn at(&mut self, at: u64, event: Event) {
         self.queue.push(at, event);
     }
 
-    /// This will happen so much later.
+    /// Adds an event so much later.
     pub fn after(&mut self, wait: u64, event: Event) {
         self.queue.push(self.now + wait, event);
     }
 
-    /// What happens next, if it happens by then: it is the time of that from now on.
+    /// The next event, if it happens until `end`. The time becomes that of the event.
     pub fn next(&mut self, end: u64) -> Option<Event> {
         let (at, event) = self.queue.pop().filter(|(at, _)| *at <= end)?;
         self.now = at;
@@ -48,7 +48,7 @@ impl Timeline {
         self.trace.events
     }
 
-    /// What chance decides.
+    /// The randomness of the run.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
@@ -58,7 +58,7 @@ impl Timeline {
         self.trace.mix(words);
     }
 
-    /// Notes something that a process did, or the world.
+    /// Notes something that a process, or the world, did.
     pub fn note(
         &mut self,
         level: Level,

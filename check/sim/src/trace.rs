@@ -4,14 +4,14 @@
 
 use std::fmt::Write as _;
 
-/// How much is kept to be read.
+/// How much detail is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Only the hash.
     Hash,
     /// Faults, lives, leaders, operations.
     Events,
-    /// Messages, disk work and turns, too.
+    /// Also messages, disk work and turns.
     All,
 }
 
@@ -20,7 +20,7 @@ pub enum Level {
 pub struct Line {
     /// Virtual time in nanoseconds.
     pub at: u64,
-    /// Which process; none for the world.
+    /// The process; none for the world.
     pub who: Option<usize>,
     /// A word for what happened.
     pub what: &'static str,
@@ -33,7 +33,7 @@ pub struct Line {
 pub struct Arrow {
     /// When and by whom it was sent.
     pub sent: (u64, usize),
-    /// When and by whom it was received.
+    /// When and by which process it was received.
     pub got: (u64, usize),
     /// How many bytes.
     pub bytes: usize,
@@ -47,9 +47,9 @@ pub struct Trace {
     pub events: u64,
     level: Level,
     replicas: usize,
-    /// What was kept.
+    /// The lines that were kept.
     pub lines: Vec<Line>,
-    /// Messages, if all is kept.
+    /// The messages, if everything is kept.
     pub arrows: Vec<Arrow>,
 }
 
@@ -78,7 +78,7 @@ impl Trace {
         self.hash ^ (self.hash >> 29)
     }
 
-    /// Notes something that belongs to `level`.
+    /// Adds a line of this level.
     pub fn line(
         &mut self,
         level: Level,
@@ -115,7 +115,7 @@ impl Trace {
     }
 }
 
-/// The name of process `who` where there are so many replicas: r1, r2, ..., then c1, c2, ...
+/// The name of process `who`, with so many replicas: r1, r2, ..., then c1, c2, ...
 pub fn name(who: usize, replicas: usize) -> String {
     if who < replicas { format!("r{}", who + 1) } else { format!("c{}", who - replicas + 1) }
 }

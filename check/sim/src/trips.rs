@@ -1,7 +1,7 @@
 //! Six trips of an operation through the product, whose instructions are counted.
 //!
-//! A trip is a run without faults, of one kind of operation in one kind of cluster. Under callgrind only the product is counted: the steps of
-//! replicas and clients (`in_product`), and nothing of the simulator. A program has nearly the same count each time, whatever else the
+//! A trip is a run without faults, of one kind of operation in one kind of cluster. Under callgrind only the product is counted: the steps
+//! of replicas and clients (`in_product`), and nothing of the simulator. A program has nearly the same count each time, whatever else the
 //! machine does. `quorate bench gate` counts and compares.
 
 use crate::campaign::run_plan;
@@ -49,7 +49,7 @@ pub const COUNTED: &str = "*trips*in_product*";
 pub struct Trip {
     /// What the command line calls it.
     pub name: &'static str,
-    /// What is on it.
+    /// What happens on it.
     pub what: &'static str,
     protocol: Protocol,
     fault_model: FaultModel,
@@ -100,14 +100,14 @@ pub const TRIPS: [Trip; 6] = [
     },
 ];
 
-/// The work of the product: only this is counted.
+/// Work of the product; only this is counted.
 #[inline(never)]
 pub(crate) fn in_product<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
 impl Trip {
-    /// Four clients that begin so many operations each. Nothing is drawn: what a trip costs must not depend on what other plans hold.
+    /// A plan with four clients that begin so many operations each. Nothing is drawn, so that a trip's cost does not depend on other plans.
     fn plan(&self, operations: u32) -> Plan {
         let byzantine = self.fault_model.may_lie();
         let replicas = if byzantine { 4 } else { 3 };
@@ -174,7 +174,7 @@ impl Trip {
         }
     }
 
-    /// Makes it, with so many operations of each of four clients. How many began in all.
+    /// Makes the trip, with so many operations of each of four clients. Returns how many began in all.
     ///
     /// # Errors
     /// When the run was not clean.

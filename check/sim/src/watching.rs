@@ -1,10 +1,10 @@
-//! Clients that watch: beside each replica, what etcd's front does with the state machine that decides which watch gets which events.
+//! Clients that watch: beside each replica, a front like etcd's, with the state machine that decides which watch gets which events.
 //!
-//! Each command of the workload also puts a key into a real etcd store beside the other objects; now and then it compacts. What the
-//! replica executes and jumps to goes through a short queue to the watches, which begin and end at random: from now, from what
-//! another replica told, and from the past. Pages are read later than they were asked for, and offers find no room.
+//! Each command of the workload also puts a key into a real etcd store beside the other objects; now and then it compacts. What the replica
+//! executes and jumps to goes through a short queue to the watches, which begin and end at random: from now, from a revision that another
+//! replica reported, and from the past. Pages are read later than they were asked for, and sometimes there is no room for events.
 //!
-//! The queue and the room stand for those of `front/etcd-grpc`; the store and the state machine are the real ones.
+//! Queue and room stand for those of `front/etcd-grpc`; the store and the state machine are the real ones.
 
 use crate::checks::Failure;
 use crate::checks::watches::{Shown, Watched};
@@ -23,12 +23,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const ETCD: u8 = b'E';
 /// So many keys are watched and changed.
 const KEYS: u32 = 3;
-/// So many watches a front has at most.
+/// A front has at most so many watches.
 const WATCHES_MAX: usize = 6;
 /// Every so many revisions the older half of them is compacted.
 const COMPACT_EVERY: i64 = 32;
 
-/// The key that an operation changes. No other service's objects begin like those of the etcd store with such a key.
+/// The key that an operation changes. No other object of the service begins like the etcd store's object of such a key.
 pub fn key_of(op: (u32, u32)) -> Vec<u8> {
     format!("\0w{}", (op.0 + op.1) % KEYS).into_bytes()
 }
@@ -53,14 +53,14 @@ pub fn compaction_at(revision: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// From the service to the watches.
+/// The queue from the service to the watches.
 #[derive(Clone, Debug, Default)]
 pub struct Feed(Arc<Mutex<Queued>>);
 
 #[derive(Debug, Default)]
 struct Queued {
     wants: Wants,
-    /// What the replica told last.
+    /// The last revision that the replica reported.
     revision: i64,
     max: usize,
     list: VecDeque<LiveEvents>,
@@ -100,13 +100,13 @@ pub struct Front {
     reads: Vec<(WatchName, u64, i64, u32)>,
     out: Vec<WatchOutput>,
     streams: u64,
-    /// How many events were shown.
+    /// How many events watches were given.
     events: u64,
     rng: Rng,
 }
 
 impl Front {
-    /// A front without watches, for a life of a replica.
+    /// A front without watches, for one life of a replica.
     pub fn new(mut rng: Rng) -> Self {
         let feed = Feed::default();
         feed.lock().max = rng.range(1, 12) as usize;
@@ -123,7 +123,7 @@ impl Front {
         }
     }
 
-    /// Where the service tells what it executes.
+    /// Where the service reports what it executes.
     pub fn feed(&self) -> Feed {
         self.feed.clone()
     }
@@ -133,7 +133,7 @@ impl Front {
         self.events
     }
 
-    /// The replica did something: some of it comes to the watches, and some pages are read.
+    /// The replica did something: some of the queue reaches the watches, and some pages are read.
     ///
     /// # Errors
     /// When a watch got what it should not.
@@ -143,7 +143,7 @@ impl Front {
         Ok(())
     }
 
-    /// Everything comes to the watches; then none may lack anything. Some end, and others begin.
+    /// The whole queue reaches the watches; after that none may lack an event. Some watches end, and others begin.
     ///
     /// # Errors
     /// When a watch lacks something, or got what it should not.
@@ -198,7 +198,7 @@ impl Front {
         self.specs.remove(&name);
     }
 
-    /// The first of the queue comes to the watches; whether there was one.
+    /// The first of the queue reaches the watches. Returns whether there was something.
     fn hand_on(&mut self, rows: &[Row]) -> Result<bool, Failure> {
         let Some(events) = self.feed.lock().list.pop_front() else { return Ok(false) };
         self.watches.executed(Arc::new(events), &mut self.out);
@@ -206,7 +206,7 @@ impl Front {
         Ok(true)
     }
 
-    /// The page that waits longest is read; whether there was one.
+    /// Reads the page that has waited longest. Returns whether there was one.
     fn read_one(&mut self, node: &Node, rows: &[Row]) -> Result<bool, Failure> {
         if self.reads.is_empty() {
             return Ok(false);
@@ -283,7 +283,7 @@ fn shown(event: &[u8]) -> Option<Shown> {
     Some(shown)
 }
 
-/// The newest revision here, and what is compacted.
+/// The newest revision here, and the compacted one.
 fn numbers(node: &Node) -> Result<(i64, i64), Failure> {
     let answer = ask(node, &Query::Size)?;
     let done = Reply::decode(&answer).map_err(|_| strange())?;

@@ -1,23 +1,24 @@
 //! One run: replicas, clients, disks and network in one thread on virtual time, all from one seed.
 //!
-//! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
+//! First comes a safety phase, in which the faults of the plan happen, then healing, then a liveness phase, in which the workload must
+//! finish.
 //!
-//! A world is made of parts that are stepped alone, and say what is to be done (`docs/decisions/0035-a-replica-is-made-of-parts.md`):
+//! A world is made of parts that are stepped alone, and return what must be done (`docs/decisions/0035-a-replica-is-made-of-parts.md`):
 //!
 //! | part | where | owns |
 //! | --- | --- | --- |
-//! | cluster | `world/cluster.rs` | replicas and clients, with the plan; all other parts may look at it |
+//! | cluster | `world/cluster.rs` | replicas and clients, with the plan; all other parts may read it |
 //! | time | `timeline.rs` | what happens when, chance, the trace |
 //! | processes | `processes.rs` | lives, clocks, turns, lanes, connections, the network |
 //! | adversary | `world/adversary.rs` | faults, and moments that they wait for |
-//! | operator | `world/operator.rs` | what was asked for |
+//! | operator | `world/operator.rs` | what it asked for |
 //! | judge | `world/judge.rs` | all checkers, the verdict |
 //! | course | `world/course.rs` | which phase it is, and the last border |
 //!
-//! `step` is the order of a step. `world/driving.rs` gives replicas and clients their turns, `world/faults.rs` does what faults do.
+//! `step` is the order of a step. `world/driving.rs` gives replicas and clients their turns; `world/faults.rs` carries out faults.
 //!
-//! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
-//! simulator and its workload itself.
+//! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) concern the simulator and its
+//! workload themselves.
 
 mod adversary;
 mod backup;
@@ -47,14 +48,14 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Its seed.
     pub seed: u64,
     /// The hash of everything that happened.
     pub hash: u64,
-    /// How many events that were.
+    /// How many events happened.
     pub events: u64,
     /// How long it took, in virtual nanoseconds.
     pub time: u64,
@@ -127,7 +128,7 @@ impl World {
         events.into_iter().for_each(|(at, event)| self.time.at(at, event));
     }
 
-    /// One thing happens. What follows from it happens at once, or is put on the timeline.
+    /// Handles one event. What follows from it happens at once, or is put on the timeline.
     fn step(&mut self, event: Event) {
         if self.time.events() > progress::EVENTS_PER_SECOND * (self.time.now() / 1_000_000_000 + 1) {
             self.judge.fail(Failure::new("progress", "too many events: something goes in circles"));
@@ -152,7 +153,7 @@ impl World {
         }
     }
 
-    /// Whether the last phase is done; moves on to the next one when another is.
+    /// Whether the last phase is complete; moves on to the next phase when another one is.
     fn is_over(&mut self) -> bool {
         let next = self.course.step(&self.cluster, self.time.now());
         if let Next::Phase(name) | Next::LastReads(name) = next {
@@ -164,7 +165,7 @@ impl World {
         next == Next::End
     }
 
-    /// Who is lost has not done its work yet; who was lost reads later than the others did.
+    /// Clients that are lost have not done their work yet; those that were lost read later than the others.
     fn read_last(&mut self) {
         let first = self.cluster.plan.replicas;
         for (index, client) in self.cluster.clients.iter_mut().enumerate() {
@@ -176,7 +177,7 @@ impl World {
         }
     }
 
-    /// Looks at bounds now and then.
+    /// Checks bounds now and then.
     fn look(&mut self) {
         for who in 0..self.cluster.plan.replicas {
             self.judge.look_at(&self.cluster, who);
@@ -196,7 +197,7 @@ impl World {
         self.time.after(100 * MS, Event::Look);
     }
 
-    /// How it stands; for a run that panicked, too.
+    /// The report so far; also for a run that panicked.
     pub fn report(&self) -> Report {
         Report {
             seed: self.cluster.plan.seed,
@@ -219,24 +220,24 @@ impl World {
         self.operations().filter_map(|done| done.ret).max().unwrap_or(0)
     }
 
-    /// The longest time that an operation took which was called between these times, in virtual nanoseconds.
+    /// The longest time, in virtual nanoseconds, that an operation took which was called in this period.
     pub fn longest_wait(&self, called: std::ops::Range<u64>) -> u64 {
         let called = self.operations().filter(|done| called.contains(&done.call));
         called.map(|done| done.ret.unwrap_or(self.time.now()) - done.call).max().unwrap_or(0)
     }
 
-    /// The highest view of the first instance that a replica is in.
+    /// The highest view of the first instance that any replica is in.
     pub fn view(&self) -> u64 {
         let nodes = self.cluster.replicas.iter().filter_map(|replica| replica.node.as_ref());
         nodes.map(|node| node.status().view).max().unwrap_or(0)
     }
 
-    /// How many events the watches got that there are in the end.
+    /// How many events the watches got that exist in the end.
     pub fn watched_events(&self) -> u64 {
         self.cluster.replicas.iter().filter_map(|replica| Some(replica.front.as_ref()?.events())).sum()
     }
 
-    /// When each command was executed first, and at which agreed time.
+    /// When each command was first executed, and its agreed time.
     pub fn agreed_times(&self) -> &[(u64, u64)] {
         self.judge.agreed_times()
     }

@@ -4,14 +4,14 @@
 use super::Failure;
 use crate::service::Row;
 
-/// What was executed by whoever executed it first.
+/// What the first replica to execute it executed, for every command.
 #[derive(Debug, Default)]
 pub struct Agreement {
     rows: Vec<Row>,
 }
 
 impl Agreement {
-    /// A replica executed its command number `index`. Whether it is the first to do so.
+    /// A replica executed its command number `index`. Returns whether it is the first to do so.
     ///
     /// # Errors
     /// When another replica executed something else there.
@@ -29,7 +29,7 @@ impl Agreement {
         }
     }
 
-    /// The index of the first command that is in this batch or a later one.
+    /// The index of the first command in this batch or a later one.
     pub fn first_from(&self, seq: u64) -> usize {
         self.rows.partition_point(|row| row.seq < seq)
     }

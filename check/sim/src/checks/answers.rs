@@ -1,9 +1,9 @@
-//! INV-SIM-ANSWERS: once faults are over, and as long as somebody waits, the time from one answer to the next is bounded: also while liars
-//! lie, and without those that are gone.
+//! INV-SIM-ANSWERS: once faults are over, and as long as a client waits, the time from one answer to the next is bounded, even while liars
+//! lie and without the replicas that are lost.
 
 use super::Failure;
 
-/// So many nanoseconds nobody need wait for any answer.
+/// A client that waits gets some answer after at most so many nanoseconds.
 pub const SILENCE_MAX: u64 = 20_000_000_000;
 
 /// When the last answer came.
@@ -14,10 +14,10 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// So many answers came in all up to now; whether somebody waits.
+    /// `count`: how many answers came so far; `waits`: whether a client waits.
     ///
     /// # Errors
-    /// When nobody got any for too long.
+    /// When no answer came for too long.
     pub fn look(&mut self, now: u64, count: usize, waits: bool) -> Result<(), Failure> {
         if !waits || count != self.count {
             (self.count, self.since) = (count, now);

@@ -1,9 +1,9 @@
-//! INV-SIM-ASKED: what is executed is what a client asked, byte for byte.
+//! INV-SIM-ASKED: what is executed is what a client sent, byte for byte.
 
 use super::Failure;
 use crate::service::Row;
 
-/// Looks at a command that was executed. `asked`: what its client asked under that number, if anything.
+/// Looks at a command that was executed. `asked`: what its client sent under that number, if anything.
 ///
 /// # Errors
 /// When that was something else, or nothing.

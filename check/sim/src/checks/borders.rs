@@ -1,19 +1,20 @@
-//! INV-SIM-BORDERS: from one border to the next a share of the interval is written, or as much time passes as counts for that, whoever leads.
+//! INV-SIM-BORDERS: between two borders a share of the interval is written, or as much time passes as counts for that, whichever replica
+//! leads.
 
 use super::Failure;
 use crate::plan::Plan;
 use crate::replica::REQUEST_MAX;
 use quorate_types::AgreedTime;
 
-/// A second counts like so many bytes.
+/// A second counts as so many bytes.
 const SECOND_BYTES: u64 = 8 << 20;
-/// What a batch counts beside its bytes.
+/// A batch counts as so many bytes more than it has.
 const BATCH_COST: u64 = 512;
 
-/// Looks at two borders of one replica, each with its seq and the agreed time, the second one the next that it executed.
+/// Looks at two successive borders of one replica, each with its seq and agreed time.
 ///
 /// # Errors
-/// When they are closer than anybody may ask for.
+/// When they are closer than a replica may ask for.
 pub fn judge(
     name: &str,
     plan: &Plan,

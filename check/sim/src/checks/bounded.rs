@@ -1,12 +1,12 @@
-//! INV-SIM-BOUNDED: what a replica queues stays under its limit, by no more than one request; what waits on one connection
-//! stays small, since nothing here asks for much.
+//! INV-SIM-BOUNDED: what a replica queues exceeds its limit by at most one request; what waits on one connection stays small, since nothing
+//! here asks for much.
 
 use super::Failure;
 use crate::plan::Plan;
 use crate::replica::REQUEST_MAX;
 use quorate_node::NodeStatus;
 
-/// What may be on its way in one direction of one connection. The workloads are small: more is a loop.
+/// At most so many bytes may be on their way in one direction of one connection. The workloads are small, so more means a loop.
 pub const ON_THE_WAY_MAX: usize = 8 << 20;
 
 /// Looks at a replica.

@@ -1,6 +1,5 @@
-//! INV-SIM-CHECKPOINT: at every border all replicas whose state is sound have the same digest; files of the same border, made in
-//! the same way, are the same byte by byte; what a replica has on its disk opens to a state that was agreed on; and the log
-//! does not grow for ever.
+//! INV-SIM-CHECKPOINT: at every border all replicas with a sound state have the same digest; files of the same border, made in the same
+//! way, are equal byte by byte; what a replica has on its disk opens to a state that was agreed on; and the log does not grow for ever.
 
 use super::Failure;
 use crate::files::{Published, SimFiles};
@@ -46,7 +45,7 @@ impl Checkpoints {
         Err(Failure::new("checkpoints", text))
     }
 
-    /// Looks at what a replica would start with: `any`: it must have a checkpoint.
+    /// Looks at what a replica would start with. `any`: it must have a checkpoint.
     ///
     /// # Errors
     /// When it can not start with that.
@@ -73,8 +72,7 @@ impl Checkpoints {
     }
 }
 
-/// Looks at a log in the end: it begins at `first`, ends at `position`, and the one checkpoint but one was asked for when it
-/// stood at `then`.
+/// Looks at a log in the end: it begins at `first`, ends at `position`, and stood at `then` when the last checkpoint but one was asked for.
 ///
 /// # Errors
 /// When it reaches back too far.

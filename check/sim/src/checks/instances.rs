@@ -1,4 +1,4 @@
-//! INV-SIM-INSTANCES: a border of the number of instances is the same for all who know of it; in the end none is open.
+//! INV-SIM-INSTANCES: all replicas that know of a border of the number of instances know the same one; in the end none is open.
 
 use super::Failure;
 use quorate_node::{Generation, Node};
@@ -11,10 +11,10 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// What a replica knows now.
+    /// Compares what a replica knows now.
     ///
     /// # Errors
-    /// When another one knew another generation that begins with the same slot, or one that begins inside it.
+    /// When another replica knew another generation that begins with the same slot, or one that begins inside it.
     pub fn look(&mut self, name: &str, node: &Node) -> Result<(), Failure> {
         let (now, next) = node.generations();
         for generation in [Some(now), next].into_iter().flatten() {
@@ -39,7 +39,7 @@ impl Instances {
         })
     }
 
-    /// How a member stands in the end.
+    /// Checks a member in the end.
     ///
     /// # Errors
     /// When a change is open.

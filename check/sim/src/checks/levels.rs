@@ -1,5 +1,5 @@
-//! INV-SIM-LEVELS: the feature level follows from the seq, the same on all replicas; checkpoints are written by it; it is raised only
-//! when every member's program can do it.
+//! INV-SIM-LEVELS: the feature level follows from the seq, the same on all replicas; checkpoints are written by it; it is raised only when
+//! every member's program supports it.
 
 use super::Failure;
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// What was seen of one level.
 #[derive(Debug)]
 struct Seen {
-    /// The lowest seq at which somebody worked at it, and who.
+    /// The lowest seq at which a replica worked at it, and which replica.
     at: Option<(u64, String)>,
-    /// The highest seq at which somebody worked below it, and who.
+    /// The highest seq at which a replica worked below it, and which replica.
     below: Option<(u64, String)>,
 }
 
@@ -22,10 +22,10 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Somebody works at this level at this seq, or wrote something there in the way of this level.
+    /// A replica works at this level at this seq, or wrote something there in the form of this level.
     ///
     /// # Errors
-    /// When somebody else did not, at the same seq or on the other side of it.
+    /// When another replica did not, at the same seq or on the other side of it.
     pub fn look(&mut self, name: &str, seq: u64, level: u32) -> Result<(), Failure> {
         for other in 2..=level.max(quorate_wire::FEATURE_LEVEL) {
             self.seen.entry(other).or_insert(Seen { at: None, below: None });
@@ -50,10 +50,10 @@ impl Levels {
         Ok(())
     }
 
-    /// A leader proposes a level; `able` says of each member what its program could do at some time.
+    /// A leader proposes a level. `able`: for each member, the highest level that its program ever supported.
     ///
     /// # Errors
-    /// When one of them never could.
+    /// When a member never supported it.
     pub fn raised(&mut self, level: u32, able: &[(String, u32)]) -> Result<(), Failure> {
         self.begun = self.begun.max(level);
         match able.iter().find(|(_, able)| *able < level) {

@@ -8,7 +8,7 @@ use quorate_history::{Budget, Event, History, Options, check, report::Conclusion
 /// Judges a history.
 ///
 /// # Errors
-/// When no order explains it. A history that is too hard to judge passes, and is told of; a campaign with too many of them fails.
+/// When no order explains it. A history that is too hard to judge passes and is reported; a campaign with too many of them fails.
 pub fn judge(events: Vec<Event>) -> Result<Option<String>, Failure> {
     let history = History::from_events(events);
     let budget = Budget { steps: 2_000_000, cache_words: 4_000_000 };

@@ -1,5 +1,4 @@
-//! INV-SIM-MEMBERS: a membership's number means the same to all; in the end no change is left open, and nobody leads who is no
-//! member any more.
+//! INV-SIM-MEMBERS: a membership's number means the same to all replicas. In the end no change is open, and only members lead.
 
 use super::Failure;
 use quorate_node::Node;
@@ -16,7 +15,7 @@ impl MembershipCheck {
     /// A replica is in this membership.
     ///
     /// # Errors
-    /// When another one was in another one with the same number.
+    /// When another replica was in another membership with the same number.
     pub fn look(&mut self, name: &str, membership: &Membership) -> Result<(), Failure> {
         let number = membership.number().number();
         let known = self.seen.entry(number).or_insert_with(|| membership.clone());
@@ -27,10 +26,10 @@ impl MembershipCheck {
         Err(Failure::new("members", text))
     }
 
-    /// How a replica stands in the end.
+    /// Checks a replica in the end.
     ///
     /// # Errors
-    /// When a change is open, or somebody leads who is no member.
+    /// When a change is open, or a replica leads that is no member.
     pub fn ended(&self, name: &str, member: bool, node: &Node) -> Result<(), Failure> {
         if member && node.change().is_some() {
             return Err(Failure::new("members", format!("{name} has a change open: {:?}", node.change())));

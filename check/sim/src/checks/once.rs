@@ -1,5 +1,5 @@
-//! INV-SIM-ONCE: every operation runs at most once; one that was acknowledged ran, and its client got the reply of that run;
-//! one of which its client was told that it did not run never runs.
+//! INV-SIM-ONCE: every operation runs at most once. An acknowledged one ran, and its client got the reply of that run. If a client was told
+//! that an operation did not run, it never runs.
 
 use super::Failure;
 use crate::client::{Done, Way};

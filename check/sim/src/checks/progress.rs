@@ -1,14 +1,14 @@
-//! INV-SIM-PROGRESS: once faults are over, every operation ends in time, and one without a deadline ends well unless its
-//! session expired; then all replicas that can run reach the same seq.
+//! INV-SIM-PROGRESS: once faults are over, every operation ends in time, and one without a deadline succeeds unless its session expired;
+//! then all replicas that can run reach the same seq.
 
 use super::Failure;
 use crate::client::Done;
 use quorate_history::Outcome;
 
-/// Events that a run may have for each virtual second; more is a loop that never ends.
+/// A run may have so many events for each virtual second; more means an endless loop.
 pub const EVENTS_PER_SECOND: u64 = 2_000_000;
 
-/// Time is up.
+/// The time of the run is over, with these operations still open.
 pub fn late(open: &[String]) -> Failure {
     Failure::new("progress", format!("still open when time was up: {}", open.join("; ")))
 }

@@ -1,6 +1,6 @@
 //! INV-SIM-READS: a read's answer is the state at the seq that it names. Session and strong reads of a client see all that it wrote and
-//! saw before, whatever replicas they go to; reads which were open at the same time may end in any order. Of reads that were ordered like
-//! commands only the least seq is known: their answer is the state at that seq or a later one. `linear` judges these, too.
+//! saw before, at whatever replica; reads that were open at the same time may end in any order. Of reads that were ordered like commands
+//! only the lowest seq is known: their answer is the state at that seq or a later one. `linear` judges these, too.
 
 use super::Failure;
 use crate::client::{Done, Way};
@@ -44,7 +44,7 @@ fn run(service: &mut Watched, row: &Row) {
     service.execute(&row.command, &ctx, &mut ReplySink::new(&mut reply, 1 << 20));
 }
 
-/// What the service answers now to who reads this key, or list.
+/// What the service now answers to a read of this key or list.
 fn asked(service: &Watched, key: &str) -> Vec<u8> {
     let mut query = Vec::new();
     if key.starts_with('l') {
@@ -62,7 +62,7 @@ fn asked(service: &Watched, key: &str) -> Vec<u8> {
     reply
 }
 
-/// Reads of which only the least seq is known: at that one or later the answer was what they got.
+/// Reads of which only the lowest seq is known: their answer must be right at that seq or a later one.
 fn judge_ordered(reads: &[&Done], rows: &[Row]) -> Result<(), Failure> {
     // The last seq at which each key had each of its values.
     let mut until: BTreeMap<&str, BTreeMap<Vec<u8>, u64>> = BTreeMap::new();
@@ -91,7 +91,7 @@ fn judge_ordered(reads: &[&Done], rows: &[Row]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A session or strong read that was asked after another one of the same client had ended is at least as new.
+/// A session or strong read is at least as new as every read of the same client that ended before it was asked.
 fn never_back(reads: &[&Done]) -> Result<(), Failure> {
     for later in reads.iter().filter(|read| read.way != Way::Weak) {
         let before = reads.iter().filter(|read| {
@@ -123,7 +123,7 @@ pub fn own(
     Ok(())
 }
 
-/// The seq up to which a strong read must see: the newest command that was acknowledged before it was asked.
+/// The seq that a strong read must reach: that of the newest command that was acknowledged before the read was asked.
 ///
 /// # Errors
 /// When a strong read is older.

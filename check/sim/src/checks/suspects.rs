@@ -1,9 +1,9 @@
-//! INV-SIM-SUSPECTS: who holds evidence that a replica did what no honest one does is right, or lies itself.
+//! INV-SIM-SUSPECTS: an honest replica holds evidence only against replicas that lie.
 
 use super::Failure;
 use quorate_node::SuspectStatus;
 
-/// Looks at whom a replica suspects.
+/// Looks at the replicas that a replica suspects.
 ///
 /// # Errors
 /// When one of them does not lie.

@@ -1,66 +1,65 @@
 //! INV-SIM-TIME: agreed time is a clock.
 //!
-//! It never catches up: what a client called at the moment c was executed at the agreed time t. Whatever is executed later, at the moment e, is
-//! executed at t + (e - c) or earlier. So a lease that was renewed by that call lasts as long as it should, by whatever replica's clock.
-//! And once faults are over it does not fall back by more than a bound.
+//! It never catches up: if a client called something at the moment c, and it was executed at the agreed time t, then whatever is executed
+//! later, at the moment e, is executed at t + (e - c) or earlier. So a lease that the call renewed lasts as long as it should, by whatever
+//! replica's clock. And once faults are over, agreed time falls back by at most a bound.
 //!
-//! Clocks may be wrong, and that is their fault: the highest rate and each jump ahead that the plan has are added. With several instances
-//! leaders are apart by a bound, and what ends at a time ends by so much later.
-//! Where replicas may lie, time goes up to twice as fast, and ten seconds ahead beside, once for each start of a replica, which forgets how
-//! far it was pushed. docs/protocols/merge.md, "Agreed time".
-//! A time in which most replicas are down counts for nothing, if it is long: nobody could renew a lease. What the last leader proposed alone may show in
-//! agreed time for a moment afterwards, and not for longer.
-//! Only differences count: a cluster from a backup begins with that one's time.
+//! Clocks may be wrong, which is not the cluster's fault: the highest rate and each jump ahead in the plan are allowed for. With several
+//! instances leaders differ by a bound, and what ends at a time ends later by that. Where replicas may lie, time runs up to twice as fast,
+//! and ten seconds ahead on top, once for each start of a replica, which forgets how far it was pushed. docs/protocols/merge.md, "Agreed
+//! time". A long time in which most replicas are down does not count, since no client could renew a lease in it. What the last leader
+//! proposed alone may show in agreed time for a moment afterwards, and not for longer. Only differences count: a cluster made from a backup
+//! begins with the time of that.
 
 use super::Failure;
 use quorate_execute::LEADERS_APART;
 
 const SECOND: i128 = 1_000_000_000;
 const MILLION: i128 = 1_000_000;
-/// What the instants of one turn differ by.
+/// The instants of one turn differ by at most this.
 const TURN: i128 = SECOND / 1000;
-/// With several instances leaders are apart by so much.
+/// With several instances leaders differ by at most this.
 const APART: i128 = LEADERS_APART.nanos() as i128;
-/// For so long after a replica whose clock jumped executed something, batches that it proposed before that may be on their way.
+/// For so long after a replica whose clock jumped executed something, earlier proposals of it may be on their way.
 const ON_THE_WAY: u64 = 5_000_000_000;
-/// How far a liar pushes, or holds back.
+/// How far a liar can push time ahead, or hold it back.
 const LIARS: i128 = 10 * SECOND;
-/// Agreed time falls back by no more once faults are over: nobody need be without a leader for longer.
+/// Agreed time falls back by at most this once faults are over, since the cluster has a leader again by then.
 const LAG_MAX: i128 = super::answers::SILENCE_MAX as i128;
 
-/// What may be wrong with time in a run.
+/// The deviations of time that a run allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How many parts per million clocks run too fast or too slow, at most.
+    /// Clocks run too fast or too slow by at most so many parts per million.
     pub drift: u64,
     /// Replicas may lie.
     pub liars: bool,
     /// Several leaders propose.
     pub many: bool,
-    /// A time in which most replicas are down does not count if it is longer than this, in nanoseconds; nothing where members change.
+    /// A time in which most replicas are down does not count if it is longer than this, in nanoseconds; none where members change.
     pub outage: Option<u64>,
 }
 
-/// A clock is ahead for no reason.
+/// A jump ahead of a clock.
 #[derive(Clone, Copy, Debug)]
 struct Leap {
     by: i128,
-    /// Agreed time may show it from this moment on,
+    /// Agreed time may show it from this moment on.
     from: u64,
-    /// and does from this one on, if it ever does.
+    /// If agreed time ever shows it, it does from this moment on.
     until: u64,
-    /// Whose clock, as long as that replica executed nothing since: what it proposes next shows it.
+    /// The replica of the clock, as long as it executed nothing since: its next proposal shows the jump.
     who: Option<usize>,
 }
 
-/// Times in which too few replicas ran to agree on anything.
+/// Times in which too few replicas ran to decide anything.
 #[derive(Debug, Default)]
 struct Outages {
-    /// Too few run since this moment.
+    /// Since when too few run.
     since: Option<u64>,
-    /// Long ones that are over: from when to when.
+    /// Long ones that are over: beginning and end.
     over: Vec<(u64, u64)>,
-    /// When something was executed first after the last one; none as long as nothing was.
+    /// When something was first executed after the last one; none as long as nothing was.
     resumed: Option<u64>,
 }
 
@@ -79,38 +78,38 @@ impl Outages {
         }
     }
 
-    /// How much of the time until that moment does not count.
+    /// How much of the time until this moment does not count.
     fn lost(&self, at: u64) -> u64 {
         self.over.iter().map(|(begin, end)| at.min(*end).saturating_sub(*begin)).sum()
     }
 
-    /// Something is executed: whether what was proposed in the last outage may still show.
+    /// Something is executed now. Returns whether it may have been proposed in the last outage.
     fn shows(&mut self, now: u64, long: u64) -> bool {
         !self.over.is_empty() && now - *self.resumed.get_or_insert(now) < long
     }
 }
 
-/// Agreed time as it was executed.
+/// Agreed time, as batches were executed.
 #[derive(Debug)]
 pub struct Times {
     bounds: Bounds,
     leaps: Vec<Leap>,
-    /// The least difference between agreed time and what the fastest clock showed when a client called.
+    /// The smallest difference between agreed time and the fastest clock at the moment of the call.
     least: Option<i128>,
-    /// The largest one between agreed time and the slowest clock, since faults are over.
+    /// The largest difference between agreed time and the slowest clock, since faults are over.
     most: Option<i128>,
     outages: Outages,
     moments: Vec<(u64, u64)>,
 }
 
 impl Times {
-    /// Nothing was executed yet.
+    /// With nothing executed.
     pub fn new(bounds: Bounds) -> Self {
         let (leaps, outages, moments) = (Vec::new(), Outages::default(), Vec::new());
         Self { bounds, leaps, least: None, most: None, outages, moments }
     }
 
-    /// From now on enough replicas run to agree on something, or too few.
+    /// From now on enough replicas run to decide something, or too few.
     pub fn runs(&mut self, now: u64, enough: bool) {
         if let Some(long) = self.bounds.outage {
             self.outages.runs(now, enough, long);
@@ -122,7 +121,7 @@ impl Times {
         self.leaps.push(Leap { by: by.into(), from: now, until: u64::MAX, who: Some(who) });
     }
 
-    /// A replica executed something: it goes on from that.
+    /// A replica executed something, from which it extends agreed time.
     pub fn goes_on(&mut self, now: u64, who: usize) {
         for leap in self.leaps.iter_mut().filter(|leap| leap.who == Some(who)) {
             (leap.until, leap.who) = (now + ON_THE_WAY, None);
@@ -136,12 +135,12 @@ impl Times {
         }
     }
 
-    /// When each batch was executed first, and its time.
+    /// When each batch was first executed, and its agreed time.
     pub fn moments(&self) -> &[(u64, u64)] {
         &self.moments
     }
 
-    /// What the fastest clock shows, with the leaps that these have before that moment.
+    /// What the fastest clock shows, with the leaps that count by that moment.
     fn fastest(&self, at: u64, when: impl Fn(&Leap) -> u64) -> i128 {
         let ahead: i128 = self.leaps.iter().filter(|leap| when(leap) < at).map(|leap| leap.by).sum();
         let rate = if self.bounds.liars { 2 * MILLION } else { MILLION } + i128::from(self.bounds.drift);
@@ -154,7 +153,7 @@ impl Times {
         i128::from(at) * (MILLION - i128::from(self.bounds.drift) - liars) / MILLION
     }
 
-    /// What a client called at the moment `call` was executed first just now, at this agreed time. `healed`: faults are over.
+    /// What a client called at the moment `call` was first executed just now, at this agreed time. `healed`: faults are over.
     ///
     /// # Errors
     /// When agreed time caught up, or fell back too far.

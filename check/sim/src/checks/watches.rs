@@ -1,5 +1,5 @@
-//! INV-SIM-WATCH: a watch gets exactly the store's events from its start on, in order, each once, and none late: where nothing is on
-//! its way, it lacks nothing. It ends as compacted only when something that it has not seen may be gone.
+//! INV-SIM-WATCH: a watch gets exactly the store's events from its start on, in order, each once, and none late: if nothing is on its way
+//! to it, it lacks nothing. It ends as compacted only if an event that it has not seen may be gone.
 
 use super::Failure;
 use crate::service::Row;
@@ -21,19 +21,19 @@ pub struct Shown {
 #[derive(Clone, Debug)]
 pub struct Watched {
     spec: WatchSpec,
-    /// It asked for events from here on.
+    /// The revision from which it asked for events.
     start: i64,
     /// It has seen everything before this revision.
     next: i64,
 }
 
 impl Watched {
-    /// Of a watch that begins at this revision.
+    /// A watch that begins at this revision.
     pub fn new(spec: WatchSpec, start: i64) -> Self {
         Self { spec, start, next: start }
     }
 
-    /// It got an event. Each command puts one key, so the one of index i is that of revision i + 2.
+    /// The watch got an event. Each command puts one key, so the command with index i has the revision i + 2.
     ///
     /// # Errors
     /// When the event is not the next one that it should get.
@@ -54,7 +54,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Nothing is on its way to it, and the store is at this revision.
+    /// Nothing is on its way to the watch, and the store is at this revision.
     ///
     /// # Errors
     /// When it lacks something.
@@ -64,10 +64,10 @@ impl Watched {
         Ok(())
     }
 
-    /// It ends, since what is before the revision `compacted` is gone.
+    /// The watch ends, since events before the revision `compacted` are gone.
     ///
     /// # Errors
-    /// When it has seen all of that, or did not ask for it.
+    /// When it has seen all of those, or did not ask for them.
     pub fn may_end(&self, compacted: i64) -> Result<(), Failure> {
         if self.next >= compacted {
             return self.wrong(format!("ends as compacted at {compacted}"));

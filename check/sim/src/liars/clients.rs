@@ -1,6 +1,6 @@
-//! Clients that lie: the real client core, and what it sends is not the same for all replicas.
+//! Clients that lie: the real client core, whose messages are changed so that they differ between replicas.
 //!
-//! A client that lies works on keys of its own, which nobody else touches: what is done with these can not be judged.
+//! A lying client works on keys of its own, which no other client uses, since results on these can not be judged.
 
 use crate::random::Rng;
 use bytes::Bytes;
@@ -12,22 +12,22 @@ use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame, REQUEST_HEADER, RequestHea
 pub enum ClientTrick {
     /// Sends its requests to some replicas only, as bits.
     Some(u64),
-    /// Opens its sessions everywhere, and sends all else to some replicas only, as bits.
+    /// Opens its sessions everywhere, and sends everything else to some replicas only, as bits.
     Only(u64),
     /// Sends other bytes under the same number to some replicas, as bits.
     Differs(u64),
-    /// Sends two requests under each number, to some replicas the second one only, as bits.
+    /// Sends two requests under each number, and to some replicas, as bits, only the second.
     Both(u64),
-    /// Sends its requests in the session of another client, too.
+    /// Also sends its requests in the session of another client.
     Others,
     /// Sends everything many times.
     Again,
 }
 
-/// Where the operation's number is in the body of a request: behind that, bytes may change without making it another operation.
+/// The offset of the operation's number in the body of a request; bytes after it may change without making it another operation.
 const VALUE_AT: usize = REQUEST_HEADER + 24;
 
-/// What leaves in place of a frame for replica `to`. `sessions`: those of other clients.
+/// What is sent to replica `to` instead of a frame. `sessions`: those of other clients.
 pub fn instead(
     trick: ClientTrick,
     rng: &mut Rng,
@@ -72,7 +72,7 @@ pub fn instead(
     }
 }
 
-/// The session that the last request of a frame belongs to.
+/// The session of the last request in a frame.
 pub fn session_of(frame: &OutFrame) -> Option<SessionId> {
     let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
     let kind = frame.kind();
@@ -80,7 +80,7 @@ pub fn session_of(frame: &OutFrame) -> Option<SessionId> {
     last.map(|(header, ..)| header.session).filter(|session| *session != SessionId::NONE)
 }
 
-/// The last byte of a value is another one; or of what proves whose request it is, where that stands behind every second one.
+/// Changes the last byte of a value; or, in every second request, of the proof after the body, if there is one.
 fn differ(header: &RequestHeader, request: &mut [u8]) {
     let proof = if header.number.number().is_multiple_of(2) { 0 } else { header.proof.byte_len() };
     let end = request.len() - proof;
@@ -91,7 +91,7 @@ fn differ(header: &RequestHeader, request: &mut [u8]) {
     }
 }
 
-/// What opens sessions in a frame.
+/// The openings in a frame.
 fn openings(frame: &OutFrame) -> Option<OutFrame> {
     let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
     let opens =

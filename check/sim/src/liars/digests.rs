@@ -6,10 +6,10 @@ use crate::random::Rng;
 use quorate_types::Seq;
 use quorate_wire::StateMessage;
 
-/// What became of a message.
+/// What was done to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twisted {
-    /// It is as it was.
+    /// It is unchanged.
     Not,
     /// It is wrong now.
     Wrong,
@@ -45,7 +45,7 @@ pub fn twist(lie: Lie, message: &mut StateMessage, rng: &mut Rng) -> Twisted {
     Twisted::Wrong
 }
 
-/// Digests of its own, another one for each, and borders that never were.
+/// Makes up digests, a different one for each member, and borders that never were.
 #[derive(Debug)]
 pub(super) struct Digests;
 
@@ -73,7 +73,7 @@ impl Plays for Digests {
     }
 }
 
-/// What a checkpoint's parts are not.
+/// Sends wrong parts of checkpoints.
 #[derive(Debug)]
 pub(super) struct Transfers(pub(super) Lie);
 

@@ -1,4 +1,4 @@
-//! FalseMembers that are none, room that is not there, gaps that nobody has to fill: what replicas tell each other beside the protocol.
+//! False statements that replicas make beside the protocol: members that do not exist, wrong room, gaps that need not be filled.
 
 use super::{Plays, Said, Saying, Voice};
 use bytes::Bytes;

@@ -1,13 +1,15 @@
 //! Replicas that lie, and clients that do.
 //!
 //! A replica that lies runs the real node. What the node sends passes through its tricks, one after the other: each decodes it with the
-//! real codecs, changes it, withholds it, holds it up, or adds to it, for each receiver as it likes, and encodes it again. It signs what it
-//! likes, in its own name and in no other. Links are authenticated: nobody says that it is somebody else, so a hello is left as it is.
+//! real codecs, changes it, withholds it, delays it, or adds to it, differently for each receiver, and encodes it again. It signs anything
+//! in its own name, and nothing in another's. Links are authenticated, so no replica can pretend to be another one, and a hello is left as
+//! it is.
 //!
-//! What a protocol's messages say is known to its tricks only (`mod_smart/`): they take messages apart and encode them as the protocol does, and
-//! sign its statements. Another protocol has a folder of its own, and a word in [`Said`]. The tricks in this folder play with any.
+//! Only the tricks in `mod_smart/` know what that protocol's messages say: they decode and encode messages as the protocol does, and sign
+//! its statements. Another protocol would have a folder of its own, and a variant in [`Said`]. The tricks in this folder work with any
+//! protocol.
 //!
-//! One file for each kind of trick. Who lies, and how, is drawn in `plan/liars.rs`; `world/driving.rs` carries it out.
+//! One file for each kind of trick. `plan/liars.rs` draws which replicas lie, and how; `world/driving.rs` carries it out.
 
 pub mod clients;
 mod digests;
@@ -36,7 +38,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 pub use voice::{Scene, Voice};
 
-/// No word of a node makes a liar say more than this.
+/// A liar answers one message of its node with at most so many of its own.
 const SAYINGS_MAX: usize = 32;
 
 /// A way to lie.
@@ -44,41 +46,41 @@ const SAYINGS_MAX: usize = 32;
 pub enum Trick {
     /// Sends nothing.
     Silent,
-    /// Sends some kinds of messages to some only.
+    /// Sends some kinds of messages only to some members.
     Selective,
-    /// Everything comes late.
+    /// Sends everything late.
     Slow,
-    /// Its proposals come late, by so many milliseconds; by how many is drawn if 0.
+    /// Sends its proposals late, by so many milliseconds; if 0, the number is drawn.
     SlowLeader(u64),
-    /// Proposes little of what waits.
+    /// Proposes few of the requests that wait.
     Small,
-    /// Proposes one thing to some and another to others, and votes for whatever each of them saw.
+    /// Proposes different things to different members, and votes for what each of them saw.
     Equivocate,
     /// Votes for whatever each of the others votes for.
     DoubleVotes,
     /// Votes for what nobody proposed.
     FalseVotes,
-    /// Proposes requests that it altered, or made up.
+    /// Proposes requests that it altered or made up.
     Forge,
-    /// Never proposes what some clients ask for.
+    /// Never proposes the requests of some clients.
     Censor,
-    /// Says again what it, or others, said before, in an earlier view or not.
+    /// Repeats what it, or others, said before, in an earlier view or not.
     Replay,
-    /// Hides what it locked and wrote when a view changes.
+    /// Hides its locks and writes when a view changes.
     Forgetful,
-    /// Claims locks and writes that never were, in the first view, in views to come, of one value twice.
+    /// Claims locks and writes that never were: in the first view, in future views, two of one value.
     Inventive,
-    /// Claims slots that nobody decided, with proofs that are none.
+    /// Claims slots that were not decided, with false proofs.
     Boasting,
-    /// Begins its views with what nobody said, and differently for each.
+    /// Begins its views with statements that were not made, different ones for each member.
     FalseSync,
-    /// Certificates of views that nobody asked for.
+    /// Sends certificates of views that were not asked for.
     FalseViews,
     /// Complains all the time.
     Complains,
-    /// Decisions that are none, and slots that are gone.
+    /// Sends false decisions, and says that slots are gone.
     FalseDecisions,
-    /// Absurd slots, views and rounds.
+    /// Names absurd slots, views and rounds.
     Huge,
     /// Proposes times far ahead.
     Times,
@@ -86,45 +88,46 @@ pub enum Trick {
     StopsTime,
     /// Proposes times that advance by a tenth.
     SlowsTime,
-    /// Proposes as if it had executed nothing since the beginning.
+    /// Proposes as if it had executed nothing since the cluster began.
     OldBases,
     /// Proposes a border with every batch.
     Borders,
     /// Proposes no-ops for slots far ahead.
     NoOps,
-    /// Proposes no no-ops, and votes for none of its own: others wait for an instance that it leads and where nobody asks for anything.
+    /// Proposes no no-ops, and does not vote for its own. Others wait for an instance that it leads and in which no client asks for
+    /// anything.
     FillsNothing,
-    /// Orders no time alone: nothing as long as nobody asks for anything, though a deadline of the service is over.
+    /// Orders nothing for time alone: as long as no client asks for anything it orders nothing, even after a deadline of the service.
     OrdersNoTime,
-    /// Reports wrong digests of its state, and of borders that never were.
+    /// Reports wrong digests of its state, and digests of borders that never were.
     Digests,
     /// Sends wrong parts of its checkpoints.
     Transfers(plan::Lie),
-    /// Votes for slots to come, questions, all many at once.
+    /// Sends many votes for future slots, and many questions, at once.
     Flood,
-    /// Sends on requests of clients that they never sent.
+    /// Forwards requests that clients never sent.
     SentOn,
-    /// Answers clients wrongly.
+    /// Sends wrong answers to clients.
     Replies,
-    /// Names members, rooms and gaps that are not so.
+    /// Names false members, room and gaps.
     Members,
     /// Changes bytes at random.
     Mutate,
-    /// Keeps its own accepts to itself, and with them the proofs of what only it knows to be decided, but for who leads the next view.
+    /// Keeps back its own accepts, and so the proofs of what only it knows to be decided, except from the next leader.
     KeepsProofs,
     /// Takes part in changes of views only.
     KeepsAllButViews,
-    /// Keeps some kinds of messages of some instances from some, for ever or for a while.
+    /// Keeps back some kinds of messages of some instances from some members, for ever or for a while.
     KeepsSome,
-    /// Nobody but one member hears what it accepts: that one decides before the others.
+    /// Sends its accepts to one member only, which decides before the others.
     KeepsAccepts,
     /// Answers reads from before the last change that it knows of.
     OldReads,
-    /// Many signatures that fail with each word.
+    /// Adds many wrong signatures to each message.
     Costly,
 }
 
-/// All of them that are drawn for any liar: but for [`KEEPERS`], and what `plan/liars.rs` draws by itself.
+/// The tricks that are drawn for any liar: all except [`KEEPERS`], and those that `plan/liars.rs` draws by itself.
 pub const TRICKS: [Trick; 32] = [
     Trick::Silent,
     Trick::Selective,
@@ -160,22 +163,22 @@ pub const TRICKS: [Trick; 32] = [
     Trick::Mutate,
 ];
 
-/// Those that keep things back.
+/// The tricks that keep things back.
 pub const KEEPERS: [Trick; 3] = [Trick::KeepsProofs, Trick::KeepsAllButViews, Trick::KeepsSome];
 
 impl Trick {
-    /// Whether it needs no disk: what its node says waits for nothing.
+    /// Whether the liar needs no disk: its node's messages wait for nothing.
     pub fn is_fast(self) -> bool {
         matches!(self, Self::KeepsProofs | Self::KeepsAllButViews)
     }
 }
 
-/// What a frame says.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// A message of an instance, in the words of Mod-SMaRt.
+    /// A message of an instance, decoded as one of Mod-SMaRt.
     ModSmart(InstanceId, ModSmartMessage),
-    /// About the state.
+    /// A message about the state.
     State(StateMessage),
     /// Anything else.
     Other(FrameKind, Bytes),
@@ -207,14 +210,14 @@ impl Said {
     }
 }
 
-/// Something that a liar says.
+/// A message that a liar sends.
 #[derive(Clone, Debug)]
 pub struct Saying {
-    /// To which process.
+    /// The process that it goes to.
     pub to: usize,
-    /// So many nanoseconds later.
+    /// It is sent so many nanoseconds later.
     pub after: u64,
-    /// What.
+    /// The message.
     pub said: Said,
 }
 
@@ -226,10 +229,10 @@ impl Saying {
 
 /// One kind of trick, with what it remembers.
 trait Plays: Debug + Send {
-    /// What is said to this process in place of this.
+    /// What is sent to this process instead of this message.
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying>;
 
-    /// What is said when a member said this.
+    /// What the liar sends after a member sent it this message.
     fn answers(
         &mut self,
         _me: &mut Voice,
@@ -298,15 +301,15 @@ pub struct Liar {
     since: u64,
     plays: Vec<Box<dyn Plays>>,
     along: mod_smart::Along,
-    /// Where each process is reached.
+    /// The connection to each process.
     ways: BTreeMap<usize, ConnId>,
-    /// What is said later, by number.
+    /// Messages that are sent later, by number.
     held: BTreeMap<u64, Saying>,
     next: u64,
 }
 
 impl Liar {
-    /// As planned.
+    /// The liar of a plan.
     pub fn new(plan: &Plan, liar: &plan::Liar) -> Self {
         let scene = Scene {
             replicas: plan.replicas,
@@ -318,7 +321,7 @@ impl Liar {
         Self::of(scene, liar, Rng::of(plan.seed, 2000 + liar.who as u64))
     }
 
-    /// In a scene.
+    /// A liar in a scene of its own, without a simulated cluster.
     pub fn of(scene: Scene, liar: &plan::Liar, rng: Rng) -> Self {
         let mut me = Voice::new(scene, liar.who, rng);
         let plays = liar.tricks.iter().map(|trick| player(*trick, &mut me)).collect();
@@ -334,30 +337,30 @@ impl Liar {
         }
     }
 
-    /// Its process starts: its connections are others.
+    /// Its process starts, so its connections are new.
     pub fn starts(&mut self) {
         self.ways.clear();
         self.held.clear();
     }
 
-    /// Where a process is reached, if it is.
+    /// The connection to a process, if there is one.
     pub fn way(&self, to: usize) -> Option<ConnId> {
         self.ways.get(&to).copied()
     }
 
-    /// Keeps something until it is time to say it; gives its number.
+    /// Keeps a message until it must be sent. Returns its number.
     pub fn hold(&mut self, saying: Saying) -> u64 {
         self.next += 1;
         self.held.insert(self.next, saying);
         self.next
     }
 
-    /// What was kept under this number.
+    /// The message that was kept under this number.
     pub fn held(&mut self, number: u64) -> Option<Saying> {
         self.held.remove(&number)
     }
 
-    /// What leaves in place of what the node sends to a process. `healed`: whether all other faults are over.
+    /// What is sent instead of a message of the node to a process. `healed`: whether all other faults are over.
     pub fn instead(
         &mut self,
         (now, healed): (u64, bool),
@@ -394,7 +397,7 @@ impl Liar {
         list
     }
 
-    /// Somebody says this; gives what the liar says to that.
+    /// The liar hears a message. Returns what it sends after that.
     pub fn hears(&mut self, now: u64, from: usize, frame: &Frame) -> Vec<Saying> {
         let said = Said::of(frame.kind, frame.payload.clone());
         self.me.now = now;

@@ -1,4 +1,4 @@
-//! Any byte of any message is another one; the frame around it is right.
+//! Changes any byte of any message; the frame around it is right.
 
 use super::{Plays, Said, Saying, Voice};
 use bytes::Bytes;

@@ -1,18 +1,19 @@
-//! Answers reads from before the last change: whoever is behind says the same, honestly, and both together may look like more than they are.
+//! Answers reads with the state before the last change. Honest members that lag give the same answers, and together they may look like more
+//! members than they are.
 
 use super::{Plays, Said, Saying, Voice};
 use bytes::Bytes;
 use quorate_wire::{FrameKind, ReadReply, ReadStatus, read_reply_header};
 use std::collections::BTreeMap;
 
-/// What its node answered to each question last, and what before that was another answer.
+/// The node's last answer to each question, and the last different one before it.
 #[derive(Debug, Default)]
 pub(super) struct OldReads {
     known: BTreeMap<Bytes, (Bytes, Option<Bytes>)>,
 }
 
 impl OldReads {
-    /// The answer before this one, if there was another one.
+    /// The answer before this one, if there was a different one.
     fn before(&mut self, query: Bytes, body: &[u8]) -> Option<Bytes> {
         let (last, before) = self.known.entry(query).or_insert_with(|| (Bytes::copy_from_slice(body), None));
         if last[..] != *body {

@@ -1,4 +1,4 @@
-//! Says again what was said before: by itself, or by others, in this view or an earlier one.
+//! Repeats earlier messages, of its own or of others, of this view or an earlier one.
 
 use super::{Plays, Said, Saying, Voice};
 

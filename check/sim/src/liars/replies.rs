@@ -1,4 +1,4 @@
-//! Wrong answers to clients: another value, another status, another session, a leader that is none.
+//! Wrong answers to clients: another value, another status, another session, a false leader.
 
 use super::{Plays, Said, Saying, Voice};
 use bytes::Bytes;

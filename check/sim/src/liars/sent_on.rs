@@ -1,4 +1,4 @@
-//! Requests that it says clients sent to it.
+//! Forwards requests of which it claims that clients sent them.
 
 use super::{Plays, Said, Saying, Voice};
 use crate::replica::REQUEST_MAX;

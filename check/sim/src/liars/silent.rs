@@ -1,4 +1,4 @@
-//! Sends nothing; or nothing of some kinds, to some.
+//! Sends nothing; or nothing of some kinds, to some members.
 
 use super::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::ModSmartBody as Body;
@@ -18,7 +18,7 @@ enum What {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Silent {
-    /// To whom, as bits.
+    /// The members that do not get it, as bits.
     victims: u64,
     what: What,
 }
@@ -28,7 +28,7 @@ impl Silent {
         Self { victims: u64::MAX, what: What::All }
     }
 
-    /// To one, or to some.
+    /// Silent towards one member, or some.
     pub(super) fn to_some(me: &mut Voice) -> Self {
         let one = 1 << me.other();
         let victims = if me.rng.chance(500) { one } else { me.rng.number() | one };

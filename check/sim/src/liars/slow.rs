@@ -1,11 +1,11 @@
-//! Says what it has to say late.
+//! Sends its messages late.
 
 use super::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 
 const MS: u64 = 1_000_000;
-/// Nobody is late with everything by more once the other faults are over: a run has an end, and what a checkpoint or a client waits for,
-/// nobody measures.
+/// Once the other faults are over, a liar delays everything by at most so much, since a run must end; and delays of checkpoints and of
+/// answers to clients are not measured by anyone.
 const HEALED_MAX: u64 = 20 * MS;
 
 /// See the module.
@@ -20,7 +20,7 @@ impl Slow {
         Self { by: me.rng.spread(MS, 1000 * MS), proposals: false }
     }
 
-    /// Late with proposals only, by so many milliseconds.
+    /// Delays only proposals, by so many milliseconds.
     pub(super) fn leader(me: &mut Voice, by: u64) -> Self {
         let drawn = me.rng.spread(MS, 1000 * MS);
         Self { by: if by == 0 { drawn } else { by * MS }, proposals: true }

@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 
 /// So many requests of clients are remembered.
 const REQUESTS_MAX: usize = 64;
-/// So many questions of clients.
+/// So many reads of clients are remembered.
 const READS_MAX: usize = 256;
 
-/// Who speaks.
+/// The liar, as its tricks see it.
 #[derive(Debug)]
 pub struct Voice {
     /// Its number, from 0.
@@ -33,15 +33,15 @@ pub struct Voice {
     pub healed: bool,
     /// Requests that clients sent to it, or that were in batches.
     pub requests: VecDeque<Bytes>,
-    /// What clients want to read: who, under which number, what.
+    /// What clients want to read: client, number, query.
     pub reads: VecDeque<(usize, u64, Bytes)>,
-    /// What it knows of Mod-SMaRt.
+    /// Its memory of Mod-SMaRt's messages.
     pub(super) smart: mod_smart::Memory,
     scene: Scene,
     invented: u64,
 }
 
-/// Where a liar is.
+/// The surroundings of a liar.
 #[derive(Debug)]
 pub struct Scene {
     /// How many replicas there are.
@@ -50,9 +50,9 @@ pub struct Scene {
     pub clients: usize,
     /// The cluster.
     pub cluster: ClusterId,
-    /// The agreed time when the liar's own time was 0, in nanoseconds.
+    /// The agreed time, in nanoseconds, when the liar's own time was 0.
     pub start_time: u64,
-    /// What it signs with: its own key.
+    /// Its own key.
     pub auth: Box<dyn Authenticator>,
 }
 
@@ -78,20 +78,20 @@ impl Voice {
         ReplicaId::new(self.who as u16 + 1)
     }
 
-    /// Another replica.
+    /// Another replica, drawn at random.
     pub fn other(&mut self) -> usize {
         let others = self.replicas.max(2) as u64 - 1;
         (self.who + 1 + self.rng.below(others) as usize) % self.replicas
     }
 
-    /// The node says this.
+    /// The node sends this.
     pub(super) fn said(&mut self, said: &Said) {
         if let Said::ModSmart(instance, message) = said {
             self.smart.remember(&mut self.rng, *instance, message);
         }
     }
 
-    /// Somebody says this.
+    /// The liar hears this.
     pub(super) fn heard(&mut self, from: usize, said: &Said) {
         match said {
             Said::ModSmart(instance, message) => self.smart.remember(&mut self.rng, *instance, message),
@@ -114,13 +114,13 @@ impl Voice {
         }
     }
 
-    /// What this client asked under this number; it is forgotten with that.
+    /// What this client asked under this number. It is forgotten then.
     pub fn read_of(&mut self, client: usize, read: u64) -> Option<Bytes> {
         let at = self.reads.iter().position(|(who, number, _)| (*who, *number) == (client, read))?;
         self.reads.remove(at).map(|(.., query)| query)
     }
 
-    /// With what it signs, in its own name.
+    /// Its key, with which it signs in its own name.
     pub(super) fn auth(&self) -> &dyn Authenticator {
         &*self.scene.auth
     }
@@ -130,14 +130,14 @@ impl Voice {
         self.scene.cluster
     }
 
-    /// A digest of nothing.
+    /// A random digest.
     pub fn digest(&mut self) -> Digest {
         let mut bytes = [0; 32];
         bytes.chunks_mut(8).for_each(|word| word.copy_from_slice(&self.rng.number().to_le_bytes()));
         Digest::new(bytes)
     }
 
-    /// A request that no client sent: of a session that it heard of, or of none that there is.
+    /// A request that no client sent: in a session that it heard of, or in one that does not exist.
     pub fn request(&mut self) -> Vec<u8> {
         self.invented += 1;
         let known = self.rng.below(self.requests.len() as u64 + 1) as usize;
@@ -160,7 +160,7 @@ impl Voice {
         bytes
     }
 
-    /// Opens a session for a client that did not ask for one.
+    /// An opening for a client that did not ask for one.
     pub fn opening(&mut self) -> Vec<u8> {
         let header = RequestHeader {
             session: SessionId::NONE,
@@ -176,7 +176,7 @@ impl Voice {
         bytes
     }
 
-    /// A batch of what nobody asked for.
+    /// A batch of requests that no client sent.
     pub fn invent(&mut self) -> Batch {
         let request = self.request();
         let header = BatchHeader {

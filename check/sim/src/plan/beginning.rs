@@ -1,4 +1,4 @@
-//! Which clusters begin with the state of another one: what a backup holds, restored for other replicas, perhaps with another protocol.
+//! Which clusters begin with the state of another one: a backup, restored for other replicas, perhaps with another protocol.
 
 use super::{Focus, MS, Plan, Profile, Upgrades};
 use crate::random::Rng;
@@ -6,15 +6,16 @@ use quorate_log::SyncMode;
 use quorate_order::Protocol;
 use quorate_wire::FEATURE_LEVEL;
 
-/// From a generator of its own, after all else was drawn. What is in memory only is gone when a process ends, and so is a state.
+/// From a generator of its own, after everything else was drawn. Not with durability in memory, where the state is gone when a process
+/// ends.
 pub(super) fn plan_beginning(plan: &mut Plan) {
     let drawn = Rng::of(plan.seed, 27).chance(150) || plan.focus == Some(Focus::Beginnings);
     plan.restored = drawn && plan.log.sync != SyncMode::Memory;
 }
 
 impl Plan {
-    /// The cluster that was there before: one replica of as many instances, to which nothing happened. Its clients wrote nothing, so that
-    /// all that is read in the new one was written there.
+    /// The cluster of the backup: one replica with as many instances, without faults. Its clients wrote nothing, so everything that is read
+    /// in the new cluster was written there.
     #[must_use]
     pub fn before(&self) -> Self {
         let protocol = Rng::of(self.seed, 28).pick(&Protocol::ALL);

@@ -1,11 +1,11 @@
-//! Quiet clusters, which scenarios begin with: nothing goes wrong in them but what a scenario adds.
+//! Quiet clusters for scenarios: nothing goes wrong in them except what a scenario adds.
 
 use super::{MS, Plan, Profile};
 use quorate_log::SyncMode;
 use quorate_types::FaultModel;
 
 impl Profile {
-    /// So many replicas of one instance, without faults.
+    /// A cluster of so many replicas and one instance, without faults.
     #[must_use]
     pub fn calm(fault_model: FaultModel, replicas: usize) -> Self {
         Self {
@@ -21,7 +21,7 @@ impl Profile {
 }
 
 impl Plan {
-    /// Network and disks are quick, clocks are right, time-outs are usual ones; and four clients write one command after the other.
+    /// A plan with a quick network and quick disks, right clocks and usual time-outs; four clients write one command after the other.
     #[must_use]
     pub fn calm(seed: u64, profile: &Profile) -> Self {
         let mut plan = Self::new(seed, profile);

@@ -1,9 +1,9 @@
-//! Which runs go on without as many replicas as the cluster survives: they are gone for good, in the end, too.
+//! Which runs continue without as many replicas as the cluster survives. These are gone for good, even at the end.
 
 use super::{Fault, Plan, Profile};
 use crate::random::Rng;
 
-/// From a generator of its own, after liars and all other faults were drawn: those count among the missing.
+/// From a generator of its own, after liars and all other faults were drawn, since those count among the missing.
 pub(super) fn plan_dead(plan: &mut Plan, profile: &Profile) {
     let mut rng = Rng::of(plan.seed, 30);
     let fixed = plan.replicas == plan.founders && !plan.resizes;

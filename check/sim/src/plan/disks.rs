@@ -1,4 +1,4 @@
-//! Disks that misbehave once: a sync fails and the next one succeeds, or a block is there again as it was before its last write. From a
+//! Disks that misbehave once: a sync fails and the next one succeeds, or a block goes back to what it was before its last write. From a
 //! generator of its own.
 
 use super::{Fault, MS, Plan};
@@ -8,32 +8,32 @@ use quorate_log::SyncMode;
 /// A disk misbehaves once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
-    /// The next sync fails: some of what it was to make durable is not on the disk, and no later sync brings it there, though it can be
-    /// read as long as the machine runs. The process ends, and starts again.
+    /// The next sync fails: some of what it should have made durable is not on the disk, and no later sync brings it there, although it can
+    /// be read as long as the machine runs. The process ends, and starts again.
     FailedSync {
-        /// Whose.
+        /// The replica.
         who: usize,
         /// How long it is away.
         time: u64,
     },
-    /// A block of the log below what is known to be synced is as it was before it was written last.
+    /// A block of the log, below what is known to be synced, goes back to what it was before its last write.
     OldBlock {
-        /// Whose.
+        /// The replica.
         who: usize,
-        /// Where, in 65536ths of what is known to be synced.
+        /// The position, in parts of 65,536 of what is known to be synced.
         part: u16,
     },
 }
 
 impl DiskFault {
-    /// Whose disk.
+    /// The replica.
     pub fn who(self) -> usize {
         match self {
             Self::FailedSync { who, .. } | Self::OldBlock { who, .. } => who,
         }
     }
 
-    /// Whether the log may not be readable after it.
+    /// Whether the log may be unreadable after it.
     pub fn damages(self) -> bool {
         matches!(self, Self::OldBlock { .. })
     }
@@ -74,8 +74,8 @@ pub(super) fn plan_disks(plan: &mut Plan, rng: &mut Rng) {
     plan.faults.sort_by_key(|(at, _)| *at);
 }
 
-/// A corrupted replica is found by the others' agreement at the next border. Until then it is the one that is faulty: nobody
-/// may give up the log for a checkpoint that is not agreed on, neither because the log is long nor by starting again.
+/// The others find a corrupted replica at the next border. Until then it counts as the faulty one: no other replica may give up its log for
+/// a checkpoint that is not agreed on, neither because the log is long nor by starting again.
 pub(super) fn spare_witnesses(plan: &mut Plan) {
     let corrupt = plan.faults.iter().find_map(|(at, fault)| match fault {
         Fault::Corrupt { who } => Some((*at, *who)),

@@ -1,5 +1,5 @@
-//! What a run is about more than others. Some mistakes show only where several rare things meet: a focus brings these together, and leaves the
-//! rest to the seed. From generators of its own, so that the plans of all other seeds stay as they are.
+//! The focus of a run. Some mistakes show only when several rare things meet: a focus brings these together, and leaves the rest to the
+//! seed. It is drawn from generators of its own, so that the plans of all other seeds stay as they are.
 
 use super::stops::{plan_beginnings, plan_claims, plan_idle};
 use super::{Change, Fault, LEADER_ALONE, Liar, MS, Moment, Plan, Profile};
@@ -8,27 +8,27 @@ use crate::random::Rng;
 use quorate_log::SyncMode;
 use quorate_order::Protocol;
 
-/// In so many of 1000 runs where nobody chose one.
+/// So many of 1000 runs get a focus, if the caller chose none.
 const SHARE: u64 = 30;
 
-/// What a run is about.
+/// What a run concentrates on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Focus {
-    /// Reads that are not ordered, where one replica lags behind and a liar says what was before.
+    /// Reads that are not ordered, where one replica lags and a liar answers with an earlier state.
     Reads,
-    /// Votes: machines stop right after one, and who wins it is cut off.
+    /// Votes: machines stop right after one, and the winner is cut off.
     Votes,
-    /// Promises not to vote: who made one starts again.
+    /// Promises not to vote: replicas that made one start again.
     Promises,
     /// Changes of membership: operators ask again and again while none can begin.
     Changes,
-    /// Liars that lead, and hold back what nobody asks for: no-ops, and time.
+    /// Liars that lead and hold back what no client asks for: no-ops, and time.
     Idle,
-    /// Liars that alter requests for which clients sign or put tags.
+    /// Liars that alter signed or tagged requests.
     Forges,
-    /// Clusters with a backup, whose first leaders die before anything is asked for.
+    /// Clusters made from a backup, whose first leaders die before a client asks for anything.
     Beginnings,
-    /// Leaders that say what they decided to who leads next, and die before anybody else has it.
+    /// Leaders that report a decision to the next leader, and die before another replica has it.
     Claims,
 }
 
@@ -66,7 +66,7 @@ impl Focus {
         matches!(self, Self::Reads | Self::Idle | Self::Forges)
     }
 
-    /// The only protocol that it is about with crash faults.
+    /// The only protocol that it is for, with crash faults.
     #[must_use]
     pub const fn protocol(self) -> Option<Protocol> {
         match self {
@@ -76,7 +76,7 @@ impl Focus {
         }
     }
 
-    /// Whether it is about clusters like these.
+    /// Whether it is for clusters like these.
     fn fits(self, profile: &Profile) -> bool {
         let crash = !profile.model().may_lie();
         match self {
@@ -88,7 +88,7 @@ impl Focus {
 }
 
 impl Profile {
-    /// Whether clusters like these can have the focus that is chosen, if one is.
+    /// Whether clusters like these can have the chosen focus, if one is chosen.
     #[must_use]
     pub fn has_focus(&self) -> bool {
         self.focus.is_none_or(|focus| focus.fits(self))
@@ -102,7 +102,7 @@ impl Profile {
         self.focus.or(drawn).filter(|focus| self.faults && focus.fits(self))
     }
 
-    /// The same with what a focus needs, as far as the caller leaves it open.
+    /// The profile with what a focus needs, as far as the caller left it open.
     #[must_use]
     pub(super) fn with(self, focus: Option<Focus>, seed: u64) -> Self {
         let Some(focus) = focus else { return self };
@@ -127,7 +127,7 @@ impl Profile {
     }
 }
 
-/// After all else was drawn.
+/// Called after everything else was drawn.
 pub(super) fn plan_focus(plan: &mut Plan) {
     let mut rng = Rng::of(plan.seed, 52);
     match plan.focus {
@@ -143,7 +143,7 @@ pub(super) fn plan_focus(plan: &mut Plan) {
     plan.faults.sort_by_key(|(at, _)| *at);
 }
 
-/// In most of these runs nothing else goes wrong. Where a state is corrupted no other process may end from then on, and nobody knows when a
+/// In most of these runs nothing else goes wrong. If a state is corrupted, no other process may end from then on, and it is unknown when a
 /// moment comes.
 pub(super) fn calm(plan: &mut Plan, rng: &mut Rng) {
     plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
@@ -152,8 +152,8 @@ pub(super) fn calm(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
-/// A few keys that are read right after others wrote them. The liar is as fast as the first to decide, which nobody else hears of, and answers
-/// reads from before that; one of the others hears and says everything late.
+/// A few keys are read right after they were written. The liar is as fast as the first replica to decide, whose decision the others do not
+/// hear, and answers reads with the state before it. One of the others hears and sends everything late.
 fn plan_reads(plan: &mut Plan, rng: &mut Rng) {
     calm(plan, rng);
     let near = rng.spread(MS / 20, MS);
@@ -182,7 +182,7 @@ fn plan_reads(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
-/// Much is written, and who leads alters some of it, seldom enough to go on leading for a while.
+/// Much is written, and the leader alters some of it, seldom enough to stay leader for a while.
 fn plan_forges(plan: &mut Plan, rng: &mut Rng) {
     calm(plan, rng);
     plan.signs = rng.chance(500);
@@ -198,8 +198,8 @@ fn plan_forges(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
-/// Disks that take long, or a network that does, so that much happens between a word and its being durable, or heard. One election after the
-/// other, each with a machine that stops, or a leader that is cut off, just then.
+/// Slow disks, or a slow network, so that much happens between a message and its being durable, or heard. There are many elections, each
+/// with a machine that stops, or a leader that is cut off, at that moment.
 fn plan_votes(plan: &mut Plan, rng: &mut Rng) {
     calm(plan, rng);
     let slow_disk = rng.chance(500);
@@ -230,7 +230,7 @@ fn plan_votes(plan: &mut Plan, rng: &mut Rng) {
     plan.faults.push((rng.range(200, 800) * MS, Fault::Partition { group: LEADER_ALONE, time }));
 }
 
-/// Whoever leads is cut off, and operators ask it all the same.
+/// The leader is cut off, and operators ask it all the same.
 fn plan_changes(plan: &mut Plan, rng: &mut Rng) {
     let mut at = rng.range(500, 1500) * MS;
     while at < plan.heal_at {

@@ -1,4 +1,4 @@
-//! Which runs have several instances, in which their number changes, and which have several lanes.
+//! Which runs have several instances, which change their number, and which have several lanes.
 
 use super::{Fault, LEADER, MS, Plan, Profile};
 use crate::random::Rng;
@@ -25,7 +25,7 @@ fn plan_lanes(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
 }
 
 impl Plan {
-    /// How many lanes a replica has in one of its lives: an operator may change that at each start.
+    /// How many lanes a replica has in one of its lives; an operator may change that at each start.
     pub fn lanes_of(&self, who: usize, life: u32) -> u16 {
         let mut rng = Rng::of(self.seed, 9000 + who as u64 * 7919 + u64::from(life));
         if rng.chance(300) { 1 + rng.below(u64::from(self.lanes)) as u16 } else { self.lanes }
@@ -47,8 +47,8 @@ impl Plan {
     }
 }
 
-/// Operators ask for other numbers of instances, and whoever leads dies in the middle. What takes a replica away for good, or needs most
-/// of them to mend it, is left out.
+/// Operators ask for other numbers of instances, and the leader dies in the middle. Faults that take a replica away for good, or whose
+/// repair needs most replicas, are left out.
 fn plan_resizes(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
     let drawn = rng.chance(150) && profile.instances.is_none();
     if !profile.faults || !profile.resizes.unwrap_or(drawn) {

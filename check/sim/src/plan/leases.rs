@@ -1,5 +1,5 @@
-//! Which runs have leases, and what goes wrong in them: clocks stay within the bound that the configuration states, and all else
-//! happens where a lease could be counted on for too long.
+//! Which runs have leases, and what goes wrong in them. Clocks stay within the configured bound; everything else happens, at moments when a
+//! leader could rely on a lease for too long.
 
 use super::{AFTER_LEADER, Fault, Focus, LEADER, LEADER_ALONE, MS, Plan};
 use crate::random::Rng;
@@ -7,7 +7,7 @@ use quorate_log::SyncMode;
 
 /// By how many percent clocks may differ.
 const DRIFT_PERCENT: u8 = 10;
-/// Two clocks that are off by this many parts per million, one too fast and one too slow, differ by less.
+/// Two clocks whose rates are wrong by so many parts per million, one too fast and one too slow, differ by less than that.
 const DRIFT_MAX: i64 = 48_000;
 
 /// In some runs leaders have leases.
@@ -71,13 +71,13 @@ pub(super) fn plan_leases(plan: &mut Plan, rng: &mut Rng) {
     plan.faults.sort_by_key(|(at, _)| *at);
 }
 
-/// Whoever leads, and some clients with it.
+/// The leader, and some clients with it.
 fn leader_with_clients(plan: &Plan, rng: &mut Rng) -> u64 {
     let clients = 1 + rng.below((1 << plan.clients) - 1);
     LEADER_ALONE | clients << plan.replicas
 }
 
-/// The leader hands over, and does not hear what becomes of it.
+/// The leader hands over, and does not hear what happens then.
 fn transfer_unheard(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     let on_the_way = plan.net.delay.1 * 3 + plan.net.jitter + plan.disk.1;
     let group = leader_with_clients(plan, rng);
@@ -87,7 +87,7 @@ fn transfer_unheard(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     ]
 }
 
-/// A minority hears nothing of the leader for so long that it would vote for somebody else. Then one of those on whom the leader counts
+/// A minority does not hear the leader for so long that it would vote for another. Then one of the replicas on which the leader relies
 /// starts again, and the leader hears nothing any more.
 fn restart_unheard(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     // Once a state is corrupt no other process may end.

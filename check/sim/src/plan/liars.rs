@@ -1,4 +1,4 @@
-//! Which replicas and clients lie, and how; only where clusters are to survive that.
+//! Which replicas and clients lie, and how; only in clusters that should survive that.
 
 use super::{Fault, Plan, Profile};
 use crate::liars::clients::ClientTrick;
@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 /// A replica that lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Liar {
-    /// Which.
+    /// The replica.
     pub who: usize,
-    /// How.
+    /// Its tricks.
     pub tricks: Vec<Trick>,
-    /// In so many of 1000 cases it does what a trick is about.
+    /// In so many of 1000 cases a trick is played.
     pub often: u64,
-    /// Since when.
+    /// When it begins to lie.
     pub since: u64,
 }
 
@@ -31,7 +31,7 @@ impl Plan {
         self.liars.iter().any(|liar| liar.who == who && fast(liar))
     }
 
-    /// What a client does that lies; they come behind the others.
+    /// The trick of a client, if it lies; liars come after the others.
     pub fn client_trick(&self, client: usize) -> Option<ClientTrick> {
         let honest = self.clients - self.lying_clients.len();
         self.lying_clients.get(client.checked_sub(honest)?).copied()
@@ -64,7 +64,7 @@ impl Plan {
     }
 }
 
-/// What is about liars, from a generator of its own; after all else was drawn.
+/// Draws the liars, from a generator of its own, after everything else.
 pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
     if !plan.fault_model.may_lie() {
         return;
@@ -95,7 +95,7 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
     }
 }
 
-/// In some runs messages cost time, and the first of those who lie makes the most of it; or asks for borders where they are far apart.
+/// In some runs messages cost time, and the first liar makes the most of that; or borders are far apart, and it asks for them.
 fn plan_costs(plan: &mut Plan, rng: &mut Rng) {
     plan.costs = rng.chance(300);
     let Some(liar) = plan.liars.first_mut().filter(|_| plan.costs) else { return };
@@ -122,7 +122,7 @@ fn liar(who: usize, heal_at: u64, rng: &mut Rng) -> Liar {
     Liar { who, tricks, often, since }
 }
 
-/// Some keep things back instead.
+/// Some liars keep things back instead.
 fn plan_keepers(plan: &mut Plan, rng: &mut Rng) {
     for liar in &mut plan.liars {
         if rng.chance(250) {
@@ -154,7 +154,7 @@ fn plan_clients(plan: &mut Plan, rng: &mut Rng, rng_of_signers: &mut Rng) {
     }
 }
 
-/// Now and then each replica has a client that tells it what nobody else hears, or something else than the others.
+/// In some runs each replica has a client that tells it what no other replica hears, or something different.
 fn plan_crowd(plan: &mut Plan, rng: &mut Rng) {
     if !rng.chance(100) {
         return;
@@ -171,7 +171,7 @@ fn plan_crowd(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
-/// Of the replicas that do not lie, no more than this many are lost, rot or are corrupted. Who lies may have that on top.
+/// Of the honest replicas at most so many are lost, rot or are corrupted. Liars may have such faults as well.
 fn spare_honest(plan: &mut Plan, most: usize) {
     let liars: BTreeSet<usize> = plan.liars.iter().map(|liar| liar.who).collect();
     let mut faulty = BTreeSet::new();

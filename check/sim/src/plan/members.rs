@@ -10,17 +10,17 @@ pub enum Change {
     Add,
     /// A learner becomes a voter.
     Promote,
-    /// A member leaves. Its process goes on: nobody told it.
+    /// A member leaves. Its process continues, since it was not told.
     Remove,
-    /// A learner takes the place of a member; preferably of one whose disk is lost.
+    /// A learner replaces a member; preferably one whose disk is lost.
     Replace,
     /// A member has another address.
     Move,
-    /// No request: a voter's disk is lost for good, where a majority of the voters is left.
+    /// Not a request: a voter's disk is lost for good, if a majority of the voters is left.
     LoseDisk,
 }
 
-/// With how many replicas it begins, and how many may join; from a generator of its own.
+/// With how many replicas it begins, and how many may join. From a generator of its own.
 pub(super) fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, usize) {
     let mut rng = Rng::of(seed, 7);
     let drawn = rng.chance(250) && profile.replicas.is_none();
@@ -31,8 +31,8 @@ pub(super) fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, 
     (founders, rng.range(2, 6) as usize)
 }
 
-/// Changes of the membership. What takes away a replica for good, or needs most of them to mend it, is planned here and nowhere
-/// else: how many may be lost depends on who votes at that time.
+/// Plans changes of the membership. Faults that take away a replica for good, or whose repair needs most replicas, are planned only here,
+/// since the present voters decide how many may be lost.
 pub(super) fn plan_members(plan: &mut Plan, rng: &mut Rng) {
     plan.faults.retain(|(_, fault)| !fault.is_final() && !fault.needs_others());
     plan.log_bytes_max = if rng.chance(500) { plan.log_bytes_max } else { 1 << 30 };

@@ -3,27 +3,28 @@
 /// A fault at a moment. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The next replica that votes: its machine stops, and whom it voted for is cut off.
+    /// For the next replica that votes: its machine stops, and the candidate that it voted for is cut off.
     Voted {
-        /// So long after it said so.
+        /// So long after the vote was sent.
         after: u64,
-        /// For how long it is down.
+        /// For how long the machine is down.
         time: u64,
-        /// For how long the other one is cut off.
+        /// For how long the candidate is cut off.
         cut: u64,
     },
     /// The next replica that begins to lead is cut off.
     Leads {
-        /// So long after that.
+        /// So long after it began.
         after: u64,
-        /// For how long.
+        /// For how long it is cut off.
         time: u64,
     },
-    /// The next leader that decides what no other replica did: its connections with other replicas break, or one with each, and it is asked to hand over.
+    /// For the next leader that decides what no other replica has decided: its connections with other replicas break, all or one with each,
+    /// and it is asked to hand over.
     DecidesAlone,
-    /// The next replica that says, where a view changes, that it decided what no other one did: its disk is lost for good.
+    /// For the next replica that says, where a view changes, that it decided what no other one has: its disk is lost for good.
     ClaimsAlone {
-        /// So long after that.
+        /// So long after it said that.
         after: u64,
     },
 }

@@ -1,43 +1,43 @@
-//! What the caller of a run chooses.
+//! The choices of a run's caller.
 
 use super::Focus;
 use quorate_log::SyncMode;
 use quorate_order::{Changes, Protocol};
 use quorate_types::FaultModel;
 
-/// What is chosen by the caller rather than by the seed.
+/// What the caller chooses, rather than the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The cluster's size; otherwise the seed decides.
+    /// The cluster's size; none: the seed decides.
     pub replicas: Option<usize>,
-    /// How the replicas agree; otherwise by Raft.
+    /// The protocol; none: Raft.
     pub protocol: Option<Protocol>,
-    /// Which faults the cluster is to survive; otherwise crashes.
+    /// The faults that the cluster should survive; none: crashes.
     pub fault_model: Option<FaultModel>,
-    /// How many replicas lie: exactly so many, more than the cluster survives among them; then the faults are Byzantine. Otherwise the seed
-    /// decides, where they are.
+    /// How many replicas lie: exactly so many, even if that is more than the cluster survives; the faults are then Byzantine. None: the
+    /// seed decides which and how many lie.
     pub liars: Option<usize>,
     /// Whether there are faults at all.
     pub faults: bool,
-    /// Durability; otherwise mostly `group`.
+    /// Durability; none: mostly `group`.
     pub sync: Option<SyncMode>,
     /// Operations of each client are multiplied by this.
     pub length: u32,
-    /// Whether the membership changes; otherwise the seed decides, unless the cluster's size is chosen.
+    /// Whether the membership changes; none: the seed decides, unless the cluster's size is chosen.
     pub changes: Option<bool>,
-    /// How many instances order batches; otherwise the seed decides.
+    /// How many instances order batches; none: the seed decides.
     pub instances: Option<u16>,
-    /// Whether their number changes; otherwise the seed decides, unless the number is chosen.
+    /// Whether their number changes; none: the seed decides, unless the number is chosen.
     pub resizes: Option<bool>,
-    /// How many lanes a replica has at most; otherwise the seed decides.
+    /// How many lanes a replica has at most; none: the seed decides.
     pub lanes: Option<u16>,
-    /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
+    /// Whether programs are replaced and the feature level is raised; none: the seed decides.
     pub upgrades: Option<bool>,
-    /// Whether execution is late, and takes back some of what it did.
+    /// Whether execution is late, and takes back some batches.
     pub late: bool,
     /// Whether parts of replicas have lanes of their own.
     pub apart: bool,
-    /// What the runs are about more than others; otherwise the seed decides, mostly for nothing.
+    /// The focus of the runs; none: the seed decides, mostly for no focus.
     pub focus: Option<Focus>,
 }
 
@@ -64,13 +64,13 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Which faults the cluster is to survive.
+    /// The faults that the cluster should survive.
     pub fn model(&self) -> FaultModel {
         let lies = self.liars.is_some_and(|count| count > 0) || self.focus.is_some_and(Focus::lies);
         self.fault_model.unwrap_or(if lies { FaultModel::Byzantine } else { FaultModel::default() })
     }
 
-    /// How the replicas agree: who lies is survived by one protocol only.
+    /// The protocol: only one survives replicas that lie.
     pub fn protocol(&self) -> Protocol {
         match self.model() {
             FaultModel::Byzantine => {
@@ -80,7 +80,7 @@ impl Profile {
         }
     }
 
-    /// The same as far as this protocol can do it.
+    /// The profile, restricted to what this protocol can do.
     #[must_use]
     pub fn of(self, protocol: Protocol) -> Self {
         let able = protocol.able();

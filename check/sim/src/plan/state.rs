@@ -4,7 +4,7 @@ use super::{Fault, LEADER, Lie, MS, Phase, Plan};
 use crate::random::Rng;
 use quorate_log::SyncMode;
 
-/// Which kinds of the faults of `draw_state` a mode of durability survives.
+/// The kinds of faults of `draw_state` that a mode of durability survives.
 fn state_kinds(plan: &Plan) -> Vec<u8> {
     let on_disk = plan.log.sync != SyncMode::Memory;
     let kinds: &[u8] = if on_disk { &[0, 1, 2, 3, 3, 3, 4, 4, 5, 6] } else { &[1, 4, 5, 6] };
@@ -37,7 +37,7 @@ pub(super) fn state_faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     list
 }
 
-/// Who comes back after a long time fetches a checkpoint: another one lies to it.
+/// A replica that comes back after a long time fetches a checkpoint, and another replica lies to it.
 fn lie_to(fault: Fault, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
     let Fault::Away { who, time } = fault else { return None };
     let others = plan.replicas as u64 - 1;
@@ -46,7 +46,7 @@ fn lie_to(fault: Fault, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
     (others > 0 && rng.chance(400)).then_some(Fault::Lie { who, how, time: time + 3000 * MS })
 }
 
-/// Who comes back after a long time dies again while it makes durable what it fetched.
+/// A replica that comes back after a long time dies again while it makes a fetched checkpoint durable.
 fn end_transfer(fault: Fault, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
     let Fault::Away { who, .. } = fault else { return None };
     let phase = rng.pick(&[

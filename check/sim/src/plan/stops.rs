@@ -1,4 +1,4 @@
-//! Runs about what once stopped clusters for good (`plan/focus.rs`).
+//! Runs about bugs that once stopped clusters for good (`plan/focus.rs`).
 
 use super::focus::calm;
 use super::{Fault, LEADER, MS, Moment, Plan};
@@ -6,7 +6,7 @@ use crate::liars::Trick;
 use crate::random::Rng;
 use quorate_log::SyncMode;
 
-/// Faults are over soon. Few clients ask for little, for long, and whoever leads and lies gives them nothing but that.
+/// Faults are over soon. A few clients ask for little, over a long time; a leader that lies orders only what they ask for.
 pub(super) fn plan_idle(plan: &mut Plan, rng: &mut Rng) {
     calm(plan, rng);
     plan.heal_at = rng.range(500, 2000) * MS;
@@ -45,7 +45,7 @@ pub(super) fn plan_idle(plan: &mut Plan, rng: &mut Rng) {
     plan.liars.dedup_by_key(|liar| liar.who);
 }
 
-/// Nobody asks for anything at first, and those that lead die, or all do; in some runs more than once.
+/// No client asks for anything at first, and the leaders die, or all replicas do; in some runs more than once.
 pub(super) fn plan_beginnings(plan: &mut Plan, rng: &mut Rng) {
     calm(plan, rng);
     let mut at = rng.range(20, 400) * MS;
@@ -66,7 +66,8 @@ pub(super) fn plan_beginnings(plan: &mut Plan, rng: &mut Rng) {
     plan.workload.since = at;
 }
 
-/// Connections break just when a leader decided what nobody else did, it hands over, and it is lost for good once it said so.
+/// Connections break when a leader has decided what no other replica has; the leader hands over, and is lost for good once it reported that
+/// decision.
 pub(super) fn plan_claims(plan: &mut Plan, rng: &mut Rng) {
     calm(plan, rng);
     plan.faults.retain(|(_, fault)| !fault.is_final() && !fault.needs_others());

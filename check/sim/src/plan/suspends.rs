@@ -1,4 +1,4 @@
-//! Machines that are suspended: their clocks stand still while time goes on, differently at each replica. From a generator of its own.
+//! Machines that are suspended: their clocks stand still while time passes, differently at each replica. From a generator of its own.
 
 use super::{Fault, MS, Plan};
 use crate::checks::time::Bounds;
@@ -7,13 +7,13 @@ use crate::random::Rng;
 /// A machine stands still, and its clock with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspend {
-    /// Which replica's.
+    /// The replica.
     pub who: usize,
     /// For how long.
     pub time: u64,
 }
 
-/// In some runs. A lease holds where clocks keep to a rate: none of those.
+/// Draws them, in some runs; never with leases, since these need clocks that keep to a rate.
 pub(super) fn plan_suspends(plan: &mut Plan, rng: &mut Rng) {
     if plan.faults.is_empty() || plan.lease.is_some() || !rng.chance(250) {
         return;
@@ -27,7 +27,7 @@ pub(super) fn plan_suspends(plan: &mut Plan, rng: &mut Rng) {
 }
 
 impl Plan {
-    /// What may be wrong with time in this run.
+    /// The deviations of time that this run allows.
     pub fn times(&self) -> Bounds {
         let rates = self.faults.iter().filter_map(|(_, fault)| match fault {
             Fault::Drift { rate, .. } => Some(rate.unsigned_abs()),
@@ -42,12 +42,13 @@ impl Plan {
         }
     }
 
-    /// How far a clock is off, in parts per million.
+    /// Draws how wrong a clock's rate is, in parts per million.
     pub fn draw_drift(&self, rng: &mut Rng) -> i64 {
         rng.range(0, self.drift * 2) as i64 - self.drift as i64
     }
 
-    /// How long most replicas have to be down so that this time counts for nothing: a leader notices that it is alone, and after that a gap is long.
+    /// How long most replicas must be down for that time not to count: a leader notices that it is alone, and after that the gap must be a
+    /// long one.
     fn outage(&self) -> Option<u64> {
         let (_, low, high) = self.timing;
         (self.replicas == self.founders).then_some(4 * high.max(2 * low) * MS)

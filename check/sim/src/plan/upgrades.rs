@@ -5,21 +5,20 @@ use crate::random::Rng;
 use quorate_log::SyncMode;
 use quorate_wire::FEATURE_LEVEL;
 
-/// What a run does about feature levels.
+/// The feature levels of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrades {
     /// The level that the cluster is made with.
     pub made_with: u32,
-    /// What the program of each replica can do at first.
+    /// The highest level that each replica's program supports at first.
     pub able: Vec<u32>,
-    /// Leaders raise the level by themselves when all could do more for so many milliseconds.
+    /// Leaders raise the level by themselves when all members have supported more for so many milliseconds.
     pub raise_after: Option<u64>,
-    /// Somebody goes back to an older program although the level was raised.
+    /// Whether an operator goes back to an older program although the level was raised.
     pub careless: bool,
 }
 
-/// What is about levels, from a generator of its own. Whoever starts another program starts anew, so what is in memory only stays as
-/// it is.
+/// Draws them, from a generator of its own. Replacing a program restarts its process, so with durability in memory nothing is replaced.
 pub(super) fn plan_upgrades(plan: &mut Plan, profile: &Profile) {
     let mut rng = Rng::of(plan.seed, 10);
     let (made_with, drawn) = (rng.range(1, u64::from(FEATURE_LEVEL)) as u32, rng.chance(200));

@@ -1,4 +1,4 @@
-//! What every run has: a log, a network, and clients that work.
+//! What every run has: a log, a network, and a workload.
 
 use super::{MS, Profile};
 use crate::net::NetPlan;
@@ -12,9 +12,9 @@ pub struct Workload {
     pub since: u64,
     /// Operations of each client.
     pub operations: u32,
-    /// Of one that lies, at most: each may cost the office of a leader that believes it.
+    /// At most so many operations of a client that lies: each may cost the office of a leader that believes it.
     pub of_liars: u32,
-    /// How many of them one client has open at once, at most.
+    /// At most so many operations of one client are open at once.
     pub at_once: usize,
     /// The most commands in one call.
     pub batch: u64,
@@ -62,7 +62,7 @@ pub(super) fn net_plan(rng: &mut Rng) -> NetPlan {
     }
 }
 
-/// The operations are spread over the whole time in which faults happen, or come in one burst somewhere.
+/// The operations are spread over the time in which faults happen, or come in one burst.
 pub(super) fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
     let operations = rng.range(20, 120) as u32 * length;
     let even = heal_at / u64::from(operations);

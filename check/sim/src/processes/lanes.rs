@@ -1,6 +1,6 @@
-//! The lanes of a replica beside the one that has its node: each has connections, is given a turn by itself, and may be late.
+//! The lanes of a replica other than the main one, which has the node. Each has connections, gets turns of its own, and may be late.
 //!
-//! As in host/runtime/src/lane/side.rs: a lane cuts what arrives into frames and hands them to the main lane; it sends what the main lane
+//! As in host/runtime/src/lane/side.rs: a lane cuts what arrives into frames and passes them to the main lane; it sends what the main lane
 //! gives it, in order; and it gives a connection back when the main lane wants it elsewhere.
 
 use super::process::Arrival;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// In so many of 10000 cases a lane does not get its turn for long.
 const LATE: u64 = 20;
 
-/// What the main lane gives another one, in order.
+/// What the main lane gives to another one, in order.
 #[derive(Clone, Debug)]
 enum Word {
     Send(ConnId, Vec<u8>),
@@ -37,12 +37,12 @@ enum Home {
     Between(Between),
 }
 
-/// On its way from one lane to another; what is to be sent, and what arrives meanwhile.
+/// A connection on its way from one lane to another; with what must be sent, and what arrives meanwhile.
 #[derive(Debug)]
 struct Between {
     from: u16,
     to: u16,
-    /// The old lane has it no longer.
+    /// Whether the old lane has given it up.
     left: bool,
     words: VecDeque<Word>,
     arrived: VecDeque<Arrival>,
@@ -56,7 +56,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Whether a connection is read by another lane than the main one.
+    /// Whether a lane other than the main one reads a connection.
     pub(super) fn has(&self, conn: ConnId) -> bool {
         self.homes.contains_key(&conn)
     }
@@ -70,7 +70,7 @@ fn about(arrival: &Arrival) -> Option<ConnId> {
 }
 
 impl Processes {
-    /// Gives something that arrived to the lane that has its connection, if one has.
+    /// Gives something that arrived to the lane that has its connection, if there is one.
     pub(super) fn arrives_at_lane(
         &mut self,
         who: usize,
@@ -92,7 +92,7 @@ impl Processes {
         None
     }
 
-    /// The main lane wants something sent, if another lane has the connection.
+    /// The main lane sends something, if another lane has the connection.
     pub(super) fn send_by_lane(
         &mut self,
         who: usize,
@@ -175,7 +175,7 @@ impl Processes {
         }
     }
 
-    /// Nobody reads a connection of another lane any more that has ended.
+    /// A connection of another lane has ended, so the lane no longer reads it.
     pub(super) fn forget_at_lane(&mut self, who: usize, conn: ConnId) {
         self.list[who].lanes.homes.remove(&conn);
     }

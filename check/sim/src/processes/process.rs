@@ -1,4 +1,4 @@
-//! What replicas and clients have in common: a life, a clock, connections, and things that arrived.
+//! What replicas and clients have in common: a life, a clock, connections, and what arrived.
 
 use super::lanes::Lanes;
 use super::unread::Unread;
@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, VecDeque};
 /// Something that a process will look at in its next turn.
 #[derive(Clone, Debug)]
 pub enum Arrival {
-    /// Somebody connected.
+    /// A peer connected.
     Accepted(ConnId),
-    /// A connection that was dialed exists; a replica's own number for it.
+    /// A dialed connection exists: the replica's own number for it, the peer, the link.
     Dialed(ConnId, ReplicaId, u16),
     /// A connection could not be made.
     DialFailed(ConnId, ReplicaId, u16),
-    /// Bytes; who sent them, and when.
+    /// Bytes that arrived.
     Bytes(ConnId, Bytes),
     /// A frame that another lane of the process read.
     Frame(ConnId, Frame),
@@ -27,7 +27,7 @@ pub enum Arrival {
     GivenBack(ConnId),
     /// The other side ended the connection.
     End(ConnId),
-    /// Bytes left.
+    /// So many bytes were written to a connection.
     Left(ConnId, usize),
     /// The disk completed a write.
     Written(WriteId),
@@ -39,7 +39,7 @@ pub enum Arrival {
     Loaded(u64, Vec<Bytes>),
     /// A segment was read and checked.
     Scrubbed(u64, Result<ScrubOk, Rot>),
-    /// The keeper of checkpoints did or found something.
+    /// The keeper of checkpoints reports.
     Kept(Report),
     /// A part of the process that has a lane of its own has its turn.
     Run(quorate_node::Part),
@@ -54,25 +54,25 @@ pub(super) struct Process {
     pub(super) up: bool,
     /// How many faults keep it from doing anything.
     pub(super) pauses: u32,
-    /// One of them is so long that nobody counts on it: as if it were down, for the checks of time.
+    /// Whether one of them is so long that for the checks of time the process counts as down.
     pub(super) away: bool,
-    /// What its clock showed when it was paused right after reading it. Whoever takes that for the time when it goes on is wrong.
+    /// What its clock showed when it was paused right after reading it. When it continues, it is wrong to take that for the present time.
     pub(super) glimpse: Option<Time>,
-    /// It waits for another thread of its own, and does nothing else.
+    /// Whether it waits for another thread of its own, and does nothing else.
     pub(super) waits: bool,
     /// Its clock.
     pub(super) clock: Clock,
     /// What arrived.
     pub(super) inbox: VecDeque<Arrival>,
-    /// Its connections: what it calls them, and what the network calls them.
+    /// Its connections: its own number, and the network's.
     pub(super) conns: BTreeMap<ConnId, u64>,
     /// The next connection's number.
     pub(super) next_conn: u64,
     /// A turn is scheduled.
     pub(super) turn: bool,
-    /// When its timer is set to, in virtual time.
+    /// The virtual time for which its timer is set.
     pub(super) wake: Option<u64>,
-    /// Where messages cost time: what members sent and it did not read yet.
+    /// Where messages cost time: what members sent and it has not read yet.
     pub(super) unread: Unread,
     /// It is busy until then.
     pub(super) busy: u64,

@@ -1,7 +1,7 @@
-//! What members sent to a replica and it did not read yet, where messages cost time: its members share its turns as in host/runtime.
+//! What members sent to a replica and it has not read yet, where messages cost time. The members share its turns as in host/runtime.
 //!
-//! What is expensive is to check signatures; the rest counts like a look at the message. The prices are those of one core that checks 20,000
-//! signatures in a second. A price is paid where a message is read, whether the protocol looks at the signature or not.
+//! Checking signatures is expensive; the rest counts as looking at the message. The prices are those of one core that checks 20,000
+//! signatures in a second. A price is paid when a message is read, whether or not the protocol looks at the signature.
 
 use super::process::Arrival;
 use quorate_node::{Costs, Had};
@@ -11,14 +11,14 @@ use quorate_types::{ConnId, Span, Time};
 use quorate_wire::{Frame, FrameKind};
 use std::collections::{BTreeMap, VecDeque};
 
-/// To check one signature, in nanoseconds.
+/// The price of checking one signature, in nanoseconds.
 const SIGNATURE: u64 = 50_000;
-/// To look at a message.
+/// The price of looking at a message.
 const MESSAGE: u64 = 2_000;
-/// For every so many bytes of it a nanosecond more.
+/// So many bytes of a message cost a nanosecond more.
 const BYTES: u64 = 4;
 
-/// What a frame costs who reads it.
+/// The price of reading a frame.
 fn price(frame: &Frame) -> u64 {
     let mut signatures = 0;
     if frame.kind == FrameKind::Order
@@ -45,9 +45,9 @@ fn price(frame: &Frame) -> u64 {
 pub struct Unread {
     waits: BTreeMap<ConnId, VecDeque<Arrival>>,
     costs: Costs,
-    /// What everything that was read has cost, in nanoseconds.
+    /// The price of everything that was read, in nanoseconds.
     paid: u64,
-    /// What it was when the turn began.
+    /// The same when the turn began.
     before: u64,
 }
 
@@ -63,22 +63,22 @@ impl Unread {
         self.before = self.paid;
     }
 
-    /// How long the turn lasts by now.
+    /// How long the turn has lasted so far.
     pub fn took(&self) -> Span {
         Span::from_nanos(self.paid - self.before)
     }
 
-    /// A frame is read.
+    /// A frame is read, so its price is paid.
     pub fn pay(&mut self, frame: &Frame) {
         self.paid += price(frame);
     }
 
-    /// Whether something of this connection waits already.
+    /// Whether something of this connection waits.
     pub fn has(&self, conn: ConnId) -> bool {
         self.waits.contains_key(&conn)
     }
 
-    /// Something waits.
+    /// Something arrived and waits.
     pub fn push(&mut self, conn: ConnId, arrival: Arrival) {
         self.waits.entry(conn).or_default().push_back(arrival);
     }
@@ -115,7 +115,7 @@ impl Unread {
         self.costs.read(part.conn, &mut part.had, part.read, took);
     }
 
-    /// A member had its part of the turn.
+    /// A member has had its part of the turn.
     pub fn served(&mut self, now: Time, part: &Part, suspect: bool) {
         self.costs.served(now, part.conn, part.had, suspect);
     }
@@ -129,7 +129,7 @@ impl Unread {
         Some(self.costs.opens_in(now, conn).nanos())
     }
 
-    /// The turn is over; gives how long it lasted, in nanoseconds.
+    /// The turn is over. Returns how long it lasted, in nanoseconds.
     pub fn end(&mut self) -> u64 {
         self.costs.turned();
         self.took().nanos()
@@ -141,7 +141,7 @@ impl Unread {
 pub struct Part {
     conn: ConnId,
     had: Had,
-    /// Bytes of the last piece, and what was paid before it.
+    /// Bytes of the last piece, and what had been paid before it.
     read: usize,
     paid: u64,
 }

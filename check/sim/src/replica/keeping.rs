@@ -1,4 +1,4 @@
-//! The keeper of checkpoints, as the thread that it is: the real one does one piece of its work after the other.
+//! The keeper of checkpoints and its thread: the real keeper does one piece of its work after the other.
 
 use super::record::Record;
 use crate::files::SimFiles;
@@ -14,20 +14,21 @@ pub struct Keeping {
     pub keeper: Option<Keeper>,
     /// Its directory, which outlives the process.
     pub files: SimFiles,
-    /// What it was not given yet.
+    /// Jobs that it has not been given yet.
     queued: VecDeque<Job>,
-    /// It is at a piece of its work.
+    /// Whether it is working on a piece.
     busy: bool,
-    /// It has nothing left to do.
+    /// Whether it has nothing left to do.
     idle: bool,
-    /// It had nothing left to do since it was asked for something of its own: with scrubs that follow each other, or a liar that never
-    /// stops fetching, all keepers may never be idle at one time.
+    /// Whether it has been idle since it was asked for something of its own. With scrubs that follow each other, or a liar that never stops
+    /// fetching, the keepers may never all be idle at the same time.
     rested: bool,
-    /// The process waits until it has, and what the process does then.
+    /// If the process waits until the keeper is idle: what it does after that.
     pub rest: VecDeque<Effect>,
-    /// The replica dies when its keeper is at this point (after so many times); the machine too; how long it is down.
+    /// The replica dies when its keeper is at this point: the point, how often it is passed first, whether the machine stops, and how long
+    /// it is down.
     pub trap: Option<(Phase, u32, bool, u64)>,
-    /// What is wrong with what it sends of its checkpoints.
+    /// What is wrong with the parts of checkpoints that it sends.
     pub lie: Option<Lie>,
     /// What its checkpoints should be.
     pub record: Record,
@@ -55,12 +56,12 @@ impl Keeping {
         self.idle
     }
 
-    /// Whether it had nothing left to do at some time since it was asked for something of its own.
+    /// Whether it has been idle since it was asked for something of its own.
     pub fn is_rested(&self) -> bool {
         self.rested
     }
 
-    /// Takes a job, while the log stands here.
+    /// Takes a job, while the log stands at this position.
     pub fn submit(&mut self, job: Job, log_position: u64) {
         let passes = matches!(job, Job::Scrub | Job::ReadManifest { .. } | Job::ReadChunk { .. });
         self.rested &= passes;
@@ -80,7 +81,7 @@ impl Keeping {
         self.files.installing &= self.record.installs();
     }
 
-    /// Whether the replica is to die at this point, now.
+    /// Whether the replica must die at this point, now.
     pub fn is_trapped(&mut self, at: Phase) -> bool {
         match &mut self.trap {
             Some((point, skip, ..)) if *point == at => {
@@ -92,7 +93,7 @@ impl Keeping {
         }
     }
 
-    /// The thread takes everything that is there, and begins with a piece of it; not if it is at one already, or has nothing to do.
+    /// The thread takes all jobs, and begins with a piece of work. False if it is working already, or has nothing to do.
     pub fn begin(&mut self) -> bool {
         if self.busy || (self.idle && self.queued.is_empty()) {
             return false;
@@ -104,7 +105,7 @@ impl Keeping {
         true
     }
 
-    /// The thread has done that piece; what it reports.
+    /// The thread has finished that piece. Returns its reports.
     pub fn step(&mut self) -> Option<Vec<Report>> {
         self.busy = false;
         let keeper = self.keeper.as_mut()?;
@@ -112,14 +113,14 @@ impl Keeping {
         Some(keeper.reports().collect())
     }
 
-    /// Whether it rests now.
+    /// Whether it is idle now.
     pub fn rests(&mut self) -> bool {
         let rests = self.idle && self.queued.is_empty();
         self.rested |= rests;
         rests
     }
 
-    /// The process dies; what the keeper was at is done to some extent.
+    /// The process dies. The piece that the keeper was working on is done in part.
     pub(super) fn die(&mut self, machine: bool) {
         if let Some(mut keeper) = self.keeper.take().filter(|_| self.busy) {
             self.files.die_soon();

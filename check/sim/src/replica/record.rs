@@ -1,4 +1,4 @@
-//! What a replica's checkpoints should be, by what its keeper was asked for.
+//! What a replica's checkpoints should be, by the jobs of its keeper.
 
 use quorate_state::checkpoint::Job;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -8,29 +8,29 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct Record {
     /// The seq of the fetched checkpoint that is being made durable.
     installs: Option<u64>,
-    /// What was captured was given up: until it captures again, its checkpoints may be other files than those of others, with the
-    /// same content. Of these borders they are.
+    /// Whether a capture was given up: until the next capture, its checkpoints may be other files than those of other replicas, with the
+    /// same content.
     disturbed: bool,
     captured: Option<u64>,
     fetched: u64,
-    /// See `disturbed`.
+    /// The borders with such files.
     strange: BTreeSet<u64>,
-    /// The seqs of checkpoints that were written in this life, with where the log stood when their borders came.
+    /// The seqs of checkpoints that were written in this life, with the log's position when their borders came.
     written: Vec<(u64, u64)>,
-    /// Borders whose checkpoints are to be written, with where the log stood.
+    /// Borders whose checkpoints must be written, with the log's position.
     asked: VecDeque<(u64, u64)>,
-    /// Where the log stood when a border was reached for the first time, with several instances by anybody; later lives reach it again with a
-    /// log that goes on behind it.
+    /// The log's position when a border was first reached (with several instances by any replica). Later lives reach it again with a longer
+    /// log.
     first_asked: BTreeMap<u64, u64>,
 }
 
 impl Record {
-    /// Whether somebody reached this border before.
+    /// Whether a replica has reached this border before.
     pub fn knows_border(&self, seq: u64) -> bool {
         self.first_asked.contains_key(&seq)
     }
 
-    /// Somebody reaches a border while the log stands here.
+    /// A replica reaches a border while the log stands at this position.
     pub fn border_comes(&mut self, seq: u64, log_position: u64) {
         self.first_asked.entry(seq).or_insert(log_position);
     }
@@ -40,17 +40,17 @@ impl Record {
         self.installs.is_some()
     }
 
-    /// Whether the file of this border was written in the usual way, and so has the same bytes everywhere.
+    /// Whether the file of this border was written in the usual way, so that it has the same bytes on all replicas.
     pub fn is_usual(&self, seq: u64) -> bool {
         self.installs != Some(seq) && !self.strange.contains(&seq)
     }
 
-    /// Where the log stood when the border of the last checkpoint but one came.
+    /// The log's position when the border of the last checkpoint but one came.
     pub fn last_but_one(&self) -> u64 {
         self.written.iter().rev().nth(1).map_or(0, |(_, position)| *position)
     }
 
-    /// The keeper gets a job, while the log stands here.
+    /// The keeper gets a job, while the log stands at this position.
     pub(super) fn asked(&mut self, job: &Job, log_position: u64) {
         match job {
             // What is captured for a border before the one of a fetched checkpoint is not taken.

@@ -1,5 +1,5 @@
-//! What a replica has on its disk beside checkpoints, and the two threads that work there: the writer takes all that is queued at once and
-//! gives it one sync; the helper prepares, reads back, checks and deletes segments.
+//! What a replica has on its disk beside checkpoints, and the two threads that work there. The writer takes everything that is queued at
+//! once and syncs it once. The helper prepares, reads back, checks and deletes segments.
 
 use super::NoStart;
 use crate::disk::Disk;
@@ -12,7 +12,7 @@ use quorate_types::{Halt, planted};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// So much of a disk goes back at once.
+/// The size of a block that goes back at once, in bytes.
 const BLOCK: u64 = 4096;
 
 /// Work of the thread that writes.
@@ -24,7 +24,7 @@ enum Job {
     Sync(SyncId, Vec<u64>),
 }
 
-/// Work of the thread that helps.
+/// Work of the helping thread.
 #[derive(Clone, Debug)]
 pub enum SideJob {
     /// Make a segment.
@@ -37,29 +37,29 @@ pub enum SideJob {
     Scrub(SegmentScrub),
 }
 
-/// What the thread that helps has done.
+/// What the helping thread has done.
 #[derive(Debug)]
 pub enum Side {
     /// It deleted a segment.
     Removed,
-    /// The node hears of it.
+    /// Something that the node must be told.
     Done(Arrival),
 }
 
 /// The disk, which outlives the process, and its threads.
 pub struct Storage {
     disk: Disk,
-    /// The next sync fails.
+    /// Whether the next sync fails.
     fails_sync: bool,
     /// Work that waits for the writer.
     jobs: VecDeque<Job>,
-    /// What the writer is at.
+    /// The work that the writer is doing.
     at_disk: Vec<Job>,
-    /// Work that waits for the helper, its first being worked at.
+    /// Work that waits for the helper, which is doing the first of it.
     side: VecDeque<SideJob>,
     /// Whether the helper works.
     side_busy: bool,
-    /// Everything below this position of the log is known, by what is on the disk, to be synced.
+    /// The disk itself proves that everything below this position of the log was synced.
     witnessed: u64,
     /// The disk's own randomness.
     rng: Rng,
@@ -85,7 +85,7 @@ impl Storage {
         &mut self.rng
     }
 
-    /// Reads the log back, rewrites and syncs its tail. Unless it is `calm`, that may be interrupted.
+    /// Reads the log back, rewrites and syncs its tail. Unless it is `calm`, this may be interrupted.
     pub(super) fn recover(
         &mut self,
         (log_id, log): (u64, LogConfig),
@@ -144,7 +144,7 @@ impl Storage {
         self.side.push_back(job);
     }
 
-    /// Writer and helper begin what waits, if they have nothing to do: how long they take for it, from the least to the most that they may.
+    /// Writer and helper begin what waits, if they are idle. Returns how long they take, between the least and the longest time.
     pub fn begin(&mut self, (low, high): (u64, u64)) -> (Option<u64>, Option<u64>) {
         let (mut writer, mut helper) = (None, None);
         if self.at_disk.is_empty() && !self.jobs.is_empty() {
@@ -159,7 +159,7 @@ impl Storage {
         (writer, helper)
     }
 
-    /// The writer is done: everything is written, and synced where that was asked for. None: a sync failed, and the process ends.
+    /// The writer is done: everything is written, and synced where that was asked for. `None`: a sync failed, and the process ends.
     pub fn end_writing(&mut self) -> Option<Vec<Arrival>> {
         let done = std::mem::take(&mut self.at_disk);
         let mut dirty = Vec::new();
@@ -224,7 +224,7 @@ impl Storage {
         Some(Side::Done(arrival))
     }
 
-    /// Where the log begins. What is being deleted is as good as gone.
+    /// Where the log begins. Segments that are being deleted count as gone.
     pub fn log_begins(&self, segment_bytes: u64) -> u64 {
         let first = self.disk.segments().first().copied().unwrap_or(0);
         let going = self.side.iter().filter_map(|job| match job {
@@ -234,7 +234,7 @@ impl Storage {
         going.fold(first, u64::max) * segment_bytes
     }
 
-    /// The process dies; with `machine`, everything does.
+    /// The process dies; with `machine`, the whole machine stops.
     pub(super) fn die(&mut self, machine: bool) {
         for job in std::mem::take(&mut self.at_disk) {
             if let Job::Write(write) = job {
@@ -271,21 +271,21 @@ impl Storage {
         self.fails_sync = fails;
     }
 
-    /// A place in the log, behind what is deleted and below what is known to be synced.
+    /// A position in the log, after what is deleted and below what is known to be synced.
     fn place(&self, segment_bytes: u64, part: u16) -> Option<u64> {
         let from = self.disk.segments().first().map_or(0, |first| first * segment_bytes);
         let below = self.witnessed;
         (below > from).then(|| from + (below - from - 1) * u64::from(part) / 65_536)
     }
 
-    /// A bit flips there; the replica notices when it starts again, or when it reads there.
+    /// Flips a bit there. The replica notices when it starts again, or when it reads there.
     pub fn rot(&mut self, segment_bytes: u64, part: u16) {
         if let Some(at) = self.place(segment_bytes, part) {
             self.disk.rot(at / segment_bytes, at % segment_bytes, part as u8);
         }
     }
 
-    /// A block there is again what it was. What follows what is known to be synced stays: it says what must be there.
+    /// A block there goes back to what it was. What proves how far the log is synced stays, since it says what must be there.
     pub fn go_back(&mut self, segment_bytes: u64, part: u16) -> Option<(u64, Range<usize>)> {
         let at = self.place(segment_bytes, part)?;
         let at = at - at % segment_bytes % BLOCK;

@@ -1,5 +1,5 @@
-//! What goes wrong, and when: the faults of the plan, and those that wait for a moment (`plan/moments.rs`). It looks, and says which faults
-//! begin; `world/faults.rs` does what they do.
+//! What goes wrong, and when: the faults of the plan, and those that wait for a moment (`plan/moments.rs`). It watches, and returns which
+//! faults begin; `world/faults.rs` carries them out.
 
 use super::cluster::Cluster;
 use crate::plan::{DiskFault, Fault, Moment, Plan};
@@ -10,10 +10,10 @@ use quorate_order::raft::message::RaftMessage;
 use quorate_types::View;
 use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame};
 
-/// How a replica stands in each of its instances: the view, whether it leads, how many reads it answered by its lease.
+/// The state of a replica in each of its instances: the view, whether it leads, how many reads it answered by its lease.
 pub(super) type Stands = [(View, bool, u64)];
 
-/// Whether a replica votes with this: for who is to lead, or for what is to be decided.
+/// Whether this frame is a vote, for a leader or for a decision.
 fn votes(frame: &OutFrame) -> bool {
     let payload = || bytes::Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
     if frame.kind() != FrameKind::Order {
@@ -27,7 +27,7 @@ fn votes(frame: &OutFrame) -> bool {
     matches!(said, Some(Body::Accept { .. } | Body::StopData { .. }))
 }
 
-/// The slot that a replica says it decided, where a view changes.
+/// The last decided slot that this frame claims, where a view changes.
 fn claims(frame: &OutFrame) -> Option<(usize, u64)> {
     let payload = || bytes::Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
     if frame.kind() != FrameKind::Order {
@@ -38,10 +38,10 @@ fn claims(frame: &OutFrame) -> Option<(usize, u64)> {
     Some((usize::from(instance.number()) - 1, collect.decided.number()))
 }
 
-/// Who decides what goes wrong.
+/// The part that decides what goes wrong.
 #[derive(Debug)]
 pub(super) struct Adversary {
-    /// All faults, with their times. One that waited for its moment comes behind the others.
+    /// All faults, with their times. One that waited for its moment is added at the end.
     faults: Vec<(u64, Fault)>,
     /// Faults that wait for their moment.
     moments: Vec<Moment>,
@@ -61,14 +61,14 @@ impl Adversary {
         self.faults.iter().enumerate().map(event).collect()
     }
 
-    /// A fault begins: it ends for whom it begins.
+    /// A fault begins. If it is aimed at the leader, it is now fixed which replica that is.
     pub(super) fn begin(&mut self, index: usize, cluster: &Cluster) -> Fault {
         let fault = &mut self.faults[index].1;
         *fault = fault.resolved(cluster.leader(), cluster.plan.founders);
         *fault
     }
 
-    /// A fault ends; none once all are over.
+    /// The fault that ends; none once all faults are over.
     pub(super) fn end(&self, index: usize) -> Option<Fault> {
         (!self.is_over).then(|| self.faults[index].1)
     }
@@ -84,14 +84,14 @@ impl Adversary {
         self.moments.clear();
     }
 
-    /// Whether bits flip in this replica's checkpoints in this run.
+    /// Whether bits flip in this replica's checkpoints during this run.
     pub(super) fn has_rot(&self, who: usize) -> bool {
         let rotten =
             |fault: &Fault| matches!(fault, Fault::RotCheckpoint { who: rotten, .. } if *rotten == who);
         self.faults.iter().any(|(_, fault)| rotten(fault))
     }
 
-    /// Whether a fault may make this replica stop for good; `checkpoint`: since it has none that it can use.
+    /// Whether a fault may make this replica stop for good. `checkpoint`: because it has no usable checkpoint.
     pub(super) fn may_halt(&self, who: usize, checkpoint: bool) -> bool {
         self.faults.iter().any(|(_, fault)| match fault {
             Fault::Rot { who: rotten, .. } => *rotten == who,
@@ -101,7 +101,7 @@ impl Adversary {
         })
     }
 
-    /// For how long a replica is down whose sync failed.
+    /// How long a replica is down after its sync failed.
     pub(super) fn down_after_failed_sync(&self, who: usize) -> Option<u64> {
         self.faults.iter().find_map(|(_, fault)| match fault {
             Fault::Disk(DiskFault::FailedSync { who: of, time }) if *of == who => Some(*time),
@@ -109,7 +109,7 @@ impl Adversary {
         })
     }
 
-    /// Whether one of these waits.
+    /// Whether such a moment is awaited.
     fn waits(&self, is: fn(&Moment) -> bool) -> bool {
         self.moments.iter().any(is)
     }
@@ -120,7 +120,7 @@ impl Adversary {
         Some(self.moments.remove(at))
     }
 
-    /// A fault begins then, unless faults are over by then.
+    /// A fault begins then, unless faults are over by that time.
     fn strike(&mut self, at: u64, fault: Fault) -> Option<(u64, Event)> {
         if self.is_over || at >= self.end {
             return None;
@@ -129,7 +129,7 @@ impl Adversary {
         Some((at, Event::Fault { index: self.faults.len() - 1 }))
     }
 
-    /// A replica sends something to this process; gives the faults that begin with it, and when.
+    /// A replica sends something to this process. Returns the faults that begin with it, and when.
     pub(super) fn sent(
         &mut self,
         cluster: &Cluster,
@@ -158,7 +158,7 @@ impl Adversary {
         begin
     }
 
-    /// A replica that stood like that had a turn; gives the faults that begin with it, and when.
+    /// A replica that was in this state had a turn. Returns the faults that begin with it, and when.
     pub(super) fn had_turn(
         &mut self,
         cluster: &Cluster,
@@ -187,7 +187,7 @@ impl Adversary {
     }
 }
 
-/// Whether a replica leads an instance, and decided there what no other one did.
+/// Whether a replica leads an instance, and has decided there what no other one has.
 fn decides_alone(cluster: &Cluster, who: usize) -> bool {
     let leases = cluster.node(who).map(|node| node.leases()).unwrap_or_default();
     let mut led = (0..leases.len()).filter(|at| leases[*at].1);

@@ -9,10 +9,10 @@ use quorate_node::System;
 use quorate_state::checkpoint::{Image, Job, Keeper, Report, Step};
 use quorate_types::ReplicaId;
 
-/// Runs the cluster that was there before to its end; what one of its replicas has at rest.
+/// Runs the earlier cluster to its end. Returns what one of its replicas has at rest.
 ///
 /// # Panics
-/// When that cluster did not end well, which has nothing to do with the one that is to be made.
+/// When that cluster did not end well, which does not concern the cluster that is made from it.
 fn backup(plan: &Plan) -> Image {
     let mut world = World::new(plan.before(), Level::Hash);
     let report = world.run();

@@ -1,4 +1,4 @@
-//! The replicas and clients of a run, as whoever looks at all of them sees them: the parts of a world look, and change nothing here.
+//! The replicas and clients of a run, as the other parts see them; they read, and change nothing here.
 
 use crate::client::Client;
 use crate::plan::Plan;
@@ -14,12 +14,12 @@ pub(super) fn id(who: usize) -> ReplicaId {
     ReplicaId::new(who as u16 + 1)
 }
 
-/// Which process a replica is.
+/// The process of a replica.
 pub(super) fn place(id: ReplicaId) -> usize {
     usize::from(id.number()).saturating_sub(1)
 }
 
-/// All of them, with the plan.
+/// All replicas and clients, with the plan.
 pub(super) struct Cluster {
     pub(super) plan: Plan,
     pub(super) replicas: Vec<Replica>,
@@ -27,7 +27,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// As planned: empty disks, and nobody did anything yet.
+    /// As planned: empty disks, and nothing done yet.
     pub(super) fn new(plan: Plan) -> Self {
         let replica = |n| Replica::new(Rng::of(plan.seed, 100 + n as u64), plan.upgrades.able[n]);
         Self {
@@ -53,12 +53,12 @@ impl Cluster {
         self.clients.iter().filter(|client| !client.lies())
     }
 
-    /// Which client a process is.
+    /// The client of a process.
     pub(super) fn client(&mut self, who: usize) -> &mut Client {
         &mut self.clients[who - self.plan.replicas]
     }
 
-    /// Who leads the first instance in the highest view, or any; the first replica when nobody does.
+    /// The leader of the first instance in the highest view, or any leader; the first replica when there is none.
     pub(super) fn leader(&self) -> usize {
         let leads = |who: &usize| self.node(*who).is_some_and(Node::leads);
         let standing = |who: &usize| {
@@ -69,7 +69,7 @@ impl Cluster {
         (0..self.plan.replicas).filter(leads).max_by_key(standing).unwrap_or_default()
     }
 
-    /// Whether all replicas but one have begun, or stopped for good: a cluster begins when all its members have been there.
+    /// Whether all replicas except one have begun, or stopped for good: a cluster begins when all its members have been there.
     pub(super) fn others_have_begun(&self, who: usize) -> bool {
         self.replicas.iter().enumerate().filter(|(at, _)| *at != who).all(|(_, replica)| {
             let begun = |node: &Node| node.has_begun() && node.executor().seq() > Seq::ZERO;
@@ -84,13 +84,13 @@ impl Cluster {
         each.map_or(0, |instance| instance.decided)
     }
 
-    /// How far it is decided at the other ones.
+    /// How far it is decided at the other replicas.
     pub(super) fn decided_elsewhere(&self, who: usize, at: usize) -> u64 {
         let others = (0..self.plan.replicas).filter(|other| *other != who);
         others.map(|other| self.decided(other, at)).max().unwrap_or(0)
     }
 
-    /// What a replica is told about levels.
+    /// The configuration of a replica that concerns levels.
     pub(super) fn level_config(&self, who: usize) -> LevelConfig {
         let raise_after = self.plan.upgrades.raise_after.map(Span::from_millis);
         let made = LevelConfig::made_with(self.plan.upgrades.made_with);
@@ -104,7 +104,7 @@ impl Cluster {
         node.membership().cloned().unwrap_or_else(created)
     }
 
-    /// The members in the end, as whoever executed most knows them, but for those that lie.
+    /// The honest members in the end, as the replica that executed most knows them.
     pub(super) fn current(&self) -> BTreeSet<usize> {
         let Some(node) = self.foremost() else { return BTreeSet::new() };
         let membership = self.membership_of(node);
@@ -112,13 +112,13 @@ impl Cluster {
         members.filter(|who| !self.plan.is_liar(*who)).collect()
     }
 
-    /// Whoever executed most.
+    /// The replica that executed most.
     pub(super) fn foremost(&self) -> Option<&Node> {
         self.honest_nodes().map(|(_, node)| node).max_by_key(|node| node.executor().seq())
     }
 
-    /// Whether a client was cut off until all replicas that it knows were gone, and all that those know: from there nothing leads to
-    /// the members of today. An operator would give it their addresses.
+    /// Whether a client was cut off until all replicas that it knows, and all that those know, had left: from there nothing leads to the
+    /// present members. An operator would give it their addresses.
     pub(super) fn is_lost(&self, client: &Client) -> bool {
         if self.plan.replicas == self.plan.founders {
             return false;

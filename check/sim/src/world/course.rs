@@ -1,4 +1,4 @@
-//! How far a run is: faults, then the rest of the work, the last reads, and the last border.
+//! The phase of a run: faults, then the rest of the work, the last reads, and the last border.
 
 use super::MS;
 use super::cluster::Cluster;
@@ -7,7 +7,7 @@ use crate::client::Client;
 use quorate_log::SyncMode;
 use quorate_node::{CheckpointStatus, Node};
 
-/// Which part of a run it is.
+/// A phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Safety,
@@ -16,32 +16,32 @@ enum Phase {
     CatchUp,
 }
 
-/// What comes next.
+/// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It goes on as it is.
+    /// Nothing changes.
     Same,
     /// Another phase has begun, of this name.
     Phase(&'static str),
-    /// It is the phase in which clients that have done their work read everything once more.
+    /// The phase in which clients that have done their work read everything once more, with this name.
     LastReads(&'static str),
     /// Nothing: the run is over.
     End,
 }
 
-/// How far it is.
+/// The progress of a run.
 #[derive(Debug)]
 pub(super) struct Course {
     phase: Phase,
     /// The last border must come after this seq.
     after: u64,
-    /// How often it was looked for, and whether it is everywhere.
+    /// How often the last border was looked for, and whether all have it.
     looks: u64,
     is_everywhere: bool,
 }
 
 impl Course {
-    /// It begins.
+    /// The beginning.
     pub(super) fn new() -> Self {
         Self { phase: Phase::Safety, after: 0, looks: 0, is_everywhere: false }
     }
@@ -51,12 +51,12 @@ impl Course {
         self.phase = Phase::Liveness;
     }
 
-    /// Whether they are.
+    /// Whether faults are over.
     pub(super) fn is_healed(&self) -> bool {
         self.phase != Phase::Safety
     }
 
-    /// Moves on to the next phase when this one is done.
+    /// Moves on to the next phase when this one is complete.
     pub(super) fn step(&mut self, cluster: &Cluster, now: u64) -> Next {
         match self.phase {
             Phase::Liveness if waits_for_none(cluster, Client::is_done) => {
@@ -88,8 +88,8 @@ impl Course {
         }
     }
 
-    /// In the end everybody is to be at the same border, one that comes after all that clients asked for. Gives the seq after which an
-    /// operator asks all replicas for one, if that is due.
+    /// In the end all replicas must be at the same border, one after everything that clients asked for. Returns the seq after which an
+    /// operator asks all replicas for a border, if that is due.
     pub(super) fn look(&mut self, cluster: &Cluster, judge: &Judge) -> Option<u64> {
         if self.phase != Phase::CatchUp {
             return None;
@@ -121,7 +121,7 @@ impl Course {
     }
 }
 
-/// Whether all clients are that far, but for those that nothing leads to the members.
+/// Whether all clients are that far, except for those that nothing leads to the members.
 fn waits_for_none(cluster: &Cluster, is_far: impl Fn(&Client) -> bool) -> bool {
     cluster.clients.iter().all(|client| client.lies() || is_far(client) || cluster.is_lost(client))
 }

@@ -1,4 +1,4 @@
-//! Gives replicas and clients their turns, as host/runtime and the client's runtime do, and does what they want done.
+//! Gives replicas and clients their turns, as host/runtime and the client's runtime do, and carries out their effects.
 
 use super::show::show;
 use super::{MS, World};
@@ -19,9 +19,9 @@ use quorate_types::{ConnId, ReplicaId, SessionId, Time, planted};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
 use std::collections::VecDeque;
 
-/// What a client takes from a replica.
+/// The largest frame that a client accepts from a replica.
 const FRAME_MAX: u32 = 4 << 20;
-/// What a turn costs, in nanoseconds, where messages cost time.
+/// The cost of a turn, in nanoseconds, where messages cost time.
 const TURN: u64 = 2_000;
 
 /// Lives and turns.
@@ -90,7 +90,7 @@ impl World {
         self.processes.sleep(who, deadline, &mut self.time);
     }
 
-    /// Gives a replica its turn; says when its next deadline is, in virtual time.
+    /// Gives a replica its turn. Returns its next deadline, in virtual time.
     fn replica_turn(&mut self, who: usize, arrived: Vec<Arrival>) -> Option<u64> {
         let before = self.cluster.node(who).map(Node::leases).unwrap_or_default();
         // As in host/runtime, a turn goes by a time that was read after everything in it arrived: the process may have been paused
@@ -141,7 +141,7 @@ impl World {
         self.judge.stands(&self.time.name(who), who, node, did)
     }
 
-    /// The watches at a replica get some of what is on its way to them, or all of it: then they may lack nothing.
+    /// The watches at a replica get some of the events on their way to them, or, with `all`, all of them: then they must lack nothing.
     pub(super) fn watch(&mut self, who: usize, all: bool) {
         let replica = &mut self.cluster.replicas[who];
         let Replica { node: Some(node), front: Some(front), .. } = replica else { return };
@@ -165,8 +165,8 @@ impl World {
         }
     }
 
-    /// A replica reads what arrived, of each member as much as it may have. What is left waits for the next turn, and for so long at least, in
-    /// nanoseconds.
+    /// A replica reads what arrived, of each member as much as its share allows. The rest waits for the next turn, and at least for so
+    /// long, in nanoseconds.
     fn read_by_cost(&mut self, who: usize, local: Time, arrived: Vec<Arrival>) -> Option<u64> {
         self.processes.unread(who).begin();
         for arrival in arrived {
@@ -190,7 +190,7 @@ impl World {
         wait
     }
 
-    /// The connection of a member that something came from.
+    /// The connection on which something of a member arrived.
     fn member_of(&mut self, who: usize, arrival: &Arrival) -> Option<ConnId> {
         let (Arrival::Bytes(conn, _) | Arrival::End(conn)) = arrival else { return None };
         let is_member = |class| class == ConnClass::Member;
@@ -276,9 +276,9 @@ impl World {
     }
 }
 
-/// What a replica wants done.
+/// The effects of a replica.
 impl World {
-    /// Does it, until nothing is left.
+    /// Carries out all effects.
     fn perform(&mut self, who: usize, local: Time) {
         loop {
             let effects: Vec<Effect> = self.cluster.replicas[who].effects.drain().collect();
@@ -293,7 +293,8 @@ impl World {
         self.run_disk(who);
     }
 
-    /// Whether all of it was done, and the process still runs: what comes after work that it waits for has to wait as well.
+    /// Carries out these effects. Returns whether all of them were, and the process still runs: effects after work that the process waits
+    /// for must wait, too.
     fn perform_these(&mut self, who: usize, mut effects: VecDeque<Effect>) -> bool {
         while let Some(effect) = effects.pop_front() {
             self.perform_one(who, effect);
@@ -310,7 +311,7 @@ impl World {
         true
     }
 
-    /// A process that waited for its keeper does what was left to do. Whether it can have its turn.
+    /// A process that waited for its keeper carries out the remaining effects. Returns whether it can have its turn.
     fn go_on(&mut self, who: usize) -> bool {
         let Some(replica) = self.cluster.replicas.get_mut(who) else { return true };
         let rest = std::mem::take(&mut replica.keeping.rest);
@@ -396,8 +397,8 @@ impl World {
         self.run_keeper(who);
     }
 
-    /// A replica reaches a border. What follows that border may be in the logs of others by now: with several instances, of whoever waits for
-    /// one of them.
+    /// A replica reaches a border. The logs of other replicas may already hold what follows the border; with several instances, those of a
+    /// replica that waits for one of them.
     fn note_border(&mut self, who: usize, seq: u64) {
         let many = self.cluster.plan.instances > 1 || self.cluster.plan.resizes;
         if !many || self.cluster.replicas[who].keeping.record.knows_border(seq) {
@@ -411,9 +412,9 @@ impl World {
     }
 }
 
-/// What replicas send, and what liars say in place of it.
+/// What replicas send, and what liars send instead.
 impl World {
-    /// What a replica sends, if it sends it: in place of parts of its checkpoints perhaps something else.
+    /// What a replica sends instead of a frame: perhaps wrong parts of its checkpoints, or nothing.
     fn perhaps_lie(&mut self, who: usize, frame: OutFrame) -> Option<OutFrame> {
         let Replica { keeping, storage, .. } = &mut self.cluster.replicas[who];
         let Some(lie) = keeping.lie.filter(|_| frame.kind() == FrameKind::State) else { return Some(frame) };
@@ -456,7 +457,7 @@ impl World {
         }
     }
 
-    /// The time has come for something that was held up.
+    /// The time has come to send a message that was delayed.
     pub(super) fn said_late(&mut self, who: usize, life: u32, number: u64) {
         if self.processes.lives(who, life)
             && let Some(saying) = self.liars.get_mut(&who).and_then(|liar| liar.held(number))
@@ -496,7 +497,7 @@ impl World {
         in_product(|| client.core.step(local, input, &mut client.effects));
     }
 
-    /// Gives a client its turn; says when it wants the next, in virtual time.
+    /// Gives a client its turn. Returns when it wants the next one, in virtual time.
     fn client_turn(&mut self, who: usize, arrived: Vec<Arrival>) -> Option<u64> {
         let local = self.processes.local(who, &self.time);
         for arrival in arrived {
@@ -580,7 +581,7 @@ impl World {
         }
     }
 
-    /// What leaves in place of what a client's core wants to send.
+    /// What is sent instead of a frame of a client's core.
     fn client_frames(&mut self, who: usize, conn: ConnId, frame: OutFrame) -> Vec<OutFrame> {
         let Some(trick) = self.cluster.plan.client_trick(who - self.cluster.plan.replicas) else {
             let used = clients::session_of(&frame);

@@ -1,4 +1,4 @@
-//! Does what faults do: to processes, links, disks and states. Makes them whole again, and lets the threads of replicas finish.
+//! Carries out faults: of processes, network, disks and states. Also heals them, and lets the threads of replicas finish.
 
 use super::operator::{self, Act, Request};
 use super::{MS, World};
@@ -13,10 +13,10 @@ use quorate_state::checkpoint::{Job, Report};
 use quorate_types::Halt;
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role};
 
-/// So long after its disk changed a replica starts again.
+/// A replica starts again so long after its disk changed.
 const SOON: u64 = 50 * MS;
 
-/// What they do.
+/// What faults do.
 impl World {
     pub(super) fn begin_fault(&mut self, index: usize) {
         let fault = self.adversary.begin(index, &self.cluster);
@@ -26,7 +26,7 @@ impl World {
         }
     }
 
-    /// Does what a fault does; says for how long it lasts, if it has to be ended.
+    /// Carries out a fault. Returns how long it lasts, if it must be ended.
     fn strike(&mut self, fault: Fault) -> Option<u64> {
         match fault {
             Fault::Crash { who, time } => self.crash(who, false, time),
@@ -203,7 +203,7 @@ impl World {
         self.processes.wake(who, &mut self.time);
     }
 
-    /// Faults are over: everything works again, and everybody starts who can.
+    /// Faults are over: everything works again, and every process starts that can.
     pub(super) fn heal(&mut self) {
         self.time.note(Level::Events, None, "heal", String::new);
         self.course.heal();
@@ -259,7 +259,7 @@ impl World {
         self.note_how_many_run();
     }
 
-    /// Whether enough run to agree on anything.
+    /// Whether enough replicas run to decide anything.
     pub(super) fn note_how_many_run(&mut self) {
         self.judge.runs(self.time.now(), self.processes.can_agree());
     }
@@ -287,7 +287,7 @@ impl World {
         self.cluster.replicas[who].halt.get_or_insert(Halt::LogInconsistent { why });
     }
 
-    /// A replica's program is replaced. Operators know that there is no way back once a raise was proposed.
+    /// A replica's program is replaced. Operators know that they can not go back once a raise was proposed.
     fn change_program(&mut self, who: usize, level: u32, time: u64) {
         let Replica { able, halt, .. } = &self.cluster.replicas[who];
         let careless = self.cluster.plan.upgrades.careless;
@@ -308,7 +308,7 @@ impl World {
         replica.once_able = replica.once_able.max(level);
     }
 
-    /// A replica stopped since its program can not do what was proposed when it was an older one: it gets a newer one again.
+    /// A replica stopped because its older program does not support the proposed level; it gets a newer program again.
     fn gets_newer_program(&mut self, who: usize) -> bool {
         let begun = self.judge.level_begun();
         if begun <= self.cluster.replicas[who].able {
@@ -338,7 +338,7 @@ impl World {
         }
     }
 
-    /// The operator asks for something, on a connection that is just there.
+    /// The operator asks for something, on a new connection.
     pub(super) fn operate(&mut self, who: usize, (kind, payload): Request) {
         if !self.processes.runs(who) {
             return;
@@ -397,7 +397,7 @@ impl World {
         self.run_disk(who);
     }
 
-    /// After a failed sync nobody knows what is on the disk: the process ends, and starts again from what is there.
+    /// After a failed sync it is unknown what is on the disk: the process ends, and starts again from what is there.
     fn sync_failed(&mut self, who: usize) {
         self.time.note(Level::Events, Some(who), "sync", || "failed".into());
         let time = self.adversary.down_after_failed_sync(who);
@@ -469,7 +469,7 @@ impl World {
         }
     }
 
-    /// A replica dies in the middle of such work.
+    /// A replica dies in the middle of its keeper's work.
     fn spring(&mut self, who: usize) {
         let trap = self.cluster.replicas[who].keeping.trap.take();
         let (point, _, machine, time) = trap.unwrap_or((Phase::Write, 0, false, 0));
@@ -477,7 +477,7 @@ impl World {
         self.crash(who, machine, time);
     }
 
-    /// What was held up while the disk was stalled, or the process paused, goes on.
+    /// What was delayed while the disk was stalled, or the process paused, continues.
     fn resume_disk(&mut self, who: usize) {
         if self.is_held_up(who) {
             return;

@@ -1,6 +1,6 @@
-//! All checkers of a run, and what is known of its replicas beside what they say. It is told what happened, and keeps the first failure.
+//! All checkers of a run, and what is known of its replicas beside what they report. It is told what happened, and keeps the first failure.
 //!
-//! `judge/verdict.rs` has what it looks at now and then, and in the end.
+//! `judge/verdict.rs` has the checks that are made now and then, and in the end.
 
 mod verdict;
 
@@ -29,12 +29,12 @@ use quorate_state::checkpoint::{Image, Report};
 use quorate_types::{AgreedTime, Halt, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a replica's state beside what it says.
+/// What is known of a replica's state beside what the replica reports.
 #[derive(Clone, Debug, Default)]
 struct TrueState {
-    /// The number of the command that it executes next, if that follows from the one before.
+    /// The number of the next command, if that follows from the one before.
     next: Option<usize>,
-    /// Since this seq it has something in its state that does not belong there.
+    /// The seq since which it has something in its state that does not belong there.
     corrupt: Option<u64>,
     /// The last seq that it executed.
     last: u64,
@@ -45,13 +45,13 @@ struct TrueState {
 }
 
 impl TrueState {
-    /// Whether what it says of the state at this seq may be wrong.
+    /// Whether its report on the state at this seq may be wrong.
     fn may_be_wrong(&self, seq: u64) -> bool {
         self.corrupt.is_some_and(|since| since <= seq)
             || self.wrong.iter().any(|(from, to)| (*from..=*to).contains(&seq))
     }
 
-    /// Its state is replaced, or gone: what it was up to here may still be heard of.
+    /// Its state was replaced, or is gone; earlier reports on it may still arrive.
     fn replaced(&mut self) {
         if let Some(since) = self.corrupt.take() {
             self.wrong.push((since, self.last.max(since)));
@@ -76,7 +76,7 @@ pub(super) struct Judge {
     alarm: Alarm,
     states: States,
     times: Times,
-    /// When the service's alarm rang first in which batch.
+    /// When the service's alarm first rang, by batch.
     rang: BTreeMap<u64, u64>,
     checkpoints: Checkpoints,
     members: MembershipCheck,
@@ -91,7 +91,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Nothing happened yet.
+    /// With nothing reported.
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
             agreement: Agreement::default(),
@@ -117,17 +117,17 @@ impl Judge {
         self.failure.get_or_insert(failure);
     }
 
-    /// Something may be wrong.
+    /// Records the failure, if there is one.
     pub(super) fn note(&mut self, found: Result<(), Failure>) {
         found.unwrap_or_else(|failure| self.fail(failure));
     }
 
-    /// A replica stopped for good, and nothing that was done to it is a reason.
+    /// A replica stopped for good, and no fault explains it.
     pub(super) fn halts(&mut self, name: &str, halt: &Halt) {
         self.fail(Failure::new("halt", format!("{name} halts without a reason: {halt}")));
     }
 
-    /// The first thing that was wrong.
+    /// The first failure.
     pub(super) fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
@@ -157,7 +157,7 @@ impl Judge {
         self.levels.begun
     }
 
-    /// Since when a replica has something in its state that does not belong there.
+    /// The seq since which a replica has something in its state that does not belong there.
     pub(super) fn corrupt(&self, who: usize) -> Option<u64> {
         self.true_states[who].corrupt
     }
@@ -190,7 +190,7 @@ impl Judge {
         self.true_states[who].replaced();
     }
 
-    /// Its state came from elsewhere, and something in it may not belong there.
+    /// Its state came from elsewhere; something in it may not belong there.
     pub(super) fn restored(&mut self, who: usize, node: &Node) {
         self.true_states[who].corrupt = corrupt_since(node);
     }
@@ -198,7 +198,7 @@ impl Judge {
 
 /// After a step of a replica that does not lie.
 impl Judge {
-    /// Its service tells what it executed.
+    /// Its service reports what it executed.
     pub(super) fn told(
         &mut self,
         cluster: &Cluster,
@@ -266,7 +266,7 @@ impl Judge {
         self.times.executed((time.now(), self.is_healed), call, row.time)
     }
 
-    /// How it stands then.
+    /// Its state after that.
     pub(super) fn stands(&mut self, name: &str, who: usize, node: &Node, did: Did) -> Result<(), Failure> {
         let seq = node.executor().seq().number();
         let truth = &mut self.true_states[who];
@@ -278,7 +278,7 @@ impl Judge {
         Ok(())
     }
 
-    /// It stood like that in its instances before; it may have answered reads by a lease.
+    /// Compares with its state in its instances before the step: it may have answered reads by a lease.
     pub(super) fn lease(&mut self, cluster: &Cluster, who: usize, before: &Stands) {
         let name = |who| name(who, cluster.plan.replicas);
         let Some(node) = cluster.node(who) else { return };
@@ -319,9 +319,9 @@ impl Judge {
     }
 }
 
-/// What its keeper is asked for, and did.
+/// What its keeper is asked for, and does.
 impl Judge {
-    /// It is to write a checkpoint of a border, to which the replica came in this turn.
+    /// It must write a checkpoint of a border that the replica reached in this turn.
     pub(super) fn captured(&mut self, cluster: &Cluster, who: usize, image: &Image) {
         let level = self.look_at_level(&name(who, cluster.plan.replicas), image);
         self.note(level);
@@ -329,13 +329,13 @@ impl Judge {
         self.note(rate);
     }
 
-    /// By which level a checkpoint is written.
+    /// The level by which a checkpoint is written.
     fn look_at_level(&mut self, name: &str, image: &Image) -> Result<(), Failure> {
         let system = System::decode(&image.system).map_err(|why| Failure::new("levels", why))?;
         self.levels.look(name, image.seq.number(), system.level)
     }
 
-    /// It may have executed more since the border: then the time there is not known.
+    /// The distance to the border before. If it has executed more since the border, the time there is not known.
     fn look_at_rate(&mut self, cluster: &Cluster, who: usize, seq: u64) -> Result<(), Failure> {
         let Some(node) = cluster.node(who) else { return Ok(()) };
         let (plan, here) = (&cluster.plan, (seq, node.executor().time()));
@@ -350,7 +350,7 @@ impl Judge {
         }
     }
 
-    /// A file is durable under its name: the same border's file of another replica has the same bytes, if both wrote it in the usual
+    /// A file is durable under its name. Another replica's file of the same border must have the same bytes, if both wrote it in the usual
     /// way.
     pub(super) fn file(
         &mut self,

@@ -1,4 +1,4 @@
-//! What is still to be done in the end.
+//! What is still open at the end.
 
 use super::cluster::Cluster;
 use super::judge::Judge;
@@ -8,7 +8,7 @@ use crate::trace::name;
 use quorate_log::SyncMode;
 use quorate_node::{CheckpointStatus, Node};
 
-/// What a replica is at, in words.
+/// The state of a replica, in words.
 fn state_of(status: &CheckpointStatus, corrupt: Option<u64>) -> String {
     let mut words = Vec::new();
     words.extend(status.diverged.map(|seq| format!("diverged at {seq}")));
@@ -21,7 +21,7 @@ fn state_of(status: &CheckpointStatus, corrupt: Option<u64>) -> String {
 }
 
 impl Cluster {
-    /// What is still to be done, for a run that does not end.
+    /// What is still open, for a run that does not end.
     pub(super) fn open(&self, judge: &Judge) -> Vec<String> {
         let mut open = Vec::new();
         for client in self.honest_clients() {
@@ -72,7 +72,7 @@ impl Cluster {
         )
     }
 
-    /// A replica of the present members that does not lie, and has not given up yet what its log need not keep.
+    /// An honest replica of the present membership that has not given up the log that it need not keep.
     pub(super) fn untrimmed(&self) -> Option<Failure> {
         let honest = self.current().into_iter().filter(|who| !self.plan.is_liar(*who));
         let failed = |who: usize| self.trims(who).err();

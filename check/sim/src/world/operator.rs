@@ -1,4 +1,4 @@
-//! The operator of the cluster: looks at it, and says what whoever leads is to be asked, which replicas join and whose disk is lost.
+//! The operator of the cluster. It looks at the cluster, and decides what the leader is asked, which replicas join and whose disk is lost.
 
 use super::MS;
 use super::cluster::{Cluster, id, place};
@@ -12,10 +12,10 @@ use quorate_wire::{
     instances_request, upgrade_request,
 };
 
-/// What a replica is asked.
+/// A request to a replica.
 pub(super) type Request = (FrameKind, Bytes);
 
-/// A frame as a request.
+/// The request in a frame.
 fn request(frame: &OutFrame) -> Request {
     (frame.kind(), Bytes::from(frame.to_vec()).slice(FRAME_HEADER..))
 }
@@ -40,17 +40,17 @@ pub(super) fn border(after: u64) -> Request {
     request(&StateMessage::WantBorder { seq: Seq::new(after), digest: Digest::new([0; 32]) }.frame())
 }
 
-/// What the operator does about members.
+/// An action of the operator concerning members.
 #[derive(Debug)]
 pub(super) enum Act {
-    /// Asks a replica, once the process of another one that joins will start.
+    /// Asks a replica; `joins`: the process of this replica will start then.
     Ask { whom: usize, what: MemberRequest, joins: Option<(usize, Join)> },
     /// Takes a replica's disk away.
     LoseDisk { whose: usize },
 }
 
 impl Act {
-    /// What is asked, as a request.
+    /// The request for this change.
     pub(super) fn request(what: &MemberRequest) -> Request {
         request(&what.frame())
     }
@@ -61,12 +61,12 @@ impl Act {
 pub(super) struct Operator {
     /// The highest number of a membership that was asked for.
     asked: u64,
-    /// Until then nothing is asked.
+    /// Until then it asks for nothing.
     quiet_until: u64,
 }
 
 impl Operator {
-    /// A change of members is due; `pick` says whom it is about. Nothing if it can not be done now.
+    /// A change of members is due; `pick` chooses the replica. Nothing if it can not be done now.
     pub(super) fn change(&mut self, cluster: &Cluster, now: u64, what: Change, pick: u16) -> Option<Act> {
         let leader = cluster.leader();
         let node = cluster.node(leader).filter(|_| now >= self.quiet_until)?;
@@ -105,7 +105,7 @@ impl Operator {
         Some(Act::Ask { whom: leader, what, joins })
     }
 
-    /// A voter's disk is lost for good, if a majority is left whatever is under way: nothing may be.
+    /// A voter's disk is lost for good, if a majority is left and no change is under way.
     fn lose_disk(&mut self, cluster: &Cluster, now: u64, pick: usize) -> Option<Act> {
         // Who is asked for changes may have been removed, and not know.
         let voters: Vec<ReplicaId> = cluster.membership_of(cluster.foremost()?).voters().collect();
@@ -137,7 +137,7 @@ fn is_lost(cluster: &Cluster, id: ReplicaId) -> bool {
     cluster.replicas[place(id)].halt.is_some()
 }
 
-/// A replica that is to join.
+/// A replica that can join.
 fn joiner(cluster: &Cluster, current: &Membership) -> Option<usize> {
     let mut spares = cluster.plan.founders..cluster.plan.replicas;
     let fresh = spares.clone().find(|who| cluster.replicas[*who].join.is_none());

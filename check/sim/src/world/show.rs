@@ -1,11 +1,11 @@
-//! Frames for people.
+//! Frames as text.
 
 use quorate_order::protocols;
 use quorate_order::raft::message::RaftMessage;
 use quorate_types::ConnId;
 use quorate_wire::{Frame, FrameKind, StateMessage};
 
-/// A frame for people.
+/// A frame as text.
 pub(super) fn show(conn: ConnId, frame: &Frame) -> String {
     if frame.kind == FrameKind::Order
         && let Ok((instance, message)) = protocols::decode(frame.payload.clone())
@@ -27,7 +27,7 @@ pub(super) fn show(conn: ConnId, frame: &Frame) -> String {
     format!("{conn} {:?}, {} bytes", frame.kind, frame.payload.len())
 }
 
-/// A message about the state for people: without what it carries.
+/// A message about the state as text, without its payload.
 fn show_state(message: &StateMessage) -> String {
     match message {
         StateMessage::Manifest { seq, offset, total, bytes, .. } => {

@@ -1,4 +1,4 @@
-//! A leader that proposes what clients sent under a time far ahead, with a border, or a no-op in its place.
+//! A leader that proposes requests of clients with a time far ahead, or with a border; or a no-op instead.
 
 use crate::liars::voice::{rebuilt, requests_of};
 use crate::liars::{Plays, Said, Saying, Voice};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is proposed in place of a batch of requests.
+/// Replaces a proposed batch of requests.
 fn propose(said: &mut Said, change: impl FnOnce(Slot, &Batch) -> Batch) {
     if let Said::ModSmart(_, message) = said
         && let Body::Propose { slot, batch } = &mut message.body
@@ -19,7 +19,7 @@ fn propose(said: &mut Said, change: impl FnOnce(Slot, &Batch) -> Batch) {
     }
 }
 
-/// Times far ahead, and long ago.
+/// Proposes times far ahead, and long ago.
 #[derive(Debug)]
 pub(in crate::liars) struct Times;
 
@@ -42,14 +42,14 @@ impl Plays for Times {
     }
 }
 
-/// Time stands still, or goes at a tenth.
+/// A leader that holds time back.
 #[derive(Debug)]
 pub(in crate::liars) enum Holds {
-    /// All its batches are of the time 0.
+    /// All its batches have the time 0.
     Zero,
-    /// It runs at a tenth of what it should, from the first proposal.
+    /// Its time runs at a tenth of its proper speed, from the first proposal on.
     Tenth(Option<u64>),
-    /// Its leader says that it knows nothing of what was executed since the beginning.
+    /// Its batches claim that it has executed nothing since the cluster began.
     Base,
 }
 
@@ -72,7 +72,7 @@ impl Plays for Holds {
     }
 }
 
-/// A border with every batch.
+/// Proposes a border with every batch.
 #[derive(Debug)]
 pub(in crate::liars) struct Borders;
 
@@ -85,7 +85,7 @@ impl Plays for Borders {
     }
 }
 
-/// None of some batches, and no votes for them.
+/// Proposes some kinds of batches never, and does not vote for them.
 #[derive(Debug)]
 pub(in crate::liars) struct Withholds {
     which: fn(&Batch) -> bool,
@@ -98,7 +98,7 @@ impl Withholds {
     }
 }
 
-/// A batch that nobody asked for: it says how late it is, and fills no instance.
+/// Whether a batch was ordered without any request: for time alone, and not to fill an instance.
 pub(in crate::liars) fn is_time_alone(batch: &Batch) -> bool {
     batch.header().count == 0 && batch.no_op_target().is_none()
 }
@@ -122,7 +122,7 @@ impl Plays for Withholds {
     }
 }
 
-/// No-ops for slots far ahead.
+/// Proposes no-ops for slots far ahead.
 #[derive(Debug)]
 pub(in crate::liars) struct NoOps;
 

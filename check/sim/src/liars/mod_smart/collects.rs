@@ -1,4 +1,4 @@
-//! STOP-DATA that is not so: what its sender locked, wrote and decided when it entered a view.
+//! False STOP-DATA: what its sender claims to have locked, written and decided when it entered a view.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::ledger::Proof;
@@ -6,14 +6,14 @@ use quorate_order::mod_smart::digest_of;
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
 
-/// How.
+/// What it claims.
 #[derive(Debug)]
 pub(in crate::liars) enum Collects {
-    /// Nothing was locked or written.
+    /// That nothing was locked or written.
     Forgetful,
-    /// What nobody proposed was.
+    /// That values were, which no member proposed.
     Inventive,
-    /// Slots are decided that are not.
+    /// That slots are decided, which are not.
     Boasting,
 }
 

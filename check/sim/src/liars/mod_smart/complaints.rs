@@ -1,4 +1,4 @@
-//! Complaints without a reason, and certificates of views that nobody asked for.
+//! Complaints without a reason, and certificates of views that were not asked for.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_auth::{Signature, Signed};
@@ -31,7 +31,7 @@ impl Plays for Complains {
     }
 }
 
-/// Shows certificates that are none.
+/// Sends false certificates.
 #[derive(Debug)]
 pub(in crate::liars) struct FalseViews;
 

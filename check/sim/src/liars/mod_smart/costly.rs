@@ -1,11 +1,11 @@
-//! What costs its receivers most for few bytes: signatures that fail, many with each word.
+//! A few bytes that cost their receivers much: many wrong signatures in each message.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_auth::{Signature, Signed};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{ReplicaId, Slot};
 
-/// With each message so many more.
+/// So many more with each message.
 const MORE: u64 = 30;
 
 /// See the module.

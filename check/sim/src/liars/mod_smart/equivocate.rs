@@ -13,7 +13,7 @@ pub(in crate::liars) struct Equivocate {
     others: BTreeMap<(InstanceId, View, Slot), Batch>,
 }
 
-/// With the same clients' requests, so that nobody finds anything wrong with it.
+/// Another batch with the same clients' requests, so that no member finds anything wrong with it.
 fn another(me: &mut Voice, batch: &Batch) -> Batch {
     let mut requests = requests_of(batch);
     if requests.len() > 1 && me.rng.chance(500) {

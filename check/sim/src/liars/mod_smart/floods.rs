@@ -1,4 +1,4 @@
-//! Much at once: what its receivers keep, read back or answer is bounded all the same.
+//! Many messages at once. What their receivers keep, read back or answer must still be bounded.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};

@@ -1,4 +1,4 @@
-//! Slots, views and rounds that there never will be.
+//! Slots, views and rounds so high that they are never reached.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};

@@ -1,22 +1,22 @@
-//! Keeps things to itself that others need: what it accepts and what proves a decision; all but what changes of views need; or some kinds of
-//! messages, of some instances, from some, for ever or for a while.
+//! Keeps back what others need: its accepts and the proof of a decision; or everything except what changes of views need; or some kinds of
+//! messages, of some instances, from some members, for ever or for a while.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 
-/// The longest time, in nanoseconds, for which something is kept that is said in the end.
+/// The longest delay, in nanoseconds, of a message that is sent in the end.
 const LATER_MAX: u64 = 8_000_000_000;
-/// How many kinds [`kind`] tells apart.
+/// How many kinds [`kind`] distinguishes.
 const KINDS: u64 = 11;
 
 /// See the module.
 #[derive(Debug)]
 pub(in crate::liars) enum Keeps {
-    /// A quorum hears what it proposes and writes. Nobody hears what it accepts, or what is decided with that, but who leads the next view.
+    /// A quorum hears what it proposes and writes. Only the next leader hears what it accepts, and what is decided by that.
     Proofs,
-    /// It works for nothing but the next view.
+    /// It takes part only in reaching the next view.
     AllButViews,
-    /// Kinds, receivers and instances as bits; for how long.
+    /// Kinds, receivers and instances as bits; and the delay.
     Some { kinds: u64, victims: u64, instances: u64, later: Option<u64> },
 }
 
@@ -30,14 +30,14 @@ impl Keeps {
         Self::Some { kinds, victims, instances, later }
     }
 
-    /// Its accepts, from all but one.
+    /// Keeps back its accepts from all members except one.
     pub(in crate::liars) fn accepts(me: &mut Voice) -> Self {
         let victims = !(1 << me.other());
         Self::Some { kinds: ACCEPTS, victims, instances: u64::MAX, later: None }
     }
 }
 
-/// What [`kind`] says of an ACCEPT, as a bit.
+/// The bit of an ACCEPT in the kinds.
 const ACCEPTS: u64 = 1 << 2;
 
 fn kind(body: &Body) -> u64 {
@@ -56,7 +56,7 @@ fn kind(body: &Body) -> u64 {
     }
 }
 
-/// Whether this one is among the first behind it that make a quorum with it.
+/// Whether this member is among the first after it that make a quorum with it.
 fn is_near(me: &Voice, to: usize) -> bool {
     let faulty = (me.replicas - 1) / 3;
     (to + me.replicas - me.who) % me.replicas < (me.replicas + faulty + 1).div_ceil(2)

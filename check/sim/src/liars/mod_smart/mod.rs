@@ -1,4 +1,4 @@
-//! Lies in the words of Mod-SMaRt: what a liar remembers of its messages, what it signs, and the tricks with them.
+//! Lies of Mod-SMaRt: what a liar remembers of its messages, what it signs, and the tricks with them.
 
 pub(super) mod batches;
 pub(super) mod collects;
@@ -22,9 +22,9 @@ use quorate_order::mod_smart::{Statements, digest_of};
 use quorate_types::{Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many messages are remembered, to be said again.
+/// So many messages are remembered, to be repeated.
 const HEARD_MAX: usize = 400;
-/// So many proofs, and views with what members said on entering them.
+/// So many proofs are remembered, and so many views with the statements made on entering them.
 const SHOWN_MAX: usize = 64;
 /// So many proposals are remembered, to vote for them.
 const PROPOSED_MAX: usize = 256;
@@ -34,14 +34,14 @@ const PROPOSED_MAX: usize = 256;
 pub(super) struct Memory {
     /// Messages that it heard or said.
     pub(super) messages: VecDeque<(InstanceId, ModSmartMessage)>,
-    /// What members said on entering a view.
+    /// The statements that members made on entering a view.
     pub(super) collects: BTreeMap<(InstanceId, View), BTreeMap<ReplicaId, Collect>>,
-    /// What was shown to be decided.
+    /// The proofs of decided slots.
     pub(super) proofs: VecDeque<(InstanceId, Proof)>,
 }
 
 impl Memory {
-    /// It heard or said this.
+    /// Remembers a message that it heard or sent.
     pub(super) fn remember(&mut self, rng: &mut Rng, instance: InstanceId, message: &ModSmartMessage) {
         let collects = self.collects.entry((instance, message.view)).or_default();
         let mut proofs = Vec::new();
@@ -108,7 +108,7 @@ impl Voice {
         Body::Stop { asked, why, decided, signature: self.stops(of, asked) }
     }
 
-    /// The same statement, as its own.
+    /// The same statement in its own name.
     pub fn collect(&self, of: (InstanceId, MembershipId), view: View, mut collect: Collect) -> Collect {
         collect.from = self.id();
         collect.signature = self.auth().sign(&self.statements(of).collect(view, &collect));
@@ -116,14 +116,14 @@ impl Voice {
     }
 }
 
-/// What each member was shown as the proposal for a slot: it is to find the liar's vote for that.
+/// The proposal for a slot that each member was shown: the member must get a vote of the liar for it.
 #[derive(Debug, Default)]
 pub(super) struct Along {
     shown: BTreeMap<(InstanceId, View, Slot, usize), Digest>,
 }
 
 impl Along {
-    /// Whoever was shown another proposal than the node made finds votes for that.
+    /// A member that was shown another proposal than the node's gets votes for that.
     pub(super) fn say(&mut self, me: &Voice, saying: &mut Saying) {
         let to = saying.to;
         let Said::ModSmart(instance, message) = &mut saying.said else { return };

@@ -1,4 +1,4 @@
-//! Decisions of what nobody decided, and slots that are gone although they never were.
+//! Decisions of slots that were not decided, and answers that slots are gone.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_auth::Signed;

@@ -1,4 +1,4 @@
-//! A leader that proposes what clients did not send, or leaves out what they did, for good or for now.
+//! A leader that proposes requests that clients did not send, or leaves out some that they did, for ever or for a while.
 
 use crate::liars::voice::{rebuilt, requests_of};
 use crate::liars::{Plays, Said, Saying, Voice};
@@ -7,7 +7,7 @@ use quorate_types::{InstanceId, MembershipId, Slot, View};
 use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, Requests, SystemCommand};
 use std::collections::BTreeMap;
 
-/// Alters requests, and makes some up; for all alike, or for half of them.
+/// Alters requests, and makes some up; for all members, or for half of them.
 #[derive(Debug, Default)]
 pub(in crate::liars) struct Forge {
     forged: BTreeMap<(InstanceId, View, Slot), Batch>,
@@ -98,7 +98,7 @@ impl Plays for Small {
     }
 }
 
-/// Never proposes what some of the sessions ask for.
+/// Never proposes the requests of some of the sessions.
 #[derive(Debug)]
 pub(in crate::liars) struct Censor {
     of: u64,

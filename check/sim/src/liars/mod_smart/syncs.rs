@@ -1,4 +1,4 @@
-//! SYNCs that show what nobody said, the same to all or something else to each, and votes for what they show.
+//! SYNCs with statements that were not made, the same for all members or different ones for each, and votes for what follows from them.
 
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_auth::Signature;

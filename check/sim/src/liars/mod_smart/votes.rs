@@ -38,7 +38,7 @@ impl Plays for DoubleVotes {
     }
 }
 
-/// Votes for something that nobody proposed, to some.
+/// Sends some members votes for something that was not proposed.
 #[derive(Debug)]
 pub(in crate::liars) struct FalseVotes;
 

@@ -1,4 +1,4 @@
-//! What the checkers say of the whole cluster: now and then, and in the end.
+//! The checks of the whole cluster: now and then, and in the end.
 
 use super::Judge;
 use crate::checks::{Failure, acked, bounded, linear, reads, suspects};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// Now and then.
 impl Judge {
-    /// Whether a replica is sound, and what it queues is bounded.
+    /// Whether a replica is sound, and its queues are bounded.
     pub(in crate::world) fn look_at(&mut self, cluster: &Cluster, who: usize) {
         let Some(node) = cluster.node(who) else { return };
         node.invariants(true);
@@ -20,14 +20,14 @@ impl Judge {
         self.note(bounded::queued(&name(who, cluster.plan.replicas), &cluster.plan, &node.status()));
     }
 
-    /// Nobody honest holds evidence against anybody honest.
+    /// No honest replica holds evidence against another honest one.
     pub(in crate::world) fn suspects(&mut self, cluster: &Cluster, who: usize) {
         let Some(node) = cluster.node(who).filter(|_| !cluster.plan.is_liar(who)) else { return };
         let lies = |replica| cluster.plan.is_liar(usize::from(replica).saturating_sub(1));
         self.note(suspects::judge(&name(who, cluster.plan.replicas), &node.status().suspects, lies));
     }
 
-    /// Whether clients are answered and alarms ring, once nothing else fails; whether replicas know the same members and instances.
+    /// Whether clients are answered and alarms ring, once nothing else fails; and whether replicas know the same members and instances.
     pub(in crate::world) fn look(&mut self, cluster: &Cluster, now: u64) {
         let open = |client: &Client| client.done.iter().any(|done| done.outcome.is_none());
         let waits = |client: &Client| !cluster.is_lost(client) && open(client);
@@ -42,7 +42,7 @@ impl Judge {
         cluster.clients.iter().for_each(|client| client.core.invariants());
     }
 
-    /// Whatever happens, replicas that know of a membership know the same.
+    /// Whatever happens, replicas that know a membership know the same one.
     fn look_at_members(&mut self, cluster: &Cluster) -> Result<(), Failure> {
         for (who, node) in cluster.honest_nodes() {
             let name = name(who, cluster.plan.replicas);
@@ -82,7 +82,7 @@ impl Judge {
         }
     }
 
-    /// What clients saw, by the commands that were executed.
+    /// Compares what clients saw with the commands that were executed.
     fn judge_operations(&self, cluster: &Cluster, current: &BTreeSet<usize>) -> Result<(), Failure> {
         let dones: Vec<&Done> = cluster.honest_clients().flat_map(|client| &client.done).collect();
         let rows = self.agreement.rows();
@@ -101,7 +101,7 @@ impl Judge {
         Ok(())
     }
 
-    /// What a replica has on its disk. What rots can be the only checkpoint that there is, and nobody else has that border's.
+    /// What a replica has on its disk. If a checkpoint rots, it may have been the only one of its border.
     fn judge_checkpoints(&self, cluster: &Cluster, who: usize, rots: bool) -> Result<(), Failure> {
         let Replica { node: Some(node), keeping, .. } = &cluster.replicas[who] else { return Ok(()) };
         if cluster.plan.log.sync == SyncMode::Memory {
@@ -112,7 +112,7 @@ impl Judge {
         cluster.trims(who)
     }
 
-    /// All members agree on who they are, nothing is under way, and nobody else leads.
+    /// All members agree on the membership, nothing is under way, and only members lead.
     fn judge_members(&self, cluster: &Cluster, current: &BTreeSet<usize>) -> Result<(), Failure> {
         for (who, node) in cluster.honest_nodes() {
             let name = name(who, cluster.plan.replicas);
