@@ -1,5 +1,5 @@
-//! A replica that agrees as with Byzantine faults, in the good case: PROPOSE, WRITE, ACCEPT among 3f+1, each message with
-//! a MAC for every replica over the digest of the batch, a quorum of each kind of vote, an answer of every replica.
+//! A replica that agrees as a cluster with Byzantine faults does, in the good case: PROPOSE, WRITE and ACCEPT among 3f+1 replicas. Each
+//! message has a MAC for every replica over the digest of the batch; each step takes a quorum of votes; every replica answers.
 //!
 //! Replica 0 leads for ever. It fills its next batch straight from the socket while slots are under way, so batches
 //! grow with the load. A batch that is to be durable is written and synced before the WRITE that says so, by the
@@ -41,10 +41,10 @@ struct Replica<'a> {
     peers: Vec<Peer>,
     slots: Slots,
     log: Option<LogFile>,
-    /// Who leads has something to propose.
+    /// The leader's part; `None` in the other replicas.
     leader: Option<Leader>,
     client: Client,
-    /// Everything was decided and sent.
+    /// Every slot is decided, and every message is sent.
     finished: bool,
 }
 
@@ -172,7 +172,7 @@ impl Replica<'_> {
         Ok(())
     }
 
-    /// The leader proposes what is there, as far as slots may be under way; and says so when nothing more comes.
+    /// The leader proposes its open batch if the number of slots under way allows it. When no more commands come, it says so.
     fn propose(&mut self) -> Result<()> {
         let Some(leader) = &mut self.leader else { return Ok(()) };
         let number = self.sender.number;
@@ -203,7 +203,7 @@ impl Replica<'_> {
         Ok(())
     }
 
-    /// Votes wherever that is due.
+    /// Sends every vote that is due.
     fn vote(&mut self) {
         let Replica { slots, peers, sender, .. } = self;
         slots.vote(|kind, slot, digest| {
@@ -219,8 +219,7 @@ impl Replica<'_> {
         Ok(())
     }
 
-    /// The leader writes its proposals, once enough others for a quorum have them in their hands: they write theirs
-    /// meanwhile.
+    /// The leader writes its own proposals only after enough other replicas for a quorum have received them: they write at the same time.
     fn write_own(&mut self) -> Result<()> {
         let (Some(leader), Some(log)) = (&mut self.leader, &mut self.log) else { return Ok(()) };
         let have = 1 + self.peers.iter().filter(|peer| peer.is_sent()).count();
@@ -236,7 +235,7 @@ impl Replica<'_> {
         self.send(&[PollFlags::empty(); FDS_MAX])
     }
 
-    /// Has everything been decided here, and has everybody else finished, too?
+    /// Whether this replica has decided everything, and all others have finished too.
     fn is_over(&mut self) -> Result<bool> {
         if !self.finished && self.slots.complete() && self.peers.iter().all(Peer::is_sent) {
             self.finished = true;
@@ -261,7 +260,7 @@ impl Client {
         }
     }
 
-    /// Sends what answers are waiting, as far as the socket takes them.
+    /// Sends the waiting answers, as far as the socket takes them.
     fn send(&mut self) -> Result<()> {
         if self.sent < self.answers.len() {
             match net::write(&self.stream, &self.answers[self.sent..])? {
@@ -279,7 +278,7 @@ impl Client {
     }
 }
 
-/// A message without a batch of its own.
+/// A message without a batch.
 fn said(kind: Kind, slot: u64, digest: &tag::Digest, sender: &Sender) -> Rc<Message> {
     let mut message = Message::new(sender.keys.len(), 0);
     message.seal(0, kind, slot, digest, sender);

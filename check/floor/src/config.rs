@@ -34,7 +34,7 @@ pub struct Config {
     pub window: u64,
     /// What "held" means.
     pub sync: Sync,
-    /// What every sync takes longer, in microseconds: beside a program that was given the same delay.
+    /// How much longer each sync takes, in microseconds; used when the floor is compared with a program whose syncs are delayed as much.
     #[serde(default)]
     pub sync_delay_us: u64,
     /// Where the log files lie when `sync` is not `Memory`.
@@ -48,7 +48,7 @@ pub struct Config {
     pub warm_up_seconds: f64,
     /// Followers beside the leader: 2 for three replicas.
     pub followers: usize,
-    /// With Byzantine faults the replicas agree in the pattern that surviving those takes: PROPOSE, WRITE, ACCEPT.
+    /// With Byzantine faults the replicas agree by PROPOSE, WRITE and ACCEPT.
     #[serde(default)]
     pub fault_model: FaultModel,
     /// With Byzantine faults: slots under way at a time. Mod-SMaRt has 1.
@@ -84,7 +84,7 @@ fn one() -> u64 {
 }
 
 impl Config {
-    /// The same with another fault model, and as many replicas as that takes to survive one fault.
+    /// This configuration with another fault model, and with as many replicas as that model needs to survive one fault.
     #[must_use]
     pub fn surviving(self, fault_model: FaultModel) -> Config {
         let followers = match fault_model {
@@ -99,7 +99,7 @@ impl Config {
         self.followers as u8 + 1
     }
 
-    /// Refuses what cannot run, and says why.
+    /// Refuses a configuration that can not run, and says why.
     pub(crate) fn check(&self) -> Result<()> {
         let no = |why: &str| Err(Error::Config(why.into()));
         if self.command_bytes < COMMAND_BYTES_MIN {

@@ -43,7 +43,7 @@ struct Leader<'a> {
     replied: usize,
     /// The load generator has closed: finish what is begun, then end.
     closing: bool,
-    /// Scratch for the majority's rule.
+    /// Scratch space for the majority's rule.
     held: Vec<u64>,
 }
 
@@ -192,7 +192,7 @@ impl Leader<'_> {
         Ok(())
     }
 
-    /// Committed is what a majority of all replicas holds, the leader among them.
+    /// Commits what a majority of all replicas holds, the leader among them.
     fn commit(&mut self, durable: u64) {
         self.held.clear();
         self.held.extend(self.followers.iter().map(|f| f.acks.latest()));
@@ -202,7 +202,7 @@ impl Leader<'_> {
         }
     }
 
-    /// Sends what replies are waiting, as far as the socket takes them.
+    /// Sends the waiting replies, as far as the socket takes them.
     fn reply(&mut self) -> Result<()> {
         if self.replied < self.replies.len() {
             match net::write(&self.client, &self.replies[self.replied..])? {

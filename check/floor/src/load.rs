@@ -1,5 +1,5 @@
-//! The load generator: a window of commands outstanding, cumulative replies; with Byzantine faults those of all replicas,
-//! of which enough must say the same.
+//! The load generator: it keeps a window of commands outstanding and gets cumulative replies. With Byzantine faults all replicas reply, and
+//! enough of them must say the same.
 
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Measured, Word};
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 /// How long to wait when there is nothing to do; only a bound, the replies wake us.
 const IDLE: Duration = Duration::from_millis(100);
-/// More replicas than there ever are.
+/// An upper bound of the number of replicas.
 const REPLICAS_MAX: usize = 8;
 
 struct Load<'a> {
     config: &'a Config,
-    /// Those that answer; commands go to the first.
+    /// The replicas that reply. Commands go to the first one.
     replicas: Vec<Replica>,
-    /// So many of them must have said that a command is committed.
+    /// The number of replicas that must say that a command is committed.
     needed: usize,
-    /// Commands of which they did.
+    /// Commands that so many replicas called committed.
     answered: u64,
-    /// The batch being sent, and what of it is still to go.
+    /// The batch being sent, and how many of its bytes are still to go.
     batch: Vec<u8>,
     unsent: std::ops::Range<usize>,
     /// Commands put into batches so far.
@@ -31,7 +31,7 @@ struct Load<'a> {
     /// Last command and time of each batch that is not answered yet.
     open: VecDeque<(u64, Duration)>,
     start: Instant,
-    /// No new batches: only what is open is awaited.
+    /// No new batch is begun; open batches are still awaited.
     draining: bool,
 }
 
@@ -135,7 +135,7 @@ impl Load<'_> {
         self.open.push_back((self.sent, self.start.elapsed()));
     }
 
-    /// Sends what goes, takes the replies that are there, waits only if there is nothing else to do.
+    /// Sends as much as the socket takes, reads the replies that are there, and waits only if there is nothing else to do.
     fn exchange(&mut self) -> Result<()> {
         let mut blocked = false;
         if !self.unsent.is_empty() {
@@ -171,7 +171,7 @@ impl Load<'_> {
     }
 }
 
-/// What at least `needed` of these counts reach.
+/// The largest number that at least `needed` of these counts reach.
 fn confirmed(counts: impl Iterator<Item = u64>, needed: usize) -> u64 {
     let mut highest: [u64; REPLICAS_MAX] = [0; REPLICAS_MAX];
     for (slot, count) in highest.iter_mut().zip(counts) {

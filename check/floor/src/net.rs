@@ -90,7 +90,7 @@ pub(crate) struct Counts {
     buffer: Vec<u8>,
     have: usize,
     latest: u64,
-    /// Whose counts they are, and the key for what it says, where nobody is simply believed.
+    /// The replica that sends the counts, and the key of its MACs; `None` if the sender is believed without.
     vouched: Option<(u8, Key)>,
 }
 
@@ -102,7 +102,7 @@ impl Counts {
         Counts { buffer: vec![0; 64 << 10], have: 0, latest: 0, vouched: None }
     }
 
-    /// Those of a replica that has to prove what it says.
+    /// Counts of a replica that must prove them with MACs.
     pub(crate) fn vouched(replica: u8) -> Counts {
         Counts { vouched: Some((replica, Key::of(replica, tag::LOAD))), ..Counts::new() }
     }

@@ -66,7 +66,7 @@ fn start_and_measure(config: &Config) -> Result<Report> {
     Ok(report(config, found.measured, reports, load_cpu))
 }
 
-/// Starts followers and leader: the replicas, the leader first, and where those listen that answer the load generator.
+/// Starts followers and leader. Gives the replicas, the leader first, and the addresses of those that answer the load generator.
 fn start_crash(config: &Config) -> Result<(Vec<Child>, Vec<SocketAddr>)> {
     let mut followers = Vec::new();
     for number in 1..=config.followers {
@@ -80,7 +80,7 @@ fn start_crash(config: &Config) -> Result<(Vec<Child>, Vec<SocketAddr>)> {
     Ok((replicas, vec![address]))
 }
 
-/// The same, where all answer. Each connects to those before it.
+/// Starts the replicas of a cluster with Byzantine faults, all of which answer the load generator. Each connects to the earlier ones.
 fn start_byzantine(config: &Config) -> Result<(Vec<Child>, Vec<SocketAddr>)> {
     let (mut replicas, mut addresses) = (Vec::new(), Vec::new());
     for number in 0..config.replicas() {
@@ -187,7 +187,7 @@ impl Child {
         self.word(START, |w| if let Word::Ready(address) = w { Some(address) } else { None })
     }
 
-    /// Waits for the child's next word, which must be the one that `wanted` takes.
+    /// Waits for the child's next line, which must be one that `wanted` takes.
     fn word<T>(&mut self, wait: Duration, wanted: impl FnOnce(Word) -> Option<T>) -> Result<T> {
         const FIRST_IN_MAIN: &str = "does this program's main call quorate_floor::maybe_child first?";
         let line = match self.words.recv_timeout(wait) {
@@ -219,7 +219,7 @@ impl Child {
         Error::Child { role: self.name.clone(), what }
     }
 
-    /// Waits for the end of a child that said its last word.
+    /// Waits until a child ends that has said its last word.
     fn finish(&mut self) -> Result<()> {
         let status = self.process.wait().doing(format!("wait for the {}", self.name))?;
         if status.success() {

@@ -1,4 +1,4 @@
-//! What parent and children tell each other, and the start of a child.
+//! What parent and children tell each other, and how a child starts.
 //!
 //! A child is the host program itself, started with [`VARIABLE`] set to a [`Task`]. It answers on its standard
 //! output, one [`Word`] a line.
@@ -27,19 +27,19 @@ pub(crate) enum Role {
     Leader {
         followers: Vec<SocketAddr>,
     },
-    /// A replica among those that agree as with Byzantine faults, and where those before it listen.
+    /// A replica of a cluster with Byzantine faults, and the addresses of the replicas before it.
     Agree {
         number: u8,
         earlier: Vec<SocketAddr>,
     },
-    /// The leader first, then those others that answer, too.
+    /// The load generator. The addresses are those of the replicas that answer, the leader first.
     Load {
         replicas: Vec<SocketAddr>,
     },
 }
 
 impl Role {
-    /// How reports and errors call it.
+    /// The name of the role in reports and errors.
     pub(crate) fn name(&self) -> String {
         match self {
             Role::Follower { number } => replica(*number),
@@ -50,7 +50,7 @@ impl Role {
     }
 }
 
-/// How reports and errors call a replica; number 0 leads.
+/// The name of a replica in reports and errors; number 0 leads.
 pub(crate) fn replica(number: usize) -> String {
     match number {
         0 => "leader".into(),
@@ -91,7 +91,7 @@ pub(crate) struct Measured {
     pub(crate) latency: Latency,
 }
 
-/// Tells the parent.
+/// Sends a line to the parent.
 pub(crate) fn say(word: &Word) -> Result<()> {
     let mut line = serde_json::to_vec(word).map_err(std::io::Error::from).doing("encode a report")?;
     line.push(b'\n');

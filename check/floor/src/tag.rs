@@ -1,18 +1,18 @@
-//! Who said what, among replicas that may lie: a MAC is BLAKE3, keyed for one sender and one receiver, over the kind
-//! of a message, its number and the digest of its batch.
+//! MACs among replicas that may lie: a MAC is BLAKE3, keyed for one sender and one receiver, over the kind of a message, its number and the
+//! digest of its batch.
 //!
-//! Everybody can work out the keys: what they cost is measured, nothing is kept secret.
+//! The keys are no secret: only the cost of MACs is measured.
 
 /// Size of a digest and of a MAC.
 pub(crate) const BYTES: usize = 32;
-/// The number of the load generator where replicas have theirs.
+/// The number that stands for the load generator in place of a replica's number.
 pub(crate) const LOAD: u8 = u8::MAX;
 /// The kind of an answer to the load generator. Messages between replicas have smaller ones.
 pub(crate) const ANSWER: u8 = u8::MAX;
 
 /// 32 bytes that stand for a batch.
 pub(crate) type Digest = [u8; BYTES];
-/// What goes with a message that has no batch.
+/// The digest in a message that has no batch.
 pub(crate) const NO_BATCH: Digest = [0; BYTES];
 
 /// The digest of a batch.
@@ -20,7 +20,7 @@ pub(crate) fn digest(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// The key for what `from` tells `to`.
+/// The key for messages from `from` to `to`.
 pub(crate) struct Key([u8; 32]);
 
 impl Key {

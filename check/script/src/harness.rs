@@ -15,7 +15,7 @@ pub trait Harness {
     fn run(&mut self, command: &Command) -> Result<String, String>;
 }
 
-/// In the place of an empty output, so that an output that nobody wrote is told from none.
+/// Printed in place of an empty output, so that an output that nobody wrote can be told from an empty one.
 const NOTHING: &str = "(nothing)";
 
 /// Why a script fails.
@@ -23,16 +23,16 @@ const NOTHING: &str = "(nothing)";
 pub enum Failure {
     /// A mistake in the script.
     Script {
-        /// Where.
+        /// The line of the script, from 1.
         line: usize,
-        /// Which.
+        /// What is wrong.
         why: String,
     },
     /// A block printed something else.
     Differs {
-        /// The block's first line.
+        /// The line where the block begins, from 1.
         line: usize,
-        /// Expected against printed.
+        /// The difference between the expected and the printed output.
         diff: String,
     },
 }
@@ -50,8 +50,7 @@ impl fmt::Display for Failure {
 
 /// Runs a script to its end and gives it back with the output that it really printed.
 ///
-/// # Errors
-/// When the script is none, or a command fails.
+/// When the text is no script, or a command fails.
 pub fn run(text: &str, harness: &mut impl Harness) -> Result<Script, Failure> {
     let mut script = Script::parse(text).map_err(|e| Failure::Script { line: e.line, why: e.why })?;
     for part in &mut script.parts {
@@ -71,12 +70,12 @@ pub fn run(text: &str, harness: &mut impl Harness) -> Result<Script, Failure> {
     Ok(script)
 }
 
-/// Whether the person who runs the scripts wants the files to say what they print: `QUORATE_UPDATE=1`.
+/// Whether `QUORATE_UPDATE=1` is set: then the scripts are rewritten with the output that they print.
 pub fn updates_wanted() -> bool {
     std::env::var_os("QUORATE_UPDATE").is_some_and(|value| value == "1")
 }
 
-/// Runs the script in a file. What it prints must be what the file says; with `update` the file is made to say it.
+/// Runs the script in a file. Its output must be what the file says; with `update` the file is rewritten with the output.
 ///
 /// # Errors
 /// A text for people when the script fails.

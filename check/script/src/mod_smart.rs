@@ -1,8 +1,8 @@
-//! Mod-SMaRt's records as the harness reads them, and the rule which of them a message must wait for.
+//! How the harness reads Mod-SMaRt's records, and which record each message must wait for.
 //!
-//! INV-SCRIPT-7: what a message says about its sender is durable there: its view, what it wrote, what it locked, what it states on
-//! entering a view. This is the table "what must be durable before a message leaves" of docs/protocols/mod_smart.md, checked from
-//! the outside.
+//! INV-SCRIPT-7: what a message says about its sender is durable there: its view, what it wrote, what it locked, what it states when it
+//! enters a view. This is the table "what must be durable before a message leaves" of docs/protocols/mod_smart.md, checked from the
+//! outside.
 
 mod show;
 
@@ -16,7 +16,7 @@ use quorate_types::{Digest, ReplicaId, Slot, View};
 
 type Vote = (Slot, View, Digest);
 
-/// What is durable.
+/// What a replica's durable records say.
 #[derive(Default)]
 struct OnDisk {
     view: View,
@@ -48,7 +48,7 @@ fn read(disk: Disk<'_>) -> OnDisk {
     found
 }
 
-/// What a statement says is what lies on disk, and is all of it: nothing that was locked later is kept back.
+/// Whether a statement says exactly what lies on disk. No later lock may be left out.
 fn states_all(found: &OnDisk, view: View, collect: &Collect) -> bool {
     let slot = collect.decided.next();
     let last = |before: View| {

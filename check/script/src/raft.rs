@@ -101,7 +101,7 @@ fn flags(words: &[String], known: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A cluster of the protocol that is named; Raft if none is. The table says which options it knows.
+/// A cluster of the protocol that the command names; Raft if it names none. The table of protocols says which options each knows.
 fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     let able = protocol.able();
     let mut known = vec!["n", "voters", "protocol", "seed", "autosync", "cache"];
@@ -145,7 +145,7 @@ fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     Ok(world)
 }
 
-/// With how many of them the cluster begins.
+/// How many replicas the cluster begins with.
 fn voters(command: &Command, n: u16) -> Result<u16, String> {
     let voters = command.number("voters")?.unwrap_or(u64::from(n));
     u16::try_from(voters).ok().filter(|v| (1..=n).contains(v)).ok_or_else(|| "voters is 1 to n".into())
@@ -173,7 +173,7 @@ impl Harness for Cluster {
     }
 }
 
-/// What a user of the protocol sees, beside messages and records.
+/// Whether the event is visible to a user of the protocol: no message and no record.
 fn is_outcome(event: &Event) -> bool {
     match event {
         Event::Sent(..)
@@ -196,7 +196,7 @@ fn is_outcome(event: &Event) -> bool {
 }
 
 impl Cluster {
-    /// Carries out a command; gives what it prints beside events.
+    /// Carries out a command. Gives the output that it prints beside events.
     fn apply(&mut self, world: &mut World, command: &Command) -> Result<String, String> {
         let args: Vec<&str> = command.args.iter().map(String::as_str).collect();
         if !matches!(command.name.as_str(), "cluster" | "propose" | "forge" | "members") {
@@ -269,7 +269,7 @@ impl Cluster {
     }
 }
 
-/// The change from what holds at this replica to what the command names.
+/// The change of membership from the present one at this replica to the one that the command names.
 fn change(world: &World, id: ReplicaId, command: &Command) -> Result<Memberships, String> {
     command.only_options(&["voters", "learners"])?;
     let list = |key, make: fn(ReplicaId) -> Member| -> Result<Vec<Member>, String> {
@@ -324,7 +324,7 @@ fn network(world: &mut World, command: &Command, args: &[&str]) -> Result<String
     Ok(String::new())
 }
 
-/// The commands that concern disks and lives.
+/// The commands that concern disks, crashes and restarts.
 fn disks(world: &mut World, command: &Command, args: &[&str]) -> Result<String, String> {
     match (command.name.as_str(), args) {
         ("autosync", [word, rest @ ..]) if rest.len() <= 1 => {

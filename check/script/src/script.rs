@@ -28,16 +28,16 @@ pub struct Block {
     pub input: Vec<String>,
     /// The commands with their line numbers.
     pub commands: Vec<(usize, Command)>,
-    /// What they must print; nothing when the author leaves it to the first update.
+    /// What they must print; `None` when the author leaves it to the first update.
     pub expected: Option<Vec<String>>,
 }
 
 /// Why a text is no script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// Where.
+    /// The line, from 1.
     pub line: usize,
-    /// Why.
+    /// What is wrong.
     pub why: String,
 }
 
@@ -47,14 +47,14 @@ impl fmt::Display for ScriptError {
     }
 }
 
-/// Between commands and output.
+/// The line between commands and output.
 pub(crate) const SEPARATOR: &str = "---";
 
 impl Script {
     /// Reads a script.
     ///
     /// # Errors
-    /// When a command can not be read, or the first line does not tell what the script is about.
+    /// When the text does not begin with a comment, a block has no commands, or a command can not be read.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         let mut parts = Vec::new();
         let mut lines = (1..).zip(text.lines().map(str::trim_end)).peekable();

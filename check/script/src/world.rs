@@ -1,6 +1,6 @@
-//! Replicas of one instance with a network, disks and a clock that do what they are told: nothing arrives, becomes durable
-//! or is late unless somebody says so. The host's part of the contract of [`Order`] stands here, in its plainest form: a
-//! message leaves when the record that it waits for is durable, and a crash takes what is not.
+//! Replicas of one instance with a network, disks and a clock that obey the script: no message arrives, no record becomes durable and no
+//! time passes unless the script says so. The module keeps the host's part of the contract of [`Order`] in its plainest form: a message
+//! leaves when the record that it waits for is durable, and a crash takes what is not durable.
 //!
 //! INV-SCRIPT-1: no two replicas decide different batches for a slot, in any life. INV-SCRIPT-2: a view has one leader.
 //! INV-SCRIPT-3: slots are decided in order, without gaps, from the checkpoint on that a replica began with or installed.
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 mod checkpoints;
 
-/// Makes one replica's protocol: for whom, among which members, with which seed.
+/// Makes the protocol of one replica, given the replica, the members and the seed.
 pub type Build = Box<dyn Fn(ReplicaId, &[ReplicaId], u64) -> Box<dyn Order>>;
 
 /// What lies on a replica's disk.
@@ -25,14 +25,14 @@ pub type Build = Box<dyn Fn(ReplicaId, &[ReplicaId], u64) -> Box<dyn Order>>;
 pub struct Disk<'a> {
     /// The records, without those that were trimmed.
     pub records: &'a [Stored],
-    /// So many of them are durable.
+    /// The number of durable records at the front of `records`.
     pub durable: usize,
-    /// The newest checkpoint: its slot, and what it says of the instance.
+    /// The newest checkpoint: its slot, and its anchor for the instance.
     pub checkpoint: Option<(Slot, &'a Anchor)>,
 }
 
-/// Panics when a message (from, to) may not leave with only this on disk: the host obeys [`Effect::Send::after`], and this
-/// looks at whether what stands there is enough.
+/// Panics when a message (from, to) may not leave with only these records on disk. The host obeys [`Effect::Send::after`]; this checks that
+/// `after` names enough.
 pub type CheckSend = fn(Disk<'_>, ReplicaId, ReplicaId, &OrderMessage);
 
 /// Something that a replica did, or that happened to a message.
@@ -40,13 +40,13 @@ pub type CheckSend = fn(Disk<'_>, ReplicaId, ReplicaId, &OrderMessage);
 pub enum Event {
     /// A message left.
     Sent(ReplicaId, ReplicaId, OrderMessage),
-    /// A message left and was lost: the link is cut, or nobody lives at its end.
+    /// A message left and was lost: the link is cut, or the receiver is down.
     Lost(ReplicaId, ReplicaId, OrderMessage),
     /// A message waits at its sender for this record.
     Held(ReplicaId, ReplicaId, OrderMessage, RecordId),
     /// A record was written, and is not durable yet.
     Persisted(ReplicaId, RecordId, Stored),
-    /// Every record up to this one is durable; only where syncing is not automatic.
+    /// Every record up to this one is durable. Only reported where syncing is not automatic.
     Durable(ReplicaId, RecordId),
     /// A slot's batch is decided.
     Decided(ReplicaId, Slot, Batch),
@@ -66,9 +66,9 @@ pub enum Event {
     Trimmed(ReplicaId, RecordId),
     /// A replica refused what another sent.
     Rejected(ReplicaId, ReplicaId, Reject),
-    /// A replica wants to know whether clients sent a proposal, and its host does not answer yet.
+    /// A replica asked its host whether clients sent a proposal, and the host does not answer yet.
     Examining(ReplicaId, Slot, Digest),
-    /// A replica can not go on.
+    /// A replica can not continue.
     Halted(ReplicaId, Halt),
 }
 
@@ -81,13 +81,13 @@ struct Replica {
     durable: RecordId,
     /// The durable checkpoints.
     checkpoints: BTreeMap<Slot, Anchor>,
-    /// The slot that the replica lacks at least.
+    /// The replica needs a checkpoint of this slot or a later one.
     behind: Option<Slot>,
     held: Vec<(ReplicaId, OrderMessage, RecordId)>,
     loading: VecDeque<(u64, Vec<RecordId>)>,
-    /// Proposals of which it asked whether clients sent them.
+    /// Proposals of which the replica asked whether clients sent them; not answered yet.
     examining: VecDeque<(Slot, Digest)>,
-    /// Whether its host can tell.
+    /// Whether the replica's host can tell what clients sent.
     vouches: bool,
     decided: Slot,
     lives: u64,
@@ -117,7 +117,7 @@ struct Flying {
 pub struct World {
     build: Build,
     members: Vec<ReplicaId>,
-    /// So many of them take part at the beginning.
+    /// How many replicas are members at the beginning.
     voters: usize,
     seed: u64,
     now: Time,
@@ -127,7 +127,7 @@ pub struct World {
     /// Links without a connection.
     closed: BTreeSet<(ReplicaId, ReplicaId)>,
     sent: u64,
-    /// For how long what is proposed has waited at every replica.
+    /// How long every proposal has waited when it arrives at a replica.
     waits: Span,
     autoload: bool,
     autofetch: bool,
@@ -138,7 +138,7 @@ pub struct World {
     leaders: BTreeMap<View, ReplicaId>,
 }
 
-/// Steps without an end in sight are a bug of the protocol.
+/// More steps than this mean that the protocol never comes to rest: a bug.
 const STEPS_MAX: usize = 100_000;
 
 impl World {
@@ -147,7 +147,7 @@ impl World {
         Self::with_voters(n, n, seed, autosync, build)
     }
 
-    /// The same, and only the first ones are members at the beginning: so many.
+    /// Like [`World::new`], but only the first `voters` replicas are members at the beginning.
     pub fn with_voters(n: u16, voters: u16, seed: u64, autosync: bool, build: Build) -> Self {
         let members: Vec<ReplicaId> = (1..=n).map(ReplicaId::new).collect();
         let mut world = Self {
@@ -199,7 +199,7 @@ impl World {
         world
     }
 
-    /// Looks at every message that leaves, from now on.
+    /// Calls `check` for every message that leaves from now on.
     pub fn check_sends(&mut self, check: CheckSend) {
         self.check_send = Some(check);
     }
@@ -290,7 +290,7 @@ impl World {
         self.vouch(id);
     }
 
-    /// A replica's host can tell from now on, or not, who sent what is in proposals; it answers what it was asked before.
+    /// From now on the replica's host can, or can not, tell what clients sent. If it can, it answers the waiting questions.
     pub fn set_vouches(&mut self, id: ReplicaId, vouches: bool) {
         if let Some(replica) = self.replicas.get_mut(&id) {
             replica.vouches = vouches;
@@ -299,7 +299,7 @@ impl World {
         self.sync_if_automatic(id);
     }
 
-    /// What is proposed from now on has waited for so long at every replica when it arrives there.
+    /// From now on every proposal has waited for this long when it arrives at a replica.
     pub fn set_waits(&mut self, waits: Span) {
         self.waits = waits;
     }
@@ -405,7 +405,7 @@ impl World {
         self.send(from, to, message);
     }
 
-    /// Sends a message as if `from` had: for messages that no protocol of ours would send.
+    /// Sends a message as if `from` had sent it; for messages that no correct replica would send.
     pub fn send(&mut self, from: ReplicaId, to: ReplicaId, message: OrderMessage) {
         let alive = self.replicas.get(&to).is_some_and(|replica| replica.order.is_some());
         if !alive || self.cut.contains(&(from, to)) || self.closed.contains(&(from, to)) {
@@ -431,7 +431,7 @@ impl World {
         self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front).is_some()
     }
 
-    /// Puts a copy of the first message on a link behind the last.
+    /// Puts a copy of the first message on a link behind the last one.
     pub fn duplicate(&mut self, from: ReplicaId, to: ReplicaId) -> bool {
         let Some(link) = self.links.get_mut(&(from, to)) else { return false };
         let Some(message) = link.front().map(|flying| flying.message.clone()) else { return false };
@@ -456,7 +456,7 @@ impl World {
         panic!("INV-SCRIPT-5: the replicas talk for ever without any time passing");
     }
 
-    /// Delivers what is under way now, and not what follows from it.
+    /// Delivers the messages that are under way now, but not those that follow from them.
     pub fn deliver_round(&mut self) {
         let last = self.sent;
         while let Some((from, to)) = self.next_link() {
@@ -478,7 +478,7 @@ impl World {
         }
     }
 
-    /// Messages leave before the replica learns of the sync: it could not stop them any more.
+    /// Messages leave before the replica learns of the sync, which could not stop them any more.
     fn make_durable(&mut self, id: ReplicaId, up_to: RecordId) {
         let replica = self.replicas.get_mut(&id).expect("a member");
         replica.durable = up_to;
@@ -506,7 +506,7 @@ impl World {
         self.members.clone().into_iter().for_each(|id| self.sync_if_automatic(id));
     }
 
-    /// Answers a replica's oldest question to its log. Says whether there was one.
+    /// Answers the oldest read of a replica from its log. Says whether there was one.
     pub fn load(&mut self, id: ReplicaId) -> bool {
         let asked = self.load_once(id);
         self.sync_if_automatic(id);
@@ -528,7 +528,7 @@ impl World {
         true
     }
 
-    /// The power of a replica fails: what is not durable is gone. Nobody is told.
+    /// The power of a replica fails: what is not durable is gone. The other replicas are not told.
     pub fn crash(&mut self, id: ReplicaId) {
         self.stop(id);
         self.links.iter_mut().filter(|((_, to), _)| *to == id).for_each(|(_, link)| link.clear());
@@ -543,13 +543,13 @@ impl World {
         replica.examining.clear();
     }
 
-    /// A replica restarts so fast that what is under way to it arrives in its next life, and nobody notices.
+    /// A replica restarts so fast that messages on their way reach it after the restart and no other replica notices.
     pub fn bounce(&mut self, id: ReplicaId) {
         self.stop(id);
         self.start(id);
     }
 
-    /// A replica that is down comes back with what is durable, and is connected.
+    /// Starts a replica that is down from its durable records, and connects it.
     pub fn restart(&mut self, id: ReplicaId) {
         self.start(id);
         for other in self.members.clone() {
@@ -559,7 +559,7 @@ impl World {
         }
     }
 
-    /// Two replicas have a connection from now on, and are told.
+    /// Connects two replicas, and tells both.
     pub fn connect(&mut self, a: ReplicaId, b: ReplicaId) {
         for ends in [(a, b), (b, a)] {
             self.closed.remove(&ends);
@@ -568,7 +568,7 @@ impl World {
         self.step(b, Input::Connected(a));
     }
 
-    /// The connection between two replicas breaks: what is under way is lost, and both are told.
+    /// Breaks the connection between two replicas: messages on their way are lost, and both are told.
     pub fn disconnect(&mut self, a: ReplicaId, b: ReplicaId) {
         for ends in [(a, b), (b, a)] {
             self.links.remove(&ends);
@@ -578,7 +578,7 @@ impl World {
         self.step(b, Input::Disconnected(a));
     }
 
-    /// From now on everything on this link is lost, and what is under way, too. Nobody is told.
+    /// From now on every message on this link is lost, those on their way too. Neither replica is told.
     pub fn cut(&mut self, from: ReplicaId, to: ReplicaId) {
         self.cut.insert((from, to));
         self.links.remove(&(from, to));
@@ -589,7 +589,7 @@ impl World {
         self.cut.clear();
     }
 
-    /// Goes to a replica's deadline, without looking at the deadlines of others: they are late. Says whether it has one.
+    /// Moves a replica's clock to its deadline; the other replicas miss theirs. Says whether it has a deadline.
     pub fn expire(&mut self, id: ReplicaId) -> bool {
         let Some(deadline) = self.order(id).and_then(Order::deadline) else { return false };
         self.now = self.now.max(deadline);

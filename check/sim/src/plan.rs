@@ -66,7 +66,7 @@ pub enum Fault {
     Disk(DiskFault),
     /// A machine stands still, and its clock with it.
     Suspend(Suspend),
-    /// Something waits for a moment, and strikes then.
+    /// A fault that waits for a certain moment and begins then.
     Moment(Moment),
     /// The process dies and starts again. What it wrote stays in the page cache.
     Crash {

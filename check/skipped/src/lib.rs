@@ -1,6 +1,6 @@
-//! Tests that can not do anything where they run: the harness calls them passed, so they say that they were skipped, and why.
+//! Tests that can not run where they are: the test harness counts them as passed, so each notes that it was skipped, and why.
 //!
-//! `cargo xtask test` names a file in which each of them leaves a line, and prints how many there are.
+//! `cargo xtask test` names a file in which each of them leaves a line, and prints the number of lines.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ mod tests;
 /// The variable that names the file.
 pub const FILE: &str = "QUORATE_SKIPPED";
 
-/// The test that calls this does nothing more.
+/// Notes that the calling test was skipped, and why. The test must then return.
 pub fn skipped(why: impl Display) {
     let line = line(std::thread::current().name(), why);
     // Past the harness, which keeps what tests print unless they fail.

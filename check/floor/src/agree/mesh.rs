@@ -1,6 +1,7 @@
 //! The connections between all replicas, and those of the load generator to each.
 //!
-//! Whoever connects says its number first, one byte. A replica connects to those before it and waits for the others.
+//! A replica connects to the replicas with smaller numbers and waits for those with larger ones. The side that connects first sends its
+//! number, one byte.
 
 use crate::roles::{self, Word};
 use crate::{Config, Doing, Error, Result, net, tag};
@@ -13,7 +14,7 @@ pub(crate) struct Mesh {
     pub(crate) client: TcpStream,
 }
 
-/// Connects to `earlier`, says where this replica listens, and waits for those who come.
+/// Connects to `earlier`, tells the parent where this replica listens, and waits for the connections of the later replicas.
 pub(crate) fn join(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result<Mesh> {
     let mut peers = Vec::new();
     for (peer, address) in (0..).zip(earlier) {
@@ -50,7 +51,7 @@ pub(crate) fn join(config: &Config, number: u8, earlier: &[SocketAddr]) -> Resul
     Ok(Mesh { peers, client })
 }
 
-/// Connects to a replica as number `from`.
+/// Connects to a replica; `from` is the number of the side that connects.
 pub(crate) fn connect(config: &Config, to: SocketAddr, from: u8) -> Result<TcpStream> {
     let mut stream = net::connect(to, &config.congestion_control)?;
     stream.write_all(&[from]).doing("say who connects")?;

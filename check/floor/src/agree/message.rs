@@ -8,16 +8,16 @@ use crate::tag::{self, Digest, Key};
 /// Size of the header.
 const HEADER: usize = 16;
 
-/// What a message says of its slot.
+/// The kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// This is the slot's batch; only the leader's word.
+    /// The slot's batch. Only the leader sends it.
     Propose = 1,
     /// The sender holds the batch with this digest.
     Write = 2,
-    /// A quorum holds it.
+    /// A quorum holds the batch with this digest.
     Accept = 3,
-    /// There will be no such slot and none after it; only the leader's word.
+    /// There will be neither this slot nor any later one. Only the leader sends it.
     End = 4,
 }
 
@@ -26,18 +26,18 @@ impl Kind {
         [Kind::Propose, Kind::Write, Kind::Accept, Kind::End].into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// Whether nobody but the leader says such a thing.
+    /// Whether only the leader may send this kind.
     fn is_leaders(self) -> bool {
         matches!(self, Kind::Propose | Kind::End)
     }
 }
 
-/// Size of a message before its batch, among so many replicas.
+/// Size of a message without its batch, among this number of replicas.
 pub(crate) const fn head_bytes(replicas: usize) -> usize {
     HEADER + tag::BYTES + replicas * tag::BYTES
 }
 
-/// Who sends: its number, and its keys for all replicas in their order.
+/// The sender of messages: its number, and its keys for all replicas in their order.
 pub(crate) struct Sender {
     pub(crate) number: u8,
     pub(crate) keys: Vec<Key>,
@@ -57,7 +57,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// One with room for a batch of `batch` bytes.
+    /// An empty message with room for a batch of `batch` bytes.
     pub(crate) fn new(replicas: usize, batch: usize) -> Message {
         let head = head_bytes(replicas);
         Message { bytes: vec![0; head + batch], head, len: 0 }
@@ -68,7 +68,7 @@ impl Message {
         &mut self.bytes[self.head..]
     }
 
-    /// Closes the message over the first `batch` bytes of the batch, which `digest` stands for.
+    /// Completes the message: its batch is the first `batch` bytes, and `digest` is the batch's digest.
     pub(crate) fn seal(&mut self, batch: usize, kind: Kind, slot: u64, digest: &Digest, sender: &Sender) {
         self.bytes[..4].copy_from_slice(&(batch as u32).to_le_bytes());
         self.bytes[4..8].copy_from_slice(&[kind as u8, sender.number, 0, 0]);
@@ -92,7 +92,7 @@ impl Message {
     }
 }
 
-/// What one replica expects of what another one sends it.
+/// What a replica expects of the messages of another one.
 pub(crate) struct Expected {
     pub(crate) replicas: usize,
     pub(crate) from: u8,
@@ -104,18 +104,18 @@ pub(crate) struct Expected {
     pub(crate) command_bytes: usize,
 }
 
-/// A message that is what its sender said: MAC and digest are right.
+/// A message whose MAC and digest were right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heard<'a> {
     pub(crate) kind: Kind,
     pub(crate) slot: u64,
     pub(crate) digest: &'a Digest,
-    /// Empty but for a proposal.
+    /// Empty except in a proposal.
     pub(crate) batch: &'a [u8],
 }
 
-/// Splits the first message off `bytes`, and checks it: what it says, and what follows. `Ok(None)`: it is not all
-/// there yet. `Err`: why it is not what was expected of this sender.
+/// Splits the first message off `bytes` and checks it. Gives the message and the bytes behind it. `Ok(None)`: the message is not complete
+/// yet. `Err`: why it is not a message of this sender.
 pub(crate) fn split<'a>(
     bytes: &'a [u8],
     expected: &Expected,

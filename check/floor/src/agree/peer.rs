@@ -1,4 +1,4 @@
-//! One connection to another replica: what is to go, and what came.
+//! One connection to another replica: the messages to send, and the bytes received.
 
 use super::message::{self, Expected, Kind, Message};
 use super::slots::Slots;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// The most messages of one write.
 const SEND_MAX: usize = 16;
-/// Room for votes that arrived since the last turn.
+/// Room for the votes that arrive between two turns.
 const BUFFER_MIN: usize = 64 << 10;
 
 pub(crate) struct Peer {
@@ -22,11 +22,11 @@ pub(crate) struct Peer {
     buffer: Vec<u8>,
     have: usize,
     queue: VecDeque<Rc<Message>>,
-    /// Bytes of the first of `queue` that have gone.
+    /// Bytes of the first message of `queue` that are sent.
     inside: usize,
-    /// The socket took less than it was given.
+    /// The last write took less than it was given.
     blocked: bool,
-    /// The other side can still say something, and can still hear something.
+    /// The other side may still send; and it may still receive.
     hears: bool,
     speaks: bool,
 }
@@ -53,7 +53,7 @@ impl Peer {
         &self.stream
     }
 
-    /// What poll is to wait for.
+    /// The events that poll is to wait for.
     pub(crate) fn wanted(&self) -> PollFlags {
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, self.hears);
@@ -61,12 +61,12 @@ impl Peer {
         wanted
     }
 
-    /// Whether the other side has said all that it had to say.
+    /// Whether the other side will send nothing more.
     pub(crate) fn is_silent(&self) -> bool {
         !self.hears
     }
 
-    /// Whether everything was sent that there was to send.
+    /// Whether everything queued is sent.
     pub(crate) fn is_sent(&self) -> bool {
         self.queue.is_empty()
     }
@@ -107,7 +107,7 @@ impl Peer {
         Ok(())
     }
 
-    /// `n` more bytes have gone.
+    /// Notes that `n` more bytes are sent.
     fn sent(&mut self, n: usize) {
         self.inside += n;
         while let Some(first) = self.queue.front() {
@@ -126,8 +126,8 @@ impl Peer {
         self.inside = 0;
     }
 
-    /// Tells the other side that nothing more comes. What it says until it does the same is still read: a socket that
-    /// is closed with unread bytes takes back what the other side did not read yet.
+    /// Closes the sending half. What the other side sends before it does the same is still read: closing a socket with unread bytes would
+    /// discard what the other side has not read yet.
     pub(crate) fn finish(&mut self) {
         if std::mem::take(&mut self.speaks) {
             // the other side may be gone already

@@ -1,11 +1,11 @@
-//! The leader's batches: the one being filled, and those that some peer or the log file does not have yet.
+//! The leader's batches: the one being filled, and those that some replica or the log file does not have yet.
 
 use super::message::{Kind, Message, Sender};
 use crate::tag::{self, Digest};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The most bytes of proposals kept for those who do not have them yet, and the most proposals.
+/// The most bytes of proposals that are kept for slow replicas, and the most proposals.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 const KEPT_MAX: usize = 1024;
 
@@ -38,12 +38,12 @@ impl Proposals {
         }
     }
 
-    /// Where the next bytes of commands go. Empty: seal first.
+    /// Where the next bytes of commands go. If it is empty, the batch must be sealed first.
     pub(crate) fn unfilled(&mut self) -> &mut [u8] {
         &mut self.open.batch()[self.filled..]
     }
 
-    /// Is there room for more bytes of commands?
+    /// Whether there is room for more bytes of commands.
     pub(crate) fn takes_commands(&self) -> bool {
         self.filled < self.batch_bytes
     }
@@ -53,13 +53,13 @@ impl Proposals {
         self.filled += n;
     }
 
-    /// Is a whole command there that was not proposed?
+    /// Whether the open batch has a whole command.
     pub(crate) fn is_due(&self) -> bool {
         self.filled >= self.command_bytes
     }
 
-    /// Closes the open batch over its whole commands, for this slot. `None`: there is none, or too much is kept for
-    /// those who lag.
+    /// Closes the open batch after its last whole command and proposes it for this slot. `None`: it has no whole command, or too much is
+    /// kept for slow replicas.
     pub(crate) fn seal(&mut self, slot: u64, sender: &Sender) -> Option<Proposal> {
         while self.kept.front().is_some_and(|oldest| Rc::strong_count(oldest) == 1) {
             self.free.extend(self.kept.pop_front().and_then(Rc::into_inner));

@@ -1,7 +1,7 @@
-//! What this replica knows of the slots that are not decided, and the rules: without sockets.
+//! The undecided slots as this replica knows them, and the rules of agreement, without sockets.
 //!
-//! A slot that is proposed and held is written; one that a quorum wrote is accepted; one that a quorum accepted is
-//! decided, in the order of slots. Nobody is suspected: what does not fit together ends the run.
+//! A replica votes WRITE for a slot whose proposal it holds, and ACCEPT for a slot for which a quorum voted WRITE. It decides a slot for
+//! which a quorum voted ACCEPT, in the order of slots. No replica is suspected: a message that contradicts another one ends the run.
 
 use super::message::{Heard, Kind};
 use crate::frame;
@@ -9,7 +9,7 @@ use crate::tag::Digest;
 use quorate_types::{FaultModel, Faults};
 use std::collections::VecDeque;
 
-/// How far ahead others may be. Far more than the leader keeps for those who lag.
+/// How many slots another replica may be ahead; far more than the leader keeps for slow replicas.
 const AHEAD_MAX: u64 = 1 << 18;
 
 pub(crate) struct Slots {
@@ -17,14 +17,14 @@ pub(crate) struct Slots {
     quorum: u32,
     command_bytes: usize,
     open: VecDeque<Slot>,
-    /// Slots decided, which is the number of the first of `open`.
+    /// Number of decided slots; this is also the number of the first slot of `open`.
     pub(crate) decided: u64,
-    /// Slots proposed, and slots of which the proposal is held as the configuration says.
+    /// Number of proposed slots, and number of slots whose proposal is held as durably as the configuration asks.
     pub(crate) proposed: u64,
     held: u64,
-    /// How many slots there are, once the leader said so.
+    /// How many slots there are in all, once the leader said so.
     pub(crate) end: Option<u64>,
-    /// Commands in the slots decided.
+    /// Commands in the decided slots.
     pub(crate) commands: u64,
     /// Wrapping sum over their bytes.
     pub(crate) sum: u64,
@@ -60,12 +60,12 @@ impl Slots {
         }
     }
 
-    /// So many replicas make a quorum.
+    /// The number of replicas in a quorum.
     pub(crate) fn quorum(&self) -> usize {
         self.quorum as usize
     }
 
-    /// Takes what replica `from` said, this one's own proposals among it. `Err`: what it said does not fit.
+    /// Takes a message of replica `from`, or a proposal of this replica. `Err`: it contradicts what came before.
     pub(crate) fn hear(&mut self, from: u8, heard: &Heard<'_>) -> Result<(), &'static str> {
         match heard.kind {
             Kind::End => {
@@ -101,12 +101,12 @@ impl Slots {
         Ok(())
     }
 
-    /// What was proposed so far is held.
+    /// Notes that all proposals so far are held as durably as the configuration asks.
     pub(crate) fn hold(&mut self) {
         self.held = self.proposed;
     }
 
-    /// Votes wherever that is due, and tells `send` of each vote.
+    /// Makes every vote that is due, and hands each to `send`.
     pub(crate) fn vote(&mut self, mut send: impl FnMut(Kind, u64, &Digest)) {
         let votable = self.held.saturating_sub(self.decided) as usize;
         for (number, slot) in (self.decided..).zip(self.open.iter_mut().take(votable)) {
@@ -124,7 +124,7 @@ impl Slots {
         }
     }
 
-    /// Decides what can be decided. `true`: something was.
+    /// Decides every slot that can be decided. `true`: there was one.
     pub(crate) fn decide(&mut self) -> bool {
         let before = self.decided;
         while let Some(slot) = self.open.front() {
@@ -140,7 +140,7 @@ impl Slots {
         self.decided > before
     }
 
-    /// Everything that there is was decided.
+    /// Whether all slots are decided and no more will come.
     pub(crate) fn complete(&self) -> bool {
         self.end == Some(self.decided)
     }

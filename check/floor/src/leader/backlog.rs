@@ -4,7 +4,7 @@ use crate::frame::{self, Frame};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The most bytes of frames kept for those who do not have them yet.
+/// The most bytes of frames that are kept for slow followers and for the disk.
 const LOG_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) struct Backlog {
@@ -13,7 +13,7 @@ pub(crate) struct Backlog {
     first: u64,
     frames_max: usize,
     open: Frame,
-    /// Bytes of a command begun, at the start of `open`.
+    /// Bytes of an incomplete command at the start of `open`.
     carry: usize,
     free: Vec<Frame>,
     body_bytes: usize,
@@ -21,9 +21,9 @@ pub(crate) struct Backlog {
     uncommitted: VecDeque<(u64, u64)>,
     /// Length of the log so far.
     pub(crate) end: u64,
-    /// Commands in it.
+    /// Commands in the log so far.
     pub(crate) commands: u64,
-    /// Wrapping sum over their bytes.
+    /// Wrapping sum over the bytes of those commands.
     pub(crate) sum: u64,
 }
 
@@ -49,7 +49,7 @@ impl Backlog {
         }
     }
 
-    /// May another frame be begun?
+    /// Whether another frame may be begun.
     pub(crate) fn has_room(&self) -> bool {
         self.frames.len() < self.frames_max
     }
@@ -88,7 +88,7 @@ impl Backlog {
         self.frames.range(skip.min(self.frames.len())..).map(|s| &*s.frame)
     }
 
-    /// Commands in the frames that end at or below `committed`, if that is news.
+    /// Commands in the frames that end at or below `committed`, if there are more than at the last call.
     pub(crate) fn commit(&mut self, committed: u64) -> Option<u64> {
         let mut news = None;
         while let Some(&(end, commands)) = self.uncommitted.front() {

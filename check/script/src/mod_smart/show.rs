@@ -8,7 +8,7 @@ use quorate_order::mod_smart::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECO
 use quorate_types::{Digest, Items, View};
 use quorate_wire::{Batch, SystemCommand};
 
-/// So many views belong to the first membership.
+/// The number of views of the first membership.
 const FIRST_VIEWS: u64 = 1 << 40;
 
 /// A digest's first bytes: enough to tell a script's values apart.
@@ -16,7 +16,8 @@ pub(crate) fn short(digest: &Digest) -> String {
     digest.bytes()[..3].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A view; of a later membership than the first, with its number: the second view of the third one is v3.2.
+/// A view as text. A view of a later membership than the first has that membership's number: the second view of the third membership is
+/// v3.2.
 pub(crate) fn view(view: View) -> String {
     match view.number() {
         first @ ..=FIRST_VIEWS => format!("v{first}"),
@@ -83,7 +84,7 @@ fn complaint(why: Complaint) -> String {
     }
 }
 
-/// A message in a line. Numbers that differ from run to run are left out.
+/// A message as one line. Numbers that differ from run to run are left out.
 pub(crate) fn message(message: &ModSmartMessage) -> String {
     let view = view(message.view);
     match &message.body {
@@ -122,7 +123,7 @@ fn batch_of(value: &Batch) -> String {
     batch(value)
 }
 
-/// A record in a line.
+/// A record as one line.
 pub(crate) fn stored(record: &Stored) -> String {
     let number = |at| super::u64_at(&record.head, at).unwrap_or(0);
     let in_view = |at| view(View::new(number(at)));

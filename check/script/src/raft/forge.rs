@@ -1,4 +1,4 @@
-//! Messages that a script writes by itself, in the words in which messages are shown.
+//! Messages that a script makes up, in the words in which messages are printed.
 
 use crate::Command;
 use quorate_order::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};

@@ -1,4 +1,4 @@
-//! Raft's records as the harness reads them, and the rule which of them a message must wait for.
+//! How the harness reads Raft's records, and which record each message must wait for.
 //!
 //! INV-SCRIPT-7: what a message says about its sender is durable there: its view, its vote, the entries that it acknowledges.
 //! This is the table "what must be durable before a message leaves" of docs/protocols/raft.md, checked from the outside.
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 /// What a replica's vote record says.
 pub(super) type Vote = (View, Option<ReplicaId>);
 
-/// An entry, a vote or the log's beginning as it lies on disk; their layout is drawn in path/3-order/src/raft/persist.rs.
+/// What a record says: an entry, a vote or the log's beginning. Its layout is drawn in path/3-order/src/raft/persist.rs.
 pub(super) enum OnDisk {
     Entry(Index, Entry),
     Vote(Vote),
-    /// The log begins after this position, which holds that slot; it was empty then, or not.
+    /// The log begins after this position, which holds that slot. The flag says whether the log was empty then.
     Floor(Position, Slot, bool, Vote),
 }
 

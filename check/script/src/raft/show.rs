@@ -12,10 +12,10 @@ use quorate_wire::{Batch, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A list shows no more entries.
+/// The most entries that a list shows.
 const ENTRIES_SHOWN: usize = 6;
 
-/// One line per event; neighbours that differ only in a replica share one.
+/// One line per event; neighbouring events that differ only in a replica share one.
 pub(super) fn events(events: &[Event], smart: bool) -> String {
     // What changes between neighbours, what comes before it on the line, and what after it.
     let mut lines: Vec<(String, Vec<ReplicaId>, String)> = Vec::new();
@@ -143,7 +143,7 @@ fn body(body: &EntryBody) -> String {
     }
 }
 
-/// Who is a member, and how.
+/// The members, and whether each is a voter or a learner.
 pub(crate) fn memberships(memberships: &Memberships) -> String {
     let one = |membership: &Membership| {
         let list = |role| {
@@ -200,7 +200,7 @@ fn stored(record: &Stored) -> String {
     }
 }
 
-/// What a replica's disk says its log is; what is not durable stands in parentheses.
+/// The log on a replica's disk; what is not durable stands in parentheses.
 pub(super) fn log(world: &World, id: ReplicaId) -> String {
     let disk = world.disk(id);
     let mut entries: BTreeMap<Index, (Entry, bool)> = BTreeMap::new();

@@ -1,12 +1,12 @@
-//! The host's part where checkpoints are concerned: they are durable at once, a replica starts from its newest one, and
-//! records that the protocol does not need any more are deleted.
+//! The host's part in checkpoints: they are durable at once, a replica starts from its newest one, and records that the protocol no longer
+//! needs are deleted.
 
 use super::{Event, World};
 use quorate_order::Input;
 use quorate_types::{ReplicaId, Slot};
 
 impl World {
-    /// A durable checkpoint of what a replica decided last, or of an earlier slot. Says whether there is one.
+    /// Makes a durable checkpoint of the last slot that the replica decided, or of an earlier one. Says whether it could.
     pub fn checkpoint(&mut self, id: ReplicaId, slot: Option<Slot>) -> bool {
         let slot = slot.unwrap_or(self.replicas[&id].decided);
         let anchor = self.order(id).and_then(|order| order.anchor(slot));
@@ -19,8 +19,8 @@ impl World {
         true
     }
 
-    /// The protocol forgets what the newest checkpoint, or this one, holds; older ones and the records that are not needed
-    /// are deleted. Says whether there is such a checkpoint, of a slot that the replica decided.
+    /// The protocol forgets what the newest checkpoint, or that of `slot`, holds; older checkpoints and the records that are not needed are
+    /// deleted. Says whether there is such a checkpoint, of a slot that the replica decided.
     pub fn trim(&mut self, id: ReplicaId, slot: Option<Slot>) -> bool {
         let replica = self.replicas.get_mut(&id).expect("a member");
         let slot = slot.or_else(|| replica.checkpoints.last_key_value().map(|(slot, _)| *slot));
@@ -45,14 +45,14 @@ impl World {
         }
     }
 
-    /// Checkpoints after this slot turned out to be wrong, and are gone.
+    /// Removes the checkpoints after this slot, which turned out to be wrong.
     pub fn discard(&mut self, id: ReplicaId, slot: Slot) {
         if let Some(replica) = self.replicas.get_mut(&id) {
             replica.checkpoints.retain(|kept, _| *kept <= slot);
         }
     }
 
-    /// The newest checkpoint of another replica becomes this one's only one. Says whether there is one.
+    /// Makes the newest checkpoint of another replica the only one of this replica. Says whether there is one.
     pub fn fetch(&mut self, id: ReplicaId, from: ReplicaId) -> bool {
         let newest = self.replicas[&from].checkpoints.last_key_value();
         let Some((slot, anchor)) = newest.map(|(slot, anchor)| (*slot, anchor.clone())) else { return false };
@@ -63,7 +63,7 @@ impl World {
         true
     }
 
-    /// The service's state is that of the newest checkpoint from now on. Says whether there is one.
+    /// The service takes over the state of the newest checkpoint. Says whether there is one.
     pub fn install(&mut self, id: ReplicaId) -> bool {
         let replica = self.replicas.get_mut(&id).expect("a member");
         let newest = replica.checkpoints.last_key_value().filter(|_| replica.order.is_some());
@@ -78,7 +78,7 @@ impl World {
         self.autofetch = autofetch;
     }
 
-    /// Installs what a replica needs, if anybody can make it. Whether that was done.
+    /// Installs the checkpoint that the replica needs, if another replica can make it. Says whether that was done.
     pub(super) fn fetch_from_anybody(&mut self, id: ReplicaId) -> bool {
         let replica = self.replicas.get_mut(&id).expect("a member");
         let Some(slot) = replica.behind.take() else { return false };
