@@ -48,6 +48,7 @@ pub fn kinds() -> Vec<Profile> {
         kinds.push(base);
         kinds.extend([1, 2, 3, 8].map(|instances| Profile { instances: Some(instances), ..base }));
         kinds.extend([1, 4].map(|lanes| Profile { lanes: Some(lanes), ..base }));
+        kinds.extend([false, true].map(|apart| Profile { apart: Some(apart), ..base }));
         kinds.extend([false, true].map(|upgrades| Profile { upgrades: Some(upgrades), ..base }));
         let modes = [SyncMode::Group, SyncMode::Async, SyncMode::Memory];
         kinds.extend(modes.map(|mode| Profile { sync: Some(mode), ..base }));

@@ -595,9 +595,7 @@ impl Plan {
         if profile.late {
             plan_lateness(self, &mut Rng::of(seed, 9100));
         }
-        if profile.apart {
-            plan_apart(self, &mut Rng::of(seed, 9110));
-        }
+        plan_apart(self, profile, &mut Rng::of(seed, 9110));
     }
 
     /// How many replicas may be lost, or may lie.

@@ -191,10 +191,6 @@ pub const BUGS: &[Bug] = &[
         "lane-not-called-in",
         "a checkpoint takes the place of the state while a protocol's lane is at work on what was before",
     ),
-    apart(
-        "gate-of-the-future",
-        "the main lane sees connections whose frames it has not heard of yet as gone",
-    ),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
 
@@ -205,7 +201,7 @@ impl Bug {
         Profile {
             fault_model,
             focus: self.focus.or(profile.focus),
-            apart: self.apart || profile.apart,
+            apart: if self.apart { Some(true) } else { profile.apart },
             ..profile
         }
     }
@@ -243,6 +239,6 @@ pub fn line(found: &Found) -> String {
         None => ("not found", format!("> {}", found.seeds)),
     };
     let focus = found.bug.focus.map_or(String::new(), |focus| format!(", with `--focus {}`", focus.name()));
-    let apart = if found.bug.apart { ", with `--apart`" } else { "" };
+    let apart = if found.bug.apart { ", with `--apart true`" } else { "" };
     format!("| `{}` | {} | `{checker}` | {seed}{focus}{apart} |", found.bug.name, found.bug.what)
 }

@@ -102,9 +102,10 @@ pub struct Args {
     /// Execution is late: batches are final some batches later, and some are executed, taken back and executed again
     #[arg(long)]
     late: bool,
-    /// Parts of replicas have lanes of their own: the gate, the protocols of instances, and the main lane, which wait for each other
-    #[arg(long)]
-    apart: bool,
+    /// Whether parts of replicas have lanes of their own: the gate and the protocols of instances, which have their turns late [default: the seed
+    /// decides]
+    #[arg(long, value_name = "true|false")]
+    apart: Option<bool>,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,

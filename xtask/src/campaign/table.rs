@@ -115,12 +115,12 @@ pub(super) const TABLE: &[Campaign] = &[
         covers: "parts of replicas that have lanes of their own, and hear of each other late",
         usual: "2 h",
         steps: &[
-            sim("sim --apart --count 10000"),
-            sim("sim --apart --protocol mod-smart --count 10000"),
-            sim("sim --apart --instances 3 --count 5000"),
-            sim("sim --apart --fault-model byzantine --count 5000"),
+            sim("sim --apart true --count 10000"),
+            sim("sim --apart true --protocol mod-smart --count 10000"),
+            sim("sim --apart true --instances 3 --count 5000"),
+            sim("sim --apart true --fault-model byzantine --count 5000"),
         ],
-        sample: &[few("sim --apart --first 100001 --count 20")],
+        sample: &[few("sim --apart true --first 100001 --count 20")],
     },
     Campaign {
         name: "sim-mod-smart",

@@ -1,6 +1,6 @@
 //! Parts of a replica that stand on lanes of their own, and how long they keep each other waiting.
 
-use super::{MS, Plan};
+use super::{MS, Plan, Profile};
 use crate::random::Rng;
 use quorate_node::Placement;
 
@@ -25,8 +25,12 @@ impl Apart {
     }
 }
 
-/// Draws which parts stand apart. Nobody waits so long for a lane that leaders are given up for that alone.
-pub(super) fn plan_apart(plan: &mut Plan, rng: &mut Rng) {
+/// Draws which parts stand apart, in some of the runs. No lane waits so long that leaders are given up for that alone.
+pub(super) fn plan_apart(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    let some = rng.chance(250);
+    if !profile.apart.unwrap_or(some) {
+        return;
+    }
     let (gate, groups) = rng.pick(&[(true, true), (true, true), (true, false), (false, true)]);
     plan.apart = Some(Apart {
         placement: Placement { gate, groups },

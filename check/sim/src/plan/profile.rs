@@ -35,8 +35,8 @@ pub struct Profile {
     pub upgrades: Option<bool>,
     /// Whether execution is late, and takes back some batches.
     pub late: bool,
-    /// Whether parts of replicas have lanes of their own.
-    pub apart: bool,
+    /// Whether parts of replicas have lanes of their own; none: the seed decides.
+    pub apart: Option<bool>,
     /// The focus of the runs; none: the seed decides, mostly for no focus.
     pub focus: Option<Focus>,
 }
@@ -57,7 +57,7 @@ impl Default for Profile {
             lanes: None,
             upgrades: None,
             late: false,
-            apart: false,
+            apart: None,
             focus: None,
         }
     }
@@ -105,15 +105,12 @@ impl Profile {
             ("focus", self.focus.map(|focus| focus.name().to_owned())),
             ("instances", self.instances.map(|count| count.to_string())),
             ("lanes", self.lanes.map(|count| count.to_string())),
+            ("apart", self.apart.map(|word| word.to_string())),
             ("durability", sync),
             ("length", length.map(|times| times.to_string())),
         ];
         let chosen = chosen.into_iter().filter_map(|(name, value)| Some(format!("--{name} {}", value?)));
-        let flags = [
-            (!self.faults).then_some("--no-faults"),
-            self.late.then_some("--late"),
-            self.apart.then_some("--apart"),
-        ];
+        let flags = [(!self.faults).then_some("--no-faults"), self.late.then_some("--late")];
         let all: Vec<String> = chosen.chain(flags.into_iter().flatten().map(str::to_owned)).collect();
         all.join(" ")
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 fn clean(seeds: Range<u64>, profile: &Profile) -> (usize, usize) {
     let (mut gates, mut groups) = (0, 0);
     for seed in seeds {
-        let plan = Plan::new(seed, &Profile { apart: true, ..*profile });
+        let plan = Plan::new(seed, &Profile { apart: Some(true), ..*profile });
         let placement = plan.apart.expect("parts stand apart").placement;
         gates += usize::from(placement.gate);
         groups += usize::from(placement.groups);
@@ -44,6 +44,7 @@ fn so_do_instances_that_come_and_go() {
 /// A run repeats event for event, however late lanes have their turns.
 #[test]
 fn a_run_with_lanes_repeats() {
-    let run = || World::new(Plan::new(5, &Profile { apart: true, ..Profile::default() }), Level::Hash).run();
+    let run =
+        || World::new(Plan::new(5, &Profile { apart: Some(true), ..Profile::default() }), Level::Hash).run();
     assert_eq!(run().hash, run().hash);
 }
