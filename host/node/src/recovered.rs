@@ -1,8 +1,7 @@
 //! What the keeper found at the start, as the node takes it.
 
 use crate::system::System;
-use bytes::Bytes;
-use quorate_state::checkpoint::{Assembly, Image, Opened};
+use quorate_state::checkpoint::{Assembly, Image, Opened, SystemPart};
 use quorate_state::store::Version;
 use quorate_state::transfer::Kept;
 use quorate_types::{Digest, Halt, Seq};
@@ -25,8 +24,8 @@ pub struct Recovered {
 /// A checkpoint whose manifest is sound and whose parts are not all.
 pub(crate) struct Damaged {
     pub(crate) seq: Seq,
-    /// The first piece of its system part, which says where the instances stand.
-    pub(crate) system: Bytes,
+    /// The order's half of its system part, which says where the instances stand.
+    pub(crate) system: SystemPart,
     /// What of its objects is sound.
     pub(crate) objects: Version,
 }
@@ -77,7 +76,9 @@ impl Recovered {
 }
 
 fn take(assembly: &Assembly) -> Option<Damaged> {
-    let system = assembly.system().first().filter(|piece| !piece.is_empty())?.clone();
+    // Of a half with more than one piece the others are not read, so that it is refused as cut off.
+    let order = assembly.system().first().filter(|piece| !piece.is_empty())?.clone();
+    let system = SystemPart { order, ..SystemPart::default() };
     Some(Damaged { seq: assembly.manifest().seq(), system, objects: assembly.store().version() })
 }
 

@@ -262,6 +262,8 @@ pub struct CheckpointStatus {
     pub last_seq: u64,
     /// The digest of the state there, once it is computed.
     pub last_digest: Option<String>,
+    /// The digest of what execution alone has there: equal wherever the same was executed, however it was ordered.
+    pub last_state_digest: Option<String>,
     /// The newest border at which the replicas agree on the digest; 0 before the first.
     pub agreed_seq: u64,
     /// The newest checkpoint that is durable here; 0 when there is none.

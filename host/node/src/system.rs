@@ -1,5 +1,6 @@
 //! The system part of a checkpoint: everything that is agreed on beside the service's objects. Canonical, so that its digest can be
-//! compared: replicas that executed the same batches have the same bytes.
+//! compared: replicas that executed the same batches have the same bytes. It has two halves. That of execution is the executor's own
+//! (agreed time, level, sessions and the replies they keep), and says nothing of how anything was ordered. That of the order is this:
 //!
 //! ```text
 //! magic (7) | version u8 | cluster u128 | seq u64 | border u64
@@ -8,12 +9,12 @@
 //! instances    count u16 | (instance u16 | slot u64 | record u64 | offset u64 | anchor length u16, anchor) ...
 //! the roster: what was ordered about the membership (`roster.rs`)
 //! level u32: the feature level
-//! the executor's part, to the end: agreed time, sessions and the replies they keep
 //! ```
 //!
 //! A second generation is the one that follows when a change of the number of instances is under way. `record` is the last record of the
 //! instance that the checkpoint holds whole, and `offset` how many slots of the next one it holds, too. What holds in an instance is in
-//! its anchor, which is that of the record. Other versions than this one are refused, whatever follows.
+//! its anchor, which is that of the record. The level stands in both halves: here it says who can read the other one. Other versions than
+//! this one are refused, whatever follows.
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
 use quorate_order::Anchor;
 use quorate_order::Protocol;
+use quorate_state::checkpoint::SystemPart;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
 use quorate_wire::Memberships;
 
@@ -69,14 +71,18 @@ pub struct System {
     pub(crate) roster: Roster,
     /// The feature level.
     pub level: u32,
-    /// The executor's part.
+    /// The executor's half.
     pub executor: Bytes,
 }
 
 impl System {
     /// The canonical bytes.
-    pub fn encode(&self) -> Bytes {
-        let mut out = Vec::with_capacity(256 + self.executor.len());
+    pub fn encode(&self) -> SystemPart {
+        SystemPart { order: self.encode_order(), execution: self.executor.clone() }
+    }
+
+    fn encode_order(&self) -> Bytes {
+        let mut out = Vec::with_capacity(256);
         out.extend_from_slice(&MAGIC);
         out.push(VERSION);
         out.extend_from_slice(&self.cluster.bits().to_le_bytes());
@@ -101,16 +107,15 @@ impl System {
         }
         self.roster.write_to(&mut out);
         out.extend_from_slice(&self.level.to_le_bytes());
-        out.extend_from_slice(&self.executor);
         out.into()
     }
 
-    /// Reads it back. The executor's part is not looked into.
+    /// Reads it back. The executor's half is not looked into.
     ///
     /// # Errors
     /// Says what is wrong.
-    pub fn decode(bytes: &Bytes) -> Result<Self, &'static str> {
-        let mut r = Parts { bytes: bytes.clone() };
+    pub fn decode(system: &SystemPart) -> Result<Self, &'static str> {
+        let mut r = Parts { bytes: system.order.clone() };
         let (magic, [version]) = (r.array::<7>()?, r.array()?);
         if magic != MAGIC {
             return Err("it is not the system part of a checkpoint");
@@ -140,7 +145,11 @@ impl System {
             });
         }
         let (roster, level) = (r.roster()?, u32::from_le_bytes(r.array()?));
-        Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor: r.bytes })
+        if !r.bytes.is_empty() {
+            return Err("the system part is too long");
+        }
+        let executor = system.execution.clone();
+        Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor })
     }
 
     /// The ids of the members, if any command ever said them; else those that a cluster of that size is made with.

@@ -501,7 +501,7 @@ impl Node {
     /// The fetched checkpoint is durable: execution and ordering go on from it.
     pub(crate) fn install(&mut self, now: Time, installing: Installing, out: &mut Effects) {
         self.call_in(now, out);
-        let Installing { image, system, digest, why } = installing;
+        let Installing { image, system, digests, why } = installing;
         let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
         if let Err(error) = self.engine.restore(&system.executor, &image.objects) {
             let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
@@ -511,7 +511,7 @@ impl Node {
         self.set_level(system.level);
         self.meet_borders();
         let records = system.records();
-        self.keep(now, In::Installed(Installed { seq, border, digest, why, bytes, records }), out);
+        self.keep(now, In::Installed(Installed { seq, border, digests, why, bytes, records }), out);
         let new = match self.jump(now, &system) {
             Ok(new) => new,
             Err(halt) => return out.push(Effect::Halt(halt)),

@@ -71,8 +71,8 @@ impl Agreed {
     }
 
     /// It goes on from here.
-    pub(crate) fn go_on(&mut self, seq: Seq, time: AgreedTime) {
-        (self.seq, self.time) = (seq, time);
+    pub(crate) fn go_on(&mut self, seq: Seq, time: AgreedTime, level: u32) {
+        (self.seq, self.time, self.level) = (seq, time, level);
     }
 
     /// A batch with this header comes next.

@@ -9,7 +9,7 @@
 
 use crate::Lookup;
 use crate::agreed::{Agreed, Moment};
-use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u64};
+use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, read_u64};
 use crate::context::Context;
 use crate::events::{Events, Observer};
 use crate::images::{ImageParts, Shadow};
@@ -327,12 +327,12 @@ impl Executor {
     /// When the parts are none of an image of this service. As long as `system` is at fault nothing has changed; after other
     /// errors a service that is not in the store may be half restored: do not use this executor.
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
-        let (seq, time, sessions) = read_system(system)?;
+        let Read { seq, time, level, sessions } = read_system(system)?;
         self.shadow.restore(&mut *self.service, objects)?;
         self.replies = replies_for(sessions.limits());
-        (self.sessions, self.seq, self.time) = (sessions, seq, time);
+        (self.sessions, self.seq, self.time, self.level) = (sessions, seq, time, level);
         self.deadline = self.service.next_deadline();
-        self.agreed.go_on(seq, time);
+        self.agreed.go_on(seq, time, level);
         Ok(())
     }
 
@@ -359,11 +359,12 @@ impl Executor {
         self.service.checkpoint(out)
     }
 
-    /// `magic (8) | seq u64 | agreed time u64 | sessions`.
+    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`.
     fn system(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.seq.number().to_le_bytes());
         out.extend_from_slice(&self.time.nanos().to_le_bytes());
+        out.extend_from_slice(&self.level.to_le_bytes());
         if planted("sessions-outside-digest") {
             SessionTable::new(self.sessions.limits().clone()).write_to(&mut out);
         } else {
@@ -380,8 +381,16 @@ impl Executor {
     }
 }
 
-/// The other half of [`Executor::system`].
-fn read_system(mut bytes: &[u8]) -> Result<(Seq, AgreedTime, SessionTable), CheckpointError> {
+/// What [`Executor::system`] writes.
+struct Read {
+    seq: Seq,
+    time: AgreedTime,
+    level: u32,
+    sessions: SessionTable,
+}
+
+/// Reads it back.
+fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
     let from = &mut bytes;
     let mut magic = [0; 8];
     read_exact(from, &mut magic)?;
@@ -390,9 +399,10 @@ fn read_system(mut bytes: &[u8]) -> Result<(Seq, AgreedTime, SessionTable), Chec
     }
     let seq = Seq::new(read_u64(from)?);
     let time = AgreedTime::from_nanos(read_u64(from)?);
+    let level = read_u32(from)?;
     let sessions = SessionTable::restored(from, time)?;
     if bytes.is_empty() {
-        Ok((seq, time, sessions))
+        Ok(Read { seq, time, level, sessions })
     } else {
         Err(CheckpointError::Malformed("bytes after the sessions"))
     }

@@ -24,7 +24,7 @@ use quorate_types::planted;
 /// The state after a batch: what the executor itself holds, and the service's objects.
 #[derive(Clone)]
 pub struct ImageParts {
-    /// The executor's part: `magic (8) | seq u64 | agreed time u64 | sessions`. Equal for equal histories.
+    /// The executor's part: `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`. Equal for equal histories.
     pub system: Vec<u8>,
     /// The service's objects, as they were at that seq.
     pub objects: Version,

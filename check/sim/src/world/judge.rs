@@ -372,10 +372,13 @@ impl Judge {
 
     /// Its keeper knows the digest of a border.
     pub(super) fn kept(&mut self, (name, who): (&str, usize), report: &Report) {
-        if let Report::Digest { seq, digest, .. } | Report::Written { seq, digest, .. } = report
-            && !self.true_states[who].may_be_wrong(seq.number())
-        {
-            let found = self.checkpoints.digest(name, seq.number(), *digest);
+        let (seq, digest) = match report {
+            Report::Digest { seq, digests, .. } => (seq.number(), digests.image),
+            Report::Written { seq, digest, .. } => (seq.number(), *digest),
+            _ => return,
+        };
+        if !self.true_states[who].may_be_wrong(seq) {
+            let found = self.checkpoints.digest(name, seq, digest);
             self.note(found);
         }
     }

@@ -1,14 +1,13 @@
 //! What a backup says of itself: what is printed after it was made, verified or looked at.
 
-use bytes::Bytes;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print::size;
 use quorate_execute::{Executor, InStore, SessionLimits};
 use quorate_kv::{Kv, KvConfig};
 use quorate_node::System;
-use quorate_state::checkpoint::Manifest;
+use quorate_state::checkpoint::{Digests, Manifest, SystemPart};
 use quorate_state::store::{Store, Version};
-use quorate_types::{AgreedTime, ClusterId, Digest, ReplicaId, Seq};
+use quorate_types::{AgreedTime, ClusterId, ReplicaId, Seq};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -19,7 +18,7 @@ pub(super) struct BackupFacts {
     pub(super) members: Vec<ReplicaId>,
     pub(super) seq: Seq,
     border: u64,
-    pub(super) digest: Digest,
+    pub(super) digests: Digests,
     pub(super) time: AgreedTime,
     pub(super) instances: u16,
     sessions: usize,
@@ -39,7 +38,7 @@ impl BackupFacts {
     /// When the system part is none of this version.
     pub(super) fn of(
         manifest: &Manifest,
-        system: &Bytes,
+        system: &SystemPart,
         objects: Option<&Version>,
         file_bytes: u64,
     ) -> Outcome<Self> {
@@ -57,7 +56,7 @@ impl BackupFacts {
             members: parts.members(),
             seq: manifest.seq(),
             border: manifest.border(),
-            digest: manifest.digest(),
+            digests: manifest.digests(),
             time: executor.time(),
             instances: parts.instances.len() as u16,
             sessions: executor.session_count(),
@@ -75,7 +74,8 @@ impl BackupFacts {
         let mut line = |name: &str, value: String| _ = writeln!(text, "  {name:<13} {value}");
         line("cluster", self.cluster.to_string());
         line("seq", format!("{}, border {}", self.seq.number(), self.border));
-        line("digest", self.digest.to_string());
+        line("digest", self.digests.image.to_string());
+        line("state digest", self.digests.state.to_string());
         line("agreed time", utc(self.time));
         line("sessions", self.sessions.to_string());
         let chunks = match self.chunks {
@@ -94,7 +94,8 @@ impl BackupFacts {
             "members": self.members.iter().map(|replica| replica.number()).collect::<Vec<_>>(),
             "seq": self.seq.number(),
             "border": self.border,
-            "digest": self.digest.to_string(),
+            "digest": self.digests.image.to_string(),
+            "state_digest": self.digests.state.to_string(),
             "agreed_time_ns": self.time.nanos(),
             "sessions": self.sessions,
             "objects": self.objects,

@@ -5,7 +5,7 @@ use super::Keeping;
 use super::borders::{Executed, Point};
 use super::inout::{Facts, Installed, Out, Rest};
 use super::own::Own;
-use super::transfer::{Installing, Need, Why};
+use super::transfer::{Installing, Need, Why, Wrong};
 use crate::effects::KeeperWork;
 use quorate_state::agreement::{DigestEvent, DigestReport as Said};
 use quorate_state::checkpoint::{Image, Job, Kind, Report, RotAt};
@@ -77,7 +77,12 @@ impl Keeping {
             // They were on their way when the keeper was told to give them up.
             Report::Digest { seq, .. } if self.own.gives_up(seq) => {}
             Report::Written { seq, .. } if self.own.gives_up(seq) => self.on_skipped(now, seq),
-            Report::Digest { seq, digest, .. } => self.on_digest(now, facts, (seq, digest), false, out),
+            Report::Digest { seq, digests, .. } => {
+                if let Some((_, known)) = self.last.as_mut().filter(|(last, _)| *last == seq) {
+                    *known = Some(digests);
+                }
+                self.on_digest(now, facts, (seq, digests.image), false, out);
+            }
             Report::Written { seq, digest, .. } => self.on_written(facts, seq, digest, out),
             Report::Skipped { seq } => self.on_skipped(now, seq),
             Report::NoRoom { seq } => {
@@ -153,13 +158,13 @@ impl Keeping {
 
     /// Execution goes on from a checkpoint of the others.
     pub(super) fn on_installed(&mut self, facts: &Facts, installed: Installed, out: &mut Vec<Out>) {
-        let Installed { seq, border, digest, why, bytes, records } = installed;
+        let Installed { seq, border, digests, why, bytes, records } = installed;
         self.borders.resume(border, facts.time, bytes);
         self.divergence.repaired(seq);
         if why == Why::Diverged {
             self.disown(seq, out);
         }
-        self.last = Some((seq, Some(digest)));
+        self.last = Some((seq, Some(digests)));
         self.trims.holds(seq, records);
         self.trims.begins_after(seq);
         out.push(Out::notice(format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name())));
@@ -185,11 +190,6 @@ impl Keeping {
     ) {
         if self.has_diverged() && !held {
             return;
-        }
-        if let Some((last, known)) = &mut self.last
-            && *last == seq
-        {
-            *known = Some(digest);
         }
         let verdicts = self.agreement.own(seq, digest, held);
         self.tell_own(seq, out);
@@ -222,7 +222,10 @@ impl Keeping {
             match verdict {
                 DigestEvent::Agreed { seq, .. } => {
                     self.divergence.agreed(seq);
-                    out.extend(self.own.forget_versions(seq).into_iter().map(Out::Release));
+                    // What differs is compared with the agreed state once that is here.
+                    if !differs_at(seq, verdicts.as_slice()) {
+                        out.extend(self.own.forget_versions(seq).into_iter().map(Out::Release));
+                    }
                     // What is held may be fetched from now on.
                     if self.agreement.own_report(seq).is_some_and(|own| own.held) {
                         self.tell_own(seq, out);
@@ -263,11 +266,13 @@ impl Keeping {
         self.agreement.forget_own(seq);
         out.push(Out::job(Job::Discard { above }));
         let version = self.own.version_at(seq);
+        let state = self.last.filter(|(last, _)| *last == seq).and_then(|(_, digests)| Some(digests?.state));
+        let own = version.clone().map(|objects| Wrong { seq, objects, state });
         out.extend(self.own.forget_all_versions().into_iter().map(Out::Release));
         // The log begins only after its floor: an older state would not do.
         let at_least = seq.max(self.trims.gone());
         let need = Need::new(at_least, Why::Diverged);
-        out.push(Out::Fetch(Need { local: version.clone(), own: version, ..need }));
+        out.push(Out::Fetch(Need { local: version, own, ..need }));
         out.push(Out::HandOver);
     }
 
@@ -294,4 +299,9 @@ impl Keeping {
         let Some(records) = self.trims.records_at(own.seq, facts.instances) else { return };
         out.push(Out::Trim { seq: own.seq, records });
     }
+}
+
+/// Whether it is among these that this replica differs from what is agreed on at a border.
+fn differs_at(seq: Seq, events: &[DigestEvent]) -> bool {
+    events.iter().any(|event| matches!(event, DigestEvent::OwnDiffers { seq: at, .. } if *at == seq))
 }

@@ -87,8 +87,18 @@ fn none_agree(seq: Seq, digests: &[(ReplicaId, Digest)]) -> String {
     )
 }
 
-/// What an operator hears of the keys that differed.
-pub(super) fn difference(seq: Seq, differing: &Differing) -> String {
+/// What an operator hears of what differed. `same`: whether the state was the agreed one, beside which something else differed; if known.
+pub(super) fn difference(seq: Seq, same: Option<bool>, differing: &Differing) -> String {
+    if same == Some(true) {
+        return format!(
+            "the state at seq {seq} was the agreed one: what differed is where the instances stand, their number, or the membership"
+        );
+    }
+    if same == Some(false) && differing.count == 0 {
+        return format!(
+            "the state at seq {seq} differed from the agreed one in no key, but in sessions, time or level"
+        );
+    }
     let keys: Vec<String> = differing
         .keys
         .iter()

@@ -10,7 +10,7 @@ use crate::roster::Roster;
 use crate::system::System;
 use quorate_log::{Rot, ScrubOk};
 use quorate_state::agreement::DigestEvent;
-use quorate_state::checkpoint::{Image, Job, Report};
+use quorate_state::checkpoint::{Digests, Image, Job, Report};
 use quorate_state::store::Version;
 use quorate_types::{AgreedTime, ConnId, Digest, Halt, ReplicaId, Seq, Slot};
 use quorate_wire::StateMessage;
@@ -145,7 +145,7 @@ pub(crate) enum Rest {
 pub(crate) struct Installed {
     pub(crate) seq: Seq,
     pub(crate) border: u64,
-    pub(crate) digest: Digest,
+    pub(crate) digests: Digests,
     /// Why it was fetched.
     pub(crate) why: Why,
     /// What its objects take.

@@ -42,6 +42,7 @@ use own::{Own, OwnCheckpoints};
 pub(crate) use parts::{captured, describe, examine};
 use quorate_log::SyncMode;
 use quorate_state::agreement::Agreement;
+use quorate_state::checkpoint::Digests;
 use quorate_state::transfer::{FetchLimits, Input as FetchInput, Kept};
 use quorate_types::{AgreedTime, Digest, MembershipId, RecordId, ReplicaId, Seq, Slot, Span, Time};
 use rot::Rot;
@@ -117,8 +118,8 @@ pub(crate) struct Keeping {
     divergence: Divergence,
     rot: Rot,
     scrubs: Scrubs,
-    /// The last border executed here, and its digest once it is known.
-    last: Option<(Seq, Option<Digest>)>,
+    /// The last border executed here, and what stands for the image there once it is known.
+    last: Option<(Seq, Option<Digests>)>,
     /// A checkpoint could not be written, in words; until one can.
     trouble: Option<String>,
 }
@@ -348,11 +349,13 @@ impl Keeping {
     /// What `status` shows.
     pub(crate) fn status(&self, now: Time) -> CheckpointStatus {
         let newest = self.own.newest();
+        let digests = self.last.and_then(|(_, digests)| digests);
         let (scrubs, scrubbed_bytes) = self.rot.scrubs();
         CheckpointStatus {
             mode: self.config.mode.name(),
             last_seq: self.last.map_or(0, |(seq, _)| seq.number()),
-            last_digest: self.last.and_then(|(_, digest)| Some(digest?.to_string())),
+            last_digest: digests.map(|digests| digests.image.to_string()),
+            last_state_digest: digests.map(|digests| digests.state.to_string()),
             agreed_seq: self.agreement.newest().map_or(0, |(seq, _)| seq.number()),
             durable_seq: newest.number(),
             writing: self.own.writing().map(Seq::number),

@@ -216,7 +216,7 @@ impl Keeping {
         verdict: Result<Box<System>, Unfit>,
         out: &mut Vec<Out>,
     ) {
-        let Found { seq, border, digest, system: bytes, store, why, own } = found;
+        let Found { seq, border, digests, system: part, store, why, own } = found;
         let later = Need { local: Some(store.version()), ..Need::new(seq.next(), why) };
         let system = match verdict {
             Ok(system) => *system,
@@ -236,11 +236,13 @@ impl Keeping {
             }
         };
         if let Some(own) = own {
-            out.push(Out::alarm(difference(seq, &differing_keys(&own, &store, KEYS_TOLD))));
-            out.push(Out::Release(own));
+            let same = own.state.filter(|_| own.seq == seq).map(|state| state == digests.state);
+            let differing = differing_keys(&own.objects, &store, KEYS_TOLD);
+            out.push(Out::alarm(difference(seq, same, &differing)));
+            out.push(Out::Release(own.objects));
         }
-        let image = Image { seq, border, system: bytes, objects: store.version() };
-        self.transfer.holds(Installing { image, system, digest, why });
+        let image = Image { seq, border, system: part, objects: store.version() };
+        self.transfer.holds(Installing { image, system, digests, why });
         let image = self.next_install();
         if planted("installed-before-durable") {
             self.install(facts, out);

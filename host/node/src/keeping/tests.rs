@@ -13,7 +13,7 @@ use crate::system::System;
 use crate::system::tests::system;
 use quorate_admit::{KnownMember, Members};
 use quorate_order::{OrderConfig, Protocol};
-use quorate_state::checkpoint::{Image, Kind, Report};
+use quorate_state::checkpoint::{Digests, Image, Kind, Report};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, ClusterId, ConnId, Digest, Incarnation, Seq, Slot, Span, Time};
 use quorate_wire::StateMessage;
@@ -58,6 +58,12 @@ fn nothing_left() -> Left {
 
 fn digest(of: u64) -> Digest {
     Digest::new([of as u8; 32])
+}
+
+/// What the keeper computed at a border.
+fn computed(seq: u64, border: u64, digest: Digest) -> In {
+    let digests = Digests { image: digest, state: digest };
+    In::Kept(Report::Digest { seq: Seq::new(seq), border, digests })
 }
 
 /// What another one has at a border.
@@ -149,7 +155,7 @@ impl Alone {
     fn agreed_border(&mut self, seq: u64) -> Vec<String> {
         let mut said = self.border(seq);
         let of = digest(seq);
-        said.extend(self.step(In::Kept(Report::Digest { seq: Seq::new(seq), border: 1, digest: of })));
+        said.extend(self.step(computed(seq, 1, of)));
         said.extend(self.step(holds(2, seq, of)));
         said.extend(self.step(written(seq, of)));
         said
@@ -180,7 +186,8 @@ impl Alone {
             for (from, chunk) in
                 [2, 3].into_iter().flat_map(|from| (0..manifest.parts()).map(move |of| (from, of)))
             {
-                let message = StateMessage::Chunk { seq, digest, chunk, bytes: image.system.clone() };
+                let bytes = image.system.piece(chunk as usize).expect("it has no objects");
+                let message = StateMessage::Chunk { seq, digest, chunk, bytes };
                 self.step(In::Heard { from: r(from), message });
             }
         }
@@ -196,12 +203,12 @@ impl Alone {
 
     /// It is durable, and execution goes on from it.
     fn goes_on(&mut self) -> Vec<String> {
-        let Installing { image, system, digest, why } =
+        let Installing { image, system, digests, why } =
             *self.installing.take().expect("a checkpoint became durable");
         let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
         (self.facts.delivered, self.facts.merged) = (seq, seq);
         let records = system.records();
-        self.step(In::Installed(Installed { seq, border, digest, why, bytes, records }))
+        self.step(In::Installed(Installed { seq, border, digests, why, bytes, records }))
     }
 
     fn passes(&mut self, secs: u64) -> Vec<String> {

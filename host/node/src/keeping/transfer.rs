@@ -5,8 +5,7 @@
 use crate::recovered::Damaged;
 use crate::status::TransferStatus;
 use crate::system::System;
-use bytes::Bytes;
-use quorate_state::checkpoint::Image;
+use quorate_state::checkpoint::{Digests, Image, SystemPart};
 use quorate_state::store::{Store, Version};
 use quorate_state::transfer::{Effect, Fetch, FetchLimits, Fetched, Input, Kept};
 use quorate_types::{Digest, Halt, Seq, Span, Time, planted};
@@ -47,7 +46,7 @@ pub(crate) struct Need {
     /// What is here already and likely the same. Without it, what the service has now.
     pub(crate) local: Option<Version>,
     /// What this replica had at the border where it diverged.
-    pub(crate) own: Option<Version>,
+    pub(crate) own: Option<Wrong>,
     /// When a leader said that it does not have the log any more that this replica lacks.
     pub(crate) told: Option<Time>,
 }
@@ -59,19 +58,27 @@ impl Need {
     }
 }
 
+/// What a replica had at the border where it diverged.
+pub(crate) struct Wrong {
+    pub(crate) seq: Seq,
+    pub(crate) objects: Version,
+    /// What stands for the state there, if that is known.
+    pub(crate) state: Option<Digest>,
+}
+
 /// A whole, verified checkpoint. Nobody looked yet whether this replica can go on from it.
 pub(crate) struct Found {
     pub(crate) seq: Seq,
     pub(crate) border: u64,
-    pub(crate) digest: Digest,
+    pub(crate) digests: Digests,
     /// Its system part.
-    pub(crate) system: Bytes,
+    pub(crate) system: SystemPart,
     /// Its objects.
     pub(crate) store: Store,
     /// Why it was fetched.
     pub(crate) why: Why,
     /// What this replica had at the border where it diverged.
-    pub(crate) own: Option<Version>,
+    pub(crate) own: Option<Wrong>,
 }
 
 /// Why this replica does not go on from a checkpoint that was fetched.
@@ -89,7 +96,7 @@ pub(crate) enum Unfit {
 pub(crate) struct Installing {
     pub(crate) image: Image,
     pub(crate) system: System,
-    pub(crate) digest: Digest,
+    pub(crate) digests: Digests,
     pub(crate) why: Why,
 }
 
@@ -111,7 +118,7 @@ struct Fetching {
     /// The checkpoint must reach this seq at least.
     at_least: Seq,
     /// What this replica had at the border where it diverged.
-    own: Option<Version>,
+    own: Option<Wrong>,
 }
 
 /// How far that is.
@@ -183,9 +190,9 @@ impl Transfer {
     pub(super) fn fetched(&mut self, fetched: Fetched, executed: Seq) -> Option<Found> {
         let Fetching { why, own, .. } = self.fetching.take()?;
         let Fetched { manifest, system, store } = fetched;
-        let (seq, border, digest) = (manifest.seq(), manifest.border(), manifest.digest());
+        let (seq, border, digests) = (manifest.seq(), manifest.border(), manifest.digests());
         let late = why == Why::Behind && seq <= executed;
-        (!late).then_some(Found { seq, border, digest, system, store, why, own })
+        (!late).then_some(Found { seq, border, digests, system, store, why, own })
     }
 
     /// What this replica lacked came by in the log after all, from another leader. Whether something is not fetched any more.

@@ -1,11 +1,15 @@
 use super::Recovered;
-use bytes::Bytes;
-use quorate_state::checkpoint::{Image, Opened};
+use quorate_state::checkpoint::{Image, Opened, SystemPart};
 use quorate_state::store::Store;
 use quorate_types::Seq;
 
 fn opened(lost: &[&str]) -> Opened {
-    let image = Image { seq: Seq::new(13), border: 1, system: Bytes::new(), objects: Store::new().version() };
+    let image = Image {
+        seq: Seq::new(13),
+        border: 1,
+        system: SystemPart::default(),
+        objects: Store::new().version(),
+    };
     let lost = lost.iter().map(|file| ((*file).to_owned(), "it is rotten".to_owned())).collect();
     Opened { image: Some(image), lost, ..Opened::default() }
 }

@@ -12,7 +12,7 @@ fn image(seq: u64, objects: u64) -> Image {
         store.put(&key.to_be_bytes(), &[7; 1000]);
     }
     let system = Bytes::from_static(b"the system part");
-    Image { seq: Seq::new(seq), border: seq, system, objects: store.version() }
+    Image { seq: Seq::new(seq), border: seq, system: system.into(), objects: store.version() }
 }
 
 fn thread(rate: Option<u64>) -> (KeeperThread, Receiver<Completion>, Poll) {
@@ -37,7 +37,7 @@ fn a_border_is_reported_first_and_then_its_file() {
     let image = image(10, 50);
     let expected = image.digest();
     thread.submit(Job::Border { image, write: Some(Kind::Full) });
-    assert!(matches!(next(&completions), Report::Digest { digest, .. } if digest == expected));
+    assert!(matches!(next(&completions), Report::Digest { digests, .. } if digests.image == expected));
     assert!(matches!(next(&completions), Report::Written { digest, .. } if digest == expected));
     thread.stop();
 }

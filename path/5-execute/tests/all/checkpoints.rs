@@ -33,6 +33,18 @@ fn limits_travel_in_images() {
     assert_eq!(after.count(), 2);
 }
 
+/// The level is agreed on with the state: who goes on from an image goes on at the level that it was made at.
+#[test]
+fn the_level_travels_in_images() {
+    let (mut before, mut other) = (replica(), replica());
+    before.executor.set_level(7);
+    assert_ne!(before.image().system, other.image().system);
+    other.executor.set_level(7);
+    assert_eq!(before.image().system, other.image().system);
+    let mut after = before.copy();
+    assert_eq!(after.image().system, before.image().system);
+}
+
 /// A session's key is a part of the state, as long as the session lives. Sessions without one are written as they always were.
 #[test]
 fn keys_of_sessions_travel_in_images() {

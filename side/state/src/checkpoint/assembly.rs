@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quorate_types::planted;
 
 use super::chunk::{self, PartError};
@@ -77,9 +77,8 @@ impl Assembly {
         if !self.missing.is_empty() {
             return None;
         }
-        let mut system = BytesMut::with_capacity(self.manifest.system_bytes() as usize);
-        self.system.iter().for_each(|piece| system.extend_from_slice(piece));
+        let system = self.manifest.joined(self.system.iter());
         let (seq, border) = (self.manifest.seq(), self.manifest.border());
-        Some(Image { seq, border, system: system.freeze(), objects: self.store.version() })
+        Some(Image { seq, border, system, objects: self.store.version() })
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_types::{Digest, Seq};
 
-use super::{Image, PartialPiece};
+use super::{Digests, Image, PartialPiece};
 use crate::store::Version;
 
 /// How much of an image a file holds.
@@ -136,8 +136,8 @@ pub enum Report {
         seq: Seq,
         /// The border's number.
         border: u64,
-        /// The digest of the image there.
-        digest: Digest,
+        /// What stands for the image there, and for the state in it.
+        digests: Digests,
     },
     /// A checkpoint is durable (or, with `hold`, kept in memory).
     Written {

@@ -378,17 +378,20 @@ impl Keeper {
         }
         let Some(Digesting { image, write, install, .. }) = self.digests.pop_front() else { return };
         let manifest = Arc::new(Manifest::of(&image));
-        let (seq, border, digest) = (image.seq, image.border, manifest.digest());
+        let (seq, border, digests) = (image.seq, image.border, manifest.digests());
         // However many borders are passed before a capture's turn comes: what it leaves out must be the same everywhere.
         let captures: BTreeSet<u64> = self.waiting.iter().filter_map(Writing::captured).collect();
         let is_needed = |number: u64| number.checked_add(1).is_some_and(|next| captures.contains(&next));
         self.reached.retain(|number, _| is_needed(*number) && !planted("capture-forgets"));
         self.reached.insert(border, manifest.clone());
         if !install {
-            self.reports.push(Report::Digest { seq, border, digest });
+            self.reports.push(Report::Digest { seq, border, digests });
         }
         match write {
-            Some(asked) => self.reached(Target { image, manifest, digest, asked, install }),
+            Some(asked) => {
+                let digest = digests.image;
+                self.reached(Target { image, manifest, digest, asked, install });
+            }
             None => self.drop_captures(border + 1),
         }
     }

@@ -3,25 +3,29 @@
 //! The bytes are canonical: one image has one manifest, whatever the mode, the kind of file or the history. So a peer may
 //! take one stretch of it from one replica and the next from another. All of it stands in the image's digest, also
 //! where the objects are cut and how long the chunks are: who knows the digest is not led astray by a forged manifest.
+//!
+//! There is a digest within that digest: of the state alone, as execution has it. Who executes and orders nothing has the same one.
 
 use std::fmt;
 
 use blake3::Hasher;
+use bytes::Bytes;
 use quorate_types::{Digest, Seq};
 
 use super::chunk::{self, PartError};
-use super::image::{self, Image, PIECE_BYTES};
+use super::image::Image;
+use super::system::{PIECE_BYTES, SystemPart};
 use crate::store::{ChunkRef, KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, outline_root};
 
 const MAGIC: [u8; 4] = *b"QMAN";
 const VERSION: u16 = 1;
-const HEAD: usize = 36;
+const HEAD: usize = 44;
 /// The least that one chunk takes in a manifest.
 const ENTRY_MIN: usize = 4 + Digest::BYTES + 4;
 /// What a chunk's entries cost: the least and the most.
 const COST: std::ops::RangeInclusive<u32> = 8..=(8 + KEY_BYTES_MAX + VALUE_BYTES_MAX) as u32;
 
-/// A stretch of at most [`PIECE_BYTES`] of the system bytes.
+/// A stretch of at most [`PIECE_BYTES`] of a half of the system part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceEntry {
     /// BLAKE3 of it.
@@ -54,13 +58,25 @@ impl ChunkEntry {
     }
 }
 
+/// What stands for an image, and for a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// All of it: what the members of a cluster agree on at a border.
+    pub image: Digest,
+    /// The state alone, as execution has it at that seq: the objects, and execution's half of the system part. Equal wherever the same was
+    /// executed, however it was ordered.
+    pub state: Digest,
+}
+
 /// What an image consists of. A value of this type is sound in itself: pieces have their right lengths, chunks are in
 /// order, and their digests make a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     seq: Seq,
     border: u64,
-    system_bytes: u64,
+    order_bytes: u64,
+    execution_bytes: u64,
+    /// Those of the order's half come first.
     system: Vec<PieceEntry>,
     chunks: Vec<ChunkEntry>,
     root: Digest,
@@ -89,12 +105,13 @@ impl std::error::Error for ManifestError {}
 impl Manifest {
     /// The manifest of an image. Takes time in the number of chunks, and for digests that are not computed yet.
     pub fn of(image: &Image) -> Self {
-        let system = image::pieces(&image.system).map(|piece| PieceEntry::of(&piece)).collect();
+        let system = image.system.pieces().map(|piece| PieceEntry::of(&piece)).collect();
         let chunks = image.objects.chunks().map(|chunk| ChunkEntry::of(&chunk)).collect();
         Self {
             seq: image.seq,
             border: image.border,
-            system_bytes: image.system.len() as u64,
+            order_bytes: image.system.order.len() as u64,
+            execution_bytes: image.system.execution.len() as u64,
             system,
             chunks,
             root: image.objects.root(),
@@ -109,7 +126,7 @@ impl Manifest {
     pub fn border(&self) -> u64 {
         self.border
     }
-    /// The pieces of the system bytes, in order.
+    /// The pieces of the system part, in order.
     pub fn system(&self) -> &[PieceEntry] {
         &self.system
     }
@@ -117,36 +134,48 @@ impl Manifest {
     pub fn chunks(&self) -> &[ChunkEntry] {
         &self.chunks
     }
-    /// How long the system bytes are.
+    /// How long the system part is.
     pub fn system_bytes(&self) -> u64 {
-        self.system_bytes
+        self.order_bytes + self.execution_bytes
+    }
+    /// How many of its pieces are of the order's half; they are the first.
+    fn of_order(&self) -> usize {
+        pieces_of(self.order_bytes) as usize
+    }
+    /// Its pieces, put together again.
+    pub(crate) fn joined<'a>(&self, pieces: impl Iterator<Item = &'a Bytes>) -> SystemPart {
+        SystemPart::joined(self.of_order(), pieces)
     }
     /// The root of the objects.
     pub fn root(&self) -> Digest {
         self.root
     }
     /// The image's digest. Takes time in the number of chunks.
-    ///
-    /// Over a tag, seq, border, and three digests: of the pieces, of the root of the objects, of the cuts (each chunk's path
-    /// and length). Whoever has these few bytes can check a proof against the root without the manifest.
     pub fn digest(&self) -> Digest {
-        let mut pieces = Hasher::new();
-        pieces.update(b"quorate system 1");
-        for piece in &self.system {
-            pieces.update(&piece.bytes.to_le_bytes()).update(piece.digest.bytes());
-        }
+        self.digests().image
+    }
+    /// The image's digest, and that of the state within it. Takes time in the number of chunks.
+    ///
+    /// That of the state is over a tag, the seq, and three digests: of the pieces of execution's half, of the root of the objects, of the
+    /// cuts (each chunk's path and length). That of the image is over a tag, the border, the state's, and that of the pieces of the
+    /// order's half. Whoever has these few bytes can check a proof against the root without the manifest.
+    pub fn digests(&self) -> Digests {
+        let (order, execution) = self.system.split_at(self.of_order());
         let mut cuts = Hasher::new();
         cuts.update(b"quorate cuts 1");
         for chunk in &self.chunks {
             let path = chunk.path.as_bytes();
             cuts.update(&chunk.bytes.to_le_bytes()).update(&(path.len() as u32).to_le_bytes()).update(path);
         }
-        let mut hasher = Hasher::new();
-        hasher.update(b"quorate image 1");
-        hasher.update(&self.seq.number().to_le_bytes()).update(&self.border.to_le_bytes());
-        hasher.update(pieces.finalize().as_bytes()).update(self.root.bytes());
-        hasher.update(cuts.finalize().as_bytes());
-        Digest::new(*hasher.finalize().as_bytes())
+        let mut state = Hasher::new();
+        state.update(b"quorate state 1").update(&self.seq.number().to_le_bytes());
+        state.update(digest_of(b"quorate execution 1", execution).bytes()).update(self.root.bytes());
+        state.update(cuts.finalize().as_bytes());
+        let state = Digest::new(*state.finalize().as_bytes());
+        let mut image = Hasher::new();
+        image.update(b"quorate image 1").update(&self.border.to_le_bytes()).update(state.bytes());
+        image.update(digest_of(b"quorate order 1", order).bytes());
+        Digests { image: Digest::new(*image.finalize().as_bytes()), state }
     }
     /// How many parts there are: system pieces, then chunks.
     pub fn parts(&self) -> u32 {
@@ -162,7 +191,7 @@ impl Manifest {
     /// How many bytes all parts have together.
     pub fn total_bytes(&self) -> u64 {
         let chunks: u64 = self.chunks.iter().map(|chunk| chunk::encoded_len(chunk.bytes) as u64).sum();
-        self.system_bytes + chunks
+        self.system_bytes() + chunks
     }
     /// Whether these are the bytes of part `part`.
     pub fn verify(&self, part: u32, bytes: &[u8]) -> Result<(), PartError> {
@@ -194,6 +223,21 @@ impl Manifest {
     }
 }
 
+/// How many pieces so many bytes are cut into.
+fn pieces_of(bytes: u64) -> u64 {
+    bytes.div_ceil(PIECE_BYTES as u64)
+}
+
+/// What stands for the pieces of a half of the system part.
+fn digest_of(tag: &[u8], pieces: &[PieceEntry]) -> Digest {
+    let mut hasher = Hasher::new();
+    hasher.update(tag);
+    for piece in pieces {
+        hasher.update(&piece.bytes.to_le_bytes()).update(piece.digest.bytes());
+    }
+    Digest::new(*hasher.finalize().as_bytes())
+}
+
 /// What a part is.
 pub(crate) enum Part<'a> {
     Piece(&'a PieceEntry),
@@ -211,7 +255,8 @@ impl Manifest {
         out.extend_from_slice(&[0; 2]);
         out.extend_from_slice(&self.seq.number().to_le_bytes());
         out.extend_from_slice(&self.border.to_le_bytes());
-        out.extend_from_slice(&self.system_bytes.to_le_bytes());
+        out.extend_from_slice(&self.order_bytes.to_le_bytes());
+        out.extend_from_slice(&self.execution_bytes.to_le_bytes());
         out.extend_from_slice(&(self.chunks.len() as u32).to_le_bytes());
         self.system.iter().for_each(|piece| out.extend_from_slice(piece.digest.bytes()));
         for chunk in &self.chunks {
@@ -242,17 +287,18 @@ impl Manifest {
             return Err(ManifestError::Malformed("reserved"));
         }
         let (seq, border) = (Seq::new(from.u64()?), from.u64()?);
-        let (system_bytes, count) = (from.u64()?, from.u32()? as usize);
-        let pieces = system_bytes.div_ceil(PIECE_BYTES as u64);
+        let (order_bytes, execution_bytes, count) = (from.u64()?, from.u64()?, from.u32()? as usize);
+        let pieces = pieces_of(order_bytes) + pieces_of(execution_bytes);
         let most = from.bytes.len() as u64 / Digest::BYTES as u64;
         if pieces > most || count > from.bytes.len() / ENTRY_MIN {
             return Err(ManifestError::Malformed("more parts than bytes"));
         }
         let mut system = Vec::with_capacity(pieces as usize);
-        for at in 0..pieces {
-            let left = system_bytes - at * PIECE_BYTES as u64;
-            let bytes = left.min(PIECE_BYTES as u64) as u32;
-            system.push(PieceEntry { digest: Digest::new(from.array()?), bytes });
+        for half in [order_bytes, execution_bytes] {
+            for at in 0..pieces_of(half) {
+                let bytes = (half - at * PIECE_BYTES as u64).min(PIECE_BYTES as u64) as u32;
+                system.push(PieceEntry { digest: Digest::new(from.array()?), bytes });
+            }
         }
         let mut chunks = Vec::with_capacity(count);
         for _ in 0..count {
@@ -270,7 +316,7 @@ impl Manifest {
         let outline: Vec<(Path, Digest)> =
             chunks.iter().map(|chunk| (chunk.path.clone(), chunk.digest)).collect();
         let root = outline_root(&outline).map_err(|_| ManifestError::Malformed("the tree of its chunks"))?;
-        Ok(Self { seq, border, system_bytes, system, chunks, root })
+        Ok(Self { seq, border, order_bytes, execution_bytes, system, chunks, root })
     }
 }
 

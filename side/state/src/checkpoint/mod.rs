@@ -13,6 +13,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `chunk` | the bytes of a chunk |
+//! | `system` | [`SystemPart`]: what is no object, in two halves |
 //! | `manifest` | [`Manifest`]: what an image consists of; what peers send each other |
 //! | `assembly` | [`Assembly`]: parts verified one by one become an image |
 //! | `file`, `layout` | the bytes of a checkpoint file |
@@ -53,15 +54,17 @@ mod partial;
 mod reader;
 mod scrub;
 mod single;
+mod system;
 mod writer;
 
 pub use assembly::Assembly;
 pub use chunk::{Entry, PartError, decode_chunk, encode_chunk, verify_chunk};
 pub use files::Files;
-pub use image::{Image, PIECE_BYTES};
+pub use image::Image;
 pub use job::{Instead, Job, Kind, ManifestPart, Report, RotAt, Step};
 pub use keeper::Keeper;
-pub use manifest::{ChunkEntry, Manifest, ManifestError, PieceEntry};
+pub use manifest::{ChunkEntry, Digests, Manifest, ManifestError, PieceEntry};
 pub use open::{Loaded, OpenError, Opened};
 pub use partial::PartialPiece;
 pub use single::{Single, Unusable};
+pub use system::{PIECE_BYTES, SystemPart};

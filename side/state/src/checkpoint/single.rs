@@ -5,7 +5,7 @@
 
 use std::{fmt, io};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quorate_types::{Digest, Seq};
 
 use super::file::{Footer, HEADER, RECORD, header};
@@ -15,7 +15,7 @@ use super::reader::{
     Catalog, Located, Unreadable, newer_format, read_footer, read_layout, read_part, read_record,
 };
 use super::scrub::{Found, Scrub};
-use super::{Assembly, Image, Kind, Manifest, RotAt};
+use super::{Assembly, Image, Kind, Manifest, RotAt, SystemPart};
 
 /// Why a file can't be used by itself.
 #[derive(Debug)]
@@ -125,14 +125,13 @@ impl Single {
     ///
     /// # Errors
     /// When it is damaged or can't be read.
-    pub fn system(&self, files: &mut dyn Files) -> Result<Bytes, Unusable> {
+    pub fn system(&self, files: &mut dyn Files) -> Result<SystemPart, Unusable> {
         let (only, catalog) = (&mut Only { files, name: &self.name }, self.catalog());
         let located = Located::find(only, &catalog, self.footer.seq)?;
-        let mut system = BytesMut::new();
-        for part in 0..self.manifest().system().len() as u32 {
-            system.extend_from_slice(&read_part(only, &catalog, &located, part)?);
-        }
-        Ok(system.freeze())
+        let parts = 0..self.manifest().system().len() as u32;
+        let pieces: Result<Vec<Bytes>, Unreadable> =
+            parts.map(|part| read_part(only, &catalog, &located, part)).collect();
+        Ok(self.manifest().joined(pieces?.iter()))
     }
 
     /// The image, with every part verified. `progress` is called with the number of bytes read so far.

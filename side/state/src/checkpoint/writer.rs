@@ -11,7 +11,6 @@ use quorate_types::{Digest, planted};
 
 use super::file::{self, Footer, Previous, RECORD};
 use super::files::{Files, is_no_room};
-use super::image::PIECE_BYTES;
 use super::layout::Layout;
 use super::manifest::{ChunkEntry, Manifest, Part};
 use super::reader::same_part;
@@ -393,9 +392,9 @@ pub(crate) fn part_bytes(image: &Image, manifest: &Manifest, part: u32) -> Bytes
 fn append_part(image: &Image, manifest: &Manifest, part: u32, out: &mut Vec<u8>) {
     match manifest.split(part) {
         Some(Part::Chunk(entry)) => chunk::append_chunk(&image.objects, entry, out),
-        Some(Part::Piece(piece)) => {
-            let from = part as usize * PIECE_BYTES;
-            out.extend_from_slice(&image.system[from..from + piece.bytes as usize]);
+        Some(Part::Piece(_)) => {
+            let piece = image.system.piece(part as usize);
+            piece.iter().for_each(|piece| out.extend_from_slice(piece));
         }
         None => {}
     }

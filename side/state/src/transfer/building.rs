@@ -3,7 +3,7 @@
 //! It begins as the replica's own objects, without those that the manifest does not have; every chunk that differs is replaced as a whole.
 //! The running service's store is never touched: versions share memory until something is written.
 
-use crate::checkpoint::{Image, Manifest, decode_chunk};
+use crate::checkpoint::{Image, Manifest, SystemPart, decode_chunk};
 use crate::store::{Path, ReplaceError, Store, Version};
 use bytes::Bytes;
 use quorate_types::{Digest, planted};
@@ -106,12 +106,11 @@ impl Building {
     ///
     /// # Errors
     /// When the digest differs: what was here before was not what its digests said.
-    pub(super) fn whole(&self, agreed: Digest) -> Result<(Manifest, Bytes), Digest> {
-        let mut system = Vec::with_capacity(self.manifest.system_bytes() as usize);
-        self.system.iter().flatten().for_each(|piece| system.extend_from_slice(piece));
+    pub(super) fn whole(&self, agreed: Digest) -> Result<(Manifest, SystemPart), Digest> {
+        let system = self.manifest.joined(self.system.iter().flatten());
         let objects = self.store.version();
         let (seq, border) = (self.manifest.seq(), self.manifest.border());
-        let image = Image { seq, border, system: system.into(), objects };
+        let image = Image { seq, border, system, objects };
         let manifest = Manifest::of(&image);
         let digest = manifest.digest();
         let agreed = digest == agreed || planted("transfer-unverified");

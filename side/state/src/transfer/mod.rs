@@ -26,9 +26,8 @@ pub use differing::{Difference, Differing, differing_keys};
 pub use fetch::Fetch;
 pub use serve::{Answer, Serve, ServeEffect, ServeInput, ServeLimits};
 
-use crate::checkpoint::Manifest;
+use crate::checkpoint::{Manifest, SystemPart};
 use crate::store::Store;
-use bytes::Bytes;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
 use quorate_wire::StateMessage;
 
@@ -171,7 +170,7 @@ pub struct Fetched {
     /// Its manifest, made anew from the result; its digest is the agreed one.
     pub manifest: Manifest,
     /// The system part.
-    pub system: Bytes,
+    pub system: SystemPart,
     /// The objects, which replace the service's store.
     pub store: Store,
 }

@@ -14,10 +14,7 @@ fn part_of(image: &Image, part: u32) -> bytes::Bytes {
     let manifest = Manifest::of(image);
     let pieces = manifest.system().len();
     match (part as usize).checked_sub(pieces) {
-        None => {
-            let from = part as usize * 65_536;
-            image.system.slice(from..image.system.len().min(from + 65_536))
-        }
+        None => image.system.piece(part as usize).expect("a piece"),
         Some(chunk) => encode_chunk(image.objects.entries_at(&manifest.chunks()[chunk].path)),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::checkpoint_common::{Disk, Event, History, Mode, Replica, Rng};
 use bytes::Bytes;
-use quorate_state::checkpoint::{Files, Image, Job, Keeper, Kind, Report, Step};
+use quorate_state::checkpoint::{Files, Image, Job, Keeper, Kind, Report, Step, SystemPart};
 use quorate_state::store::Store;
 use quorate_types::Seq;
 
@@ -107,7 +107,7 @@ fn what_changes_all_the_time_is_not_captured() {
     let border = |number: u64, store: &Store| {
         let (seq, objects) = (Seq::new(10 * number), store.version());
         Job::Border {
-            image: Image { seq, border: number, system: Bytes::new(), objects },
+            image: Image { seq, border: number, system: SystemPart::default(), objects },
             write: Some(Kind::Full),
         }
     };
@@ -224,7 +224,8 @@ fn digests_are_computed_in_small_steps() {
         store.put(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes(), &[number as u8; 1000]);
     }
     let (mut keeper, _) = Keeper::open(&mut disk, false).expect("an empty disk");
-    let image = Image { seq: Seq::new(9), border: 1, system: Bytes::new(), objects: store.version() };
+    let image =
+        Image { seq: Seq::new(9), border: 1, system: SystemPart::default(), objects: store.version() };
     keeper.submit(Job::Border { image, write: None });
     let mut steps = 0;
     while keeper.reports().next().is_none() {

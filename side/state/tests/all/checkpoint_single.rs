@@ -2,8 +2,9 @@
 //! ever written.
 
 use crate::checkpoint_common::{Disk, Rng};
-use bytes::Bytes;
-use quorate_state::checkpoint::{Image, Job, Keeper, Kind, PIECE_BYTES, Report, Single, Step, Unusable};
+use quorate_state::checkpoint::{
+    Image, Job, Keeper, Kind, PIECE_BYTES, Report, Single, Step, SystemPart, Unusable,
+};
 use quorate_state::store::Store;
 use quorate_types::Seq;
 
@@ -15,7 +16,8 @@ fn image(rng: &mut Rng, objects: u64) -> Image {
         let len = rng.below(200) as usize;
         store.put(&key, &rng.bytes(len));
     }
-    let system = Bytes::from(rng.bytes(PIECE_BYTES + 77));
+    let (order, execution) = (rng.bytes(PIECE_BYTES + 77).into(), rng.bytes(2 * PIECE_BYTES + 5).into());
+    let system = SystemPart { order, execution };
     Image { seq: Seq::new(90 + objects), border: 3, system, objects: store.version() }
 }
 
@@ -113,7 +115,7 @@ fn a_differential_checkpoint_is_not_taken_for_a_whole_one() {
     let (mut rng, mut store) = (Rng::new(5), Store::new());
     for border in 1..=2 {
         (0..2000).for_each(|_| _ = store.put(&rng.below(1 << 40).to_be_bytes(), &[7; 90]));
-        let (seq, system) = (Seq::new(border * 10), Bytes::from_static(b"system"));
+        let (seq, system) = (Seq::new(border * 10), SystemPart::from("system"));
         let image = Image { seq, border, system, objects: store.version() };
         keeper.submit(Job::Border { image, write: Some(Kind::Differential) });
         work(&mut keeper, &mut disk);

@@ -2,7 +2,7 @@
 //! program reads the formats of the two versions before it (docs/formats/versions.md).
 
 use quorate_state::checkpoint::fuzzing::MemoryFiles;
-use quorate_state::checkpoint::{Image, Keeper};
+use quorate_state::checkpoint::{Image, Keeper, SystemPart};
 use quorate_state::store::Store;
 use quorate_types::Seq;
 
@@ -14,7 +14,11 @@ fn expected() -> Image {
     }
     store.put(b"k\x05", b"changed");
     store.remove(b"k\x07");
-    Image { seq: Seq::new(200), border: 2, system: vec![9; 70].into(), objects: store.version() }
+    Image { seq: Seq::new(200), border: 2, system: system(9), objects: store.version() }
+}
+
+fn system(byte: u8) -> SystemPart {
+    SystemPart { order: vec![byte; 30].into(), execution: vec![byte; 70].into() }
 }
 
 /// A full checkpoint, and a differential one on top of it.

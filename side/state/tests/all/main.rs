@@ -1,6 +1,7 @@
 //! The store, checkpoints and transfers, against models and with what goes wrong. One binary for all of it: each has to be linked.
 
 mod checkpoint_common;
+mod checkpoint_digests;
 mod checkpoint_fuzz;
 mod checkpoint_jobs;
 mod checkpoint_model;

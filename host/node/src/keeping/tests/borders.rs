@@ -1,13 +1,13 @@
 //! From a border to the log that is trimmed.
 
-use super::{Alone, In, Report, Seq, digest, holds, written};
+use super::{Alone, In, Report, Seq, computed, digest, holds, written};
 
 #[test]
 fn a_border_is_captured_agreed_on_and_written_and_the_log_goes_up_to_the_one_before() {
     let mut alone = Alone::new();
     assert_eq!(alone.border(10), ["capture 1 at q10", "Border(q10, Some(Full))"]);
     assert_eq!(alone.keeping.status(alone.now).last_digest, None, "the keeper computes it");
-    let has = In::Kept(Report::Digest { seq: Seq::new(10), border: 1, digest: digest(10) });
+    let has = computed(10, 1, digest(10));
     assert_eq!(alone.step(has), ["to all: has q10"]);
     assert_eq!(alone.step(holds(2, 10, digest(10))), ["release"], "two of three agree");
     assert_eq!(alone.step(written(10, digest(10))), ["to all: holds q10"], "and nothing is trimmed");

@@ -1,6 +1,8 @@
 //! A replica whose state is not what the members agree on.
 
-use super::{Alone, In, Report, Seq, Why, digest, has, of_others, written};
+use super::super::divergence::difference;
+use super::{Alone, Digests, In, Report, Seq, Why, computed, digest, has, of_others, written};
+use quorate_state::transfer::Differing;
 
 /// It has something else at 20 than the others.
 fn diverged() -> (Alone, Vec<String>) {
@@ -9,7 +11,7 @@ fn diverged() -> (Alone, Vec<String>) {
     alone.step(has(2, 20, digest(20)));
     alone.step(has(3, 20, digest(20)));
     alone.border(20);
-    let said = alone.step(In::Kept(Report::Digest { seq: Seq::new(20), border: 2, digest: digest(99) }));
+    let said = alone.step(computed(20, 2, digest(99)));
     (alone, said)
 }
 
@@ -67,7 +69,7 @@ fn what_crosses_the_word_that_it_goes_counts_no_more() {
 fn where_nobody_agrees_nothing_is_repaired() {
     let mut alone = Alone::new();
     alone.border(10);
-    alone.step(In::Kept(Report::Digest { seq: Seq::new(10), border: 1, digest: digest(1) }));
+    alone.step(computed(10, 1, digest(1)));
     alone.step(has(2, 10, digest(2)));
     assert_eq!(alone.step(has(3, 10, digest(3))), ["alarm"]);
     assert!(alone.keeping.sound() && alone.need.is_none());
@@ -78,4 +80,24 @@ fn where_nobody_agrees_nothing_is_repaired() {
     problems.clear();
     alone.keeping.problems(&mut problems);
     assert!(problems.is_empty());
+}
+
+/// It has the state that the others have at seq 1000, and they agree on another image there.
+#[test]
+fn that_only_the_order_differs_is_told() {
+    let nothing = Differing::default();
+    let told = |same| difference(Seq::new(1000), same, &nothing);
+    assert!(told(Some(true)).contains("was the agreed one: what differed is where the instances stand"));
+    assert!(told(Some(false)).contains("in no key, but in sessions"));
+    assert!(told(None).contains("in 0 keys"), "where that is not known");
+    for state in [of_others().1.digests().state, digest(99)] {
+        let mut alone = Alone::new();
+        alone.border(1000);
+        let digests = Digests { image: digest(99), state };
+        alone.step(In::Kept(Report::Digest { seq: Seq::new(1000), border: 1, digests }));
+        alone.step(has(2, 1000, digest(20)));
+        alone.step(has(3, 1000, digest(20)));
+        let own = alone.need.and_then(|need| need.own).expect("what it had there");
+        assert_eq!((own.seq, own.state), (Seq::new(1000), Some(state)));
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Need, Transfer, Why};
 use crate::recovered::Damaged;
+use quorate_state::checkpoint::SystemPart;
 use quorate_state::store::Store;
 use quorate_state::transfer::{FetchLimits, Kept};
 use quorate_types::{Seq, Span, Time};
@@ -48,7 +49,7 @@ fn parts_that_an_earlier_run_kept_are_used_by_the_first_fetch_or_go() {
 #[test]
 fn a_damaged_checkpoint_is_repaired_from_what_is_sound_of_it() {
     let objects = Store::new().version();
-    let damaged = Damaged { seq: Seq::new(9), system: vec![].into(), objects };
+    let damaged = Damaged { seq: Seq::new(9), system: SystemPart::default(), objects };
     let mut transfer = Transfer::new(Vec::new(), Some(damaged));
     let need = transfer.damaged().expect("it lacks something");
     assert!(need.why == Why::Damaged && need.local.is_some() && need.at_least == Seq::new(9));
@@ -59,12 +60,11 @@ fn a_damaged_checkpoint_is_repaired_from_what_is_sound_of_it() {
 #[should_panic(expected = "INV-NODE-10")]
 fn nothing_is_fetched_while_what_was_fetched_is_made_durable() {
     use super::{Image, Installing};
-    use quorate_types::Digest;
     let system = crate::system::tests::system();
     let (seq, border, objects) = (system.seq, system.border, Store::new().version());
     let image = Image { seq, border, system: system.encode(), objects };
     let mut transfer = Transfer::default();
-    let (digest, why) = (Digest::new([7; 32]), Why::Behind);
-    transfer.holds(Installing { image, system, digest, why });
+    let (digests, why) = (image.digests(), Why::Behind);
+    transfer.holds(Installing { image, system, digests, why });
     transfer.begin(NOW, Need::new(Seq::new(2000), Why::Behind), FetchLimits::default());
 }

@@ -17,7 +17,7 @@ use quorate_merge::Generation;
 use quorate_order::Anchor;
 use quorate_order::OrderMessage;
 use quorate_order::raft::message::{Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_state::checkpoint::{Kind, Report};
+use quorate_state::checkpoint::{Digests, Kind, Report};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, ConnId, Digest, RecordId, RequestNumber, Room, SessionId, View};
 use quorate_types::{InstanceId, Seq, Slot, Time};
@@ -93,8 +93,9 @@ fn checkpoint(host: &mut Host) -> Input {
         executor: parts.system.into(),
     };
     let (seq, digest) = (system.seq, Digest::new([7; 32]));
-    let (border, bytes, store) = (system.border, system.encode(), Store::new());
-    let found = Found { seq, border, digest, system: bytes, store, why: Why::Behind, own: None };
+    let digests = Digests { image: digest, state: digest };
+    let (border, part, store) = (system.border, system.encode(), Store::new());
+    let found = Found { seq, border, digests, system: part, store, why: Why::Behind, own: None };
     let fits = In::Examined { found: Box::new(found), verdict: Ok(Box::new(system)) };
     host.node.keep(Time::ZERO, fits, &mut Effects::new());
     Input::Kept(Report::Written { seq, digest, kind: Kind::Full, instead: None, bytes: 100 })

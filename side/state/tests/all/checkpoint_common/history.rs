@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use quorate_state::checkpoint::Kind;
+use quorate_state::checkpoint::{Kind, SystemPart};
 
 use super::Rng;
 
@@ -38,7 +37,7 @@ pub(crate) struct Expected {
     pub(crate) border: u64,
     pub(crate) seq: u64,
     pub(crate) write: Option<Kind>,
-    pub(crate) system: Bytes,
+    pub(crate) system: SystemPart,
     pub(crate) contents: Contents,
 }
 
@@ -132,7 +131,11 @@ impl History {
                 border,
                 seq: history.events.len() as u64,
                 write,
-                system: system.clone().into(),
+                // It is a piece or none of how it was ordered, and the rest.
+                system: SystemPart {
+                    order: system[..system.len().min(70_000)].to_vec().into(),
+                    execution: system[system.len().min(70_000)..].to_vec().into(),
+                },
                 contents: contents.clone(),
             });
         }

@@ -131,10 +131,10 @@ impl<'a> Replica<'a> {
 
     fn check(&mut self, report: &Report) {
         match report {
-            Report::Digest { seq, border, digest } => {
+            Report::Digest { seq, border, digests } => {
                 assert_eq!(*border, self.digested + 1, "digests come in order");
                 assert_eq!(seq.number(), self.history.borders[*border as usize - 1].seq);
-                assert_eq!(*digest, digest_of(self.history, *border));
+                assert_eq!(*digests, image_of(self.history, *border).digests());
                 self.digested = *border;
             }
             Report::Written { seq, digest, kind, instead, .. } => {

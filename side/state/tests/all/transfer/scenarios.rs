@@ -24,7 +24,8 @@ fn finish(world: &mut World) -> Checkpoint {
     world.offer();
     assert!(world.run_until(millis(3_600_000)), "never ends: {:?}", world.fetch.progress());
     let fetched = world.done.as_ref().expect("done");
-    Checkpoint::new(fetched.manifest.seq().number(), fetched.system.to_vec(), &fetched.store)
+    let system = [&fetched.system.order[..], &fetched.system.execution].concat();
+    Checkpoint::new(fetched.manifest.seq().number(), system, &fetched.store)
 }
 
 /// The parts of the newest checkpoint that `local` does not have.

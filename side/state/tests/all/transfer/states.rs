@@ -1,7 +1,7 @@
 //! The checkpoints that the tests transfer: made once, looked at by every seed.
 
 use bytes::Bytes;
-use quorate_state::checkpoint::{Image, Manifest, encode_chunk};
+use quorate_state::checkpoint::{Image, Manifest, PIECE_BYTES, SystemPart, encode_chunk};
 use quorate_state::store::{BUCKET_BYTES, Path, Store, Version};
 use quorate_types::{Digest, Random, Seq};
 use std::sync::OnceLock;
@@ -19,15 +19,12 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn new(seq: u64, system: Vec<u8>, store: &Store) -> Self {
-        let image =
-            Image { seq: Seq::new(seq), border: seq / 100, system: system.into(), objects: store.version() };
+        let system = Bytes::from(system);
+        let order = system.slice(..system.len().min(PIECE_BYTES));
+        let system = SystemPart { execution: system.slice(order.len()..), order };
+        let image = Image { seq: Seq::new(seq), border: seq / 100, system, objects: store.version() };
         let manifest = Manifest::of(&image);
-        let mut parts = Vec::new();
-        let mut at = 0;
-        for piece in manifest.system() {
-            parts.push(image.system.slice(at..at + piece.bytes as usize));
-            at += piece.bytes as usize;
-        }
+        let mut parts: Vec<Bytes> = image.system.pieces().collect();
         parts.extend(manifest.chunks().iter().map(|chunk| chunk_at(&image.objects, &chunk.path)));
         let manifest_bytes = Bytes::from(manifest.encode());
         Self { seq: image.seq, digest: image.digest(), image, manifest, manifest_bytes, parts }
@@ -146,9 +143,9 @@ fn children(version: &Version, path: &Path) -> Vec<(Path, Digest, u32)> {
 
 /// A manifest's bytes, as docs/formats/checkpoint.md draws them.
 fn encode(checkpoint: &Checkpoint, chunks: &[(Path, Digest, u32)]) -> Bytes {
-    let head = 36 + checkpoint.pieces() * Digest::BYTES;
+    let head = 44 + checkpoint.pieces() * Digest::BYTES;
     let mut out = checkpoint.manifest_bytes[..head].to_vec();
-    out[32..36].copy_from_slice(&(chunks.len() as u32).to_le_bytes());
+    out[40..44].copy_from_slice(&(chunks.len() as u32).to_le_bytes());
     for (path, digest, bytes) in chunks {
         out.extend_from_slice(&(path.len() as u32).to_le_bytes());
         out.extend_from_slice(path.as_bytes());
