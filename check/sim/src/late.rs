@@ -37,11 +37,12 @@ impl Late {
     }
 
     /// Executes the next batch and takes it back: the state is as before, and the outcomes are void.
-    fn take_back(&mut self, ordered: &Ordered, outcomes: &mut Outcomes) {
+    fn take_back(&mut self, outcomes: &mut Outcomes) {
         let said = self.tap.len();
         // A service that can not give its state is not asked to take anything back.
         let Ok(before) = self.executor.image() else { return };
-        self.executor.take(ordered.clone(), outcomes);
+        let follow = self.delivered.iter().skip(1).take_while(|ordered| ordered.follows()).count();
+        self.executor.take(&mut self.delivered.iter().take(1 + follow).cloned().collect(), outcomes);
         self.executor.roll_back(&before).expect("a service takes back the state that it gave");
         self.tap.forget_after(said);
     }
@@ -61,11 +62,12 @@ impl Execution for Late {
         if self.delivered.len() <= self.lateness.behind && due > now {
             return None;
         }
-        let ordered = self.delivered.pop_front()?;
-        if matches!(ordered, Ordered::Batch(..)) && self.rng.chance(self.lateness.takes_back) {
-            self.take_back(&ordered, outcomes);
+        if matches!(self.delivered.front(), Some(Ordered::Batch(..)))
+            && self.rng.chance(self.lateness.takes_back)
+        {
+            self.take_back(outcomes);
         }
-        Some(self.executor.take(ordered, outcomes))
+        self.executor.take(&mut self.delivered, outcomes)
     }
 
     fn deadline(&self) -> Option<Time> {

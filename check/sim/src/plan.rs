@@ -639,6 +639,7 @@ fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
     let lateness =
         Lateness { behind: rng.pick(&[1, 3, 10, 50]), patience: rng.spread(MS / 10, 10 * MS), takes_back };
     plan.lateness = Some(lateness);
+    plan.service.hears = true;
 }
 
 /// The kinds of faults that a mode of durability survives. A replica that lost its memory, or what it had acknowledged, would be another
@@ -754,6 +755,7 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         // Together more than a chunk takes.
         bulk: if rng.chance(400) { 4200 } else { 0 },
         watched: Rng::of(plan.seed, 9070).chance(250),
+        hears: false,
         alarm: 0,
     };
     if profile.faults {

@@ -9,8 +9,8 @@ use crate::random::Rng;
 use crate::watching::{ETCD, Feed, compaction_at, put_of};
 use quorate_etcd::{Etcd, EtcdConfig, Reply};
 use quorate_execute::{
-    CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, ObjectService, ReplySink, Service,
-    Store, Tells, Tracked, Version,
+    CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, MembershipNow, ObjectService,
+    ReplySink, Service, SessionEnd, Store, Tells, Tracked, Version,
 };
 use quorate_kv::{Kv, KvConfig};
 use quorate_types::{AgreedTime, Span, planted};
@@ -35,6 +35,10 @@ const ALARM: &[u8] = b"\xffalarm";
 /// At an older feature level each command leaves its time under this key. It stands for any change of a service with a level: a replica
 /// that executes by its own program's level gets another state than the others.
 const OLD_LEVEL: &[u8] = b"\xfflevel";
+/// The key under which the state holds how many sessions ended, and the last one.
+const ENDED: &[u8] = b"\xfeended";
+/// The key under which the state holds the members after the first change, and how many changes there were.
+const MEMBERS: &[u8] = b"\xfemembers";
 /// There may be so many large objects beside what clients write, each beginning with another half byte.
 const BULKY_OBJECTS: u64 = 16;
 
@@ -58,13 +62,15 @@ pub struct ServiceConfig {
     pub bulk: u64,
     /// Whether each command also changes a store that clients watch.
     pub watched: bool,
+    /// Whether the state holds how many sessions ended, and the members: a replica that missed one, or heard it twice, has another state.
+    pub hears: bool,
     /// The alarm rings when no command came for so long, in nanoseconds of agreed time; 0: there is no alarm.
     pub alarm: u64,
 }
 
 impl Default for ServiceConfig {
     fn default() -> Self {
-        Self { kind: Kind::InStore, bulk: 0, watched: false, alarm: 0 }
+        Self { kind: Kind::InStore, bulk: 0, watched: false, hears: false, alarm: 0 }
     }
 }
 
@@ -143,6 +149,7 @@ struct Objects {
     /// The store that is watched, if there is one.
     etcd: Option<Etcd>,
     bulk: u64,
+    hears: bool,
     alarm: u64,
     tap: Option<Tap>,
     /// Only for a planted bug: a service that is not deterministic.
@@ -197,6 +204,11 @@ impl Objects {
             store.put(&bulky(number), &value);
         }
     }
+}
+
+/// The number that an object begins with.
+fn counted(store: &Store, key: &[u8]) -> u64 {
+    store.get(key).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 fn list_key(list: &[u8]) -> Vec<u8> {
@@ -267,6 +279,22 @@ impl ObjectService for Objects {
         }
     }
 
+    fn session_ended(&mut self, store: &mut Store, why: SessionEnd, ctx: &Context) {
+        if self.hears {
+            let (ended, session) = (counted(store, ENDED) + 1, ctx.session());
+            let last = format!("{why:?} {} {session} at {}", ctx.client(), ctx.seq());
+            store.put(ENDED, &[&ended.to_le_bytes(), last.as_bytes()].concat());
+        }
+    }
+
+    fn membership_changed(&mut self, store: &mut Store, now: &MembershipNow, ctx: &Context) {
+        if self.hears {
+            let changes = counted(store, MEMBERS) + 1;
+            let last = format!("{} {:?} at {}", now.number, now.replicas, ctx.seq());
+            store.put(MEMBERS, &[&changes.to_le_bytes(), last.as_bytes()].concat());
+        }
+    }
+
     fn restored(&mut self, store: &Store) {
         if let Some(etcd) = &mut self.etcd {
             etcd.restored(store);
@@ -304,6 +332,7 @@ impl Watched {
             kv: Kv::new(KvConfig::default()),
             etcd,
             bulk: config.bulk,
+            hears: config.hears,
             alarm: config.alarm,
             tap: tap.clone(),
             queries: AtomicU64::new(0),
@@ -339,6 +368,14 @@ impl Service for Watched {
 
     fn deadline_reached(&mut self, ctx: &Context) {
         Service::deadline_reached(&mut self.objects, ctx);
+    }
+
+    fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {
+        Service::session_ended(&mut self.objects, why, ctx);
+    }
+
+    fn membership_changed(&mut self, now: &MembershipNow, ctx: &Context) {
+        Service::membership_changed(&mut self.objects, now, ctx);
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {

@@ -431,6 +431,7 @@ impl Node {
             reconfigure::Out::BeginChange(change) => {
                 self.groups.step_present(now, &OrderInput::Membership(change))
             }
+            reconfigure::Out::Changed(now) => self.engine.members_changed(now),
             reconfigure::Out::MeetBorders => self.meet_borders(),
             reconfigure::Out::ChangeInstances(count) => self.change_instances(now, count, out),
             reconfigure::Out::Level(level) => self.begin_level(level, out),

@@ -13,15 +13,16 @@ pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Events, InStore, KeyUse,
-    ObjectService, Observer, OwnReplies, ReplySink, Service, Store, Tells, Tracked, Typed, TypedError,
-    TypedService, checkpoint_tracked, decode_reply, encode_command, restore_tracked,
+    MembershipNow, ObjectService, Observer, OwnReplies, ReplySink, Service, SessionEnd, Store, Tells,
+    Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_reply, encode_command,
+    restore_tracked,
 };
 pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Network, Options, Replica, Running,
     StartError, SystemNetwork,
 };
 pub use quorate_types::{
-    AgreedTime, ClientId, ClusterId, Halt, Items, ReplicaId, RequestNumber, Seq, SessionId,
+    AgreedTime, ClientId, ClusterId, Halt, Items, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
 };
 
 /// The programs in README.md, compiled by the tests.

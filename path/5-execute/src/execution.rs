@@ -4,10 +4,12 @@
 //! effect at delivery. Replies, reads, images and what sessions are told come from final state only, which never goes back. How and when
 //! batches are executed in between is an executor's own business; [`Sequential`] executes each as soon as somebody asks for it.
 //!
+//! INV-EXEC-8: a service hears each end of a session and each change of the membership once, where it stands in the order.
 //! INV-EXEC-7: batches, gaps and borders become final in the order of their delivery. Tests: `tests/all/stage.rs`, and check/sim with an
 //! executor that is late and takes back what it did.
 
 use crate::agreed::{Agreed, Moment};
+use crate::around::MembershipNow;
 use crate::checkpoint::CheckpointError;
 use crate::executor::Executor;
 use crate::images::ImageParts;
@@ -24,19 +26,28 @@ pub enum Ordered {
     Batch(Seq, Moment, Batch),
     /// Nothing stands in the log up to this seq.
     Pass(Seq),
-    /// What comes from here on is read at this feature level.
+    /// What comes from here on is read at this feature level. Delivered right behind the batch that says so, and final with it.
     Level(u32),
+    /// A change of the membership is done; the service hears it. Delivered and final like a level.
+    Members(MembershipNow),
     /// Capturing begins here for the border with this number, so that less is left to do there.
     Ahead(u64),
     /// A border: the state here becomes an image.
     Border,
 }
 
+impl Ordered {
+    /// Whether it takes effect with the batch before it: nobody reads or compares the state in between.
+    pub const fn follows(&self) -> bool {
+        matches!(self, Self::Level(_) | Self::Members(_))
+    }
+}
+
 /// What became final, in the same order.
 pub enum Final {
     /// A batch was executed; its outcomes are there.
     Batch(Seq),
-    /// Nothing stood there, or nothing that anybody waits for.
+    /// Nothing stood there, or nothing that anybody waits for. What the service tells of it is in the outcomes.
     Nothing,
     /// The objects as they are where capturing begins for the border with this number, if they are known between borders.
     Ahead(u64, Option<Version>),
@@ -103,8 +114,17 @@ impl dyn Execution {
 }
 
 impl Executor {
-    /// Executes what comes next in the order of delivery.
-    pub fn take(&mut self, ordered: Ordered, outcomes: &mut Outcomes) -> Final {
+    /// Takes what comes next off what was delivered, with what follows it, and executes that.
+    pub fn take(&mut self, delivered: &mut VecDeque<Ordered>, outcomes: &mut Outcomes) -> Option<Final> {
+        let done = self.take_one(delivered.pop_front()?, outcomes);
+        while matches!(done, Final::Batch(_)) && delivered.front().is_some_and(Ordered::follows) {
+            self.take_one(delivered.pop_front()?, outcomes);
+        }
+        outcomes.set_events(self.take_events());
+        Some(done)
+    }
+
+    fn take_one(&mut self, ordered: Ordered, outcomes: &mut Outcomes) -> Final {
         match ordered {
             Ordered::Batch(seq, moment, batch) => {
                 self.run_batch(seq, &batch, moment, outcomes);
@@ -116,6 +136,10 @@ impl Executor {
             }
             Ordered::Level(level) => {
                 self.read_at(level);
+                Final::Nothing
+            }
+            Ordered::Members(now) => {
+                self.meet_members(&now);
                 Final::Nothing
             }
             Ordered::Ahead(border) => Final::Ahead(border, self.objects()),
@@ -143,7 +167,7 @@ impl Execution for Sequential {
     }
 
     fn next(&mut self, _: Time, outcomes: &mut Outcomes) -> Option<Final> {
-        Some(self.executor.take(self.delivered.pop_front()?, outcomes))
+        self.executor.take(&mut self.delivered, outcomes)
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -9,6 +9,7 @@
 
 use crate::Lookup;
 use crate::agreed::{Agreed, Moment};
+use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, read_u64};
 use crate::context::Context;
 use crate::events::{Events, Observer};
@@ -102,6 +103,7 @@ impl Executor {
     pub fn execute(&mut self, seq: Seq, batch: &Batch, out: &mut Outcomes) {
         let moment = self.deliver(seq, &batch.header());
         self.run_batch(seq, batch, moment, out);
+        out.set_events(self.take_events());
     }
 
     /// Runs the next batch of those that were delivered.
@@ -110,8 +112,11 @@ impl Executor {
         let Moment { time, due, level } = moment;
         (self.seq, self.time) = (seq, time);
         out.begin(seq);
-        self.sessions.expire(due);
         let ctx = Context::at(seq, time).with_seed(batch.header().seed).with_level(level);
+        let ended = self.sessions.expire(due);
+        if !ended.is_empty() {
+            self.tell_expired(&ended, &ctx);
+        }
         if self.deadline.is_some_and(|deadline| deadline <= due) {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
@@ -125,7 +130,24 @@ impl Executor {
             }
         }
         self.deadline = self.service.next_deadline();
-        out.set_events(self.take_events());
+    }
+
+    /// These sessions are over.
+    #[cold]
+    fn tell_expired(&mut self, ended: &[(SessionId, ClientId)], ctx: &Context) {
+        // Beside all requests, and beside the deadline.
+        let ctx = ctx.with_request(u32::MAX - 1);
+        for (index, (id, client)) in (0..).zip(ended) {
+            let ctx = ctx.with_command(index).with_session(*client, *id);
+            self.service.session_ended(SessionEnd::Expired, &ctx);
+        }
+    }
+
+    /// A change of the membership is done, as was executed last.
+    pub(crate) fn meet_members(&mut self, now: &MembershipNow) {
+        let ctx = Context::at(self.seq, self.time).with_level(self.level);
+        self.service.membership_changed(now, &ctx);
+        self.deadline = self.service.next_deadline();
     }
 
     /// Who hears what batches change; asked once.
@@ -196,7 +218,9 @@ impl Executor {
         match handling {
             // Closing frees what the session keeps, so it needs no room.
             Handling::Run { .. } | Handling::Overloaded if header.kind == RequestKind::CloseSession => {
-                self.sessions.remove(id);
+                if let Some(client) = self.sessions.remove(id) {
+                    self.service.session_ended(SessionEnd::Closed, &ctx.with_session(client, id));
+                }
                 out.push(id, number, no_replies);
             }
             Handling::Run { .. } if full => {

@@ -10,11 +10,14 @@
 //!   whole state is written, so for small states.
 //! - [`Service`] over bytes, with its own checkpoint; and [`Tracked`] besides, when it can tell which of its objects changed.
 //!
+//! Each of them may also be called at a time that it names, when a session ended, and when the membership changed: `next_deadline`,
+//! `session_ended`, `membership_changed`.
+//!
 //! The session table and the replies it keeps live here rather than in stage 6, since whether a request runs depends
 //! on them: they are part of the replicated state (docs/decisions/0001-reply-cache-beside-the-sessions.md).
 //!
 //! Everything is deterministic: equal batches in equal order give equal outcomes and equal images.
-//! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 (`execution.rs`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
+//! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 and 8 (`execution.rs`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
 //! `tests/`.
 //!
 //! A whole service of ordinary types:
@@ -87,6 +90,7 @@
 //! ```
 
 mod agreed;
+mod around;
 mod checkpoint;
 mod context;
 mod events;
@@ -103,6 +107,7 @@ mod tracked;
 mod typed;
 
 pub use agreed::{Agreed, LEADERS_APART, Moment};
+pub use around::{MembershipNow, SessionEnd};
 pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_append, read_exact};
 pub use context::Context;
 pub use events::{Events, Observer, Tells};

@@ -4,6 +4,7 @@
 //! two ways to learn what changed. The store sees every change, so the engine needs nothing else of the service.
 //! Tests: `tests/all/images.rs`, `tests/all/kinds.rs`.
 
+use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{
     CheckpointError, CheckpointSink, CheckpointSource, NO_MORE_OBJECTS, read_append, read_u32, write_object,
 };
@@ -59,6 +60,16 @@ pub trait ObjectService: Send {
     /// The moment that [`Self::next_deadline`] named has come: do everything that is due at `ctx.time()`.
     fn deadline_reached(&mut self, store: &mut Store, ctx: &Context) {
         let _ = (store, ctx);
+    }
+
+    /// The session of `ctx` ended, as [`Service::session_ended`] says.
+    fn session_ended(&mut self, store: &mut Store, why: SessionEnd, ctx: &Context) {
+        let _ = (store, why, ctx);
+    }
+
+    /// A change of the membership is done, as [`Service::membership_changed`] says.
+    fn membership_changed(&mut self, store: &mut Store, now: &MembershipNow, ctx: &Context) {
+        let _ = (store, now, ctx);
     }
 
     /// Another state lies in the store, as [`Service::restored`] says.
@@ -126,6 +137,12 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn deadline_reached(&mut self, ctx: &Context) {
         self.service.deadline_reached(&mut self.store, ctx);
+    }
+    fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {
+        self.service.session_ended(&mut self.store, why, ctx);
+    }
+    fn membership_changed(&mut self, now: &MembershipNow, ctx: &Context) {
+        self.service.membership_changed(&mut self.store, now, ctx);
     }
     fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         self.service.keys(bytes, is_query, used)

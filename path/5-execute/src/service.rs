@@ -1,5 +1,6 @@
 //! What a user of Quorate writes, and where it puts its replies.
 
+use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::context::Context;
 use crate::events::Tells;
@@ -62,6 +63,18 @@ pub trait Service: Send {
     /// everything that is due at `ctx.time()`.
     fn deadline_reached(&mut self, ctx: &Context) {
         let _ = ctx;
+    }
+
+    /// The session of `ctx` ended: once for each session that was opened, at the place in the order where it ends. Sessions that expire end
+    /// before the deadline and the requests of a batch, in the order of their ids; one that is closed ends where its client asked for that.
+    fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {
+        let _ = (why, ctx);
+    }
+
+    /// A change of the membership is done: called at the end of the batch that says so, at the same place in the order everywhere. `ctx` has no
+    /// session. With which members a cluster begins, also one that begins with a backup, is not heard.
+    fn membership_changed(&mut self, now: &MembershipNow, ctx: &Context) {
+        let _ = (now, ctx);
     }
 
     /// Names the keys that a command (or a query, if `is_query`) uses, so that an operator can say which clients may use which: each is

@@ -208,9 +208,10 @@ impl SessionTable {
         cell.session.as_mut().filter(|_| cell.generation == id.generation)
     }
 
-    /// Ends every session whose time is over at `now`. Which ones these are follows from the table alone, and what is left
-    /// does not depend on the order of ending them.
-    pub fn expire(&mut self, now: AgreedTime) {
+    /// Ends every session whose time is over at `now`, and says which they were and whose, in the order of their ids. Which ones these are
+    /// follows from the table alone, and what is left does not depend on the order of ending them.
+    pub fn expire(&mut self, now: AgreedTime) -> Vec<(SessionId, ClientId)> {
+        let mut ended = Vec::new();
         while let Some(Reverse((due, id))) = self.expiry.peek().copied()
             && due <= now
         {
@@ -218,11 +219,15 @@ impl SessionTable {
             let Some(session) = self.session(id) else { continue };
             let due = session.last_active.plus(self.limits.ttl);
             if due <= now {
-                self.remove(id);
+                ended.extend(self.remove(id).map(|client| (id, client)));
             } else {
                 self.expiry.push(Reverse((due, id)));
             }
         }
+        if ended.len() > 1 {
+            ended.sort_unstable();
+        }
+        ended
     }
 
     /// The session that this client opened with this nonce, while it lives and has executed nothing.
@@ -281,12 +286,10 @@ impl SessionTable {
         cell.session = Some(session);
     }
 
-    /// Ends a session, if it lives.
-    pub fn remove(&mut self, id: SessionId) {
-        if self.session(id).is_none() {
-            return;
-        }
-        let Some(session) = self.cells[id.index as usize].session.take() else { return };
+    /// Ends a session, if it lives, and says whose it was.
+    pub fn remove(&mut self, id: SessionId) -> Option<ClientId> {
+        self.session(id)?;
+        let session = self.cells[id.index as usize].session.take()?;
         if session.last == 0 {
             self.openings.remove(&(session.client, session.nonce));
         }
@@ -301,6 +304,7 @@ impl SessionTable {
         self.kept_bytes -= session.replies.byte_len();
         self.leave_vacant(id.index);
         self.tidy_expiry();
+        Some(session.client)
     }
 
     /// A cell whose generations are used up is never given out again: an id names one session for ever.

@@ -3,6 +3,7 @@
 //! A reply's first byte says how it went: [`DONE`] and then the value, [`UNDECODABLE`] when the command or query was
 //! none of this service, [`UNENCODABLE`] when the service's reply could not be written.
 
+use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all};
 use crate::context::Context;
 use crate::service::{ReplySink, Service};
@@ -31,6 +32,15 @@ pub trait TypedService: Serialize + DeserializeOwned + Send {
     fn execute(&mut self, command: Self::Command, ctx: &Context) -> Self::Reply;
     /// Answers one query.
     fn query(&self, query: Self::Query, ctx: &Context) -> Self::Answer;
+
+    /// The session of `ctx` ended, as [`Service::session_ended`] says.
+    fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {
+        let _ = (why, ctx);
+    }
+    /// A change of the membership is done, as [`Service::membership_changed`] says.
+    fn membership_changed(&mut self, now: &MembershipNow, ctx: &Context) {
+        let _ = (now, ctx);
+    }
 }
 
 /// The adapter from [`TypedService`] to [`Service`].
@@ -50,6 +60,14 @@ impl<T: TypedService> Service for Typed<T> {
             Some(query) => write_value(&self.0.query(query, ctx), reply),
             None => reply.write(&[UNDECODABLE]),
         }
+    }
+
+    fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {
+        self.0.session_ended(why, ctx);
+    }
+
+    fn membership_changed(&mut self, now: &MembershipNow, ctx: &Context) {
+        self.0.membership_changed(now, ctx);
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {

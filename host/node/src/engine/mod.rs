@@ -18,8 +18,8 @@ use crate::system::System;
 use answers::Answers;
 use bytes::Bytes;
 use quorate_execute::{
-    Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, Observer, Ordered, Outcome,
-    Outcomes, Version,
+    Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, MembershipNow, Observer,
+    Ordered, Outcome, Outcomes, Version,
 };
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
@@ -308,7 +308,10 @@ impl Engine {
     pub(crate) fn finished(&mut self, now: Time) -> Option<Finished> {
         loop {
             match self.execution.next(now, &mut self.outcomes)? {
-                Final::Nothing | Final::Ahead(_, None) => {}
+                Final::Nothing | Final::Ahead(_, None) => {
+                    let events = self.outcomes.take_events();
+                    self.tell(events);
+                }
                 Final::Ahead(border, Some(version)) => return Some(Finished::Ahead(border, version)),
                 Final::Batch(seq) => {
                     self.counts.requests += self.outcomes.list().len() as u64;
@@ -347,6 +350,11 @@ impl Engine {
     /// The cluster works at another feature level.
     pub(crate) fn set_level(&mut self, level: u32) {
         self.execution.set_level(level);
+    }
+
+    /// A change of the membership is done: the service hears it where that stands in the order.
+    pub(crate) fn members_changed(&mut self, now: MembershipNow) {
+        self.execution.deliver(Ordered::Members(now));
     }
 
     /// From the next border on there are so many instances.

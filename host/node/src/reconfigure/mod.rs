@@ -29,6 +29,7 @@ use crate::leading::Leading;
 use crate::roster::{Done, Roster};
 use caught_up::CaughtUp;
 use quorate_admit::KnownMember;
+use quorate_execute::MembershipNow;
 use quorate_order::OrderConfig;
 use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Time, View, planted};
 use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
@@ -76,6 +77,8 @@ pub(crate) enum Out {
     NameListeners,
     /// Each instance makes this change in its own log, when it can.
     BeginChange(Arc<Memberships>),
+    /// A change of the membership is done: the service hears it.
+    Changed(MembershipNow),
     /// The number of replicas is another one: borders depend on it.
     MeetBorders,
     /// There are so many instances from the next border on.
@@ -295,7 +298,12 @@ impl Reconfigure {
             }
             Done::Ended(number) => {
                 out.push(say(format!("the membership is {number}")));
-                out.extend([Out::NameListeners, Out::MeetBorders]);
+                let replicas = self.ordered_members(look);
+                out.extend([
+                    Out::NameListeners,
+                    Out::Changed(MembershipNow { number, replicas }),
+                    Out::MeetBorders,
+                ]);
                 if self.is_removed(look.me()) {
                     out.push(say("this replica was removed from the cluster: stop it".into()));
                 }

@@ -1,5 +1,6 @@
 //! Services, sessions and images, by themselves and against models. One binary for all of it: each has to be linked.
 
+mod around;
 mod checkpoints;
 mod events;
 mod exactly_once;
