@@ -1,12 +1,12 @@
 //! The bytes of commands, queries and replies (docs/formats/kv.md).
 //!
-//! A number is a LEB128 varint: seven bits to a byte, the lowest first, the top bit says that more follow. A string is its
-//! length and its bytes. A put of 16 bytes under 16 bytes takes 35 bytes. Decoders borrow from what they read, reserve
-//! nothing that is merely announced, and never panic.
+//! A number is a LEB128 varint: seven bits to a byte, the lowest first; the top bit says that another byte follows. A string is its length,
+//! then its bytes. A put of 16 bytes under a key of 16 bytes takes 35 bytes. Decoders borrow from their input, reserve no memory for
+//! lengths that are merely announced, and never panic.
 
 use std::fmt;
 
-/// The bytes are none of this service's; names the part.
+/// The bytes are no command, query or reply of this service. Names the part that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(&'static str);
 
@@ -18,45 +18,45 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// What must hold of a key.
+/// What a key must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition<'a> {
-    /// It has no value.
+    /// The key has no value.
     Absent,
-    /// It has one.
+    /// The key has a value.
     Present,
-    /// It has this value.
+    /// The key has this value.
     Equals(&'a [u8]),
 }
 
 /// A condition of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare<'a> {
-    /// Of which key.
+    /// The key.
     pub key: &'a [u8],
-    /// What must hold.
+    /// What it must satisfy.
     pub condition: Condition<'a>,
 }
 
-/// A part of the key space, in the order of bytes.
+/// A range of keys, in the order of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan<'a> {
-    /// The first key; the empty one is before all others.
+    /// The first key of the range; the empty key stands before all others.
     pub start: &'a [u8],
-    /// The key before which it ends; empty: it goes on to the last.
+    /// The first key behind the range; empty: the range goes on to the last key.
     pub end: &'a [u8],
-    /// The most entries; 0, or more than the service's limit: as many as that limit allows.
+    /// The most entries; 0, or more than the service's limit, means that limit.
     pub limit: u64,
 }
 
 /// One step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// Give a key a value.
+    /// Write a value under a key.
     Put {
         /// The key.
         key: &'a [u8],
-        /// Its value from now on.
+        /// The new value.
         value: &'a [u8],
     },
     /// Read a key.
@@ -64,41 +64,41 @@ pub enum Operation<'a> {
         /// The key.
         key: &'a [u8],
     },
-    /// Take a key's value away.
+    /// Remove a key and its value.
     Delete {
         /// The key.
         key: &'a [u8],
     },
 }
 
-/// What is ordered.
+/// A command, which is ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KvCommand<'a> {
     /// A single operation.
     One(Operation<'a>),
-    /// Read a part of the key space.
+    /// Read a range of keys.
     Scan(Scan<'a>),
-    /// Give a key a value if a condition holds of it.
+    /// Write a value under a key if a condition holds for it.
     Swap {
         /// The key.
         key: &'a [u8],
-        /// What must hold of it.
+        /// The condition.
         condition: Condition<'a>,
-        /// Its value from now on.
+        /// The new value.
         value: &'a [u8],
     },
-    /// Do one list of operations if all conditions hold, and another if not, at once.
+    /// Carry out the first list of operations if all conditions hold, else the second; all of it in one step.
     Transaction {
         /// The conditions.
         compares: Vec<Compare<'a>>,
-        /// What is done if all hold.
+        /// What to do if all conditions hold.
         then: Vec<Operation<'a>>,
-        /// What is done if one does not.
+        /// What to do if one does not.
         otherwise: Vec<Operation<'a>>,
     },
 }
 
-/// What is read.
+/// A query, which reads and is not ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvQuery<'a> {
     /// One key's value.
@@ -106,7 +106,7 @@ pub enum KvQuery<'a> {
         /// The key.
         key: &'a [u8],
     },
-    /// A part of the key space.
+    /// A range of keys.
     Scan(Scan<'a>),
 }
 
@@ -149,42 +149,42 @@ impl fmt::Display for KvError {
 
 impl std::error::Error for KvError {}
 
-/// What the service answers.
+/// A reply of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KvReply<'a> {
     /// Nothing was done.
     Error(KvError),
-    /// The key has the value.
+    /// The value was written.
     Put {
-        /// Whether it had one before.
+        /// Whether the key had a value before.
         replaced: bool,
     },
     /// The key's value, if it has one.
     Value(Option<&'a [u8]>),
-    /// The key has no value.
+    /// The key has no value any more.
     Deleted {
-        /// Whether it had one before.
+        /// Whether it had one.
         existed: bool,
     },
-    /// Keys and values in order.
+    /// The entries of a range, in the order of keys.
     Entries {
-        /// They.
+        /// Keys and values.
         entries: Vec<(&'a [u8], &'a [u8])>,
-        /// Where to go on, when a limit ended the scan before its end.
+        /// The key to continue at, if a limit ended the scan before the range's end.
         next: Option<&'a [u8]>,
     },
-    /// The condition held, and the key has the value.
+    /// The condition held, and the value was written.
     Swapped,
     /// The condition did not hold, and nothing was done.
     NotSwapped {
-        /// The value that the key has, if any.
+        /// The key's value, if it has one.
         current: Option<&'a [u8]>,
     },
     /// The transaction was carried out.
     Transaction {
         /// Whether all conditions held.
         succeeded: bool,
-        /// A reply to each operation that was done.
+        /// The reply to each operation that was carried out.
         replies: Vec<KvReply<'a>>,
     },
 }
@@ -195,13 +195,13 @@ pub(crate) const DELETE: u8 = 3;
 const SCAN: u8 = 4;
 const SWAP: u8 = 5;
 const TRANSACTION: u8 = 6;
-/// Only in replies.
+/// Tag that only replies have.
 pub(crate) const ENTRIES: u8 = 4;
 pub(crate) const SWAPPED: u8 = 5;
 pub(crate) const TRANSACTION_DONE: u8 = 6;
 pub(crate) const NOT_SWAPPED: u8 = 7;
 pub(crate) const ERROR: u8 = 8;
-/// In the list of a scan's entries.
+/// Tag of an entry in a scan's reply.
 pub(crate) const ENTRY: u8 = 1;
 pub(crate) const END: u8 = 0;
 pub(crate) const MORE: u8 = 2;
@@ -233,10 +233,10 @@ impl<'a> KvCommand<'a> {
         }
     }
 
-    /// Reads a command that fills `bytes`.
+    /// Decodes a command; it must fill `bytes`.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are no command.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader { bytes, what: "command" };
         let command = match r.byte()? {
@@ -286,7 +286,7 @@ impl<'a> Operation<'a> {
             _ => Err(r.malformed()),
         }
     }
-    /// The key it is about.
+    /// The key of the operation.
     pub const fn key(&self) -> &'a [u8] {
         match self {
             Self::Put { key, .. } | Self::Get { key } | Self::Delete { key } => key,
@@ -335,10 +335,10 @@ impl<'a> KvQuery<'a> {
             Self::Scan(scan) => scan.encode(out),
         }
     }
-    /// Reads a query that fills `bytes`.
+    /// Decodes a query; it must fill `bytes`.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are no query.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader { bytes, what: "query" };
         let query = match r.byte()? {
@@ -412,10 +412,10 @@ impl<'a> KvReply<'a> {
         }
     }
 
-    /// Reads a reply that fills `bytes`.
+    /// Decodes a reply; it must fill `bytes`.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// When the bytes are no reply.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader { bytes, what: "reply" };
         let reply = match r.byte()? {
@@ -459,7 +459,7 @@ impl<'a> KvReply<'a> {
     }
 }
 
-/// A number's bytes, and how many of them there are.
+/// The bytes of a number, and how many of them are used.
 pub(crate) fn number(mut number: u64) -> ([u8; 10], usize) {
     let mut bytes = [0; 10];
     let mut len = 0;
@@ -537,7 +537,7 @@ impl<'a> Reader<'a> {
     fn option(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         if self.bool()? { self.string().map(Some) } else { Ok(None) }
     }
-    /// A count and as many items. Each takes bytes, so a count that lies ends at the end of the bytes.
+    /// A count, then that many items. Every item takes bytes, so a false count ends at the end of the input.
     fn list<T>(&mut self, item: impl Fn(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
         let count = self.number()?;
         let mut list = Vec::new();

@@ -1,14 +1,14 @@
-//! A service to measure agreement with: it answers a command with as many bytes as that asks for, and counts commands.
+//! A service for measurements of agreement: it counts commands, and answers each with as many bytes as the command asks for.
 
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, read_exact,
 };
 
-/// No reply is longer.
+/// The longest reply.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// A command of so many bytes that is answered with so many. Where both are 0 it is empty, else it has at least the 4 bytes that say how
-/// long the reply is to be (little-endian).
+/// A command of `request_bytes` bytes that is answered with `reply_bytes` bytes. If both are 0 it is empty, else it has at least 4 bytes,
+/// which give the length of the reply (little-endian).
 pub fn echo_command(request_bytes: usize, reply_bytes: usize) -> Vec<u8> {
     let len = if reply_bytes > 0 { request_bytes.max(4) } else { request_bytes };
     let mut command = vec![0; len];

@@ -1,12 +1,12 @@
-//! The bodies of the fuzz targets: whatever the bytes, decoders return; what decodes, encodes to something that decodes
-//! to the same. Stable tests run them, too.
+//! The bodies of the fuzz targets: decoders return whatever the bytes are; what they decode comes back the same from its encoding. Ordinary
+//! tests run them, too.
 
 use crate::{KvCommand, KvQuery, KvReply};
 
-/// Bytes as a command, a query and a reply.
+/// Decodes the bytes as a command, a query and a reply.
 ///
 /// # Panics
-/// When what decoded does not come back.
+/// When a decoded value does not come back the same.
 pub fn decode(data: &[u8]) {
     let mut again = Vec::new();
     if let Ok(command) = KvCommand::decode(data) {

@@ -1,12 +1,13 @@
-//! What commands do to the keys and values in the store.
+//! How commands change the keys and values in the store.
 //!
-//! Each key is a key of the store, so keys are ordered by their bytes, and nothing else is in the store. Every command does
-//! all or nothing: its sizes are checked before it changes anything, and an error reply names the limit. Tests: `tests/all/kv.rs`, `tests/all/kv_model.rs`.
+//! Each key is a key of the object store, so keys are ordered by their bytes; the store holds nothing else. A command is carried out whole
+//! or not at all: its sizes are checked before it changes anything, and an error reply names the limit. Tests: `tests/all/kv.rs`,
+//! `tests/all/kv_model.rs`.
 
 use crate::codec::{self, Condition, KvCommand, KvError, KvQuery, KvReply, Operation, Scan};
 use quorate_execute::{Context, KeyUse, ObjectService, ReplySink, Store};
 
-/// What bounds commands. All replicas of a cluster must have the same, since replies depend on it; it is no part of the state.
+/// The limits of commands. They must be the same in all replicas of a cluster, since replies depend on them; they are no part of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvConfig {
     /// The longest key. 4 KiB by default.
@@ -15,7 +16,7 @@ pub struct KvConfig {
     pub value_bytes_max: u64,
     /// The most entries in one scan's reply. 1000 by default.
     pub scan_entries_max: u64,
-    /// A scan ends once its reply has this many bytes, though never before its first entry. 512 KiB by default.
+    /// A scan ends once its reply has this many bytes, but never before the first entry. 512 KiB by default.
     pub scan_bytes_max: u64,
     /// The most conditions and operations in one transaction, both branches together. 128 by default.
     pub transaction_ops_max: u64,
@@ -33,17 +34,17 @@ impl Default for KvConfig {
     }
 }
 
-/// At most so many bytes stand around the key and value of a scan's entry, and around the key to go on from.
+/// The most bytes that a scan's reply needs besides keys and values: around each entry, and around the key to continue at.
 const MORE_BYTES: usize = 16;
 
-/// The service, to be run [`InStore`](quorate_execute::InStore): a key with a value is an object of the store, as it is.
+/// The service, to be run [`InStore`](quorate_execute::InStore). Each key with a value is one object of the store.
 #[derive(Clone, Debug, Default)]
 pub struct Kv {
     config: KvConfig,
 }
 
 impl Kv {
-    /// The service with these bounds.
+    /// The service with these limits.
     pub fn new(config: KvConfig) -> Self {
         Self { config }
     }
@@ -140,7 +141,7 @@ impl ObjectService for Kv {
         }
     }
 
-    /// Deletes, alone or in transactions that put nothing.
+    /// Deletes free space, alone or in transactions that put nothing.
     fn frees(&self, command: &[u8]) -> bool {
         match KvCommand::decode(command) {
             Ok(KvCommand::One(Operation::Delete { .. })) => true,
@@ -151,7 +152,7 @@ impl ObjectService for Kv {
         }
     }
 
-    /// Bytes that are no command use no keys: they are answered with an error.
+    /// Bytes that are no command use no keys; the reply to them is an error.
     fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         if is_query {
             match KvQuery::decode(bytes) {

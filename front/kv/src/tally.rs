@@ -1,28 +1,28 @@
-//! A service to measure with: it counts commands and sums what is in them, and answers a whole request with one reply.
-//! What it costs is what replication costs. A lost, repeated or damaged command shows in the sum.
+//! A service for measurements: it counts commands, sums their contents, and answers a whole request with one reply. Its own cost is
+//! negligible beside that of replication. A lost, repeated or damaged command shows in the sum.
 
 use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, read_exact,
 };
 use quorate_types::Items;
 
-/// What was counted so far.
+/// The count and the sum so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many commands.
+    /// The number of commands.
     pub count: u64,
-    /// The sum of their 8-byte words, little-endian, wrapping. A last word that is cut short counts as filled up with zeros.
+    /// The wrapping sum of their 8-byte words, little-endian. An incomplete last word is filled up with zeros.
     pub sum: u64,
 }
 
 impl Totals {
-    /// Reads what [`Tally`] answers; `None` when the bytes are something else.
+    /// Decodes an answer of [`Tally`]; `None` when the bytes are something else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (count, sum) = bytes.split_first_chunk::<8>()?;
         let sum = <[u8; 8]>::try_from(sum).ok()?;
         Some(Self { count: u64::from_le_bytes(*count), sum: u64::from_le_bytes(sum) })
     }
-    /// The 16 bytes: count, sum.
+    /// The totals as 16 bytes: count, sum.
     pub fn encode(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.count.to_le_bytes());
@@ -36,7 +36,7 @@ impl Totals {
     }
 }
 
-/// The service. Commands and queries are any bytes; the reply to all of a request, and to a query, is [`Totals`].
+/// The service. Commands and queries are any bytes; it answers a request, or a query, with [`Totals`].
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     totals: Totals,
