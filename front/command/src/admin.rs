@@ -1,4 +1,4 @@
-//! Asks each replica how it is: an operator needs an answer, or the reason why there is none, from each of them.
+//! Asks every replica for its status: an operator needs from each replica an answer, or the reason why there is none.
 
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Outcome};
@@ -7,17 +7,17 @@ use quorate_types::ReplicaId;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
-/// Who has not answered after this counts as unreachable.
+/// A replica that has not answered after this time counts as unreachable.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How often we ask again while we wait for something.
+/// How often to ask again while waiting for a change.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What a replica says of itself; a part of what it sends.
+/// The part of a replica's status that commands use.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Status {
     /// The view that it is in.
     pub view: u64,
-    /// Who leads, as far as it knows.
+    /// The replica that leads, as far as this one knows.
     pub leader: Option<u16>,
     /// Whether it leads itself.
     pub leading: bool,
@@ -29,13 +29,13 @@ pub struct Status {
     pub sessions: u64,
     /// Its log.
     pub log: LogStatus,
-    /// The other replicas, where it leads.
+    /// The other replicas, as the leader sees them; empty in a status of a follower.
     pub members: Vec<MemberStatus>,
-    /// What an operator should know, for people.
+    /// Problems that an operator should know of, as text.
     pub problems: Vec<String>,
     /// Its process.
     pub process: Process,
-    /// The whole answer.
+    /// The whole answer, as the replica sent it.
     #[serde(skip)]
     pub raw: serde_json::Value,
 }
@@ -45,7 +45,7 @@ pub struct Status {
 pub struct LogStatus {
     /// When a write counts as durable: `group`, `async` or `memory`.
     pub durability: String,
-    /// What every sync takes longer, as configured for benchmarks.
+    /// By how much every sync is delayed, in microseconds; for benchmarks.
     #[serde(default)]
     pub sync_delay_us: u64,
 }
@@ -57,7 +57,7 @@ impl LogStatus {
     }
 }
 
-/// A durability mode as it stands beside figures: `group`, or `group, +1 ms per sync`.
+/// A durability mode as it is printed beside figures: `group`, or `group, +1 ms per sync`.
 pub fn shown_durability(mode: &str, sync_delay_us: u64) -> String {
     match sync_delay_us {
         0 => mode.to_owned(),
@@ -68,9 +68,9 @@ pub fn shown_durability(mode: &str, sync_delay_us: u64) -> String {
 /// Another replica, as the leader sees it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MemberStatus {
-    /// Which one.
+    /// Its number.
     pub replica: u16,
-    /// How much of the log it has not confirmed yet.
+    /// Bytes of the log that it has not confirmed yet.
     pub lag_bytes: u64,
 }
 
@@ -79,43 +79,43 @@ pub struct MemberStatus {
 pub struct Process {
     /// Resident memory.
     pub memory_bytes: u64,
-    /// Processor time in the program, in seconds.
+    /// Processor time in user mode, in seconds.
     pub cpu_user_s: f64,
-    /// Processor time in the system, in seconds.
+    /// Processor time in the kernel, in seconds.
     pub cpu_system_s: f64,
 }
 
-/// What became of asking one replica.
+/// The result of asking one replica.
 pub struct Answer {
-    /// Who was asked.
+    /// The replica that was asked.
     pub replica: ReplicaId,
-    /// Where.
+    /// Its address.
     pub address: String,
     /// Its status, or why there is none.
     pub status: Result<Status, String>,
 }
 
-/// Where clients of etcd are served, as the replicas say.
+/// The addresses at which the replicas serve clients of etcd, by what they say.
 pub fn etcd(answers: &[Answer]) -> Vec<String> {
     let statuses = answers.iter().filter_map(|answer| answer.status.as_ref().ok());
     statuses.filter_map(|status| status.raw["fronts"]["etcd"].as_str().map(str::to_owned)).collect()
 }
 
-/// Somebody who asks.
+/// Asks replicas for their status.
 pub struct Admin {
     client: BlockingClient,
     members: Vec<(ReplicaId, String)>,
 }
 
 impl Admin {
-    /// For the replicas of this cluster.
+    /// Asks the replicas of this cluster.
     pub fn new(cluster: &Cluster) -> Outcome<Self> {
         let builder = cluster.client();
         let client = builder.timeout(ANSWER).build_blocking().doing("ask the replicas")?;
         Ok(Self { client, members: cluster.members.clone() })
     }
 
-    /// Asks all replicas at once.
+    /// Asks all replicas at the same time.
     pub fn ask_all(&self) -> Vec<Answer> {
         std::thread::scope(|scope| {
             let asked: Vec<_> = self
@@ -133,7 +133,7 @@ impl Admin {
         })
     }
 
-    /// Asks one replica; says why it did not answer.
+    /// Asks one replica. The error says why it did not answer.
     pub fn ask(&self, replica: ReplicaId) -> Result<Status, String> {
         let text = self.client.status(replica).map_err(|why| match why {
             quorate::Error::Connection { text, .. } => text,
@@ -146,7 +146,7 @@ impl Admin {
         Ok(Status { raw, ..status })
     }
 
-    /// Waits until somebody leads.
+    /// Waits until a replica leads.
     pub fn wait_for_leader(&self, limit: Duration) -> Option<ReplicaId> {
         let until = Instant::now() + limit;
         loop {
@@ -175,8 +175,8 @@ impl Admin {
     }
 }
 
-/// Who leads: a replica that says so itself, in the highest view of those that do; with several instances it is the first one that
-/// counts, which carries what operators ask for.
+/// The leader: of the replicas that say that they lead, the one in the highest view. With several instances the first one counts, which
+/// carries operators' commands.
 pub fn leader(answers: &[Answer]) -> Option<ReplicaId> {
     let answered = answers.iter().filter_map(|answer| Some((answer.replica, answer.status.as_ref().ok()?)));
     answered

@@ -1,4 +1,4 @@
-//! The directory of an authority: `ca.pem` and `ca.key`, and `before.pem`, the authority before it, as long as some still use it.
+//! The directory of an authority: `ca.pem`, `ca.key`, and, while some still trust it, the previous authority as `before.pem`.
 
 use crate::failure::{Doing as _, Failure, Outcome};
 use quorate_tls::{Authority, Bundle, Issued, Validity, write_private, write_public};
@@ -6,27 +6,27 @@ use quorate_types::{ClusterId, Holder};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How long a holder's certificate is good for, in days.
+/// How long a certificate is valid, in days.
 pub const DAYS: u32 = 365;
 /// The name of the file with the trusted authorities.
 pub const CA_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca.key";
 const BEFORE_FILE: &str = "before.pem";
-/// How long an authority is good for.
+/// How long an authority is valid, in days: ten years.
 const YEARS_10_DAYS: u32 = 3652;
 
-/// An authority that is there.
+/// An authority in its directory.
 pub struct Office {
-    /// What signs certificates.
+    /// Signs certificates.
     pub authority: Authority,
-    /// What its cluster's members and clients trust: it, and the one before it, if that is not dropped yet.
+    /// What the cluster's members and clients trust: this authority, and the previous one until it is dropped.
     pub trusted: Bundle,
-    /// Itself alone.
+    /// This authority alone.
     pub current: Bundle,
 }
 
 impl Office {
-    /// Makes a new one, with its directory.
+    /// Makes a new authority and its directory.
     pub fn create(directory: &Path, cluster: ClusterId) -> Outcome<Self> {
         let made = Authority::create(cluster, Validity::days(YEARS_10_DAYS)).doing("make an authority")?;
         make_private_directory(directory)?;
@@ -35,7 +35,7 @@ impl Office {
         Self::open(directory)
     }
 
-    /// Opens one.
+    /// Opens the authority in a directory.
     ///
     /// # Errors
     /// Says which file is missing or unusable.
@@ -55,8 +55,8 @@ impl Office {
         Ok(Self { authority, trusted, current })
     }
 
-    /// Makes a new authority in place of the one that is there, which stays trusted until it is dropped. Its key is gone: nobody signs
-    /// with it any more.
+    /// Makes a new authority in place of the present one, which stays trusted until it is dropped. The old key is deleted, so nothing more
+    /// can be signed with it.
     pub fn replace(directory: &Path) -> Outcome<Self> {
         // The key may have been lost, which is a reason to be here; the certificate says whose it was.
         let certificate = read(&directory.join(CA_FILE))?;
@@ -68,7 +68,7 @@ impl Office {
         Self::create(directory, cluster)
     }
 
-    /// Makes a holder's files in a directory: `NAME.pem`, `NAME.key`, and whom to trust.
+    /// Makes a holder's files in a directory: `NAME.pem`, `NAME.key`, and the trusted authorities.
     pub fn issue(
         &self,
         to: &Destination<'_>,
@@ -95,11 +95,11 @@ impl Office {
     }
 }
 
-/// Where a holder's files are to be.
+/// Where a holder's files are written.
 pub struct Destination<'a> {
-    /// In which directory.
+    /// The directory.
     pub directory: &'a Path,
-    /// Their name without the ending.
+    /// The name of the files without the ending.
     pub name: &'a str,
 }
 
@@ -115,7 +115,7 @@ impl Destination<'_> {
 
 /// A holder's files.
 pub struct Files {
-    /// Whom to trust.
+    /// The trusted authorities.
     pub ca: PathBuf,
     /// The certificate.
     pub certificate: PathBuf,
@@ -131,7 +131,7 @@ pub fn read(path: &Path) -> Outcome<String> {
     fs::read_to_string(path).map_err(|why| Failure::usage(format!("can not read {}: {why}", path.display())))
 }
 
-/// Writes one, as `how` does it.
+/// Writes a file of certificates or a key with the function `how`.
 ///
 /// # Errors
 /// Names the file.
@@ -139,7 +139,7 @@ pub fn write(path: &Path, text: &str, how: fn(&Path, &str) -> std::io::Result<()
     how(path, text).doing(format_args!("write {}", path.display()))
 }
 
-/// Keys lie in it, so that nobody else looks into it.
+/// Makes a directory for keys, which only its owner can enter.
 fn make_private_directory(path: &Path) -> Outcome<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

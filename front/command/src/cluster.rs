@@ -1,6 +1,6 @@
-//! Which cluster a command is about: `client.toml`, and the order in which it is looked for.
+//! Finds the cluster that a command is about: its `client.toml`.
 //!
-//! `--config`, `--dir`, the environment variable `QUORATE_CONFIG`, then `./.quorate/dev`.
+//! The order: `--config`, `--dir`, the environment variable `QUORATE_CONFIG`, then `./.quorate/dev`.
 
 use crate::failure::{Failure, Outcome};
 use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 /// The name of the file that tells clients where the cluster is.
 pub const CLIENT_FILE: &str = "client.toml";
-/// Where `dev` keeps its cluster unless told otherwise.
+/// Where `dev` keeps its cluster by default.
 pub const DEV_DIRECTORY: &str = ".quorate/dev";
-/// The file in its directory that says that `dev` made it, and with which choices.
+/// The file that marks a directory as made by `dev`, and holds its choices.
 pub const DEV_MARKER: &str = "dev.toml";
 /// The variable that names a `client.toml`.
 pub const VARIABLE: &str = "QUORATE_CONFIG";
@@ -35,23 +35,23 @@ pub struct Cluster {
     pub id: ClusterId,
     /// Its replicas, and where they listen.
     pub members: Vec<(ReplicaId, String)>,
-    /// What its replicas may do.
+    /// Which faults its replicas may have.
     pub fault_model: FaultModel,
-    /// How many of them may be faulty, where it was made for fewer than its members allow.
+    /// How many replicas may be faulty, if fewer than the number of members allows.
     pub faults: Option<u32>,
-    /// How its clients' requests show who asked them.
+    /// How requests prove which client sent them.
     pub authentication: Authentication,
-    /// The certificates to show to them; none where connections are plain.
+    /// The certificates that clients show to replicas; `None` where connections are plain.
     pub tls: Option<ClientFiles>,
-    /// The directory of `client.toml`, where `dev` has its control socket, too.
+    /// The directory of `client.toml`; `dev` has its control socket there, too.
     pub directory: PathBuf,
 }
 
 impl Cluster {
-    /// Finds the cluster that is meant.
+    /// Finds the cluster that the arguments mean.
     ///
     /// # Errors
-    /// Says where it was looked for, and what to do.
+    /// When there is none; the text says where it was looked for and what to do.
     pub fn find(args: &ClusterArgs) -> Outcome<Self> {
         if let Some(file) = &args.config {
             return Self::read(file, "Name an existing file with --config");
@@ -88,7 +88,7 @@ impl Cluster {
         self.file().builder()
     }
 
-    /// What an operator shows to the replicas; none where connections are plain.
+    /// The certificates that an operator shows to the replicas; `None` where connections are plain.
     ///
     /// # Errors
     /// When the certificates can not be used.
@@ -99,7 +99,7 @@ impl Cluster {
         Ok(Some(Arc::new(credentials)))
     }
 
-    /// It as its `client.toml` says it.
+    /// The contents of the cluster's `client.toml`.
     pub fn file(&self) -> ClientFile {
         let (members, tls) = (self.members.clone(), self.tls.clone());
         let Self { id, fault_model, faults, authentication, .. } = *self;
@@ -111,14 +111,14 @@ impl Cluster {
         self.file().to_toml()
     }
 
-    /// How many replicas agree on something: a majority, or more where they may lie.
+    /// The number of replicas that must agree: a majority, or more where replicas may lie.
     pub fn majority(&self) -> usize {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
         let faults = Faults::of(self.fault_model);
         self.faults.map_or(faults, |most| faults.at_most(most)).among(members).agreement() as usize
     }
 
-    /// Whether `quorate dev` looks after this cluster now or did so before.
+    /// Whether `quorate dev` manages this cluster, or did before.
     pub fn is_dev(&self) -> bool {
         self.directory.join(DEV_MARKER).exists()
     }

@@ -1,9 +1,9 @@
-//! How a command ends without success: one text for people, one exit code for programs. Never a panic.
+//! How a command ends without success: one text for people, one exit code for programs. Commands never panic.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// What a command gives back.
+/// What a command returns.
 pub type Outcome<T = ExitCode> = Result<T, Failure>;
 
 /// Why a command did not succeed: what happened, why, and what to do.
@@ -34,9 +34,9 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Says what was being done when a call of the system failed.
+/// Adds to an error of the system what was being done.
 pub trait Doing<T> {
-    /// `what` reads as in "can not {what}: permission denied".
+    /// `what` completes the sentence "can not {what}: permission denied".
     fn doing(self, what: impl fmt::Display) -> Outcome<T>;
 }
 

@@ -1,4 +1,4 @@
-//! Makes the directories of a new cluster: for `init`, for `dev`, for a cluster that is restored, and for those that benchmarks start.
+//! Makes the directories of a new cluster: for `init`, for `dev`, for a restored cluster, and for benchmarks.
 
 use crate::arguments::name;
 use crate::authority::{Destination, Office};
@@ -42,29 +42,29 @@ pub enum ServiceChoice {
     Echo,
 }
 
-/// A cluster to be made.
+/// A cluster that is to be made.
 pub struct Plan {
     /// Replica ids and addresses.
     pub members: Vec<(u16, String)>,
     /// When a write counts as durable.
     pub durability: DurabilityChoice,
-    /// What the replicas run.
+    /// The service that the replicas run.
     pub service: ServiceChoice,
-    /// Where clients of etcd are served, by the order of the members; empty: nowhere.
+    /// The addresses for clients of etcd, in the order of the members; empty: none.
     pub etcd: Vec<String>,
-    /// How many ordering instances share the work.
+    /// The number of ordering instances.
     pub instances: u16,
-    /// How many lanes a replica has.
+    /// The number of lanes of a replica.
     pub lanes: u16,
-    /// How they agree.
+    /// How the replicas agree.
     pub order: OrderChoice,
-    /// How long its certificates are good for, in days; none: connections are plain.
+    /// How long certificates are valid, in days; `None`: connections are plain.
     pub certificates: Option<u32>,
-    /// Which command made it, for the head of the files.
+    /// The command that makes it, for the first line of the files.
     pub made_by: &'static str,
 }
 
-/// Where the files of a replica are.
+/// The directory of a replica.
 pub fn replica_directory(cluster: &Path, replica: u16) -> PathBuf {
     cluster.join(format!("replica-{replica}"))
 }
@@ -72,16 +72,16 @@ pub fn replica_directory(cluster: &Path, replica: u16) -> PathBuf {
 /// The name of a replica's configuration in its directory.
 pub const REPLICA_FILE: &str = "replica.toml";
 
-/// Where the authority is.
+/// The authority's directory.
 pub const AUTHORITY: &str = "ca";
-/// Where the certificates of clients and operators are.
+/// The directory of the certificates of clients and operators.
 pub const CLIENTS: &str = "clients";
-/// The key that a replica signs with, in its own directory.
+/// The file of the key that a replica signs with, in the replica's directory.
 const SIGNING: &str = "signing.key";
-/// Where those of a replica are, below its own directory.
+/// The directory of a replica's certificates, in the replica's directory.
 const TLS: &str = "tls";
 
-/// What is there stays as it is.
+/// Refuses a directory that is not empty.
 pub fn refuse_used(dir: &Path) -> Outcome<()> {
     match std::fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
         Ok(true) => Err(Failure::usage(format!(
@@ -94,34 +94,34 @@ pub fn refuse_used(dir: &Path) -> Outcome<()> {
     }
 }
 
-/// Where a cluster begins.
+/// The state in which a cluster begins.
 pub struct Origin {
     /// Its id.
     pub cluster: ClusterId,
-    /// The only wall-clock time that the cluster ever knows: its own clock begins there, the same for all.
+    /// The wall-clock time at which the cluster's agreed time begins, in ns; the only one that it ever reads, the same for all replicas.
     pub start_time_ns: u64,
     /// The feature level that it begins with.
     pub level: u32,
-    /// The limits of its sessions, where they are not the usual ones.
+    /// The limits of its sessions; `None`: the usual ones.
     pub sessions: Option<SessionLimits>,
 }
 
-/// What is drawn for a replica when it is made.
+/// What is drawn at random for a new replica.
 struct Life {
     incarnation: Incarnation,
-    /// With what it signs, where replicas may lie.
+    /// The key that it signs with, where replicas may lie.
     key: Option<SigningKey>,
 }
 
-/// An id that no other cluster has.
+/// Draws an id that no other cluster has.
 pub fn new_cluster_id() -> Outcome<ClusterId> {
     Ok(ClusterId::new(random::wide_number()?))
 }
 
-/// Makes everything that a cluster consists of, in `dir`; it begins now, with nothing.
+/// Makes all files of a cluster in `dir`; it begins now and empty.
 ///
 /// # Errors
-/// When members make no cluster, or the system refuses.
+/// When the members make no cluster, or the system refuses.
 pub fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let start_time_ns = u64::try_from(start).unwrap_or_default();
@@ -134,10 +134,10 @@ pub fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
     make_from(dir, plan, &origin)
 }
 
-/// The same, with another beginning.
+/// Like [`make`], but the cluster begins in another state.
 ///
 /// # Errors
-/// As there.
+/// Those of [`make`].
 pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     check_members(plan)?;
     let id = origin.cluster;

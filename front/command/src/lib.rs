@@ -1,9 +1,9 @@
-//! What the commands of the program share, be they an operator's (`front/cli`) or the laboratory's (`front/lab`).
+//! What the commands of the program share: those for operators (`front/cli`) and those of the laboratory (`front/lab`).
 //!
-//! `cluster` finds the cluster that is meant, `admin` asks its replicas how they are, `layout` makes the directories of a new one, and
-//! `authority` its certificates. `ordering` has the choices of how replicas agree, as arguments. `machine`, `progress` and `print` are
-//! what people see, `failure` how a command ends without success: what happened, why, what to do, and an exit code (1, or 2 for a wrong
-//! command line or configuration). Tests: front/cli/tests, with the real program.
+//! `cluster` finds the cluster that is meant, `admin` asks its replicas for their status, `layout` makes the directories of a new one, and
+//! `authority` its certificates. `ordering` has the arguments that say how replicas agree. `machine`, `progress` and `print` make what
+//! people see. `failure` is how a command ends without success: a text that says what happened, why, and what to do; and an exit code (1,
+//! or 2 for a wrong command line or configuration). Tests: front/cli/tests, with the real program.
 
 pub mod admin;
 pub mod arguments;

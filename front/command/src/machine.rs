@@ -1,4 +1,4 @@
-//! What machine it was.
+//! Describes the machine that a benchmark ran on.
 
 use serde::Serialize;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 #[cfg(test)]
 mod tests;
 
-/// The facts without which a figure means nothing.
+/// The facts without which a benchmark's figures mean nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// The name of its processors.
@@ -18,16 +18,16 @@ pub struct Machine {
     pub memory_gib: f64,
     /// The system and its release.
     pub kernel: String,
-    /// Of the directory with the logs.
+    /// The file system that holds the logs.
     pub file_system: String,
-    /// What sockets get unless they ask for something else; the replicas and the null program ask for reno.
+    /// The congestion control that sockets get by default; the replicas and the null program ask for reno.
     pub congestion_control_default: String,
-    /// Processes that ran or waited to run over the last minute, before the first measurement.
+    /// Processes that ran or waited to run, averaged over the minute before the first measurement.
     pub load_average: f64,
 }
 
 impl Machine {
-    /// Asks the system; `scratch` is where the logs are.
+    /// Asks the system; `scratch` is the directory of the logs.
     pub fn ask(scratch: &Path) -> Self {
         let uname = rustix::system::uname();
         let kernel = format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy());
@@ -52,7 +52,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The type of the mount that holds `path`, and of two mounts at one place the later one.
+/// The type of the file system that holds `path`; of two mounts on the same directory the later one counts.
 pub fn file_system(path: &Path, mounts: &str) -> String {
     let here = existing(path);
     let entry = |line: &str| {
@@ -65,7 +65,7 @@ pub fn file_system(path: &Path, mounts: &str) -> String {
     mounts.lines().filter_map(entry).max_by_key(|(len, _)| *len).map_or("unknown".into(), |(_, kind)| kind)
 }
 
-/// The nearest directory above that exists, as an absolute path.
+/// The nearest ancestor that exists, as an absolute path.
 fn existing(path: &Path) -> std::path::PathBuf {
     let all = path.ancestors().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
     all.filter_map(|p| fs::canonicalize(p).ok()).next().unwrap_or_else(|| path.to_owned())

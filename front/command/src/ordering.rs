@@ -1,4 +1,4 @@
-//! How replicas of a new cluster agree, as `init`, `dev` and `backup restore` are told.
+//! How the replicas of a new cluster agree: the arguments of `init`, `dev` and `backup restore`.
 
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
@@ -50,28 +50,28 @@ pub enum FaultModelWord {
     Byzantine,
 }
 
-/// The words for all protocols, on the command line.
+/// The names of all protocols on the command line.
 pub fn protocol_word() -> impl TypedValueParser<Value = Protocol> {
     let words = Protocol::ALL.map(|protocol| PossibleValue::new(protocol.name()).help(protocol.row().title));
     PossibleValuesParser::new(words).map(|word| Protocol::named(&word).unwrap_or_default())
 }
 
-/// What was chosen.
+/// The choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OrderChoice {
     /// Which faults the cluster survives.
     #[serde(default)]
     pub fault_model: FaultModel,
-    /// No more faults than this are survived; as many as the replicas allow if it is not said.
+    /// The most faults that the cluster survives; `None`: as many as the number of replicas allows.
     #[serde(default)]
     pub faults: Option<u32>,
     /// How replicas agree.
     #[serde(default)]
     pub protocol: Protocol,
-    /// How requests show who asked them.
+    /// How requests prove which client sent them.
     #[serde(default)]
     pub authentication: Authentication,
-    /// After so many slots the next replica leads; 0: never for that reason.
+    /// The number of slots after which the next replica leads; 0: leaders do not rotate.
     #[serde(default)]
     pub rotate_after: u64,
 }
@@ -95,16 +95,16 @@ impl From<FaultModelWord> for FaultModel {
     }
 }
 
-/// The first protocol that can do this.
+/// The first protocol with this property.
 fn that(can: impl Fn(Nature) -> bool) -> Protocol {
     Protocol::ALL.into_iter().find(|protocol| can(protocol.able())).unwrap_or_default()
 }
 
 impl OrderArgs {
-    /// What was chosen, where nothing else was before.
+    /// The choices for a new cluster.
     ///
     /// # Errors
-    /// When they do not go together.
+    /// When the choices contradict each other.
     pub fn choice(self) -> Outcome<OrderChoice> {
         let byzantine = self.fault_model == Some(FaultModelWord::Byzantine);
         match self.protocol {
@@ -137,12 +137,12 @@ impl OrderArgs {
         }
     }
 
-    /// How many replicas a cluster has that nobody says more of.
+    /// The number of replicas by default.
     pub fn replicas(self) -> u16 {
         if self.fault_model == Some(FaultModelWord::Byzantine) { 4 } else { 3 }
     }
 
-    /// What was chosen, over what was before.
+    /// These choices where they are given, else those of `before`.
     pub fn over(self, before: OrderChoice) -> OrderChoice {
         let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
         let protocol = self.protocol.unwrap_or(before.protocol);
@@ -154,7 +154,7 @@ impl OrderArgs {
 }
 
 impl OrderChoice {
-    /// The lines of a configuration; what is not said is the usual protocol.
+    /// The choices as lines of a configuration; what is left out is the default.
     pub fn to_toml(self) -> String {
         let faults = self.faults.map_or(String::new(), |faults| format!("faults = {faults}\n"));
         if self.protocol == Protocol::default() {

@@ -1,11 +1,11 @@
-//! Processes that end with the one that started them.
+//! Ends a process together with its parent.
 
 use crate::failure::{Doing as _, Failure, Outcome};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-/// From here on this process ends with the one that started it, whose id is `parent`; 0 where that is not known.
+/// From now on the system kills this process when its parent ends, whose id is `parent`; 0 if that is not known.
 ///
-/// SIGKILL and not SIGTERM: a replica that is paused would not see the latter, and stay.
+/// The signal is SIGKILL: a paused replica would not see SIGTERM and would stay.
 ///
 /// # Errors
 /// When the system refuses, or the parent has ended already.

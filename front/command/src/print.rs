@@ -1,4 +1,4 @@
-//! Writing to standard output. Whoever reads it may stop at any time (`| head`), which is no error of ours.
+//! Writing to standard output. The reader may stop at any time (`| head`), which is no error.
 
 use crate::failure::{Doing as _, Failure, Outcome};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write as _};
 #[cfg(test)]
 mod tests;
 
-/// Writes these bytes at once. False when nobody reads any more.
+/// Writes these bytes at once. `false` when nobody reads any more.
 pub fn bytes(bytes: &[u8]) -> Outcome<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -17,7 +17,7 @@ pub fn bytes(bytes: &[u8]) -> Outcome<bool> {
     }
 }
 
-/// An amount of bytes, for people.
+/// A number of bytes, for people.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -27,12 +27,12 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Writes a line. False when nobody reads any more.
+/// Writes a line. `false` when nobody reads any more.
 pub fn line(text: impl AsRef<str>) -> Outcome<bool> {
     bytes(format!("{}\n", text.as_ref()).as_bytes())
 }
 
-/// A document for programs.
+/// A JSON document as text.
 ///
 /// # Errors
 /// When it can not be written as JSON.
@@ -40,7 +40,7 @@ pub fn json(document: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(document).doing("write JSON")
 }
 
-/// Three digits and a letter: 17.6 M.
+/// A number with three digits and a letter: 17.6 M.
 pub fn amount(value: f64) -> String {
     let (scaled, letter) = match value {
         v if v >= 1e9 => (v / 1e9, " G"),

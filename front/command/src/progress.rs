@@ -1,4 +1,4 @@
-//! The progress bar, on standard error and only where it is a terminal.
+//! The progress bar, on standard error, and only if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
@@ -10,7 +10,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar for a part that takes about so long.
+    /// A bar for a part that takes about this long.
     pub fn new(what: &str, length: Duration) -> Self {
         let bar = ProgressBar::new(length.as_millis() as u64);
         if !std::io::stderr().is_terminal() {
@@ -24,7 +24,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// A bar that moves by itself, for a part that reports nothing until its end.
+    /// A bar for a part that reports nothing until it ends: it moves by itself.
     pub fn waiting(what: &str) -> Self {
         let progress = Self::new(what, Duration::from_secs(1));
         if let Ok(style) = ProgressStyle::with_template("{prefix:28} {spinner} {elapsed}") {
@@ -34,19 +34,19 @@ impl Progress {
         progress
     }
 
-    /// A bar for a part that handles so many bytes.
+    /// A bar for a part that handles this number of bytes.
     pub fn counting(what: &str, bytes: u64) -> Self {
         Self::new(what, Duration::from_millis(bytes))
     }
 
-    /// So many bytes are done.
+    /// Notes how many bytes are done.
     pub fn count(&self, done: u64) {
         if !self.bar.is_hidden() {
             self.bar.set_position(done);
         }
     }
 
-    /// So much of the time has passed.
+    /// Notes how much time has passed.
     pub fn at(&self, elapsed: Duration, message: impl FnOnce() -> String) {
         if !self.bar.is_hidden() {
             self.bar.set_position(elapsed.as_millis() as u64);

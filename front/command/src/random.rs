@@ -1,4 +1,4 @@
-//! Random numbers from the operating system, for ids that must differ from everybody else's.
+//! Random numbers from the operating system, for ids that must be unique in the world.
 
 use crate::failure::{Doing as _, Outcome};
 use rand::TryRng as _;
@@ -14,12 +14,12 @@ pub fn number() -> Outcome<u64> {
     }
 }
 
-/// Twice as long.
+/// A random number of 128 bits.
 pub fn wide_number() -> Outcome<u128> {
     Ok(u128::from(number()?) << 64 | u128::from(number()?))
 }
 
-/// A key of 32 bytes.
+/// A random key of 32 bytes.
 pub fn secret() -> Outcome<[u8; 32]> {
     let mut key = [0; 32];
     SysRng.try_fill_bytes(&mut key).doing("get random numbers from the operating system")?;
