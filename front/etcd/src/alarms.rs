@@ -1,6 +1,6 @@
-//! Alarms that clients set: with `NOSPACE` nothing more is put, with `CORRUPT` nothing changes, until somebody clears them.
+//! Alarms that clients set. While `NOSPACE` is set nothing can be put; while `CORRUPT` is set nothing can be changed.
 //!
-//! Which kinds are set stands in the numbers of the store, so that a put without alarms looks for nothing. Tests: `tests/all/alarms.rs`.
+//! The store's numbers say which kinds are set, so that a put without alarms reads nothing more. Tests: `tests/all/alarms.rs`.
 
 use crate::check;
 use crate::error::EtcdError;
@@ -11,14 +11,14 @@ use crate::space::Meta;
 use quorate_execute::Store;
 use quorate_types::planted;
 
-/// The part of the store in which they lie: the kind, then the member.
+/// The part of the store that holds alarms. A key is the kind, then the member.
 const ALARM: u8 = b'A';
 const NOSPACE: i64 = 1;
 const CORRUPT: i64 = 2;
 const ACTIVATE: i64 = 1;
 const DEACTIVATE: i64 = 2;
 
-/// What an `AlarmRequest` says.
+/// The fields of an `AlarmRequest`.
 struct Request {
     action: i64,
     member: u64,
@@ -47,7 +47,7 @@ impl Request {
     }
 }
 
-/// Sets or clears an alarm. The response has it, as in etcd: not where one is cleared that was not set.
+/// Sets or clears an alarm. As in etcd the response holds the alarm, except when one is cleared that was not set.
 pub(crate) fn change(
     store: &mut Store,
     meta: &mut Meta,
@@ -74,7 +74,7 @@ pub(crate) fn change(
     Ok(())
 }
 
-/// Appends all that are set, as fields of an `AlarmResponse`.
+/// Appends all alarms that are set, as fields of an `AlarmResponse`.
 pub(crate) fn list(store: &Store, room: usize, body: &mut Vec<u8>) -> Result<(), EtcdError> {
     for (key, _) in store.range(&[ALARM], Some(&[ALARM + 1])) {
         let member = key
@@ -93,7 +93,7 @@ fn append(kind: i64, member: u64, body: &mut Vec<u8>) {
     proto::message_field(body, 2, &alarm);
 }
 
-/// Refuses what alarms forbid. What a request must be by itself is said first.
+/// Refuses commands that alarms forbid. A request that is malformed or breaks a limit is refused for that reason first.
 pub(crate) fn refuse(meta: &Meta, command: Command, message: &[u8], ops_max: usize) -> Result<(), EtcdError> {
     if !meta.has_alarms() || planted("alarms-forbid-nothing") {
         return Ok(());

@@ -1,6 +1,6 @@
-//! What a request must be before it is looked at with the store: as etcd checks it.
+//! What a request must satisfy by itself, whatever the store holds. The rules are etcd's.
 //!
-//! A transaction may change no key twice, whichever branches are taken. Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
+//! For instance a transaction may change no key twice, whichever branches are taken. Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::request::{DeleteRequest, Operation, PutRequest, TxnRequest};
@@ -23,14 +23,14 @@ pub(crate) fn delete(request: &DeleteRequest<'_>) -> Result<(), EtcdError> {
     if request.key.is_empty() { Err(EtcdError::EmptyKey) } else { Ok(()) }
 }
 
-/// `ops_max` bounds each list; what nests has less.
+/// Checks a transaction. `ops_max` bounds each of its lists; nested transactions have what their parent's longest list leaves.
 pub(crate) fn txn(request: &TxnRequest<'_>, ops_max: usize) -> Result<(), EtcdError> {
     each(request, ops_max)?;
     changes(&request.success)?;
     changes(&request.failure).map(drop)
 }
 
-/// Each compare and operation by itself.
+/// Checks each compare and operation by itself.
 fn each(request: &TxnRequest<'_>, ops_max: usize) -> Result<(), EtcdError> {
     let longest = request.compare.len().max(request.success.len()).max(request.failure.len());
     let left = ops_max.checked_sub(longest).ok_or(EtcdError::TooManyOps)?;
@@ -48,7 +48,7 @@ fn each(request: &TxnRequest<'_>, ops_max: usize) -> Result<(), EtcdError> {
     })
 }
 
-/// What a list of operations may change.
+/// The keys that a list of operations may change.
 #[derive(Default)]
 struct Changes<'a> {
     /// Each with the number of the list that put it, so that two branches of one transaction may put the same key.
@@ -72,7 +72,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Of the two branches of a transaction within, only one runs: one may change what the other does.
+/// Collects the changes of a list. Only one branch of a nested transaction runs, so both branches may put the same key.
 fn changes<'a>(list: &[Operation<'a>]) -> Result<Changes<'a>, EtcdError> {
     let mut all = Changes::default();
     for operation in list {

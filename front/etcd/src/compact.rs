@@ -1,10 +1,9 @@
-//! Compaction: what is below a revision can't be asked for any more, and goes.
+//! Compaction: entries below a revision can no longer be asked for, and are removed.
 //!
-//! The command only notes the revision; sweeping follows a bounded number of entries at each batch, so that no command waits for all of
-//! it. Every entry below the revision is looked at once: the entry before it of the same key goes, and a deletion goes itself. The
-//! revision's own entries stay until the next compaction, since a watch may begin there; deletions, too, as in etcd. What was before
-//! them goes: nobody may ask for it.
-//! What is swept can't be asked for, so how far sweeping is shows nowhere.
+//! The command only notes the revision. Sweeping removes the entries: it looks at a bounded number of them with each batch, so that no
+//! command waits for all. For each entry below the revision the earlier entry of the same key is removed; if the entry is a deletion, it is
+//! removed too. Entries of the revision itself, deletions as well, stay until the next compaction, as in etcd, since a watch may begin
+//! there; the entries before them are removed. How far sweeping is can not be observed from outside.
 //! Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
@@ -12,10 +11,10 @@ use crate::space::{ENTRY, Entry, GONE, Head, Meta, Revision, named};
 use quorate_execute::Store;
 use quorate_types::planted;
 
-/// So many entries are looked at with each batch.
+/// How many entries are looked at with each batch.
 const STEPS: usize = 1000;
 
-/// `Compact`.
+/// Runs the command `Compact`.
 pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
     if revision <= meta.compacted {
         return Err(EtcdError::Compacted);
@@ -31,7 +30,7 @@ pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
     Ok(())
 }
 
-/// Looks at the next entries. Gives whether that changed anything of the numbers.
+/// Looks at the next entries. Says whether the store's numbers changed.
 pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) -> bool {
     if !meta.is_sweeping() {
         return false;
@@ -69,11 +68,11 @@ pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) ->
     true
 }
 
-/// What an entry says about what goes.
+/// What an entry says about the entries to remove.
 struct Step {
     at: Revision,
     before: Option<Revision>,
-    /// The key that it deletes.
+    /// The key that the entry deletes.
     deletes: Option<Vec<u8>>,
 }
 

@@ -16,7 +16,7 @@ mod code {
     pub(super) const UNAUTHENTICATED: u8 = 16;
 }
 
-/// Why nothing was done. The texts are etcd's: its client libraries turn them back into the errors that programs test for.
+/// Why a request was refused. The texts are etcd's: its client libraries turn them back into the errors that programs test for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EtcdError {
@@ -42,23 +42,23 @@ pub enum EtcdError {
     LeaseNotFound,
     /// There is such a lease already.
     LeaseExists,
-    /// A lease longer than the longest.
+    /// The lease would last longer than the limit.
     LeaseTtlTooLarge,
     /// A request over the limit.
     RequestTooLarge,
-    /// The response would be over the limit; nothing was done.
+    /// The response would be over the limit; nothing was changed.
     ResponseTooLarge,
     /// A sort order that does not exist.
     InvalidSortOption,
-    /// No room.
+    /// The store has no room.
     NoSpace,
     /// Authentication can not be turned on without the user root.
     RootUserNotExist,
-    /// Nor while that user has not the role root.
+    /// Authentication can not be turned on while the user root does not have the role root.
     RootRoleNotExist,
     /// There is such a user already.
     UserAlreadyExist,
-    /// Nobody is named, where somebody must be.
+    /// No user is named, but one must be.
     UserEmpty,
     /// There is no such user.
     UserNotFound,
@@ -82,11 +82,11 @@ pub enum EtcdError {
     PermissionNotGranted,
     /// Authentication is off.
     AuthNotEnabled,
-    /// No such token, or not any more.
+    /// The token does not exist, or not any more.
     InvalidAuthToken,
-    /// A change that would lock everybody out, or a permission for no range.
+    /// The change would lock everybody out, or the permission is for an empty range.
     InvalidAuthMgmt,
-    /// Users or roles changed meanwhile.
+    /// Users or roles changed since the password was compared.
     AuthOldRevision,
     /// An alarm says that the data is corrupt.
     Corrupt,
@@ -131,7 +131,7 @@ impl EtcdError {
         Self::Corrupt,
     ];
 
-    /// What says that whoever asks may not, or does not say who it is.
+    /// The errors that mean that the caller may not do this, or is not named.
     pub const DENIALS: [Self; 4] =
         [Self::UserEmpty, Self::PermissionDenied, Self::InvalidAuthToken, Self::AuthOldRevision];
 
@@ -145,7 +145,7 @@ impl EtcdError {
         Self::ALL.into_iter().find(|error| error.number() == number)
     }
 
-    /// gRPC's code for it.
+    /// The gRPC code of the error.
     pub const fn code(self) -> u8 {
         match self {
             Self::Malformed => code::INTERNAL,

@@ -1,28 +1,28 @@
 //! Changes as watches see them: live, as commands are executed, and from the entries of past revisions.
 //!
-//! Live events go to an [`Observer`] once their batch is final: they are no part of the state, and what the observer does with them changes
-//! nothing here. Whoever missed some asks for a page of them. Tests: `tests/all/live.rs`, `tests/all/pages.rs`, `tests/all/store.rs`.
+//! Live events go to an [`Observer`] once their batch is final. They are no part of the state, and nothing that the observer does changes
+//! the store. A watch that missed some reads pages of past events. Tests: `tests/all/live.rs`, `tests/all/pages.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;
 use crate::space::{ENTRY, Entry, Meta, Revision, entry_at};
 use quorate_execute::{Events, Store};
 
-/// So many entries are looked at for one page.
+/// How many entries are looked at for one page.
 const STEPS: usize = 5000;
-/// A page keeps so much of its room free.
+/// How many bytes of its room a page leaves free.
 const MORE_BYTES: usize = 64;
 
-/// Hears what commands changed, once that is final. Called on the lane that executes, so it must be quick, and never wait.
+/// Is told of the changes that commands made, once they are final. Called on the lane that executes, so it must be quick and never wait.
 pub trait Observer: Send {
-    /// Whether events are wanted now, and whether with what was there before.
+    /// Whether it wants events now, and whether with the entries before.
     fn wants(&self) -> Wants;
-    /// Commands ran, or the state of a checkpoint took the place of the one that was here: then there are no events, `wants` is
-    /// [`Wants::Nothing`], and `before` is the last revision that was told. A repaired replica may go back.
+    /// Commands ran, or a checkpoint replaced the state. After a checkpoint there are no events: `wants` is [`Wants::Nothing`], and
+    /// `before` is the last revision that was told. The revision of a repaired replica may go back.
     fn executed(&mut self, events: LiveEvents);
 }
 
-/// The observer as the engine has it.
+/// The observer in the form that the engine calls.
 pub(crate) struct Heard(pub(crate) Box<dyn Observer>);
 
 impl quorate_execute::Observer for Heard {
@@ -33,39 +33,39 @@ impl quorate_execute::Observer for Heard {
     }
 }
 
-/// What an observer wants of changes.
+/// What an observer wants to know of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Wants {
-    /// Only the numbers.
+    /// Only the revisions.
     #[default]
     Nothing,
     /// The events.
     Events,
-    /// The events, with the entries before.
+    /// The events, with the entries that they replaced.
     EventsAndBefore,
 }
 
-/// What the commands of one request changed.
+/// The changes that the commands of one request made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveEvents {
-    /// The revision before them.
+    /// The revision before the changes.
     pub before: i64,
-    /// The newest revision.
+    /// The newest revision, after the changes.
     pub revision: i64,
-    /// What is compacted.
+    /// The compacted revision.
     pub compacted: i64,
-    /// What of the changes is here; nothing: ask for pages.
+    /// What the bytes hold of the changes. If nothing, a watch must read pages.
     pub wants: Wants,
     bytes: Vec<u8>,
 }
 
 impl LiveEvents {
-    /// The state of a checkpoint took the place of the one at the revision `before`.
+    /// A checkpoint replaced the state at the revision `before`.
     pub(crate) fn jump(before: i64, meta: &Meta) -> Self {
         let (revision, compacted) = (meta.revision, meta.compacted);
         Self { before, revision, compacted, wants: Wants::Nothing, bytes: Vec::new() }
     }
-    /// What comes next adds nothing but numbers: it is told together with this.
+    /// Adds `next` to this one if neither has events. Says whether it did.
     pub(crate) fn goes_on(&mut self, next: &Self) -> bool {
         let both =
             self.wants == Wants::Nothing && next.wants == Wants::Nothing && self.revision == next.before;
@@ -79,7 +79,7 @@ impl LiveEvents {
         let mut rest = self.bytes.as_slice();
         std::iter::from_fn(move || LiveEvent::read(&mut rest))
     }
-    /// How much memory it takes.
+    /// How much memory it takes, in bytes.
     pub fn byte_len(&self) -> usize {
         self.bytes.capacity() + size_of::<Self>()
     }
@@ -90,13 +90,13 @@ impl LiveEvents {
 pub struct LiveEvent<'a> {
     /// Its revision.
     pub revision: i64,
-    /// Whether the key lost its value.
+    /// Whether the key was deleted.
     pub deletes: bool,
-    /// Which key.
+    /// The key.
     pub key: &'a [u8],
-    /// The `KeyValue` message after it.
+    /// The `KeyValue` message after the change.
     pub message: &'a [u8],
-    /// The one before; empty when there was none, or none was wanted.
+    /// The `KeyValue` message before the change; empty when there was none, or none was wanted.
     pub before: &'a [u8],
 }
 
@@ -108,7 +108,7 @@ impl<'a> LiveEvent<'a> {
         Some(Self { revision, deletes, key, message, before: proto::read_string(from)? })
     }
 
-    /// Appends it as an `Event` message.
+    /// Appends the event as an `Event` message.
     pub fn write(&self, with_before: bool, out: &mut Vec<u8>) {
         write_event(self.deletes, self.message, if with_before { self.before } else { &[] }, out);
     }
@@ -136,18 +136,18 @@ impl LiveWriter {
         self.bytes.clear();
     }
 
-    /// A command begins.
+    /// A command begins; [`Self::undo`] goes back to here.
     pub(crate) fn mark(&mut self) {
         self.mark = self.bytes.len();
     }
 
-    /// The command did nothing after all.
+    /// Forgets the events of the present command, which did nothing after all.
     pub(crate) fn undo(&mut self) {
         self.bytes.truncate(self.mark);
         self.before.clear();
     }
 
-    /// What the next change replaces; looked up only if it is wanted, since it may lie anywhere in memory.
+    /// The entry that the next change replaces. Looked up only if it is wanted, since that may cost a cache miss.
     pub(crate) fn before<'a>(&mut self, entry: impl FnOnce() -> Entry<'a>) {
         if self.wants == Wants::EventsAndBefore {
             self.before.extend_from_slice(entry().message);
@@ -163,7 +163,7 @@ impl LiveWriter {
         }
     }
 
-    /// What was collected since the beginning.
+    /// The events since the beginning.
     pub(crate) fn take(&mut self, before: &Meta, meta: &Meta) -> LiveEvents {
         LiveEvents {
             before: before.revision,
@@ -175,22 +175,22 @@ impl LiveWriter {
     }
 }
 
-/// A question for past events, of one watch.
+/// A query for past events, for one watch.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct EventsQuery<'a> {
-    /// From this revision on.
+    /// The first revision wanted.
     pub revision: i64,
-    /// From this change of it on.
+    /// The first change of that revision that is wanted.
     pub sub: u32,
-    /// Without puts.
+    /// Leave out puts.
     pub no_put: bool,
-    /// Without deletes.
+    /// Leave out deletes.
     pub no_delete: bool,
-    /// With what was there before.
+    /// Include the entries that the changes replaced.
     pub prev_kv: bool,
     /// The first key.
     pub key: &'a [u8],
-    /// As in a range.
+    /// The end of the range, as in a range request.
     pub range_end: &'a [u8],
 }
 
@@ -213,7 +213,7 @@ impl<'a> EventsQuery<'a> {
         Some(Self { revision, sub, no_put: flag(0), no_delete: flag(1), prev_kv: flag(2), key, range_end })
     }
 
-    /// Whether the watch is about this key.
+    /// Whether the key is in the watch's range.
     pub fn covers(&self, key: &[u8]) -> bool {
         match self.range_end {
             [] => key == self.key,
@@ -223,21 +223,21 @@ impl<'a> EventsQuery<'a> {
     }
 }
 
-/// Past events.
+/// A page of past events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventsPage<'a> {
     /// The newest revision.
     pub revision: i64,
-    /// Where the next page begins.
+    /// The revision where the next page begins.
     pub next_revision: i64,
-    /// At which change of it.
+    /// The change of that revision where the next page begins.
     pub next_sub: u32,
     /// `Event` messages, each as field 11 of a `WatchResponse`.
     pub events: &'a [u8],
 }
 
 impl<'a> EventsPage<'a> {
-    /// The page in the body of a reply.
+    /// Decodes the page from the body of a reply.
     pub fn decode(revision: i64, mut body: &'a [u8]) -> Option<Self> {
         let next_revision = proto::read_number(&mut body)? as i64;
         let next_sub = proto::read_number(&mut body)? as u32;
@@ -245,7 +245,7 @@ impl<'a> EventsPage<'a> {
     }
 }
 
-/// Appends a page; past the newest revision there is nothing.
+/// Appends a page. Behind the newest revision it is empty.
 pub(crate) fn page(
     store: &Store,
     meta: &Meta,
@@ -299,7 +299,7 @@ pub(crate) fn page(
     Ok(())
 }
 
-/// What was there before a change, unless that is compacted.
+/// The entry before a change, unless that is compacted.
 fn before<'a>(store: &'a Store, meta: &Meta, at: Revision, entry: Entry<'_>) -> &'a [u8] {
     let kept = at.main > meta.compacted;
     let before = entry.before.filter(|_| kept).and_then(|before| entry_at(store, before));

@@ -1,7 +1,7 @@
-//! A hash of what can be asked for at a revision: the same on all replicas, however far each one swept.
+//! A hash of everything that can be asked for up to a revision. It is the same on all replicas, however far each one swept.
 //!
-//! Over the keys and values at the compacted revision, then over the changes from there to the revision; by pages, so that no replica
-//! stops for it. FNV-1a with 64 bits: it is to find differences, not to withstand anybody. Tests: `tests/all/pages.rs`.
+//! The hash covers the keys and values at the compacted revision, then the changes from there to the revision. It is made by pages, so that
+//! no replica stops for it. It is FNV-1a with 64 bits: made to find differences, not to withstand attacks. Tests: `tests/all/pages.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;
@@ -9,46 +9,46 @@ use crate::space::{Bounds, ENTRY, Entry, GONE, HEAD, Head, Meta, Revision};
 use crate::write::as_of;
 use quorate_execute::Store;
 
-/// So many entries go into one page.
+/// How many entries go into one page.
 const STEPS: usize = 2000;
 const SEED: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
-/// The parts, in their order.
+/// The parts of the store that are hashed, in order.
 const HEADS: u64 = 0;
 const GONES: u64 = 1;
 const CHANGES: u64 = 2;
 const END: u64 = 3;
 
-/// A question for a hash, or for its next page.
+/// A query for a hash, or for its next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashQuery {
-    /// Up to this revision; 0: the newest one.
+    /// The last revision to hash; 0: the newest one.
     pub revision: i64,
-    /// What the page before ended with.
+    /// The page before; `None` for the first.
     pub after: Option<HashPage>,
 }
 
-/// A hash so far.
+/// The hash up to the end of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashPage {
-    /// What is hashed up to here.
+    /// The hash so far.
     pub hash: u64,
-    /// Up to which revision the whole goes.
+    /// The last revision of the whole hash.
     pub revision: i64,
-    /// From which compacted revision on.
+    /// The compacted revision where the hash begins.
     pub compacted: i64,
     part: u64,
     start: Vec<u8>,
 }
 
 impl HashPage {
-    /// Whether this is the whole hash.
+    /// Whether the hash is complete.
     pub fn is_whole(&self) -> bool {
         self.part == END
     }
 
-    /// The page in the body of a reply.
+    /// Decodes the page from the body of a reply.
     pub fn decode(mut body: &[u8]) -> Option<Self> {
         let from = &mut body;
         let mut next = || proto::read_number(from);

@@ -1,6 +1,6 @@
-//! Leases: they end by agreed time, as an ordered step that deletes the keys attached to them.
+//! Leases. A lease ends by agreed time, in an ordered step that deletes the keys attached to it.
 //!
-//! What a lease has left is the same on every replica and is carried over changes of leader; wall clocks have no part in it.
+//! The time that a lease has left is the same on every replica, and a change of leader does not alter it. Wall clocks have no part in it.
 //! Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
@@ -10,15 +10,15 @@ use crate::write::Writer;
 use quorate_execute::{Context, Store};
 use quorate_types::{AgreedTime, Span};
 
-/// The longest, in seconds, as in etcd.
+/// The longest lease, in seconds, as in etcd.
 const TTL_MAX_S: i64 = 9_000_000_000;
-/// So many keys are deleted at once when leases end; the next come with the next batch.
+/// How many keys are deleted at once when leases end; the next batch deletes more.
 const KEYS_AT_ONCE: usize = 10_000;
 
 /// A lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    /// What was granted, in seconds.
+    /// The time that was granted, in seconds.
     ttl: i64,
     ends: AgreedTime,
 }
@@ -30,7 +30,7 @@ impl Lease {
         Some(Self { ttl, ends: AgreedTime::from_nanos(proto::read_number(&mut bytes)?) })
     }
 
-    /// Writes it, with its place in the order of ends.
+    /// Writes the lease, and its entry in the order of ends.
     fn write(&self, store: &mut Store, id: i64) {
         let mut bytes = Vec::with_capacity(20);
         proto::number(&mut bytes, self.ttl as u64);
@@ -47,7 +47,7 @@ impl Lease {
     }
 }
 
-/// The moment and the lease of a key in the order of ends.
+/// Decodes a key in the order of ends: the moment and the lease.
 fn of_ending(key: &[u8]) -> Option<(AgreedTime, i64)> {
     let ends = u64::from_be_bytes(*key.get(1..)?.first_chunk()?);
     Some((AgreedTime::from_nanos(ends), i64::from_be_bytes(*key.get(9..)?.first_chunk()?)))
@@ -67,14 +67,14 @@ pub(crate) fn exists(store: &Store, id: i64) -> bool {
     store.get(&name(LEASE, id)).is_some()
 }
 
-/// The key is one of this lease's from now on; 0 is none.
+/// Attaches a key to a lease; 0 is no lease.
 pub(crate) fn attach(store: &mut Store, id: i64, key: &[u8], buffer: &mut Vec<u8>) {
     if id != 0 {
         store.put(attached(id, key, buffer), &[]);
     }
 }
 
-/// It is not any more.
+/// Detaches a key from a lease.
 pub(crate) fn detach(store: &mut Store, id: i64, key: &[u8], buffer: &mut Vec<u8>) {
     if id != 0 {
         store.remove(attached(id, key, buffer));
@@ -101,7 +101,7 @@ pub(crate) fn all_keys(store: &Store) -> impl Iterator<Item = &[u8]> {
     store.range(&[ATTACHED], Some(&[ATTACHED + 1])).map(|(key, _)| &key[9..])
 }
 
-/// `LeaseGrant`; appends the fields of the response.
+/// Runs `LeaseGrant`; appends the fields of the response.
 pub(crate) fn grant(
     store: &mut Store,
     ctx: &Context,
@@ -123,7 +123,7 @@ pub(crate) fn grant(
     Ok(())
 }
 
-/// One that nobody has: positive, as clients expect it.
+/// An id that no lease has; positive, as clients expect it.
 fn free_id(store: &Store, ctx: &Context) -> i64 {
     let mut random = ctx.random();
     loop {
@@ -134,7 +134,7 @@ fn free_id(store: &Store, ctx: &Context) -> i64 {
     }
 }
 
-/// `LeaseKeepAlive`, of one lease; appends the fields of the response. One that is gone has no time left.
+/// Runs `LeaseKeepAlive` for one lease; appends the fields of the response. A lease that is gone has 0 s left.
 pub(crate) fn keep_alive(store: &mut Store, ctx: &Context, id: i64, out: &mut Vec<u8>) {
     let lease = Lease::read(store, id);
     if let Some(lease) = lease {
@@ -148,14 +148,14 @@ pub(crate) fn keep_alive(store: &mut Store, ctx: &Context, id: i64, out: &mut Ve
     proto::int_field(out, 3, lease.map_or(0, |lease| lease.ttl));
 }
 
-/// `LeaseRevoke`: the keys go in the order of their bytes, in one revision.
+/// Runs `LeaseRevoke`: deletes the lease's keys in the order of their bytes, in one revision.
 pub(crate) fn revoke(writer: &mut Writer<'_>, id: i64) -> Result<(), EtcdError> {
     let lease = Lease::read(writer.store, id).ok_or(EtcdError::LeaseNotFound)?;
     end(writer, id, &lease);
     Ok(())
 }
 
-/// Gives how many keys it had.
+/// Ends a lease. Gives the number of its keys.
 fn end(writer: &mut Writer<'_>, id: i64, lease: &Lease) -> usize {
     let keys = keys_of(writer.store, id);
     let mut buffer = Vec::new();
@@ -183,7 +183,7 @@ fn ended(store: &Store, now: AgreedTime) -> Option<(i64, Lease)> {
     Some((id, lease))
 }
 
-/// Ends leases whose time has come, each with a revision of its own. Gives whether it ended one.
+/// Ends the first lease whose time has come, with a revision of its own. Says whether there was one.
 pub(crate) fn end_next(writer: &mut Writer<'_>, now: AgreedTime, keys: &mut usize) -> bool {
     if *keys >= KEYS_AT_ONCE {
         return false;
@@ -193,7 +193,7 @@ pub(crate) fn end_next(writer: &mut Writer<'_>, now: AgreedTime, keys: &mut usiz
     true
 }
 
-/// `LeaseTimeToLive`; appends the fields of the response. One that is gone has -1 s left.
+/// Runs `LeaseTimeToLive`; appends the fields of the response. A lease that is gone has -1 s left.
 pub(crate) fn time_to_live(store: &Store, now: AgreedTime, id: i64, with_keys: bool, out: &mut Vec<u8>) {
     proto::int_field(out, 2, id);
     let Some(lease) = Lease::read(store, id) else { return proto::int_field(out, 3, -1) };
@@ -205,7 +205,7 @@ pub(crate) fn time_to_live(store: &Store, now: AgreedTime, id: i64, with_keys: b
     }
 }
 
-/// `LeaseLeases`; appends the fields of the response, in the order in which they end.
+/// Runs `LeaseLeases`; appends the fields of the response, in the order in which the leases end.
 pub(crate) fn list(store: &Store, out: &mut Vec<u8>) {
     for (key, _) in store.range(&[ENDING], Some(&[ENDING + 1])) {
         let Some((_, id)) = of_ending(key) else { continue };

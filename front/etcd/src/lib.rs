@@ -1,12 +1,12 @@
 //! The store behind the etcd interface: a service with revisions, ranges, transactions, compaction and leases.
 //!
-//! [`Etcd`] keeps its state in the object store; it runs as `InStore::new(Etcd::new(config))`. Commands and queries are one byte that
-//! says which ([`Command`], [`Query`]) and etcd's own request message, as it came over the network; replies are etcd's own response
-//! messages without their header, so that whoever serves the network copies bytes and decodes nothing (docs/formats/etcd.md).
+//! [`Etcd`] keeps its state in the object store; it runs as `InStore::new(Etcd::new(config))`. A command or query is one byte for its kind
+//! ([`Command`], [`Query`]) and etcd's own request message, as it came over the network. A reply is etcd's own response message without the
+//! header. So a server copies bytes and decodes nothing (docs/formats/etcd.md).
 //! This crate knows no gRPC: the servers are in a crate of their own.
 //!
-//! Start with `service.rs`; then `space.rs` (what lies where in the store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`, `auth/`;
-//! `watches.rs` says which watch gets which events.
+//! Start with `service.rs`; then `space.rs` (the layout of the object store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`,
+//! `auth/`; `watches.rs` decides which watch gets which events.
 //! Tests: `tests/`; `tests/all/model` is the same contract in its simplest form.
 
 mod alarms;

@@ -1,49 +1,49 @@
-//! Protocol buffers as far as the store needs them: fields that borrow from the message, and appending fields.
+//! Protocol Buffers, as far as the store needs them: reads fields that borrow from the message, and appends fields.
 //!
-//! Hand-written so that a request is read where it lies and a stored entry is its own part of a response. Source: the public encoding
-//! of Protocol Buffers, version 3. Readers never panic, reserve nothing that is merely announced, and skip fields they do not know.
-//! Tests: `tests/all/bytes.rs`.
+//! Written by hand, so that a request is read where it lies, and a stored entry is copied into a response as it is. Source: the public
+//! encoding of Protocol Buffers, version 3. Readers never panic, reserve no memory for lengths that are merely announced, and skip fields
+//! that they do not know. Tests: `tests/all/bytes.rs`.
 
-/// The bytes are no message.
+/// The bytes are no message of the expected kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A number or a flag.
     Number(u64),
     /// A string, bytes or a message.
     Bytes(&'a [u8]),
-    /// One that no message here has.
+    /// A kind of value that no message here has.
     Other,
 }
 
 impl<'a> Value<'a> {
-    /// As a signed number.
+    /// The value as a signed number.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is no number.
     pub const fn int(self) -> Result<i64, Malformed> {
         match self {
             Self::Number(number) => Ok(number as i64),
             _ => Err(Malformed),
         }
     }
-    /// As a flag.
+    /// The value as a flag.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is no number.
     pub const fn flag(self) -> Result<bool, Malformed> {
         match self {
             Self::Number(number) => Ok(number != 0),
             _ => Err(Malformed),
         }
     }
-    /// As bytes.
+    /// The value as bytes.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is no string, bytes or message.
     pub const fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
     pub const fn of(message: &'a [u8]) -> Self {
         Self(message)
     }
-    /// What was not read yet.
+    /// The bytes that were not read yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -112,7 +112,7 @@ pub fn read_number(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a length and so many bytes off the front.
+/// Takes a length, and that many bytes, off the front.
 pub fn read_string<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = read_number(from)?;
     take(from, usize::try_from(len).ok()?)
@@ -133,7 +133,7 @@ pub fn number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// How many bytes a number takes.
+/// How many bytes the encoding of a number takes.
 pub const fn number_len(number: u64) -> usize {
     (70 - (number | 1).leading_zeros() as usize) / 7
 }

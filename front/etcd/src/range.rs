@@ -1,7 +1,7 @@
-//! Ranges: at the newest revision from the heads, at an older one by way of the entries before.
+//! Ranges: at the newest revision they are read from the heads, at an older one by following the chains of entries back.
 //!
-//! A range may be longer than a reply: then a page ends with where the next begins, and whoever serves the network asks for that at the
-//! same revision and joins them. Tests: `tests/all/pages.rs`, `tests/all/store.rs`.
+//! A range may be longer than a reply: then a page says where the next one begins. The server asks for the next page at the same revision
+//! and joins the pages. Tests: `tests/all/pages.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;
@@ -11,15 +11,15 @@ use crate::write::as_of;
 use quorate_execute::Store;
 use std::cmp::Ordering;
 
-/// A page keeps so much of its room free for what stands around it.
+/// How many bytes of its room a page leaves free for what stands around it.
 const MORE_BYTES: usize = 64;
 
-/// A question for a range, or for its next page.
+/// A query for a range, or for its next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeQuery<'a> {
-    /// Not the first page: the count is known.
+    /// This is not the first page: the count of the whole range is known.
     pub continued: bool,
-    /// So many entries were on the pages before.
+    /// How many entries were on the pages before.
     pub skip: u64,
     /// The `RangeRequest`.
     pub request: &'a [u8],
@@ -39,12 +39,13 @@ impl<'a> RangeQuery<'a> {
     }
 }
 
-/// A part of a range.
+/// A page of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangePage<'a> {
-    /// Where it goes on: at this key, or, where the range is sorted, behind those that were on pages so far.
+    /// Where the next page begins; `None` on the last page. Inside: a key; or `None` where the range is sorted, and the pages so far are
+    /// skipped.
     pub next: Option<Option<&'a [u8]>>,
-    /// How many entries it has.
+    /// How many entries the page has.
     pub entries: u64,
     /// The fields of a `RangeResponse` without its header.
     pub fields: &'a [u8],
@@ -55,10 +56,10 @@ const NEXT_BY_KEY: u8 = 1;
 const NEXT_BY_SKIP: u8 = 2;
 
 impl<'a> RangePage<'a> {
-    /// The body of a page that is the last one and has no entry.
+    /// The body of a last page without entries.
     pub const EMPTY: &'static [u8] = &[LAST, 0];
 
-    /// The page in the body of a reply.
+    /// Decodes the page from the body of a reply.
     pub fn decode(mut body: &'a [u8]) -> Option<Self> {
         let kind = proto::read_number(&mut body)?;
         let entries = proto::read_number(&mut body)?;
@@ -72,7 +73,7 @@ impl<'a> RangePage<'a> {
     }
 }
 
-/// Where a range that did not fit goes on.
+/// Where a range that did not fit continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Key(Vec<u8>),
@@ -113,7 +114,7 @@ pub(crate) fn query(
     Ok(())
 }
 
-/// Whether a range may be asked for at all.
+/// Whether the range may be asked for.
 pub(crate) fn check(revision: i64, compacted: i64, request: &RangeRequest<'_>) -> Result<(), EtcdError> {
     if request.key.is_empty() {
         return Err(EtcdError::EmptyKey);
@@ -127,7 +128,7 @@ pub(crate) fn check(revision: i64, compacted: i64, request: &RangeRequest<'_>) -
     Ok(())
 }
 
-/// Appends the fields of a response, as many entries as there is room for.
+/// Appends the fields of a response, with as many entries as there is room for.
 pub(crate) fn range(
     store: &Store,
     newest: i64,
@@ -168,7 +169,7 @@ impl Appender<'_> {
         Ok(true)
     }
 
-    /// The newest entry of one key.
+    /// Appends the newest entry of one key.
     fn one(&mut self, page: &RangeQuery<'_>) -> Result<(), EtcdError> {
         let Some(head) = head(self.store, self.request.key, &mut Vec::new()) else { return Ok(()) };
         if !self.request.count_only {
@@ -178,7 +179,7 @@ impl Appender<'_> {
         Ok(())
     }
 
-    /// Entries in the order of keys, unfiltered: nothing is collected.
+    /// Appends entries in the order of keys, without filters: nothing is collected.
     fn in_order(&mut self, at: Option<i64>, page: &RangeQuery<'_>) -> Result<(), EtcdError> {
         let limit = u64::try_from(self.request.limit).ok().filter(|limit| *limit > 0).unwrap_or(u64::MAX);
         let (mut count, mut failed) = (0, None);
@@ -210,7 +211,7 @@ impl Appender<'_> {
         Ok(())
     }
 
-    /// Entries that were filtered and sorted: all are looked at before the first goes out.
+    /// Appends entries that are filtered and sorted: all are looked at before the first is appended.
     fn sorted(&mut self, at: Option<i64>, page: &RangeQuery<'_>) -> Result<(), EtcdError> {
         let (mut found, mut count) = (Vec::new(), 0);
         let (request, meant) = (self.request, Meant::new(self.request));
@@ -245,7 +246,7 @@ impl Appender<'_> {
         Ok(())
     }
 
-    /// Keys that are equal in what is asked for stay in their order.
+    /// Sorts the entries. Those that are equal in the sort target stay in the order of keys.
     fn sort(&self, found: &mut [(&[u8], Head)]) {
         let value = |head: &Head| KeyValue::decode(entry_of(self.store, head).message).value;
         let compare = |(left_key, left): &(&[u8], Head), (right_key, right): &(&[u8], Head)| -> Ordering {
@@ -274,7 +275,7 @@ fn passes(request: &RangeRequest<'_>, head: &Head) -> bool {
         && within(head.create, request.min_create, request.max_create)
 }
 
-/// The keys that a request means, with and without a value.
+/// The keys that a request asks for, with and without a value.
 struct Meant {
     heads: Bounds,
     gone: Bounds,

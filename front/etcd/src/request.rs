@@ -1,4 +1,4 @@
-//! Requests as the store reads them: they borrow from the message.
+//! Requests, decoded as far as the store needs them; they borrow from the message.
 //!
 //! Field numbers are those of etcd's public interface (package `etcdserverpb`). Later fields of the same number win, as the encoding
 //! says. Tests: `tests/all/bytes.rs`, `tests/all/store.rs`.
@@ -6,9 +6,9 @@
 use crate::error::EtcdError;
 use crate::proto::{Fields, Malformed};
 
-/// Transactions nest at most so deep; no more would pass the limit on operations.
+/// How deep transactions may nest; deeper ones would break the limit on operations.
 const DEPTH_MAX: usize = 128;
-/// A transaction has at most so many compares and operations on all levels, whatever is configured: what is decoded takes memory.
+/// The most compares and operations of a transaction on all levels, whatever is configured, since decoding takes memory for each.
 const OPS_MAX: usize = 16 << 10;
 
 impl From<Malformed> for EtcdError {
@@ -17,7 +17,7 @@ impl From<Malformed> for EtcdError {
     }
 }
 
-/// Which way a range is sorted.
+/// The direction in which a range is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum SortOrder {
     #[default]
@@ -26,7 +26,7 @@ pub(crate) enum SortOrder {
     Descend,
 }
 
-/// What a range is sorted by.
+/// The field by which a range is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum SortTarget {
     #[default]
@@ -146,7 +146,7 @@ impl<'a> DeleteRequest<'a> {
     }
 }
 
-/// What is compared, with what.
+/// The field that is compared, and the value that it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     Version(i64),
@@ -156,7 +156,7 @@ pub(crate) enum Target<'a> {
     Lease(i64),
 }
 
-/// How it must compare.
+/// The kind of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Relation {
     #[default]
@@ -164,7 +164,7 @@ pub(crate) enum Relation {
     Greater,
     Less,
     NotEqual,
-    /// One that does not exist: every comparison holds, as in etcd.
+    /// A kind that does not exist: every comparison of it holds, as in etcd.
     Unknown,
 }
 
@@ -221,7 +221,7 @@ pub(crate) enum Operation<'a> {
     Put(PutRequest<'a>),
     Delete(DeleteRequest<'a>),
     Txn(TxnRequest<'a>),
-    /// None of those; it does nothing.
+    /// An operation that is none of those; it does nothing.
     Nothing,
 }
 
@@ -272,7 +272,7 @@ impl<'a> TxnRequest<'a> {
         Ok(request)
     }
 
-    /// Whether a branch of it puts something.
+    /// Whether a branch of the transaction has a put.
     pub(crate) fn may_put(&self) -> bool {
         self.success.iter().chain(&self.failure).any(|operation| match operation {
             Operation::Put(_) => true,
@@ -281,7 +281,7 @@ impl<'a> TxnRequest<'a> {
         })
     }
 
-    /// Whether nothing that it may do changes anything.
+    /// Whether no branch of the transaction changes anything.
     pub(crate) fn reads_only(&self) -> bool {
         self.success.iter().chain(&self.failure).all(|operation| match operation {
             Operation::Range(_) | Operation::Nothing => true,
@@ -291,7 +291,7 @@ impl<'a> TxnRequest<'a> {
     }
 }
 
-/// Two numbers, in fields 1 and 2: requests about compaction and leases.
+/// Decodes two numbers, in fields 1 and 2, as requests about compaction and leases have them.
 pub(crate) fn numbers(message: &[u8]) -> Result<(i64, i64), EtcdError> {
     let mut numbers = (0, 0);
     for field in Fields::of(message) {

@@ -1,8 +1,8 @@
-//! The service: commands and queries to their parts of the store, and replies.
+//! The service: hands commands and queries to the parts of the store, and writes replies.
 //!
-//! A command or query is one byte and etcd's request message (or, where etcd has none, a form of our own); a reply is 0, the newest
-//! revision and the response's fields, or the number of an error (docs/formats/etcd.md). The numbers of the store are read once for
-//! all commands of a request and written once. Nothing is allocated for a put. Tests: `tests/`.
+//! A command or query is one byte and etcd's request message; where etcd has no message, a form of its own. A reply is 0, the newest
+//! revision and the response's fields, or the number of an error (docs/formats/etcd.md). The numbers of the store are read once for all
+//! commands of a request, and written once. A put allocates nothing. Tests: `tests/`.
 
 use crate::alarms;
 use crate::auth::guard::{Access, Guard};
@@ -23,14 +23,14 @@ use crate::write::{Buffers, Writer, check_put_alone};
 use quorate_execute::{BatchReplies, Context, Events, ObjectService, ReplySink, Store, Tells};
 use quorate_types::{AgreedTime, Items, planted};
 
-/// What bounds requests. All replicas of a cluster must have the same, since replies depend on it; it is no part of the state.
+/// The limits of requests. They must be the same in all replicas of a cluster, since replies depend on them; they are no part of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdConfig {
     /// The longest request. 1.5 MiB by default, as in etcd.
     pub request_bytes_max: usize,
     /// The most compares, or operations of one branch, in a transaction. 128 by default, as in etcd.
     pub txn_ops_max: usize,
-    /// Leases are granted for at least so many seconds. 2 by default, as in etcd with its usual election time-out.
+    /// The shortest lease, in seconds. 2 by default, as in etcd with its usual election time-out.
     pub lease_ttl_min_s: i64,
 }
 
@@ -40,7 +40,7 @@ impl Default for EtcdConfig {
     }
 }
 
-/// What is ordered. Each carries the message of its request.
+/// The commands, which are ordered. Each carries the message of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Command {
@@ -58,17 +58,17 @@ pub enum Command {
     LeaseRevoke = 134,
     /// `LeaseKeepAliveRequest`.
     LeaseKeepAlive = 135,
-    /// `LeaseTimeToLiveRequest`: ordered, because what is left depends on the time.
+    /// `LeaseTimeToLiveRequest`. It is ordered, because the time left depends on the agreed time.
     LeaseTimeToLive = 136,
-    /// Where a member listens for clients: its number in field 1, the addresses in fields 2.
+    /// The addresses where a member listens for clients: its number in field 1, the addresses in fields 2.
     Announce = 137,
-    /// `AlarmRequest` that sets or clears one.
+    /// `AlarmRequest` that sets or clears an alarm.
     Alarm = 138,
     /// `AuthEnableRequest`.
     AuthEnable = 140,
     /// `AuthDisableRequest`.
     AuthDisable = 141,
-    /// A password was compared: the user's name in field 1, at which revision of users in field 2, the digest of its token in field 3.
+    /// A password was compared: field 1 has the user's name, field 2 the revision of users and roles, field 3 the digest of the new token.
     Authenticate = 142,
     /// `AuthUserAddRequest`, with the password's hash in field 4.
     UserAdd = 143,
@@ -122,7 +122,7 @@ impl Command {
         Some((command, message))
     }
 
-    /// How a command begins, before its message.
+    /// The bytes of a command before its message.
     pub fn head(self) -> &'static [u8] {
         static NUMBERS: [u8; 256] = {
             let mut numbers = [0; 256];
@@ -143,7 +143,7 @@ impl Command {
         out.extend_from_slice(message);
     }
 
-    /// Whether its reply is short whatever the store holds, so that many can share a request.
+    /// Whether the reply is short whatever the store holds, so that many such commands can share a request.
     pub fn answers_little(self, message: &[u8]) -> bool {
         match self {
             Self::Put => PutRequest::decode(message).is_ok_and(|request| !request.prev_kv),
@@ -153,13 +153,13 @@ impl Command {
         }
     }
 
-    /// Whether a transaction changes nothing, so that it can be asked instead of ordered.
+    /// Whether this is a transaction that changes nothing, which can be sent as a query.
     pub fn only_reads(self, message: &[u8]) -> bool {
         self == Self::Txn && TxnRequest::decode(message).is_ok_and(|txn| txn.reads_only())
     }
 }
 
-/// What is read.
+/// The queries, which read and are not ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query<'a> {
     /// A range, or its next page.
@@ -172,15 +172,15 @@ pub enum Query<'a> {
     Leases,
     /// The hash of the store, or its next page.
     Hash(HashQuery),
-    /// How large it is: three numbers, the bytes, the entries and the compacted revision.
+    /// The size of the store: three numbers, for the bytes, the entries and the compacted revision.
     Size,
-    /// What members announced: the messages, each as field 1.
+    /// The announcements of members: the messages, each as field 1.
     Announced,
-    /// Several queries, encoded, of one moment. The answer has their replies, each as a string.
+    /// Several queries, encoded, that are answered at one moment. The answer has their replies, each as a string.
     Many(&'a [Vec<u8>]),
     /// Alarms that clients set.
     Alarms,
-    /// About users and roles.
+    /// A query about users and roles.
     Auth(AuthQuery<'a>),
 }
 
@@ -232,27 +232,27 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The first byte of several queries in one.
+/// The first byte of a [`Query::Many`].
 const MANY: u8 = 200;
 
-/// What a command or query came to.
+/// The result of a command or query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done<'a> {
     /// The revision for the response's header.
     pub revision: i64,
-    /// The response's fields without the header, or what the query's own form says.
+    /// The response's fields without the header; for queries that etcd does not have, the form that they define.
     pub body: &'a [u8],
 }
 
-/// Reads replies.
+/// Decodes replies.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply;
 
 impl Reply {
-    /// What a reply says.
+    /// Decodes a reply.
     ///
     /// # Errors
-    /// The error that it is; [`EtcdError::Malformed`] when it is no reply.
+    /// The error that the reply names; [`EtcdError::Malformed`] when it is no reply.
     pub fn decode(reply: &[u8]) -> Result<Done<'_>, EtcdError> {
         match reply.split_first() {
             Some((0, mut rest)) => {
@@ -265,32 +265,32 @@ impl Reply {
     }
 }
 
-/// A reply keeps so much of its room free for what stands before the fields.
+/// How many bytes of its room a reply leaves free for what stands before the fields.
 const HEAD_BYTES: usize = 16;
 
 /// The service, to be run [`InStore`](quorate_execute::InStore).
 #[derive(Default)]
 pub struct Etcd {
     config: EtcdConfig,
-    /// Who says what is wanted of changes.
+    /// Says which changes are wanted.
     observer: Option<Box<dyn Observer>>,
-    /// Who hears them, until the engine asks for it.
+    /// The same observer, in the form that the engine takes; `None` once it was taken.
     heard: Option<Heard>,
-    /// What changed and was not asked for yet.
+    /// Changes that the engine did not fetch yet.
     changes: Vec<LiveEvents>,
-    /// The last revision that the observer is told.
+    /// The last revision that was given to the observer.
     told: i64,
     buffers: Buffers,
     live: LiveWriter,
 }
 
 impl Etcd {
-    /// The service with these bounds.
+    /// The service with these limits.
     pub fn new(config: EtcdConfig) -> Self {
         Self { config, ..Self::default() }
     }
 
-    /// With somebody who hears what commands changed, once that is final. Clones of it are the same one.
+    /// Adds an observer, which is told what commands changed once that is final. All clones of it act as one.
     #[must_use]
     pub fn observed(self, observer: impl Observer + Clone + 'static) -> Self {
         let heard = Some(Heard(Box::new(observer.clone())));
@@ -301,7 +301,7 @@ impl Etcd {
         self.observer.as_ref().map_or(Wants::Nothing, |observer| observer.wants())
     }
 
-    /// Keeps the numbers, and what is to be told.
+    /// Writes the store's numbers, and notes the changes for the observer.
     fn finish(&mut self, store: &mut Store, before: &Meta, meta: &Meta) {
         if before == meta {
             return;
@@ -465,7 +465,8 @@ impl Etcd {
         }
     }
 
-    /// Each answer has the room that those before left; one for which that is too little is refused, and can be asked for alone.
+    /// Answers several queries. Each answer has the room that the earlier ones left. A query whose answer does not fit is refused, and can
+    /// be sent alone.
     fn answer_many(
         &self,
         store: &Store,
@@ -498,7 +499,7 @@ impl Etcd {
     }
 }
 
-/// Whether whoever asks may do that. What a request must be by itself is said first, as in etcd.
+/// Whether the caller may send this command. As in etcd a request that is malformed or breaks a limit is refused for that reason first.
 fn allow(
     store: &Store,
     caller: &Caller,
@@ -586,7 +587,7 @@ fn run_txn(
     }
 }
 
-/// Keeps what was done if its response fits.
+/// Keeps the changes if the response fits.
 fn finish(
     writer: Writer<'_>,
     before: Option<quorate_execute::Version>,
@@ -657,7 +658,7 @@ impl ObjectService for Etcd {
         write_reply(done.map(|()| meta.revision), &body, reply);
     }
 
-    /// Deletes, compaction and the end of leases.
+    /// Deletes, compaction and the end of leases free space.
     fn frees(&self, command: &[u8]) -> bool {
         matches!(
             Who::split(command).and_then(|(_, command)| Command::split(command)),
@@ -665,7 +666,7 @@ impl ObjectService for Etcd {
         )
     }
 
-    /// At once as long as there is something to sweep.
+    /// Now, as long as there is something to sweep; else the end of the next lease.
     fn next_deadline(&self, store: &Store) -> Option<AgreedTime> {
         if Meta::read(store).is_sweeping() { Some(AgreedTime::ZERO) } else { lease::next_end(store) }
     }
@@ -686,7 +687,7 @@ impl ObjectService for Etcd {
         self.finish(store, &before, &meta);
     }
 
-    /// Whoever watches has to read what a checkpoint jumped over, now and not at the next command.
+    /// Tells the observer at once, and not at the next command: watches must read what the checkpoint skipped.
     fn restored(&mut self, store: &Store) {
         if self.observer.is_none() || planted("jump-untold") {
             return;
@@ -711,10 +712,10 @@ impl Tells for Etcd {
     }
 }
 
-/// Panics with the name of an invariant that does not hold. Goes through everything.
+/// Checks the whole store.
 ///
 /// # Panics
-/// Then.
+/// With the name of an invariant that does not hold.
 pub fn check_invariants(store: &Store) {
     crate::space::invariants(store);
     lease::invariants(store);

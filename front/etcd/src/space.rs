@@ -1,10 +1,10 @@
-//! What lies where in the object store, and how it is found (docs/formats/etcd.md).
+//! The layout of the object store: which keys hold what (docs/formats/etcd.md).
 //!
 //! - `m`: the [`Meta`] numbers.
-//! - `k` and a key: the [`Head`] of a key that has a value: where its newest entry is, and its numbers.
-//! - `d` and a key: where the entry of its deletion is, for keys without a value, until that is compacted.
-//! - `r` and a [`Revision`]: an [`Entry`]: etcd's own `KeyValue` message, and where the entry before of the same key is.
-//! - `u` and a member's number: what it announced.
+//! - `k` and a key: the [`Head`] of a key that has a value: the revision of its newest entry, and its numbers.
+//! - `d` and a key: the revision of the entry that deleted it, for keys without a value, until that is compacted.
+//! - `r` and a [`Revision`]: an [`Entry`]: etcd's own `KeyValue` message, and the revision of the key's entry before.
+//! - `u` and a member's number: its announcement.
 //! - `A`, a kind and a member's number: an alarm: see `alarms.rs`.
 //! - `U`, `R`, `t`, `x`: users, roles and tokens: see `auth/mod.rs`.
 //! - `l` and a lease: its times. `a`, a lease and a key: the key is attached. `e`, a moment and a lease: when it ends.
@@ -24,22 +24,22 @@ pub(crate) const ATTACHED: u8 = b'a';
 pub(crate) const ENDING: u8 = b'e';
 pub(crate) const ANNOUNCED: u8 = b'u';
 
-/// No announcement is longer.
+/// The most bytes of an announcement.
 const ANNOUNCEMENT_BYTES_MAX: usize = 4 << 10;
 
 /// The numbers of the whole store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// Of the newest change; an empty store is at 1.
+    /// The revision of the newest change; 1 in an empty store.
     pub(crate) revision: i64,
-    /// Nothing below it can be asked for; 0: nothing was compacted.
+    /// The compacted revision: nothing below it can be asked for. 0: nothing was compacted.
     pub(crate) compacted: i64,
-    /// What compaction has yet to look at begins here. All of it was looked at when this is the beginning of the revision `compacted`, or
-    /// behind it.
+    /// The first entry that compaction has not looked at yet. It has looked at all once this is the beginning of the revision `compacted`,
+    /// or behind it.
     pub(crate) swept: Revision,
-    /// How often users and roles changed, times 2, and 1 while authentication is on; left out of the store when 0.
+    /// Twice the number of changes to users and roles, plus 1 while authentication is on. Not stored when 0.
     auth: u64,
-    /// A bit for each kind of alarm that is set; left out of the store when 0.
+    /// A bit for each kind of alarm that is set. Not stored when 0.
     alarms: u64,
 }
 
@@ -85,17 +85,17 @@ impl Meta {
         self.auth = self.auth & !1 | on as u64;
     }
 
-    /// Of users and roles: 1 before anything was changed, as in etcd.
+    /// The revision of users and roles: 1 before the first change, as in etcd.
     pub(crate) const fn auth_revision(&self) -> u64 {
         (self.auth >> 1) + 1
     }
 
-    /// Something of users and roles changed.
+    /// Counts a change to users or roles.
     pub(crate) const fn auth_changed(&mut self) {
         self.auth += 2;
     }
 
-    /// Whether compaction has something left to look at: also of the compacted revision, once it began with that.
+    /// Whether compaction still has entries to look at; also entries of the compacted revision itself, once it began with those.
     pub(crate) fn is_sweeping(&self) -> bool {
         self.swept.main < self.compacted || (self.swept.main == self.compacted && self.swept.sub > 0)
     }
@@ -114,7 +114,7 @@ impl Meta {
     }
 }
 
-/// Where an entry is: its revision, and which change of that revision it was.
+/// Names an entry: the revision, and the number of the change in that revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Revision {
     pub(crate) main: i64,
@@ -122,7 +122,7 @@ pub(crate) struct Revision {
 }
 
 impl Revision {
-    /// The key under which the entry lies. The first change of a revision, which most are, has the shorter one.
+    /// The key of the entry in the store. The first change of a revision has a shorter key, since most revisions have only one.
     pub(crate) fn key(self) -> RevisionKey {
         let mut bytes = [0; 13];
         bytes[0] = ENTRY;
@@ -142,7 +142,7 @@ impl Revision {
     }
 }
 
-/// The key of an entry.
+/// The key of an entry in the store.
 pub(crate) struct RevisionKey {
     bytes: [u8; 13],
     len: usize,
@@ -154,7 +154,7 @@ impl RevisionKey {
     }
 }
 
-/// What is known of a key that has a value.
+/// The numbers of a key that has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Head {
     pub(crate) at: Revision,
@@ -180,12 +180,12 @@ impl Head {
     }
 }
 
-/// What stands under a place: a flag, where the entry before of the same key is, and the `KeyValue` message.
+/// An entry: a flag, the revision of the key's entry before, and the `KeyValue` message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) deletes: bool,
     pub(crate) before: Option<Revision>,
-    /// With the value at its end.
+    /// The message; the value stands at its end.
     pub(crate) message: &'a [u8],
 }
 
@@ -198,7 +198,7 @@ impl<'a> Entry<'a> {
         Self { deletes: flag == 1, before, message: rest }
     }
 
-    /// Begins one in the buffer; the message is appended behind it.
+    /// Begins an entry in the buffer; the message is appended behind it.
     pub(crate) fn begin(out: &mut Vec<u8>, deletes: bool, before: Option<Revision>) {
         out.clear();
         out.push(u8::from(deletes));
@@ -245,7 +245,7 @@ impl<'a> KeyValue<'a> {
         }
     }
 
-    /// Appends a message of these parts; the value goes last.
+    /// Appends a message with these parts; the value goes last.
     pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], head: &Head, value: &[u8]) {
         proto::bytes_field(out, 1, key);
         proto::int_field(out, 2, head.create);
@@ -256,7 +256,7 @@ impl<'a> KeyValue<'a> {
     }
 }
 
-/// The entry at a place, while it is there.
+/// The entry of a revision, unless it was removed.
 pub(crate) fn entry_at(store: &Store, at: Revision) -> Option<Entry<'_>> {
     store.get(at.key().bytes()).map(Entry::decode)
 }
@@ -266,7 +266,7 @@ pub(crate) fn entry_of<'a>(store: &'a Store, head: &Head) -> Entry<'a> {
     entry_at(store, head.at).expect("INV-ETCD-1: a head's entry exists")
 }
 
-/// Writes a key of the store into the buffer: which part, and the rest.
+/// Writes a key of the store into the buffer: the byte of its part, then the rest.
 pub(crate) fn named<'a>(buffer: &'a mut Vec<u8>, part: u8, rest: &[u8]) -> &'a [u8] {
     buffer.clear();
     buffer.push(part);
@@ -279,14 +279,14 @@ pub(crate) fn head(store: &Store, key: &[u8], buffer: &mut Vec<u8>) -> Option<He
     store.get(named(buffer, HEAD, key)).map(Head::decode)
 }
 
-/// The bounds in the store of the keys that a request means, in one part.
+/// The bounds, in one part of the store, of the keys that a request asks for.
 pub(crate) struct Bounds {
     pub(crate) start: Vec<u8>,
     pub(crate) end: Vec<u8>,
 }
 
 impl Bounds {
-    /// `range_end` as etcd has it: empty for the key alone, a zero byte for all keys from it on.
+    /// `range_end` has etcd's meaning: if it is empty only the key itself, if it is a zero byte all keys from `key` on.
     pub(crate) fn new(part: u8, key: &[u8], range_end: &[u8]) -> Self {
         let mut bounds = Self { start: vec![part], end: vec![part] };
         bounds.start.extend_from_slice(key);
@@ -313,7 +313,7 @@ impl Bounds {
     }
 }
 
-/// Notes what a member announced, in place of what it did before.
+/// Stores what a member announced, in place of its earlier announcement.
 pub(crate) fn announce(store: &mut Store, message: &[u8]) -> Result<(), EtcdError> {
     if message.len() > ANNOUNCEMENT_BYTES_MAX {
         return Err(EtcdError::RequestTooLarge);
@@ -336,7 +336,7 @@ pub(crate) fn announce(store: &mut Store, message: &[u8]) -> Result<(), EtcdErro
     Ok(())
 }
 
-/// Appends what all members announced.
+/// Appends the announcements of all members.
 pub(crate) fn announced(store: &Store, out: &mut Vec<u8>) {
     let all = store.range(&[ANNOUNCED], Some(&[ANNOUNCED + 1]));
     all.for_each(|(_, message)| proto::message_field(out, 1, message));

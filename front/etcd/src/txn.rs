@@ -1,7 +1,7 @@
 //! Transactions: compares, then one of two lists of operations, which may be transactions themselves.
 //!
-//! As in etcd, all compares, those of transactions within, too, look at the store as it was before the first operation. Everything that
-//! can be refused is refused before anything is done. Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
+//! As in etcd all compares, also those of nested transactions, look at the store as it was before the first operation. Everything that can
+//! be refused is refused before anything is changed. Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;
@@ -12,10 +12,10 @@ use crate::write::{Writer, check_put};
 use quorate_execute::Store;
 use std::cmp::Ordering;
 
-/// Which branches are taken: of the transaction, and of those in it as they come.
+/// The branches that are taken: of the transaction, then of its nested transactions in their order.
 pub(crate) struct Path(Vec<bool>);
 
-/// Compares, and checks what the branches that are taken will do.
+/// Evaluates the compares, and checks the operations of the branches that are taken.
 pub(crate) fn plan(store: &Store, meta: &Meta, txn: &TxnRequest<'_>) -> Result<Path, EtcdError> {
     let mut path = Path(Vec::new());
     choose(store, txn, &mut path.0);
@@ -55,7 +55,8 @@ fn check<'a>(
     Ok(())
 }
 
-/// As etcd looks at ranges in transactions: revisions below 0 are compacted ones, but for -1 while nothing is.
+/// Checks the revision of a range in a transaction as etcd does: a negative revision counts as compacted, except -1 while nothing is
+/// compacted.
 fn check_range(meta: &Meta, request: &RangeRequest<'_>) -> Result<(), EtcdError> {
     let first = if meta.compacted == 0 { -1 } else { meta.compacted };
     if request.revision < 0 && request.revision < first {
@@ -98,10 +99,10 @@ fn holds_of(compare: &Compare<'_>, head: &Head, value: &[u8]) -> bool {
     }
 }
 
-/// Does what was planned; appends the fields of the response.
+/// Carries out the planned branches; appends the fields of the response.
 ///
 /// # Errors
-/// When the response is over the limit: then the store must become what it was.
+/// When the response is over the limit: then the caller must undo the changes.
 pub(crate) fn run(
     writer: &mut Writer<'_>,
     txn: &TxnRequest<'_>,
@@ -156,7 +157,7 @@ fn header(out: &mut Vec<u8>, revision: i64) {
     proto::nested_field(out, 1, |out| proto::int_field(out, 3, revision));
 }
 
-/// A transaction that only reads; appends the fields of the response.
+/// Runs a transaction that only reads; appends the fields of the response.
 pub(crate) fn read(
     store: &Store,
     meta: &Meta,
@@ -197,7 +198,7 @@ fn read_at<'a>(
     if out.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
 }
 
-/// Whether the response may be long: then the store must be able to become what it was.
+/// Whether the response may be long: then the caller must be able to undo the changes.
 pub(crate) fn may_answer_much(txn: &TxnRequest<'_>, path: &Path) -> bool {
     may_answer_much_at(txn, &mut path.0.iter())
 }

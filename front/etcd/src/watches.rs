@@ -1,13 +1,12 @@
-//! Which watch gets which events and when: a state machine without I/O, clock or threads.
+//! Decides which watch gets which events and when: a state machine without I/O, clock or threads.
 //!
-//! A watch is in step (it is offered what is executed, as it is) or behind: it reads pages of the store one after the other until
-//! nothing is missing, and is in step again. Whoever drives this says what was executed and what came of its outputs, and does what
-//! they say. Each watch has one place, the first revision that it has not seen, and the place never goes back: whatever falls behind
-//! reads on from there, whether the replica missed something, installed a checkpoint, or was repaired.
+//! A watch is in step or behind. In step it is offered every change as it is executed. Behind it reads pages of the store, one after the
+//! other, until it misses nothing and is in step again. The driver says what was executed and what became of the outputs, and carries the
+//! outputs out. Each watch has a position: the first revision that it has not seen. The position never goes back: a watch that falls behind
+//! reads on from it, whether the replica missed something, installed a checkpoint, or was repaired.
 //!
-//! Driven by the etcd front (`watchers.rs` there) and by the simulator. docs/decisions/0026-watches-without-io.md says why it is
-//! here. Tests: `tests/all/watches.rs`, and in the simulator the
-//! checker `watches`.
+//! The drivers are the etcd front (`watchers.rs` there) and the simulator. docs/decisions/0026-watches-without-io.md says why this module
+//! is here. Tests: `tests/all/watches.rs`, and in the simulator the checker `watches`.
 
 use crate::events::{EventsPage, EventsQuery, LiveEvents, Wants};
 use crate::proto;
@@ -15,35 +14,35 @@ use quorate_types::planted;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// What was executed last is kept for watches that are nearly in step.
+/// How many bytes of the last changes are kept for watches that are nearly in step.
 const RECENT_BYTES_MAX: usize = 4 << 20;
-/// A response to a watch that takes fragments is about so long.
+/// The usual size of a response to a watch that takes fragments.
 const FRAGMENT_BYTES: usize = 1 << 20;
 
-/// Number of a stream, and of a watch in it.
+/// The number of a stream, and of a watch in it.
 pub type WatchName = (u64, i64);
 
-/// What one watch is about.
+/// What a watch asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchSpec {
     /// The first key.
     pub key: Vec<u8>,
-    /// As in a range.
+    /// The end of the range, as in a range request.
     pub range_end: Vec<u8>,
-    /// Without puts.
+    /// Leave out puts.
     pub no_put: bool,
-    /// Without deletes.
+    /// Leave out deletes.
     pub no_delete: bool,
-    /// With what was there before.
+    /// Include the entries that the changes replaced.
     pub prev_kv: bool,
-    /// It takes the events of a revision in several responses.
+    /// The watch accepts the events of one revision in several responses.
     pub fragment: bool,
-    /// It is told how far it is when nothing happens.
+    /// The watch wants to be told its progress while nothing happens.
     pub progress_notify: bool,
 }
 
 impl WatchSpec {
-    /// The question for events from a place on.
+    /// The query for events from this change on.
     pub fn query(&self, revision: i64, sub: u32) -> EventsQuery<'_> {
         EventsQuery {
             revision,
@@ -69,12 +68,13 @@ impl WatchSpec {
     }
 }
 
-/// What is to be done.
+/// What the driver must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchOutput {
-    /// Send these events if there is room for them now; else say [`Watches::no_room`] with `from`, before any other input, [`Watches::settled`] too.
+    /// Send these events if there is room for them now; else call [`Watches::no_room`] with `from` before any other input, also before
+    /// [`Watches::settled`].
     Offer {
-        /// To this watch.
+        /// The watch.
         name: WatchName,
         /// The newest revision.
         revision: i64,
@@ -83,40 +83,40 @@ pub enum WatchOutput {
         /// `Event` messages, each as field 11 of a `WatchResponse`.
         events: Vec<u8>,
     },
-    /// Ask for a page of events, and say [`Watches::answered`] or [`Watches::compacted`].
+    /// Read a page of events, then call [`Watches::answered`] or [`Watches::compacted`].
     Read {
-        /// For this watch.
+        /// The watch.
         name: WatchName,
-        /// Names the question in the answer.
+        /// To be given back with the answer.
         turn: u64,
-        /// From this revision on.
+        /// The first revision wanted.
         revision: i64,
-        /// From this change of it on.
+        /// The first change of that revision that is wanted.
         sub: u32,
     },
-    /// Send events when there is room, and say [`Watches::sent`].
+    /// Send these events when there is room, then call [`Watches::sent`].
     Send {
-        /// To this watch.
+        /// The watch.
         name: WatchName,
-        /// Names them when they are sent.
+        /// To be given back when they are sent.
         turn: u64,
         /// The newest revision when they were read.
         revision: i64,
-        /// As in an offer.
+        /// `Event` messages, as in an offer.
         events: Vec<u8>,
-        /// More events of the last revision follow.
+        /// More events of the last revision follow in the next response.
         more: bool,
     },
-    /// Tell how far a watch is, or with the id -1 the whole stream, if there is room.
+    /// Tell a watch its progress, if there is room; with the id -1 the whole stream.
     Progress {
-        /// Which.
+        /// The watch.
         name: WatchName,
-        /// It has seen everything up to this revision.
+        /// The watch has seen everything up to this revision.
         revision: i64,
     },
-    /// What the watch wants to see is compacted: it has ended, say so.
+    /// Tell a watch that it has ended, because what it wants to see next is compacted.
     Compacted {
-        /// Which.
+        /// The watch.
         name: WatchName,
     },
 }
@@ -124,20 +124,20 @@ pub enum WatchOutput {
 /// One watch.
 struct Watch {
     spec: Arc<WatchSpec>,
-    /// The first revision that it has not seen. In step, what was executed since counts as well.
+    /// The first revision that it has not seen. While it is in step, changes executed since then count as seen, too.
     next: i64,
-    /// Its client was told of this revision, and is told of none before.
+    /// The revision that its client was told last; it must not be told an earlier one.
     shown: i64,
     behind: Option<Behind>,
 }
 
-/// A watch that reads.
+/// The state of a watch that is behind.
 struct Behind {
     turn: u64,
     sub: u32,
-    /// The newest revision when a page was read last.
+    /// The newest revision when the last page was read.
     read: i64,
-    /// Events of a revision go together.
+    /// The events of an incomplete revision, which must go together.
     events: Vec<u8>,
 }
 
@@ -145,7 +145,7 @@ struct Behind {
 #[derive(Default)]
 pub struct Watches {
     watches: BTreeMap<WatchName, Watch>,
-    /// Those in step, by their key or, below, with a range. Only looked up, never gone through.
+    /// The watches in step, by key; below, those with a range. Only looked up, never iterated.
     by_key: HashMap<Vec<u8>, Vec<WatchName>>,
     ranges: Vec<WatchName>,
     /// Everything up to this revision was offered.
@@ -154,17 +154,17 @@ pub struct Watches {
     recent_bytes: usize,
     with_before: usize,
     turns: u64,
-    /// Streams that asked how far they are when that could not be said.
+    /// Streams that asked for their progress at a time when it could not be told.
     asked: BTreeSet<u64>,
 }
 
 impl Watches {
-    /// None yet.
+    /// No watches.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What of the changes is needed from now on.
+    /// What the watches need of the changes from now on.
     pub fn wants(&self) -> Wants {
         match (self.watches.is_empty(), self.with_before) {
             (true, _) => Wants::Nothing,
@@ -173,12 +173,12 @@ impl Watches {
         }
     }
 
-    /// Whether there is such a watch.
+    /// Whether the watch exists.
     pub fn has(&self, name: WatchName) -> bool {
         self.watches.contains_key(&name)
     }
 
-    /// Whether this question is still open.
+    /// Whether this read or send is still awaited.
     pub fn is_open(&self, name: WatchName, turn: u64) -> bool {
         self.behind(name, turn).is_some()
     }
@@ -188,15 +188,16 @@ impl Watches {
         self.revision
     }
 
-    /// Begins a watch that wants events from a revision on, and whose client was told of the revision `shown`. Say what is needed now
-    /// ([`Self::wants`]) to whoever executes.
+    /// Adds a watch whose client was told of the revision `shown`. Then tell the executing side what is needed now ([`Self::wants`]), and
+    /// call [`Self::begin`].
     pub fn create(&mut self, name: WatchName, spec: WatchSpec, shown: i64) {
         self.cancel(name);
         self.with_before += usize::from(spec.prev_kv);
         self.watches.insert(name, Watch { spec: Arc::new(spec), next: 0, shown, behind: None });
     }
 
-    /// The new watch gets events from here on. `newest` is the replica's revision, asked after it was said what is needed.
+    /// Starts a new watch: it gets events from the revision `from` on. `newest` is the replica's revision, read after the executing side
+    /// was told what is needed.
     pub fn begin(&mut self, name: WatchName, from: i64, newest: i64, out: &mut Vec<WatchOutput>) {
         if self.watches.len() == 1 {
             // Nothing was offered before; from here on everything is.
@@ -211,7 +212,7 @@ impl Watches {
         }
     }
 
-    /// Ends a watch; whether there was one.
+    /// Ends a watch. Says whether it existed.
     pub fn cancel(&mut self, name: WatchName) -> bool {
         self.take_out(name);
         let Some(watch) = self.watches.remove(&name) else { return false };
@@ -232,7 +233,7 @@ impl Watches {
         self.asked.remove(&stream);
     }
 
-    /// A stream asks how far it is.
+    /// A stream asks for its progress.
     pub fn progress(&mut self, stream: u64, newest: i64, out: &mut Vec<WatchOutput>) {
         if self.watches.is_empty() {
             // Nothing is offered that would count.
@@ -242,8 +243,8 @@ impl Watches {
         }
     }
 
-    /// All outputs of the last input are done. Tells the streams that asked how far they are, if all their watches are in step and were
-    /// told of nothing later.
+    /// All outputs of the last input are carried out. Tells their progress to the streams that asked, if all watches of the stream are in
+    /// step and were told of nothing later.
     pub fn settled(&mut self, out: &mut Vec<WatchOutput>) {
         let (watches, revision) = (&self.watches, self.revision);
         self.asked.retain(|stream| {
@@ -256,7 +257,7 @@ impl Watches {
         });
     }
 
-    /// Tells the watches that want it how far they are.
+    /// Tells their progress to the watches that want it.
     pub fn notify(&self, out: &mut Vec<WatchOutput>) {
         for (name, watch) in &self.watches {
             if watch.spec.progress_notify && watch.behind.is_none() && watch.shown <= self.revision {
@@ -265,7 +266,7 @@ impl Watches {
         }
     }
 
-    /// Commands ran here, or a checkpoint took the place of the state.
+    /// Commands ran here, or a checkpoint replaced the state.
     pub fn executed(&mut self, events: Arc<LiveEvents>, out: &mut Vec<WatchOutput>) {
         if self.watches.is_empty() {
             return;
@@ -289,7 +290,7 @@ impl Watches {
         }
     }
 
-    /// There was no room for what was offered: the watch reads it when there is.
+    /// There was no room for an offer: the watch will read these events when there is.
     pub fn no_room(&mut self, name: WatchName, from: i64, out: &mut Vec<WatchOutput>) {
         if self.watches.contains_key(&name) {
             self.fall_behind(name, from, out);
@@ -320,14 +321,14 @@ impl Watches {
         }
     }
 
-    /// What a page held was sent.
+    /// The events of a page were sent.
     pub fn sent(&mut self, name: WatchName, turn: u64, out: &mut Vec<WatchOutput>) {
         if self.is_open(name, turn) {
             self.go_on(name, out);
         }
     }
 
-    /// What was asked for is compacted.
+    /// The events that the watch asked for are compacted.
     pub fn compacted(&mut self, name: WatchName, turn: u64, out: &mut Vec<WatchOutput>) {
         if self.is_open(name, turn) {
             self.cancel(name);
@@ -335,7 +336,7 @@ impl Watches {
         }
     }
 
-    /// A watch that is behind is in step again, or reads the next page.
+    /// Puts a watch that is behind in step again, or reads its next page.
     fn go_on(&mut self, name: WatchName, out: &mut Vec<WatchOutput>) {
         let Some(watch) = self.watches.get_mut(&name) else { return };
         let Some(behind) = &watch.behind else { return };
@@ -357,7 +358,7 @@ impl Watches {
         }
     }
 
-    /// The shares of the watches in step.
+    /// The events of each watch in step.
     fn shares(&self, events: &LiveEvents) -> BTreeMap<WatchName, Vec<u8>> {
         let mut shares: BTreeMap<WatchName, Vec<u8>> = BTreeMap::new();
         let mut message = Vec::new();
@@ -376,7 +377,7 @@ impl Watches {
         shares
     }
 
-    /// Offers events to a watch that has seen everything up to `before`, or up to its own place if that is further on.
+    /// Offers events to a watch that has seen everything up to `before`, or up to its position if that is later.
     fn offer(&mut self, name: WatchName, before: i64, events: Vec<u8>, out: &mut Vec<WatchOutput>) {
         let Some(watch) = self.watches.get(&name).filter(|_| !events.is_empty()) else { return };
         let from = watch.next.max(before + 1);
@@ -387,7 +388,8 @@ impl Watches {
         }
     }
 
-    /// Those in step that are meant have seen everything up to `seen`, or up to their own place, and read on from there.
+    /// The selected watches in step fall behind. They have seen everything up to `seen`, or up to their position if that is later, and read
+    /// on from there.
     fn leave_step(&mut self, meant: impl Fn(&WatchSpec) -> bool, seen: i64, out: &mut Vec<WatchOutput>) {
         let leaves = |watch: &Watch| watch.behind.is_none() && meant(&watch.spec);
         let leaving: Vec<(WatchName, i64)> = self

@@ -1,7 +1,7 @@
-//! Changes: puts and deletes of one command, which all have one revision.
+//! Changes: the puts and deletes of one command, which all have one revision.
 //!
-//! A put writes an entry at the end of the entries, and the key's head. No entry is ever changed: what is read at an older revision,
-//! and watches, find what was there. Tests: `tests/all/store.rs`.
+//! A put appends an entry and writes the key's head. No entry is ever changed, so reads at an older revision, and watches, find the old
+//! entries. Tests: `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::events::LiveWriter;
@@ -13,7 +13,7 @@ use crate::space::{
 };
 use quorate_execute::{Store, Version};
 
-/// Memory that holds nothing from one command to the next.
+/// Buffers that are reused; nothing in them lasts longer than a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffers {
     pub(crate) key: Vec<u8>,
@@ -23,13 +23,13 @@ pub(crate) struct Buffers {
     pub(crate) body: Vec<u8>,
 }
 
-/// What one command changes.
+/// The changes of one command.
 pub(crate) struct Writer<'a> {
     pub(crate) store: &'a mut Store,
     meta: &'a mut Meta,
     buffers: &'a mut Buffers,
     live: &'a mut LiveWriter,
-    /// Where the next change goes.
+    /// The revision of the next change.
     next: Revision,
 }
 
@@ -45,12 +45,12 @@ impl<'a> Writer<'a> {
         Self { store, meta, buffers, live, next }
     }
 
-    /// The revision that a change has, whether or not there was one yet.
+    /// The revision of the command's changes, whether or not there are any yet.
     pub(crate) fn change_revision(&self) -> i64 {
         self.next.main
     }
 
-    /// The revision that the command has so far.
+    /// The newest revision, with the changes so far.
     pub(crate) fn revision(&self) -> i64 {
         if self.next.sub > 0 { self.next.main } else { self.meta.revision }
     }
@@ -60,19 +60,19 @@ impl<'a> Writer<'a> {
         self.meta
     }
 
-    /// Makes the changes the newest revision, if there were any. Gives the newest.
+    /// Makes the changes the newest revision, if there are any. Gives the newest revision.
     pub(crate) fn finish(self) -> i64 {
         self.meta.revision = self.revision();
         self.meta.revision
     }
 
-    /// Makes the store what it was before the command.
+    /// Undoes the command's changes.
     pub(crate) fn undo(self, before: &Version) {
         self.store.roll_back(before);
         self.live.undo();
     }
 
-    /// Puts what was checked; appends the fields of the response.
+    /// Carries out a put that was checked; appends the fields of the response.
     pub(crate) fn put(&mut self, request: &PutRequest<'_>, out: &mut Vec<u8>) {
         let old = head(self.store, request.key, &mut self.buffers.key);
         let before = match &old {
@@ -114,7 +114,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The key gets a value again: where its deletion is, if that was not compacted.
+    /// The key gets a value again. Gives the revision of its deletion, unless that was compacted.
     fn bring_back(&mut self, key: &[u8]) -> Option<Revision> {
         let name = named(&mut self.buffers.key, GONE, key);
         let at = self.store.get(name).map(|bytes| Head::decode(bytes).at)?;
@@ -122,13 +122,13 @@ impl<'a> Writer<'a> {
         Some(at)
     }
 
-    /// Writes the entry of the buffer to the next place.
+    /// Writes the entry in the buffer under the next revision.
     fn append(&mut self) {
         self.store.put(self.next.key().bytes(), &self.buffers.entry);
         self.next = self.next.next();
     }
 
-    /// Deletes; appends the fields of the response.
+    /// Carries out a delete; appends the fields of the response.
     pub(crate) fn delete_range(&mut self, request: &DeleteRequest<'_>, out: &mut Vec<u8>) {
         if request.range_end.is_empty() {
             let Some(old) = head(self.store, request.key, &mut self.buffers.key) else { return };
@@ -166,13 +166,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether a put in a transaction may be done, by what is in the store before it.
+/// Whether a put in a transaction may be done, given the store before it.
 pub(crate) fn check_put(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError> {
     check_key(store, request)?;
     check_lease(store, request)
 }
 
-/// Whether a put may be done. Of two reasons etcd names another one than in a transaction.
+/// Whether a put that stands alone may be done. If two errors apply, etcd names another one than in a transaction.
 pub(crate) fn check_put_alone(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError> {
     check_lease(store, request)?;
     check_key(store, request)
@@ -189,7 +189,7 @@ fn check_lease(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError>
     if missing { Err(EtcdError::LeaseNotFound) } else { Ok(()) }
 }
 
-/// The entry of a key as it was at a revision: from the newest one back.
+/// The entry of a key as of a revision, found by following the chain back from the newest entry.
 pub(crate) fn as_of<'a>(store: &'a Store, newest: Revision, revision: i64) -> Option<(Revision, Entry<'a>)> {
     let (mut at, mut entry) = (newest, entry_at(store, newest)?);
     while at.main > revision {

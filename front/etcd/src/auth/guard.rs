@@ -1,7 +1,7 @@
-//! Who may touch which keys: each request is checked key by key, as etcd checks it.
+//! Which user may read or write which keys. Each key of a request is checked, as in etcd.
 //!
-//! Whoever writes a key may not see what was there, unless that may be read. A lease whose keys somebody may not write is not theirs to
-//! use: with it they would delete those keys.
+//! A user who writes a key gets its old value only with the right to read it. A user who may not write all keys of a lease may not use the
+//! lease: revoking it would delete those keys.
 
 use crate::auth::{Caller, Permission, ROOT, role};
 use crate::error::EtcdError;
@@ -15,7 +15,7 @@ pub(crate) enum Access {
     Write,
 }
 
-/// What a caller may do, with what that takes looked up once.
+/// The rights of a caller. Its permissions are looked up once.
 pub(crate) struct Guard<'a> {
     caller: &'a Caller,
     store: &'a Store,
@@ -34,7 +34,7 @@ impl<'a> Guard<'a> {
         Self { caller, store, permissions }
     }
 
-    /// Whether it may do this with these keys; `range_end` as in a range.
+    /// Whether the caller may read, or write, these keys; `range_end` as in a range.
     pub(crate) fn may(&self, access: Access, key: &[u8], range_end: &[u8]) -> Result<(), EtcdError> {
         match self.caller {
             Caller::Anybody => return Ok(()),
@@ -46,7 +46,7 @@ impl<'a> Guard<'a> {
         if self.covers(access, key, range_end) { Ok(()) } else { Err(EtcdError::PermissionDenied) }
     }
 
-    /// Whether the permissions, put together, cover all of a range.
+    /// Whether the permissions together cover the whole range.
     fn covers(&self, access: Access, key: &[u8], range_end: &[u8]) -> bool {
         let given = |permission: &&Permission| match access {
             Access::Read => permission.reads(),
@@ -77,7 +77,7 @@ impl<'a> Guard<'a> {
         if request.prev_kv { self.may(Access::Read, request.key, request.range_end) } else { Ok(()) }
     }
 
-    /// Both branches, whichever is taken.
+    /// Checks both branches, whichever will be taken.
     pub(crate) fn txn(&self, txn: &TxnRequest<'_>) -> Result<(), EtcdError> {
         txn.compare.iter().try_for_each(|compare| self.may(Access::Read, compare.key, compare.range_end))?;
         txn.success.iter().chain(&txn.failure).try_for_each(|operation| match operation {
@@ -89,7 +89,7 @@ impl<'a> Guard<'a> {
         })
     }
 
-    /// All keys that are attached to a lease.
+    /// Checks all keys that are attached to a lease.
     pub(crate) fn lease(&self, access: Access, id: i64) -> Result<(), EtcdError> {
         if id == 0 || self.caller.is_root().is_ok() {
             return Ok(());
@@ -97,7 +97,7 @@ impl<'a> Guard<'a> {
         lease::keys_of(self.store, id).iter().try_for_each(|key| self.may(access, key, &[]))
     }
 
-    /// The keys of all leases.
+    /// Checks the keys of all leases.
     pub(crate) fn all_leases(&self) -> Result<(), EtcdError> {
         if self.caller.is_root().is_ok() {
             return Ok(());
@@ -106,7 +106,7 @@ impl<'a> Guard<'a> {
     }
 }
 
-/// Where keys end: before a key, or nowhere.
+/// The end of a range: before a key, or none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Before(Vec<u8>),

@@ -1,4 +1,4 @@
-//! Commands and queries about users and roles. All of them are for root alone, but for what somebody may ask about themselves.
+//! Commands and queries about users and roles. All are for root alone, except for those with which users ask about themselves.
 
 use crate::auth::token;
 use crate::auth::{Caller, Permission, ROLE, ROOT, TOKEN_BYTES, USER, User, names, role, write_role};
@@ -9,7 +9,7 @@ use crate::space::{Meta, named};
 use quorate_execute::Store;
 use quorate_types::AgreedTime;
 
-/// The strings in fields 1 and 2, and the message or string in field 3, of requests here.
+/// The fields of the requests here: strings in fields 1 and 2, a message or a string in field 3.
 #[derive(Clone, Copy, Default)]
 struct Texts<'a> {
     first: &'a [u8],
@@ -17,7 +17,7 @@ struct Texts<'a> {
     third: &'a [u8],
     /// The number in field 2, in place of a string.
     number: u64,
-    /// Whether there is a second at all.
+    /// Whether there is a field 2.
     has_second: bool,
     /// The string in field 4.
     fourth: &'a [u8],
@@ -40,7 +40,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Runs one of the commands; appends the fields of the response, of which there are none.
+/// Runs one of the commands; their responses have no fields.
 pub(crate) fn run(
     store: &mut Store,
     meta: &mut Meta,
@@ -96,7 +96,8 @@ fn enable(store: &Store, meta: &mut Meta) -> Result<(), EtcdError> {
     Ok(())
 }
 
-/// Whoever sends this has compared the password, with what users were at a revision: it counts if they still are what they were.
+/// Gives a user a token. The sender compared the password, with the users as of a revision; that counts only if users and roles did not
+/// change since.
 fn authenticate(store: &mut Store, meta: &Meta, texts: &Texts<'_>, now: AgreedTime) -> Result<(), EtcdError> {
     if !meta.is_guarded() {
         return Err(EtcdError::AuthNotEnabled);
@@ -113,7 +114,7 @@ fn authenticate(store: &mut Store, meta: &Meta, texts: &Texts<'_>, now: AgreedTi
     Ok(())
 }
 
-/// The hash of the password is in field 4, as etcd's own servers send it to each other; what is in field 2 is not looked at.
+/// Adds a user. The hash of the password is in field 4, as in etcd's own log; field 2 is ignored.
 fn user_add(store: &mut Store, meta: &mut Meta, texts: &Texts<'_>) -> Result<(), EtcdError> {
     if texts.first.is_empty() {
         return Err(EtcdError::UserEmpty);
@@ -237,7 +238,7 @@ fn role_revoke(store: &mut Store, meta: &mut Meta, texts: &Texts<'_>) -> Result<
     Ok(())
 }
 
-/// What is asked.
+/// A query about users and roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthQuery<'a> {
     /// `AuthStatusRequest`.
@@ -250,13 +251,13 @@ pub enum AuthQuery<'a> {
     RoleGet(&'a [u8]),
     /// `AuthRoleListRequest`.
     RoleList,
-    /// The hash of the password of the user with this name, for whoever compares it: the revision of users and roles, then the hash.
+    /// The revision of users and roles, then the hash of the password of the user with this name. For the server that compares a password.
     Password(&'a [u8]),
-    /// Whether whoever asks says who it is.
+    /// Whether the caller is named.
     IsNamed,
-    /// Whether whoever asks may do everything.
+    /// Whether the caller may do everything.
     IsRoot,
-    /// Whether whoever asks may read this range: a string key, a string range end.
+    /// Whether the caller may read this range: a string with the key, a string with the range end.
     MayRead(&'a [u8]),
 }
 

@@ -1,13 +1,13 @@
-//! Users, roles and permissions: part of the store, so that every replica allows and refuses the same.
+//! Users, roles and permissions. They are part of the store, so that every replica allows and refuses the same.
 //!
-//! A command or query may say on whose behalf it comes ([`Who`]). While authentication is off that means nothing. While it is on, who
-//! that is is looked up here and every key that the request touches is checked, in the order of the log: a right that was taken away
-//! counts from the next command on, wherever it comes from. The rules, errors and texts are etcd's, version 3.6. Passwords come hashed,
-//! tokens as digests: neither can be read out of the state.
+//! A command or query may name the caller for whom it is sent ([`Who`]). While authentication is off, that is ignored. While it is on, the
+//! caller is looked up here and every key of the request is checked, in the order of the log. So a right that is taken away is gone for
+//! every command after that one, at every replica. The rules, errors and texts are etcd's, version 3.6. Passwords arrive as hashes and
+//! tokens as digests, so neither can be read from the state.
 //!
-//! - `U` and a name: a user: its password's hash, its roles in order, whether it has no password.
+//! - `U` and a name: a user: its password's hash, its roles in order, and whether it has no password.
 //! - `R` and a name: a role: its permissions, each a `Permission` message, in the order of their keys.
-//! - `t` and a digest: a token: when it ends, and whose it is. `x`, a moment and a digest: it ends then.
+//! - `t` and a digest: a token: when it ends, and whose it is. `x`, a moment and a digest: the token ends at that moment.
 //!
 //! `guard.rs` checks requests, `manage.rs` changes users and roles, `token.rs` keeps tokens. Invariant: INV-ETCD-6.
 //! Tests: `tests/all/auth.rs`, and beside a real etcd `front/cli/tests/all/etcd/auth.rs`.
@@ -30,30 +30,30 @@ pub(crate) const TOKEN_END: u8 = b'x';
 /// The user that must be there, and the role that may do everything.
 pub(crate) const ROOT: &[u8] = b"root";
 
-/// The byte before commands and queries that say on whose behalf they come.
+/// The byte in front of commands and queries that name a caller.
 const AS: u8 = 250;
 const BY_TOKEN: u8 = 1;
 const BY_NAME: u8 = 2;
 const BY_SIGNED: u8 = 3;
 
-/// So long is the digest of a token.
+/// Size of a token's digest.
 pub const TOKEN_BYTES: usize = 16;
 
-/// On whose behalf a command or query comes.
+/// For whom a command or query is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who<'a> {
-    /// Nobody says so.
+    /// No caller is named.
     Nobody,
-    /// Whoever was given the token with this digest.
+    /// The user who was given the token with this digest.
     Token(&'a [u8]),
-    /// The user of this name: whoever sends the request vouches for it.
+    /// The user of this name; the sender vouches for it.
     Named(&'a [u8]),
-    /// The same, as of this revision of users and roles: worth nothing at another one.
+    /// The user of this name, as of this revision of users and roles. Counts for nothing at another revision.
     Signed(&'a [u8], u64),
 }
 
 impl<'a> Who<'a> {
-    /// Appends what stands before a command or query.
+    /// Appends the bytes that name the caller, which stand before the command or query.
     pub fn encode(self, out: &mut Vec<u8>) {
         let (kind, text) = match self {
             Self::Nobody => return,
@@ -68,7 +68,7 @@ impl<'a> Who<'a> {
         }
     }
 
-    /// Who it is, and the command or query itself.
+    /// Splits off the caller; gives it, and the command or query.
     pub(crate) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let [AS, kind, rest @ ..] = bytes else { return Some((Self::Nobody, bytes)) };
         let mut rest = rest;
@@ -125,10 +125,10 @@ impl User {
     }
 }
 
-/// What a permission is about.
+/// A permission of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
-    /// 0 reading, 1 writing, 2 both, as etcd numbers them.
+    /// What it permits, with etcd's numbers: 0 to read, 1 to write, 2 both.
     pub(crate) kind: i64,
     pub(crate) key: Vec<u8>,
     pub(crate) range_end: Vec<u8>,
@@ -163,7 +163,7 @@ impl Permission {
     }
 }
 
-/// The permissions of a role that is there.
+/// The permissions of a role, if it exists.
 pub(crate) fn role(store: &Store, name: &[u8]) -> Option<Vec<Permission>> {
     let bytes = store.get(named(&mut Vec::new(), ROLE, name))?;
     let permissions = Fields::of(bytes).filter_map(|field| match field {
@@ -181,7 +181,7 @@ pub(crate) fn write_role(store: &mut Store, name: &[u8], permissions: &[Permissi
     store.put(named(&mut Vec::new(), ROLE, name), &bytes);
 }
 
-/// The names in one part of the store, in order, and what lies there.
+/// The names in one part of the store, in order, each with its value.
 pub(crate) fn names(store: &Store, part: u8) -> impl Iterator<Item = (&[u8], &[u8])> {
     let (start, end): (&[u8], &[u8]) = match part {
         USER => (&[USER], &[USER + 1]),
@@ -192,20 +192,20 @@ pub(crate) fn names(store: &Store, part: u8) -> impl Iterator<Item = (&[u8], &[u
     store.range(start, Some(end)).map(|(key, value)| (&key[1..], value))
 }
 
-/// Who asks, as far as the store knows.
+/// The caller of a command or query, as the store knows it.
 pub(crate) enum Caller {
-    /// Authentication is off: whoever it is may do everything.
+    /// Authentication is off: everybody may do everything.
     Anybody,
-    /// It is on, and nobody is named.
+    /// Authentication is on, and no caller is named.
     Nobody,
-    /// It is on, and the token is none, ended, or of another revision.
+    /// Authentication is on, and the token is unknown, has ended, or is of another revision.
     Unknown,
-    /// This user, if there is one.
+    /// The user of this name; `None` if there is none.
     Named(Vec<u8>, Option<User>),
 }
 
 impl Caller {
-    /// Looks up who asks.
+    /// Looks up the caller.
     pub(crate) fn find(store: &Store, meta: &Meta, who: Who<'_>, now: AgreedTime) -> Self {
         if !meta.is_guarded() {
             return Self::Anybody;
@@ -227,7 +227,7 @@ impl Caller {
         matches!(self, Self::Anybody)
     }
 
-    /// Whether it says who it is.
+    /// An error unless the caller is named.
     pub(crate) fn is_named(&self) -> Result<(), EtcdError> {
         match self {
             Self::Nobody => Err(EtcdError::UserEmpty),
@@ -236,7 +236,7 @@ impl Caller {
         }
     }
 
-    /// Whether it may do everything.
+    /// An error unless the caller may do everything.
     pub(crate) fn is_root(&self) -> Result<(), EtcdError> {
         match self {
             Self::Anybody => Ok(()),
@@ -249,7 +249,7 @@ impl Caller {
         }
     }
 
-    /// Nobody is called nothing, as in etcd.
+    /// Whether the caller has this name. A caller that is not named has the empty name, as in etcd.
     pub(crate) fn is_called(&self, wanted: &[u8]) -> bool {
         match self {
             Self::Named(name, _) => name == wanted,

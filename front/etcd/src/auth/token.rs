@@ -1,7 +1,7 @@
 //! Tokens: what a client shows instead of its password, until it ends.
 //!
-//! The store has a digest of each, whose it is, and the agreed time at which it ends; a command that comes with one whose time is half
-//! over gives it its whole time again. What ended is removed a little at a time, when new ones come.
+//! The store holds for each token a digest, its user, and the agreed time at which it ends. A command with a token whose time is more than
+//! half over renews it for the whole time. Ended tokens are removed a few at a time, when new ones are given.
 
 use crate::auth::{TOKEN, TOKEN_BYTES, TOKEN_END, names};
 use crate::proto;
@@ -9,9 +9,9 @@ use crate::space::named;
 use quorate_execute::Store;
 use quorate_types::{AgreedTime, Span};
 
-/// A token lasts so long, as in etcd.
+/// How long a token lasts, as in etcd.
 const LIFE: Span = Span::from_secs(300);
-/// So many that ended go when a new one comes: more than come.
+/// How many ended tokens are removed when one is given: more than are added.
 const GO_AT_ONCE: usize = 4;
 
 fn read(bytes: &[u8]) -> Option<(AgreedTime, &[u8])> {
@@ -27,13 +27,13 @@ fn end_key(ends: AgreedTime, digest: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Whose token it is, while it has not ended.
+/// The user of a token that has not ended.
 pub(super) fn holder<'a>(store: &'a Store, digest: &[u8], now: AgreedTime) -> Option<&'a [u8]> {
     let (ends, name) = read(store.get(named(&mut Vec::new(), TOKEN, digest))?)?;
     (ends > now).then_some(name)
 }
 
-/// Gives one to a user. One that is there already stays whose it is.
+/// Gives a token to a user. A token with this digest that exists already stays as it is.
 pub(super) fn give(store: &mut Store, digest: &[u8; TOKEN_BYTES], name: &[u8], now: AgreedTime) {
     remove_ended(store, now);
     if store.get(named(&mut Vec::new(), TOKEN, digest)).is_none() {
@@ -65,7 +65,7 @@ fn remove_ended(store: &mut Store, now: AgreedTime) {
     ended.iter().for_each(|digest| remove(store, digest));
 }
 
-/// A command came with it: it has its whole life again, if half of that is over.
+/// Renews the token of a command if half of its time is over.
 pub(crate) fn used(store: &mut Store, digest: &[u8], now: AgreedTime) {
     let Some((ends, name)) = store.get(named(&mut Vec::new(), TOKEN, digest)).and_then(read) else { return };
     let left = ends.nanos().saturating_sub(now.nanos());
@@ -76,7 +76,7 @@ pub(crate) fn used(store: &mut Store, digest: &[u8], now: AgreedTime) {
     }
 }
 
-/// All of a user's tokens end now; nobody's: all there are.
+/// Ends all tokens of a user; with `None`, all tokens.
 pub(super) fn end_all(store: &mut Store, of: Option<&[u8]>) {
     let theirs = names(store, TOKEN).filter_map(|(digest, bytes)| {
         let name = read(bytes).map(|(_, name)| name);
@@ -86,7 +86,7 @@ pub(super) fn end_all(store: &mut Store, of: Option<&[u8]>) {
     theirs.iter().for_each(|digest| remove(store, digest));
 }
 
-/// Whether a token ends when this key says so.
+/// Whether the token of this key (`x`, moment, digest) ends at that moment.
 pub(super) fn ends_then(store: &Store, key: &[u8]) -> bool {
     let Some((ends, digest)) = key.split_first_chunk() else { return false };
     let found = store.get(named(&mut Vec::new(), TOKEN, digest)).and_then(read);
