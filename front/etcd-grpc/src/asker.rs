@@ -1,4 +1,4 @@
-//! On whose behalf a call comes: the token that it brings, or else the name in its connection's certificate, as in etcd.
+//! The caller of a request: the user of its token, or else the name in the certificate of its connection, as in etcd.
 //!
 //! Tests: `tests/all/auth.rs`, and with certificates `front/cli/tests/all/etcd/auth.rs`.
 
@@ -8,15 +8,15 @@ use http::HeaderMap;
 use quorate_etcd::{TOKEN_BYTES, Who};
 use quorate_kit::Shown;
 
-/// What the digests of tokens are made for.
+/// What the digests of tokens are derived for.
 const PURPOSE: &str = "quorate etcd 2026-11 digest of a token";
 
-/// Who asks. Cheap to clone.
+/// The caller of a request. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asker {
-    /// As it stands before commands and queries; nothing where nobody says so.
+    /// The bytes that name the caller, as they stand in front of commands and queries; empty if no caller is named.
     bytes: Bytes,
-    /// Whether the certificate is one of an operator.
+    /// Whether the certificate is an operator's.
     is_operator: bool,
 }
 
@@ -27,7 +27,7 @@ impl Asker {
         Self { bytes: bytes.into(), is_operator }
     }
 
-    /// Whoever the client's certificate names.
+    /// The caller that the client's certificate names.
     pub(crate) fn of_connection(shown: &Shown) -> Self {
         match &shown.name {
             Some(name) => Self::new(Who::Named(name.as_bytes()), shown.is_operator),
@@ -35,7 +35,7 @@ impl Asker {
         }
     }
 
-    /// Whoever a call's token stands for; without one, whoever the connection is.
+    /// The caller that the request's token names; without a token, the caller of the connection.
     pub(crate) fn of_call(headers: &HeaderMap, connection: &Self, jwt: Option<&Jwt>) -> Self {
         match headers.get("token").or_else(|| headers.get("authorization")) {
             Some(token) => {
@@ -57,7 +57,7 @@ impl Asker {
         self.bytes.is_empty()
     }
 
-    /// Whether the connection shows an operator's certificate, whoever the call itself says it is.
+    /// Whether the connection shows an operator's certificate, whatever caller the token names.
     pub(crate) const fn is_operator(&self) -> bool {
         self.is_operator
     }
@@ -67,7 +67,7 @@ impl Asker {
     }
 }
 
-/// What the store keeps of a token.
+/// The digest of a token, which the store keeps instead of it.
 pub(crate) fn digest(token: &[u8]) -> [u8; TOKEN_BYTES] {
     let mut hasher = blake3::Hasher::new_derive_key(PURPOSE);
     let mut digest = [0; TOKEN_BYTES];

@@ -1,4 +1,4 @@
-//! The service for users and roles. The store does all of it but for comparing and hashing passwords.
+//! The service for users and roles. It hashes and compares passwords; the store does the rest.
 //!
 //! Tests: `tests/all/auth.rs`, and with etcdctl `front/cli/tests/all/etcd/auth.rs`.
 
@@ -17,18 +17,18 @@ use quorate_kit::Worker;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
-/// So often a password is compared again when users changed meanwhile.
+/// How often a password is compared anew when users changed meanwhile.
 const TRIES: usize = 5;
 
 pub(crate) struct AuthService {
     pub(crate) backend: Backend,
     pub(crate) header: Arc<Header>,
     pub(crate) worker: Worker,
-    /// Signs tokens, where members do.
+    /// Signs tokens; `None` where the store keeps tokens.
     pub(crate) jwt: Option<Arc<Jwt>>,
 }
 
-/// Who asks, as the connection noted it.
+/// The caller that the connection noted in the request.
 pub(crate) fn asker<T>(request: &Request<T>) -> Asker {
     request.extensions().get::<Asker>().cloned().unwrap_or_default()
 }
@@ -60,13 +60,13 @@ impl AuthService {
         Ok(Response::new(self.decode(&backend.read(&Query::Auth(query)).await?)?))
     }
 
-    /// The hash of a password as a string of the request: what clients themselves say there is of no use here.
+    /// The hash of a password, as a string of the request. A hash that the client itself sends is ignored.
     async fn hash(&self, password: String) -> Result<Vec<u8>, Status> {
         let hash = self.worker.run(move || password::hash(password.as_bytes())).await.flatten();
         hash.ok_or_else(|| NO_CHANCE.into())
     }
 
-    /// A token for whoever knows the password.
+    /// Gives a token for the right password.
     async fn login(&self, name: &str, password: &str) -> Result<(Done, String), Refusal> {
         for _ in 0..TRIES {
             let known = self.backend.read(&Query::Auth(AuthQuery::Password(name.as_bytes()))).await?;

@@ -1,6 +1,6 @@
-//! The way to the store: commands and queries on somebody's behalf, and which revision clients were told of.
+//! The way to the store: sends commands and queries for a caller, and notes the newest revision that clients were told.
 //!
-//! How commands and strong reads of many callers go together is the kit's work (`quorate_kit::OwnCluster`). Tests: `tests/all/kv.rs`.
+//! The kit bundles the commands and strong reads of many callers (`quorate_kit::OwnCluster`). Tests: `tests/all/kv.rs`.
 
 use crate::asker::Asker;
 use crate::errors::Refusal;
@@ -11,7 +11,7 @@ use quorate_kit::{OwnCluster, Together};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-/// What a command or query came to, in its own memory.
+/// The result of a command or query, in memory of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) revision: i64,
@@ -25,60 +25,60 @@ impl Done {
     }
 }
 
-/// Cheap to clone; clones share everything.
+/// The way to the store. Cheap to clone; clones share everything but the caller.
 #[derive(Clone)]
 pub(crate) struct Backend {
     cluster: OwnCluster,
-    /// The newest revision that a client of this front was told of.
+    /// The newest revision that a client of this front was told.
     told: Arc<AtomicI64>,
-    /// Whether the store was seen to ask who it is: until then nobody says so, which keeps commands short.
+    /// Whether the store has asked who the caller is. Until then no caller is named, which keeps commands short.
     guarded: Arc<AtomicBool>,
-    /// Whether to lie, where that may be wanted.
+    /// Says whether to lie now; for tests of false replicas.
     lies: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     asker: Asker,
 }
 
 impl Backend {
-    /// Must be called on the runtime on which it works.
+    /// Must be called on the runtime that it is to work on.
     pub(crate) fn start(client: Client, own: ReplicaId) -> Self {
         let cluster = OwnCluster::start(client, own, Some(Together { join, split }));
         Self { cluster, told: Arc::default(), guarded: Arc::default(), lies: None, asker: Asker::default() }
     }
 
-    /// The same, which may lie.
+    /// This way to the store, but lying when `lies` says so.
     #[must_use]
     pub(crate) fn lying(&self, lies: Option<Box<dyn Fn() -> bool + Send + Sync>>) -> Self {
         Self { lies: lies.map(Arc::from), ..self.clone() }
     }
 
-    /// What a liar says, if it is to lie now: that it is done.
+    /// The false answer to a command if it is time to lie: that the command is done.
     fn lie(&self, body: &'static [u8]) -> Option<Done> {
         let lies = self.lies.as_ref().is_some_and(|lies| lies());
         lies.then(|| Done { revision: self.told().max(1), body: Bytes::from_static(body) })
     }
 
-    /// The same of a question for keys: that none is there.
+    /// The false answer to a query for keys: that there are none.
     fn lie_about(&self, query: &Query<'_>) -> Option<Done> {
         matches!(query, Query::Range(_)).then(|| self.lie(RangePage::EMPTY)).flatten()
     }
 
-    /// The same, on somebody's behalf.
+    /// This way to the store, for another caller.
     #[must_use]
     pub(crate) fn on_behalf_of(&self, asker: Asker) -> Self {
         Self { asker, ..self.clone() }
     }
 
-    /// From here on, of this value alone.
+    /// Sets the caller, for this value alone.
     pub(crate) fn speak_for(&mut self, asker: Asker) {
         self.asker = asker;
     }
 
-    /// What to put before a command or query.
+    /// The bytes that name the caller, to be put in front of a command or query.
     fn who(&self) -> Bytes {
         if self.guarded.load(Ordering::Relaxed) { self.asker.bytes().clone() } else { Bytes::new() }
     }
 
-    /// Whether to ask again and say who it is: what was refused so did nothing.
+    /// Whether to send the request again with the caller named. The refused request did nothing.
     fn must_say(&self, who: &Bytes, done: &Result<Done, Refusal>) -> bool {
         let wanted = matches!(done, Err(refusal) if *refusal == EtcdError::UserEmpty.into());
         let says = wanted && who.is_empty() && !self.asker.is_nobody();
@@ -110,12 +110,12 @@ impl Backend {
         Ok(done)
     }
 
-    /// The newest revision that a client of this front was told of: "from now on" is no earlier.
+    /// The newest revision that a client of this front was told. A watch from "now" begins no earlier.
     pub(crate) fn told(&self) -> i64 {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Reads what every acknowledged change is part of.
+    /// Reads a state that includes every acknowledged change.
     pub(crate) async fn read(&self, query: &Query<'_>) -> Result<Done, Refusal> {
         if let Some(lie) = self.lie_about(query) {
             return Ok(lie);
@@ -135,7 +135,7 @@ impl Backend {
         }
     }
 
-    /// Reads what this replica has, and nothing older than what clients of this front were told.
+    /// Reads this replica's state, once it is as new as what clients of this front were told.
     pub(crate) async fn read_here(&self, query: &Query<'_>) -> Result<Done, Refusal> {
         if let Some(lie) = self.lie_about(query) {
             return Ok(lie);
@@ -145,14 +145,14 @@ impl Backend {
         if self.must_say(&who, &done) { self.read_here_as(&self.who(), query).await } else { done }
     }
 
-    /// Reads what this replica has.
+    /// Reads this replica's present state.
     pub(crate) async fn look(&self, query: &Query<'_>) -> Result<Done, Refusal> {
         let who = self.who();
         let done = self.look_as(&who, query).await;
         if self.must_say(&who, &done) { self.look_as(&self.who(), query).await } else { done }
     }
 
-    /// Whether whoever asks may do what this asks for, as far as this replica knows.
+    /// Whether the caller may do what the query asks for, as far as this replica knows.
     pub(crate) async fn may(&self, query: AuthQuery<'_>) -> Result<Done, Refusal> {
         let query = Query::Auth(query);
         match self.look(&query).await {
@@ -171,7 +171,7 @@ impl Backend {
     }
 }
 
-/// What stands before the message of a command: nothing is copied where nobody says who it is.
+/// The bytes in front of a command's message. Nothing is copied if no caller is named.
 fn head(who: Bytes, command: Command) -> Bytes {
     if who.is_empty() { Bytes::from_static(command.head()) } else { [&who, command.head()].concat().into() }
 }
@@ -182,14 +182,14 @@ fn encoded(who: &Bytes, query: &Query<'_>) -> Vec<u8> {
     bytes
 }
 
-/// One query for all of these.
+/// Joins queries into one.
 fn join(queries: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     Query::Many(queries).encode(&mut bytes);
     bytes
 }
 
-/// The reply to each of them. Where all together did not fit, each is asked alone.
+/// The replies to the queries of a joined one. If they did not fit together, each query is sent alone.
 fn split(bytes: &Bytes, count: usize) -> Vec<Bytes> {
     let failed = |error: EtcdError| Bytes::copy_from_slice(&[error.number()]);
     match Reply::decode(bytes) {

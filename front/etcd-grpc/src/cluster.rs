@@ -1,8 +1,8 @@
-//! The cluster service: who the members are. Changing them is an operator's work (`operator.rs`).
+//! The cluster service: lists the members. Operators' requests change them (`operator.rs`).
 //!
-//! etcd makes up a member's number when it is added, and the member learns of it when it starts. Here a replica has an id and a data
-//! directory with a number of its own, so both are drawn here, and `quorate member make` makes the directory that fits. A replica always
-//! joins as a learner; one that was not asked for as such is promoted when it has caught up. Tests: `tests/all/members.rs`.
+//! In etcd the number of a member is made up when it is added, and the member learns it when it starts. Here a replica has an id, and its
+//! data directory a number. Both are drawn here when a member is added, and `quorate member make` makes the directory with them. A replica
+//! always joins as a learner. If it was not asked for as a learner, it is promoted once it has caught up. Tests: `tests/all/members.rs`.
 
 use crate::auth::asker;
 use crate::backend::Backend;
@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
-/// How long to wait before announcing again after it failed.
+/// How long to wait after a failed announcement.
 const AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) struct ClusterService {
@@ -41,7 +41,7 @@ pub(crate) struct ClusterService {
     pub(crate) scheme: &'static str,
 }
 
-/// Notes in the store where this member listens, until that is done.
+/// Writes this member's address into the store; tries again until that is done.
 pub(crate) async fn announce(backend: Backend, member: u64, url: String) {
     let mut message = Vec::new();
     proto::int_field(&mut message, 1, member as i64);
@@ -62,7 +62,7 @@ pub(crate) async fn announce(backend: Backend, member: u64, url: String) {
     }
 }
 
-/// What members announced, by their numbers.
+/// The announcements of members, by their numbers.
 fn announced(body: &[u8]) -> BTreeMap<u64, Vec<String>> {
     let mut all: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for field in Fields::of(body) {
@@ -105,13 +105,13 @@ impl ClusterService {
     }
 }
 
-/// How often a replica that is to vote is looked at, and for how long.
+/// How often the replica to be promoted is looked at; and for how long.
 const LOOK: Duration = Duration::from_millis(200);
 const JOINING: Duration = Duration::from_secs(24 * 3600);
-/// Ids of replicas end before those that the wire format keeps for itself.
+/// Ids of replicas lie below those that the wire format reserves.
 const ID_MAX: u16 = u16::MAX - 1024;
 
-/// Where a member will be reached, as `host:port`.
+/// The address of a member, as `host:port`.
 fn address(urls: &[String]) -> Result<String, Refusal> {
     let [url] = urls else { return Err(BAD_URLS) };
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).ok_or(BAD_URLS)?;
@@ -140,7 +140,7 @@ impl ClusterService {
         found.map(|member| ReplicaId::new(member.replica)).ok_or(NOT_FOUND_MEMBER)
     }
 
-    /// Has the members changed, and says who they are then.
+    /// Changes the members, and gives the new list.
     async fn change(&self, request: MemberRequest) -> Result<(i64, Vec<Member>), Status> {
         self.operator.asks.change(request).await.map_err(Refusal::from)?;
         self.members(false).await
@@ -161,7 +161,7 @@ impl ClusterService {
 
 const NO_IDS: Refusal = Refusal::new(RESOURCE_EXHAUSTED, "etcdserver: all ids of replicas are used up");
 
-/// Has a replica vote as soon as it has caught up. Given up when it is gone, or somebody else did it.
+/// Promotes a replica as soon as it has caught up. Stops when it is gone or already a voter.
 async fn promote_in_time(operator: Arc<Operator>, replica: ReplicaId) {
     let until = Instant::now() + JOINING;
     while Instant::now() < until {

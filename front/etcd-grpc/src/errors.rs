@@ -1,11 +1,11 @@
-//! What goes wrong, as clients of etcd are told: a code of gRPC and etcd's text.
+//! Errors as clients of etcd get them: a gRPC code and etcd's text.
 
 use quorate::Error;
 use quorate_etcd::EtcdError;
 use quorate_kit::KitError;
 use std::borrow::Cow;
 
-/// How a call ends that has no response.
+/// How a call without a response ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: u8,
@@ -38,7 +38,7 @@ impl From<EtcdError> for Refusal {
     }
 }
 
-/// Clients repeat what they may when the code is "unavailable"; whether commands ran is unknown then, as with etcd.
+/// On the code "unavailable" clients repeat the requests that they may repeat. Whether a command ran is unknown then, as in etcd.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error {

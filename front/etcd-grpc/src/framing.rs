@@ -1,8 +1,8 @@
 //! gRPC's frames on HTTP/2: messages in and out, and how a call ends.
 //!
 //! Source: gRPC over HTTP/2, the public description. A message is a flag (0: not compressed), its length (4 bytes, big-endian), and its
-//! bytes. Written here rather than taken from a library for the services that programs call most: a request's bytes are handed on
-//! without a copy, and a response is written once. Tests: `framing/tests.rs`.
+//! bytes. The services that programs call most use this module instead of a library, so that a request is passed on without a copy and a
+//! response is written once. Tests: `framing/tests.rs`.
 
 use crate::errors::{INTERNAL, RESOURCE_EXHAUSTED, Refusal, UNIMPLEMENTED};
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -17,16 +17,16 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 #[cfg(test)]
 mod tests;
 
-/// A message's flag and length.
+/// Size of a message's flag and length.
 pub(crate) const PREFIX: usize = 5;
-/// No longer message is read: a request's limit and what clients put around it.
+/// The longest message that is read: the limit of a request, and what clients put around it.
 const MESSAGE_BYTES_MAX: usize = 2 << 20;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const CONTENT: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// Takes messages out of what arrives.
+/// Splits the arriving bytes into messages.
 pub(crate) struct Incoming<B> {
     body: B,
     buffer: BytesMut,
@@ -41,7 +41,7 @@ where
         Self { body, buffer: BytesMut::new() }
     }
 
-    /// The next message; nothing at the end.
+    /// The next message; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
             if let Some(message) = self.take()? {
@@ -85,13 +85,13 @@ fn cut() -> Refusal {
     Refusal::new(INTERNAL, "the request ended within a message")
 }
 
-/// The message that these bytes are, if they are just one.
+/// The message, if these bytes are exactly one.
 fn whole(data: &Bytes) -> Result<Option<Bytes>, Refusal> {
     let len = length(data)?;
     Ok(len.filter(|len| data.len() == PREFIX + len).map(|_| data.slice(PREFIX..)))
 }
 
-/// How long the first message is, once its head is there.
+/// The length of the first message, once its head is there.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Refusal> {
     let Some((head, _)) = bytes.split_first_chunk::<PREFIX>() else { return Ok(None) };
     if head[0] != 0 {
@@ -114,7 +114,7 @@ pub(crate) fn framed(write: impl FnOnce(&mut Vec<u8>), about: usize) -> Bytes {
     out.into()
 }
 
-/// A message of a stream, and the room that it takes until it is on its way.
+/// A message of a stream, and the room that it occupies until it is sent.
 pub(crate) struct Message {
     pub(crate) bytes: Bytes,
     /// Given back when the message is taken.
@@ -127,15 +127,15 @@ impl From<Bytes> for Message {
     }
 }
 
-/// What is sent back.
+/// The body of a response.
 pub(crate) enum Outgoing {
     /// One message, then the end.
     One(Option<Bytes>),
-    /// Nothing; how it ended stands in the headers.
+    /// No message: the headers say how the call ended.
     Nothing,
-    /// Messages as they come, until the sender goes or says why it ends.
+    /// Messages as they come, until the sender is dropped or says why the stream ends.
     Many(mpsc::Receiver<Result<Message, Refusal>>),
-    /// What other services answer.
+    /// The answer of a generated service.
     Other(tonic::body::Body),
     /// A page over plain HTTP.
     Page(Option<Bytes>),
@@ -150,7 +150,7 @@ fn ending(refusal: &Refusal) -> HeaderMap {
     trailers
 }
 
-/// As gRPC wants texts in headers: what is not printable, and `%`, in hexadecimal.
+/// Escapes a text for a header, as gRPC asks: bytes that are not printable, and `%`, in hexadecimal.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -231,7 +231,7 @@ pub(crate) fn unary(result: Result<Bytes, Refusal>) -> Response<Outgoing> {
     }
 }
 
-/// The response that streams.
+/// A response that streams.
 pub(crate) fn streaming(messages: mpsc::Receiver<Result<Message, Refusal>>) -> Response<Outgoing> {
     with_body(Outgoing::Many(messages))
 }
@@ -256,5 +256,5 @@ pub(crate) fn page(status: u16, kind: &'static str, text: String) -> Response<Ou
     response
 }
 
-/// A service that never fails: how a call went stands in its response.
+/// The answer of a service. It never fails: a response says how a call went.
 pub(crate) type Answer = Result<Response<Outgoing>, Infallible>;

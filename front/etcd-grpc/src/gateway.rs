@@ -1,7 +1,7 @@
-//! The calls as JSON over plain HTTP, on the paths that etcd has for them: one request, one response.
+//! The calls as JSON over plain HTTP, on etcd's paths: one request, one response.
 //!
-//! A request is turned into the message that it stands for and goes the way that others go, with the same tokens and permissions. What
-//! streams has no such path here, except for keep-alives, of which each is answered once. Tests: `tests/all/gateway.rs`.
+//! A request is turned into a gRPC message and treated like one, with the same tokens and permissions. Streams are not served, except
+//! keep-alives, which get one answer to each request. Tests: `tests/all/gateway.rs`.
 
 use crate::asker::Asker;
 use crate::errors::{
@@ -17,12 +17,12 @@ use quorate_etcd::{Command, EtcdError};
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
 
-/// No longer request is read: what a message of the longest takes in base64, and what stands around it.
+/// The longest request that is read: the longest message in base64, and what stands around it.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// What paths begin with.
+/// The beginning of all paths.
 pub(crate) const ROOT: &str = "/v3/";
 
-/// Which path is which call.
+/// The call of each path.
 const PATHS: [(&str, &str); 51] = [
     ("kv/range", "etcdserverpb.KV/Range"),
     ("kv/put", "etcdserverpb.KV/Put"),
@@ -78,7 +78,7 @@ const PATHS: [(&str, &str); 51] = [
 ];
 
 const KEEP_ALIVE: &str = "etcdserverpb.Lease/LeaseKeepAlive";
-/// Not a call of ours: it streams.
+/// In place of a call that streams, and so is not served.
 const STREAM: &str = "";
 
 /// Answers a request.
@@ -121,14 +121,14 @@ pub(crate) async fn answer(
     }
 }
 
-/// A browser says that a page has it send this: with the certificate of whoever looks at the page, or past a firewall.
+/// Refuses a request that a web page sends. The browser might send it with the certificate of the page's reader, or from behind a firewall.
 pub(crate) fn refuse_page() -> Response<Outgoing> {
     refused(&Refusal::new(PERMISSION_DENIED, "requests of web pages (header Origin) are not taken"))
 }
 
 const JSON: &str = "application/json";
 
-/// The message that a request stands for.
+/// The message of a request.
 async fn read(method: Method, body: hyper::body::Incoming) -> Result<Vec<u8>, Refusal> {
     let body = Limited::new(body, REQUEST_BYTES_MAX).collect().await.map_err(|why| {
         let code = if why.is::<http_body_util::LengthLimitError>() { RESOURCE_EXHAUSTED } else { UNKNOWN };
@@ -138,7 +138,7 @@ async fn read(method: Method, body: hyper::body::Incoming) -> Result<Vec<u8>, Re
     message.map_err(|why| Refusal { code: INVALID_ARGUMENT, text: why.into() })
 }
 
-/// Has one of the generated services answer, as if it came over gRPC; the response's message, framed.
+/// Lets a generated service answer, as if the call came over gRPC. Gives the response's message, framed.
 async fn generated(routes: &mut Routes, call: &str, message: &[u8], asker: Asker) -> Result<Bytes, Refusal> {
     const LOST: Refusal = Refusal::new(INTERNAL, "the response is lost");
     let body = framed(|out| out.extend_from_slice(message), message.len());
@@ -158,7 +158,7 @@ async fn generated(routes: &mut Routes, call: &str, message: &[u8], asker: Asker
     Ok(body.to_bytes())
 }
 
-/// How a call ended, where that stands there.
+/// How a call ended, if the headers say that.
 fn ended(headers: &HeaderMap) -> Result<(), Refusal> {
     match tonic::Status::from_header_map(headers) {
         Some(status) if status.code() != tonic::Code::Ok => Err(status.into()),
@@ -170,12 +170,12 @@ fn refused(refusal: &Refusal) -> Response<Outgoing> {
     framing::page(http_status(refusal.code), JSON, error(refusal.code, &refusal.text))
 }
 
-/// An error, with the names of fields that clients of older and newer versions of etcd look at.
+/// An error as JSON, with the field names of older and of newer versions of etcd.
 fn error(code: u8, text: &str) -> String {
     serde_json::json!({ "error": text, "code": code, "message": text }).to_string()
 }
 
-/// The public mapping of gRPC's codes.
+/// The HTTP status for a gRPC code, by the public mapping.
 const fn http_status(code: u8) -> u16 {
     match code {
         1 => 499,

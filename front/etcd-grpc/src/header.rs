@@ -1,10 +1,10 @@
-//! The header of every response: which cluster and member answers, at which revision, in which term.
+//! The header of every response: the cluster, the member that answers, its revision and term.
 
 use quorate_etcd::proto;
 use quorate_kit::Look;
 use quorate_types::{ClusterId, ReplicaId};
 
-/// What all headers of a member have in common.
+/// The part of the header that is the same in all responses of a member.
 pub(crate) struct Header {
     cluster: u64,
     member: u64,
@@ -18,7 +18,7 @@ impl Header {
         Self { cluster: number, member, replica, look }
     }
 
-    /// The view that was seen last; etcd calls it a term.
+    /// The view that was seen last, which etcd calls the term.
     pub(crate) fn view(&self) -> u64 {
         self.look.view()
     }
@@ -31,7 +31,7 @@ impl Header {
         self.member
     }
 
-    /// Appends it as the field 1 that it is in all responses.
+    /// Appends the header as field 1, as all responses have it.
     pub(crate) fn write(&self, revision: i64, out: &mut Vec<u8>) {
         proto::nested_field(out, 1, |out| {
             proto::int_field(out, 1, self.cluster as i64);
@@ -41,7 +41,7 @@ impl Header {
         });
     }
 
-    /// It as a message of the generated services.
+    /// The header as a message of the generated services.
     pub(crate) fn message(&self, revision: i64) -> Option<crate::pb::etcdserverpb::ResponseHeader> {
         Some(crate::pb::etcdserverpb::ResponseHeader {
             cluster_id: self.cluster,
@@ -56,12 +56,12 @@ fn cluster_number(cluster: ClusterId) -> u64 {
     mix(cluster, 0)
 }
 
-/// A replica's number as clients of etcd see it: a large one that no other cluster has, and never 0.
+/// The number of a replica for clients of etcd: large, different in every cluster, and never 0.
 pub(crate) fn member_number(cluster: ClusterId, replica: ReplicaId) -> u64 {
     mix(cluster, replica.number())
 }
 
-/// FNV-1a.
+/// The FNV-1a hash of the id and the number.
 fn mix(cluster: ClusterId, number: u16) -> u64 {
     let text = format!("{cluster}/{number}");
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

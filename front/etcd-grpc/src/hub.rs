@@ -1,4 +1,4 @@
-//! What a replica executes, on its way to those who watch: the service's observer, which feeds the hub.
+//! Passes what the replica executes on to the watches: the service's observer, which feeds the hub.
 //!
 //! Tests: `hub/tests.rs`.
 
@@ -7,27 +7,28 @@ use quorate_etcd::{LiveEvents, Observer, Wants};
 #[cfg(test)]
 mod tests;
 
-/// The way from the service to the front. Clones are the same one.
+/// The way from the service to the front. All clones act as one.
 #[derive(Clone, Default)]
 pub struct Hub(quorate_kit::Hub<LiveEvents>);
 
 impl Hub {
-    /// A hub on which nobody listens yet.
+    /// A hub without listeners.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The newest revision that this replica executed, as far as is known; 0: nothing was heard yet.
+    /// The newest revision that this replica is known to have executed; 0 if none is known.
     pub(crate) fn revision(&self) -> i64 {
         self.0.position()
     }
 
-    /// Somebody read this revision.
+    /// Notes that this revision was read here.
     pub(crate) fn saw(&self, revision: i64) {
         self.0.saw(revision);
     }
 
-    /// What is wanted from now on. What is executed after this is queued, or shows in [`Self::revision`] when asked after this.
+    /// Says what is wanted from now on. Changes executed after this call are queued, or show in [`Self::revision`] when that is called
+    /// later.
     pub(crate) fn want(&self, wants: Wants) {
         self.0.want(match wants {
             Wants::Nothing => 0,
@@ -36,12 +37,12 @@ impl Hub {
         });
     }
 
-    /// Waits for something in the queue.
+    /// Waits until the queue is not empty.
     pub(crate) async fn filled(&self) {
         self.0.filled().await;
     }
 
-    /// Takes the first of the queue.
+    /// Takes the first entry of the queue.
     pub(crate) fn take(&self) -> Option<LiveEvents> {
         self.0.take()
     }

@@ -1,8 +1,8 @@
-//! Messages as JSON, by the public rules for Protocol Buffers: bytes in base64, numbers of 64 bits as strings, choices by name. What is at
-//! its default is left out; fields that nobody knows are skipped.
+//! Messages as JSON, by the public rules for Protocol Buffers: bytes in base64, numbers of 64 bits as strings, choices by name. Fields with
+//! their default value are left out; unknown fields are skipped.
 //!
-//! Goes by tables that the build makes of `proto/`. What a client sends is never trusted: depth is bounded by the JSON reader, and nothing
-//! is reserved that is merely announced. Tests: `json/tests.rs`, and beside a real etcd `tests/all/gateway.rs`.
+//! The tables of fields are made from `proto/` by the build. Input of clients is never trusted: the JSON reader bounds the depth, and no
+//! memory is reserved for lengths that are merely announced. Tests: `json/tests.rs`, and beside a real etcd `tests/all/gateway.rs`.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -17,15 +17,15 @@ mod tests;
 struct Field {
     number: u32,
     name: &'static str,
-    /// Its other name.
+    /// Its name in JSON.
     json: &'static str,
     kind: Kind,
     repeated: bool,
-    /// One of several, of which one is there: it is shown even if it is at its default.
+    /// The field is one of a `oneof`: it is shown even if it has its default value.
     chosen: bool,
 }
 
-/// What a field holds; messages and choices by their places in the tables.
+/// The type of a field; messages and choices are given by their index in the tables.
 #[derive(Clone, Copy)]
 enum Kind {
     Int64,
@@ -40,7 +40,7 @@ enum Kind {
 
 include!(concat!(env!("OUT_DIR"), "/schema.rs"));
 
-/// A call: what it takes, and what it gives.
+/// A call: the types of its request and response.
 #[derive(Clone, Copy)]
 pub(crate) struct Method {
     input: usize,
@@ -54,7 +54,7 @@ pub(crate) fn method(path: &str) -> Option<Method> {
 }
 
 impl Method {
-    /// A request, from JSON.
+    /// Encodes a request that is given as JSON.
     ///
     /// # Errors
     /// Says what is wrong with it.
@@ -67,10 +67,10 @@ impl Method {
         Ok(out)
     }
 
-    /// A response, as JSON.
+    /// A response as JSON.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the bytes are not that message.
     pub(crate) fn response(self, message: &[u8]) -> Result<String, proto::Malformed> {
         let mut out = String::with_capacity(message.len() * 2);
         show_message(self.output, message, &mut out)?;
@@ -78,7 +78,7 @@ impl Method {
     }
 }
 
-/// Takes what Go's reader takes: with padding and without, and bits that say nothing.
+/// Accepts what Go's decoder accepts: with or without padding, and with unused bits set.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -136,7 +136,7 @@ fn unlike(what: &str, value: &Value) -> String {
     format!("{what} is wanted, not {value}")
 }
 
-/// The digits of a number that stands there as such or as a text. `1e3` and `1.0` are numbers, too.
+/// The digits of a number, given as a number or as a string. `1e3` and `1.0` are allowed.
 fn whole(value: &Value) -> Result<i128, String> {
     let text = match value {
         Value::Number(number) => number.to_string(),
@@ -163,7 +163,7 @@ fn narrow<T: TryFrom<N>, N>(number: N) -> Result<T, String> {
     T::try_from(number).map_err(|_| "the number is too large".to_owned())
 }
 
-/// A choice stands there by its name or its number.
+/// A choice, given by its name or its number.
 fn choose(choice: usize, value: &Value) -> Result<i32, String> {
     let Value::String(name) = value else { return narrow(signed(value)?) };
     let known = CHOICES[choice].iter().find(|(_, known)| known == name);

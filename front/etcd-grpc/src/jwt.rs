@@ -1,8 +1,8 @@
-//! Tokens that a member signs and every member can check (JSON Web Tokens), with the claims that etcd gives them: the user's name, the
-//! revision of users and roles, and when it ends. Nothing of them is kept.
+//! Tokens that a member signs and every member can check (JSON Web Tokens), with etcd's claims: the user's name, the revision of users and
+//! roles, and the time at which the token ends. The store does not keep them.
 //!
-//! Source: RFC 7515, 7518 and 7519, as far as they are needed. The method is the configured one: what a token says of it must be the same.
-//! The store compares the revision: a token of before users or roles changed is good for nothing. Tests: `jwt/tests.rs`, `tests/all/auth.rs`.
+//! Source: the needed parts of RFC 7515, 7518 and 7519. The method is the configured one, and a token must name the same. The store
+//! compares the revision: a token from before a change of users or roles is worth nothing. Tests: `jwt/tests.rs`, `tests/all/auth.rs`.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -23,10 +23,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[cfg(test)]
 mod tests;
 
-/// No longer token is looked at.
+/// The longest token that is checked.
 const BYTES_MAX: usize = 4 << 10;
 
-/// Signs and checks.
+/// Signs and checks tokens.
 pub(crate) struct Jwt {
     method: String,
     key: Key,
@@ -39,7 +39,7 @@ enum Key {
     Secret(Box<hmac::Key>),
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) name: String,
@@ -47,10 +47,10 @@ pub(crate) struct Claims {
 }
 
 impl Jwt {
-    /// With this method and the bytes of its key's file.
+    /// Makes it from the method and the contents of the key's file.
     ///
     /// # Errors
-    /// Says what is wrong with them.
+    /// When the method is unknown or the key does not fit it.
     pub(crate) fn new(method: &str, file: &[u8], ttl: Duration) -> Result<Self, String> {
         let key = match method {
             "RS256" => rsa(file, &RSA_PKCS1_SHA256, &RSA_PKCS1_2048_8192_SHA256)?,
@@ -70,7 +70,7 @@ impl Jwt {
         Ok(Self { method: method.to_owned(), key, ttl })
     }
 
-    /// A token for a user; none if the system does not help.
+    /// A token for a user; `None` if the system has no random numbers.
     pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
         let head = json!({ "alg": self.method, "typ": "JWT" });
         let end = now().checked_add(self.ttl.as_secs())?;
@@ -80,7 +80,7 @@ impl Jwt {
         Some(format!("{text}.{}", encode(signature)))
     }
 
-    /// What a token says that was signed with this key and is not over.
+    /// The claims of a token that was signed with this key and has not ended.
     pub(crate) fn check(&self, token: &[u8]) -> Option<Claims> {
         let token = std::str::from_utf8(token).ok().filter(|token| token.len() <= BYTES_MAX)?;
         let (text, signature) = token.rsplit_once('.')?;
@@ -149,7 +149,7 @@ fn ec(
     pair.map(|pair| Key::Ec(Box::new(pair), how)).map_err(|why| format!("no key for ECDSA: {why}"))
 }
 
-/// A secret that can be guessed makes tokens for everybody.
+/// The shortest secret; whoever guesses it can make tokens.
 const SECRET_BYTES_MIN: usize = 32;
 
 fn secret(file: &[u8], algorithm: hmac::Algorithm) -> Result<Key, String> {
@@ -171,7 +171,7 @@ fn decode(text: &str) -> Option<Value> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
 }
 
-/// Seconds since 1970, by this machine's clock, as etcd has it.
+/// Seconds since 1970 by this machine's clock, as in etcd.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,4 +1,4 @@
-//! The key-value service, and what of the lease service has one message each way: messages are passed on as they are.
+//! The key-value service, and the calls of the lease service that do not stream. Messages are passed on as they are.
 
 use crate::backend::{Backend, Done};
 use crate::errors::{RESOURCE_EXHAUSTED, Refusal};
@@ -9,7 +9,7 @@ use quorate_etcd::proto::{self, Fields};
 use quorate_etcd::{Command, EtcdError, Query, RangePage, RangeQuery};
 use std::sync::Arc;
 
-/// A response over pages is at most so long.
+/// The most bytes of a response that is put together from pages.
 const RESPONSE_BYTES_MAX: usize = 512 << 20;
 /// Room for a response's header.
 const HEADER_BYTES: usize = 48;
@@ -21,7 +21,7 @@ pub(crate) struct Unary {
     pub(crate) header: Arc<Header>,
 }
 
-/// What of a `RangeRequest` matters here.
+/// The fields of a `RangeRequest` that are needed here.
 struct Shape {
     limit: i64,
     revision: i64,
@@ -64,7 +64,7 @@ impl Unary {
         })
     }
 
-    /// A done command or query as a response.
+    /// The result of a command or query as a response.
     pub(crate) fn respond(&self, done: &Done) -> Bytes {
         framed(
             |out| {
@@ -92,7 +92,7 @@ impl Unary {
         }
     }
 
-    /// A range, in as many pages as it takes.
+    /// Reads a range, in as many pages as it takes.
     async fn range(&self, message: Bytes) -> Result<Bytes, Refusal> {
         let shape = Shape::of(&message)?;
         let first = self.page(&shape, RangeQuery { continued: false, skip: 0, request: &message }).await?;

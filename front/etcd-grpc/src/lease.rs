@@ -1,4 +1,4 @@
-//! Keep-alives: a stream of questions, each answered by an ordered command; many of them share a request.
+//! Keep-alives: a stream of requests, each answered by an ordered command; many commands share a request to the cluster.
 
 use crate::errors::Refusal;
 use crate::framing::{self, Incoming, Outgoing};
@@ -8,7 +8,7 @@ use quorate_etcd::Command;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
-/// So many of a stream are under way at once.
+/// How many requests of a stream may be under way at once.
 const AT_ONCE: usize = 256;
 
 /// Answers a call; a task of its own serves it.

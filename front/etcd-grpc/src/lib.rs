@@ -1,10 +1,10 @@
 //! etcd's interface over the network, in front of the store of `quorate-etcd`.
 //!
-//! [`Front`] listens for clients of etcd and speaks for a replica: what changes something is ordered, many requests at once
-//! (`backend.rs`); watches are served from what this replica executes (`hub.rs`, `watch.rs`). Messages of the key-value, lease and watch
-//! services are passed on as they are; the other services use messages generated from `proto/`. What is not etcd's is `quorate-kit`.
+//! [`Front`] listens for clients of etcd and works for one replica. Changes are ordered, many in one request (`backend.rs`). Watches are
+//! served from what this replica executes (`hub.rs`, `watch.rs`). Messages of the key-value, lease and watch services are passed on as they
+//! are; the other services use messages generated from `proto/`. What other fronts need as well is in `quorate-kit`.
 //!
-//! Start with `server.rs` (connections and which path is which), then `kv.rs`. docs/etcd.md lists what is supported.
+//! Start with `server.rs` (connections and paths), then `kv.rs`. docs/etcd.md lists what is supported.
 //! Tests: `tests/`, and with real clients `front/cli/tests/all/etcd.rs`.
 
 mod asker;

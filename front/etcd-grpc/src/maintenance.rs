@@ -1,4 +1,4 @@
-//! The maintenance service: status, hashes, snapshots and who leads; and gRPC's own question for health.
+//! The maintenance service: status, hashes, snapshots and the leader; and gRPC's own health check.
 
 use crate::auth::asker;
 use crate::backend::Backend;
@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tonic::codegen::tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
-/// The version of etcd whose interface this is; clients look at it.
+/// The version of etcd whose interface this is; clients read it.
 pub(crate) const VERSION: &str = "3.6.0";
 
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl MaintenanceService {
         AlarmMember { member_id: self.number(replica), alarm: i32::from(AlarmType::Nospace) }
     }
 
-    /// Those that clients set, and the members whose disks are full.
+    /// The alarms that clients set, and an alarm for each member whose disk is full.
     async fn alarms(&self) -> Result<(i64, Vec<AlarmMember>), Status> {
         let done = self.backend.read_here(&Query::Alarms).await?;
         let mut alarms = alarms_of(&done.body)?;
@@ -84,7 +84,7 @@ fn alarms_of(body: &[u8]) -> Result<Vec<AlarmMember>, Status> {
     Ok(decoded.alarms)
 }
 
-/// As etcd says it in a status.
+/// An alarm as etcd's status prints it.
 fn text_of(alarm: &AlarmMember) -> String {
     format!("memberID:{} alarm:{} ", alarm.member_id, alarm.alarm().as_str_name())
 }

@@ -1,5 +1,5 @@
-//! What clients of etcd have operators' requests made of, if they may: with users, whoever has the role root; without, whoever shows an
-//! operator's certificate; where connections are plain, everybody. And what replicas answer, in etcd's words.
+//! Sends operators' requests for clients of etcd that may do that: with authentication, users with the role root; without it, clients with
+//! an operator's certificate; where connections are plain, all. Replies are translated into etcd's texts.
 //!
 //! Tests: `tests/all/members.rs`, and with etcdctl `front/cli/tests/all/etcd/`.
 
@@ -23,16 +23,16 @@ pub(crate) const NOT_FOUND_MEMBER: Refusal = Refusal::new(NOT_FOUND, "etcdserver
 pub(crate) const BAD_URLS: Refusal =
     Refusal::new(INVALID_ARGUMENT, "etcdserver: given member URLs are invalid");
 
-/// Asks as operators do, for those who may.
+/// Sends operators' requests for callers that may do that.
 pub(crate) struct Operator {
-    /// Whether connections show who is who.
+    /// Whether clients show certificates.
     pub(crate) is_safe: bool,
     pub(crate) backend: Backend,
     pub(crate) asks: quorate_kit::Operator,
 }
 
 impl Operator {
-    /// Whether whoever asks may do what operators do.
+    /// Whether the caller may do what operators do.
     pub(crate) async fn allow(&self, asker: &Asker) -> Result<(), Refusal> {
         let backend = self.backend.on_behalf_of(asker.clone());
         backend.may(AuthQuery::IsRoot).await?;
@@ -59,7 +59,7 @@ impl From<OperatorError> for Refusal {
     }
 }
 
-/// What a replica says, in etcd's words where it has any: client libraries turn those back into errors.
+/// A replica's refusal, with etcd's text where etcd has one: client libraries turn that back into an error.
 fn refusal(why: &str) -> Refusal {
     static KNOWN: [(&str, Refusal); 9] = [
         ("is no member", NOT_FOUND_MEMBER),

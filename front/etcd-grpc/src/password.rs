@@ -1,7 +1,7 @@
 //! Hashes of passwords, and new tokens.
 //!
-//! A hash is made and compared here, before anything is ordered: it takes long on purpose, and needs chance. Only the hash goes into the
-//! log and the state. PBKDF2 with HMAC-SHA-256; how often it was repeated stands in the hash. Tests: `password/tests.rs`.
+//! Hashes are made and compared here, before anything is ordered: that takes long on purpose, and needs random numbers. Only the hash gets
+//! into the log and the state. It is PBKDF2 with HMAC-SHA-256; the number of iterations stands in the hash. Tests: `password/tests.rs`.
 
 use crate::errors::{INTERNAL, Refusal};
 use aws_lc_rs::{pbkdf2, rand};
@@ -11,15 +11,15 @@ use std::num::NonZeroU32;
 mod tests;
 
 const REPEATS: NonZeroU32 = NonZeroU32::new(200_000).unwrap();
-/// A hash that says more was not made here.
+/// The most iterations that a hash may name; one that names more was not made here.
 const REPEATS_MAX: u32 = 2_000_000;
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
-/// A token has so many characters.
+/// Number of characters in a token.
 const TOKEN_CHARS: usize = 32;
 const CHARS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Why there is no token or hash.
+/// The error when the system has no random numbers.
 pub(crate) const NO_CHANCE: Refusal =
     Refusal::new(INTERNAL, "etcdserver: the system gives no random numbers");
 
@@ -28,7 +28,7 @@ fn chance<const N: usize>() -> Option<[u8; N]> {
     rand::fill(&mut bytes).ok().map(|()| bytes)
 }
 
-/// A new hash of a password: how often it is repeated, the salt, the hash.
+/// A new hash of a password: the number of iterations, the salt, the hash.
 pub(crate) fn hash(password: &[u8]) -> Option<Vec<u8>> {
     let salt: [u8; SALT_BYTES] = chance()?;
     let mut hash = [0; HASH_BYTES];
@@ -46,12 +46,12 @@ pub(crate) fn matches(password: &[u8], hash: &[u8]) -> bool {
         && pbkdf2::verify(pbkdf2::PBKDF2_HMAC_SHA256, repeats, salt, password, hash).is_ok()
 }
 
-/// A number that nobody drew before.
+/// A random number.
 pub(crate) fn number() -> Option<u64> {
     chance().map(u64::from_le_bytes)
 }
 
-/// A token that nobody can guess.
+/// A random token that can not be guessed.
 pub(crate) fn token() -> Option<String> {
     let bytes: [u8; TOKEN_CHARS] = chance()?;
     Some(bytes.iter().map(|byte| char::from(CHARS[usize::from(byte & 63)])).collect())

@@ -1,8 +1,9 @@
-//! The services for locks and elections, as etcd makes them of keys and leases.
+//! The services for locks and elections, built from keys and leases as in etcd.
 //!
-//! Whoever wants a lock, or to lead, puts a key of its own under the name, attached to its lease; whose key was made first has it, and each
-//! waits until no key that was made before its own is left. Keys look as those that clients' own recipes make, so that both can be mixed.
-//! A caller that goes away while it waits gives up its place. Tests: `tests/all/recipes.rs`, the same against a real etcd.
+//! A caller that wants a lock, or to lead, puts a key of its own under the name, attached to its lease. The key that was created first has
+//! the lock. Every other caller waits until no older key than its own is left. The keys look like those that client libraries make
+//! themselves, so both can be mixed. A caller that goes away while it waits leaves the line. Tests: `tests/all/recipes.rs`, the same
+//! against a real etcd.
 
 use crate::auth::asker;
 use crate::backend::Backend;
@@ -38,11 +39,11 @@ use tokio::sync::mpsc;
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-/// The lease of whoever brings none, as in etcd.
+/// The time to live of a lease that is made for a caller without one, in seconds, as in etcd.
 const LEASE_S: i64 = 60;
-/// How often such a lease is renewed while its owner waits.
+/// How often such a lease is renewed while the caller waits.
 const RENEW: Duration = Duration::from_secs(20);
-/// So many responses of an internal watch may wait.
+/// How many responses of an internal watch may wait.
 const RESPONSES: usize = 16;
 
 const NO_LEADER: Refusal = Refusal::new(UNKNOWN, "election: no leader");
@@ -57,7 +58,7 @@ pub(crate) struct Recipes {
     pub(crate) watch: Arc<WatchService>,
 }
 
-/// A watch of this front's own. Dropping it ends it.
+/// An internal watch of this front. Dropping it ends it.
 struct Watching {
     service: Arc<WatchService>,
     number: u64,
@@ -80,7 +81,7 @@ impl Watching {
         Ok(Self { service: service.clone(), number, responses })
     }
 
-    /// Waits for something to look at.
+    /// Waits for the next response.
     async fn next(&mut self) -> Result<(), Refusal> {
         loop {
             let message = self.responses.recv().await.ok_or(Refusal::STOPPED)??;
@@ -99,7 +100,7 @@ impl Drop for Watching {
     }
 }
 
-/// A key in the line. Dropping it leaves the line, unless it is kept.
+/// A key in the line. Dropping it removes the key, unless it is kept.
 struct Waiter {
     backend: Backend,
     key: Bytes,
@@ -155,7 +156,7 @@ fn delete_if(key: &Bytes, revision: i64) -> TxnRequest {
     TxnRequest { compare: vec![created(key, revision)], success, failure: vec![] }
 }
 
-/// The key under a name that was made first, or last before a revision.
+/// A request for the first key under a name, or for the last one before a revision.
 fn edge(name: &[u8], order: SortOrder, before: i64) -> RangeRequest {
     let (key, range_end) = prefix(name);
     RangeRequest {
@@ -185,7 +186,7 @@ async fn first(backend: &Backend, request: RangeRequest) -> Result<(i64, Option<
 }
 
 impl Recipes {
-    /// The lease to use: a new one for whoever brings none.
+    /// The lease to use: a new one if the caller has none.
     async fn lease(&self, backend: &Backend, lease: i64) -> Result<i64, Refusal> {
         if lease != 0 {
             return Ok(lease);
@@ -195,7 +196,7 @@ impl Recipes {
         Ok(LeaseGrantResponse::decode(done.body).map_err(|_| EtcdError::Malformed)?.id)
     }
 
-    /// Puts a key into the line of a name, or finds the one that its lease has there. Gives what stands under it, too.
+    /// Puts a key into the line of a name, or finds the key that the lease already has there. Gives its value, too.
     async fn stand(
         &self,
         backend: &Backend,
@@ -221,7 +222,7 @@ impl Recipes {
         Ok((Waiter { backend: backend.clone(), key, revision, kept: false }, stands))
     }
 
-    /// Waits until no key that was made before is left.
+    /// Waits until no older key is left.
     async fn wait(&self, waiter: &Waiter, name: &[u8], renewed: Option<i64>) -> Result<i64, Refusal> {
         let mut tick = tokio::time::interval(RENEW);
         loop {
@@ -354,7 +355,7 @@ impl Election for Recipes {
 }
 
 impl Recipes {
-    /// Tells who leads, and what it proclaims, as it changes; what is replaced at once may be left out.
+    /// Tells each new leader and what it proclaims. A value that is replaced at once may be left out.
     async fn observe_all(
         &self,
         backend: &Backend,

@@ -1,10 +1,10 @@
-//! What `etcdctl snapshot save` writes: a backup, as `quorate backup create` makes it, with what etcd's programs look for at its end.
+//! The file that `etcdctl snapshot save` writes: a backup as of `quorate backup create`, and at its end what etcd's programs look for.
 //!
 //! ```text
-//! the backup | zeros | "quorate backup 1" | how long the backup is, 8 bytes, little-endian | SHA-256 of all before, 32 bytes
+//! the backup | zeros | "quorate backup 1" | length of the backup, 8 bytes, little-endian | SHA-256 of all before, 32 bytes
 //! ```
 //!
-//! There are as many zeros as it takes for the SHA-256 to begin at a multiple of 512 bytes: by that etcdctl sees that it came whole.
+//! The zeros make the SHA-256 begin at a multiple of 512 bytes: by that etcdctl sees that the file is complete.
 //! Tests: `saved/tests.rs`, and with etcdctl `front/cli/tests/all/etcd/`.
 
 use crate::errors::{Refusal, UNIMPLEMENTED};
@@ -24,14 +24,14 @@ mod tests;
 
 const MAGIC: &[u8; 16] = b"quorate backup 1";
 const LENGTH_BYTES: usize = 8;
-/// What the SHA-256 begins at a multiple of.
+/// The SHA-256 begins at a multiple of this.
 const BLOCK: u64 = 512;
-/// So much is sent at once, and read.
+/// How much is read and sent at once.
 const PIECE: usize = 64 << 10;
-/// Pieces on their way to a client.
+/// How many pieces may be on their way to a client.
 const PIECES: usize = 4;
 
-/// What stands between a backup of this length and the SHA-256.
+/// The bytes between a backup of this length and the SHA-256.
 fn trailer(len: u64) -> Vec<u8> {
     let least = (MAGIC.len() + LENGTH_BYTES) as u64;
     let zeros = (len + least).next_multiple_of(BLOCK) - len - least;
@@ -41,10 +41,10 @@ fn trailer(len: u64) -> Vec<u8> {
     trailer
 }
 
-/// How long the backup is that this file holds, if etcdctl saved it; nothing is compared yet.
+/// The length of the backup in this file, if etcdctl saved it. Compares no checksum.
 ///
 /// # Errors
-/// When it can not be read.
+/// When the file can not be read.
 pub fn backup_len(file: &File) -> io::Result<Option<u64>> {
     let Some(sum_at) = sum_at(file)? else { return Ok(None) };
     let mut end = [0; MAGIC.len() + LENGTH_BYTES];
@@ -61,10 +61,10 @@ fn trailer_len(len: u64) -> u64 {
     if len > u64::MAX / 2 { u64::MAX } else { trailer(len).len() as u64 }
 }
 
-/// Whether such a file is as it was sent.
+/// Whether the file's SHA-256 is right.
 ///
 /// # Errors
-/// When it can not be read.
+/// When the file can not be read.
 pub fn is_whole(file: &File) -> io::Result<bool> {
     let Some(sum_at) = sum_at(file)? else { return Ok(false) };
     let mut context = Context::new(&SHA256);
@@ -89,7 +89,7 @@ fn sum_at(file: &File) -> io::Result<Option<u64>> {
 
 type Sender = mpsc::Sender<Result<SnapshotResponse, Status>>;
 
-/// Begins a backup for a client, which is sent as fast as the client takes it.
+/// Begins a backup for a client. It is sent as fast as the client takes it.
 pub(crate) fn begin(backups: &Backups) -> Result<mpsc::Receiver<Result<SnapshotResponse, Status>>, Refusal> {
     let (sender, receiver) = mpsc::channel(PIECES);
     let begun = backups.begin(move |made| {
@@ -104,7 +104,7 @@ pub(crate) fn begin(backups: &Backups) -> Result<mpsc::Receiver<Result<SnapshotR
     })
 }
 
-/// Sends all of it, as fast as the client takes it.
+/// Sends the whole file, as fast as the client takes it.
 fn send(file: &File, sender: &Sender) -> io::Result<()> {
     let len = file.metadata()?.len();
     let trailer = trailer(len);
@@ -124,7 +124,7 @@ fn send(file: &File, sender: &Sender) -> io::Result<()> {
     Ok(())
 }
 
-/// False when nobody listens any more.
+/// Sends a piece. `false` when nobody listens any more.
 fn send_piece(sender: &Sender, piece: Vec<u8>, left: u64) -> bool {
     let (blob, version) = (piece.into(), VERSION.to_owned());
     let response = SnapshotResponse { header: None, remaining_bytes: left, blob, version };

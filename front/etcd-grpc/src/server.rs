@@ -1,6 +1,6 @@
-//! Connections, and which path is which: gRPC on HTTP/2; JSON, and pages for health, metrics and version, on either version of HTTP.
+//! Connections and paths: gRPC on HTTP/2; JSON, and pages for health, metrics and version, on HTTP/1.1 and HTTP/2.
 //!
-//! One thread serves all of it, beside the lane: a client's bytes go through few hands. Tests: `tests/`.
+//! One thread serves all connections, beside the lane, so that a client's bytes pass through few threads. Tests: `tests/`.
 
 use crate::asker::Asker;
 use crate::auth::AuthService;
@@ -39,40 +39,40 @@ use tonic::service::Routes;
 const CONNECTIONS_MAX: usize = 10_000;
 /// Calls of a connection at once.
 const STREAMS_MAX: u32 = 10_000;
-/// Threads for what takes long: passwords, operators' questions, and how the replica is.
+/// Threads for slow work: passwords, operators' requests, and the replica's status.
 const THREADS: usize = 4;
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_secs(5);
 
-/// What the front needs to know.
+/// The configuration of the front.
 pub struct FrontConfig {
     /// Where to listen for clients of etcd.
     pub listen: String,
-    /// The replica that this front speaks for.
+    /// The replica that the front works for.
     pub member: Member,
-    /// What the replica's service tells.
+    /// The hub that the replica's service feeds.
     pub hub: Hub,
-    /// Tokens that members sign; none: the store keeps tokens.
+    /// Tokens that members sign; `None`: the store keeps tokens.
     pub tokens: Option<TokenConfig>,
 }
 
-/// Tokens that members sign.
+/// How members sign tokens.
 pub struct TokenConfig {
-    /// How: `RS256`, `ES256`, `HS256` and so on.
+    /// The method: `RS256`, `ES256`, `HS256` and so on.
     pub method: String,
-    /// What the file of the key holds.
+    /// The contents of the key's file.
     pub key: Vec<u8>,
-    /// How long a token is good.
+    /// How long a token is valid.
     pub ttl: Duration,
 }
 
-/// Why the front does not start. Each says what to do.
+/// Why the front does not start. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// It can not listen.
     #[error(transparent)]
     Listen(#[from] quorate_kit::StartError),
-    /// The key for tokens.
+    /// The key for tokens can not be used.
     #[error("front.etcd.tokens: {0}")]
     Tokens(String),
 }
@@ -81,10 +81,10 @@ pub enum StartError {
 pub struct Front;
 
 impl Front {
-    /// Listens, and serves on a thread of its own.
+    /// Listens, and serves clients on a thread of its own.
     ///
     /// # Errors
-    /// When it can not.
+    /// When it can not listen, or the key for tokens can not be used.
     pub fn start(config: FrontConfig) -> Result<Running, StartError> {
         let jwt = config.tokens.as_ref().map(|tokens| Jwt::new(&tokens.method, &tokens.key, tokens.ttl));
         let jwt = jwt.transpose().map_err(StartError::Tokens)?.map(Arc::new);
@@ -263,7 +263,7 @@ impl Server {
         }
     }
 
-    /// The figures that dashboards for etcd ask for first.
+    /// The metrics that dashboards for etcd need most.
     async fn metrics(&self) -> String {
         let seen = self.look.now().await.unwrap_or_default();
         let revision = self.watch.watchers.revision().await.unwrap_or(0);

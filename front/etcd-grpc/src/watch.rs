@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
-/// So many responses of a stream may wait.
+/// How many responses of a stream may wait.
 const RESPONSES: usize = 128;
-/// A stream carries so many watches at most.
+/// The most watches of a stream.
 const WATCHES_MAX: usize = 100_000;
 
 /// What all streams share.
@@ -51,10 +51,10 @@ impl WatchService {
 /// One stream.
 struct Served {
     service: Arc<WatchService>,
-    /// On behalf of whoever watches.
+    /// The way to the store, for the caller who watches.
     backend: Backend,
     stream: Stream,
-    /// The next id that the server chooses.
+    /// The next id that the server assigns.
     next: i64,
     watches: usize,
 }
@@ -153,7 +153,7 @@ impl Served {
         self.next - 1
     }
 
-    /// A watch that never begins.
+    /// Answers a watch that can not begin.
     async fn refuse(&self, revision: i64, why: &str) -> Result<(), Refusal> {
         let refused = response(&self.service.header, revision, -1, |out| {
             proto::flag_field(out, 3, true);
@@ -178,7 +178,7 @@ impl Served {
     }
 }
 
-/// As etcd's library writes an error with its code: its clients look for just this.
+/// An error with its code as etcd's own library prints it: clients compare this text.
 fn told(error: EtcdError) -> String {
     let code = match error {
         EtcdError::PermissionDenied => "PermissionDenied",

@@ -1,9 +1,9 @@
-//! The watches of a front: what the state machine of `quorate-etcd` says is done here, with streams, reads of the replica, and room.
+//! The watches of a front: carries out what the state machine of `quorate-etcd` says, with streams, reads and limits of memory.
 //!
-//! [`Watches`] decides which watch gets which events and when; this hands it what the replica executed, reads pages for watches that
-//! are behind, and sends as fast as clients take it. What waits for all clients together has a limit in bytes; a watch that finds no
-//! room falls behind and costs nothing until its client reads on. So a slow client never holds up a write, another client, or
-//! memory, and no event is lost or sent twice. Tests: `tests/all/watch.rs`.
+//! [`Watches`] decides which watch gets which events and when. This module gives it what the replica executed, reads pages for watches that
+//! are behind, and sends as fast as clients read. The bytes that wait for all clients together have a limit. A watch that finds no room
+//! falls behind, and takes no memory until its client reads on. So a slow client delays neither writes nor other clients, and no event is
+//! lost or sent twice. Tests: `tests/all/watch.rs`.
 
 use crate::backend::Backend;
 use crate::errors::Refusal;
@@ -18,13 +18,13 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc};
 
-/// What waits for all clients that watch, in KiB.
+/// The most that may wait for all watching clients together, in KiB.
 const BUDGET_KIB: usize = 64 << 10;
-/// So many watches that are behind read at once.
+/// How many watches that are behind may read at once.
 const READS_MAX: usize = 8;
 /// When to read again after it failed.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How often a watch that wants it is told how far it is when nothing happens, as in etcd.
+/// How often an idle watch is told its progress if it wants that, as in etcd.
 const PROGRESS: Duration = Duration::from_secs(600);
 
 /// A client's stream of responses.
@@ -41,7 +41,7 @@ pub(crate) struct Watchers {
     backend: Backend,
     header: Arc<Header>,
     room: Arc<Semaphore>,
-    /// Reads of watches that are behind, at once: so many of them are no burden to the replica.
+    /// Bounds the reads of watches that are behind, to spare the replica.
     reads: Arc<Semaphore>,
     state: Arc<Mutex<State>>,
 }
@@ -49,11 +49,11 @@ pub(crate) struct Watchers {
 #[derive(Default)]
 struct State {
     watches: Watches,
-    /// Of each watch, what it is about and where its responses go.
+    /// What each watch asked for, and where its responses go.
     outlets: HashMap<WatchName, Arc<Outlet>>,
-    /// Streams that asked how far they are.
+    /// Streams that asked for their progress.
     askers: HashMap<u64, Stream>,
-    /// What the last input led to.
+    /// The outputs of the last input.
     out: Vec<WatchOutput>,
 }
 
@@ -77,7 +77,7 @@ impl Watchers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest revision here; asks when nothing was executed yet.
+    /// The newest revision here; read from the replica if nothing was executed yet.
     pub(crate) async fn revision(&self) -> Result<i64, Refusal> {
         if self.hub.revision() == 0 {
             let done = self.backend.look(&Query::Size).await?;
@@ -86,12 +86,12 @@ impl Watchers {
         Ok(self.hub.revision())
     }
 
-    /// The newest revision that a client of this front was told of.
+    /// The newest revision that a client of this front was told.
     pub(crate) fn told(&self) -> i64 {
         self.backend.told()
     }
 
-    /// Begins a watch from a revision on. Its response "created" was sent before, and told of the revision `shown`.
+    /// Adds a watch from a revision on. Its response "created" was sent before, with the revision `shown`.
     pub(crate) fn add(&self, stream: &Stream, id: i64, spec: WatchSpec, from: i64, shown: i64) {
         let name = (stream.number, id);
         self.feed(|state| {
@@ -103,7 +103,7 @@ impl Watchers {
         });
     }
 
-    /// Ends a watch; whether there was one.
+    /// Ends a watch. Says whether it existed.
     pub(crate) fn remove(&self, name: WatchName) -> bool {
         let mut state = self.state();
         let removed = state.watches.cancel(name);
@@ -126,7 +126,7 @@ impl Watchers {
         self.state().watches.has(name)
     }
 
-    /// A stream asks how far it is: told at once if all of its watches are in step, else when they are.
+    /// A stream asks for its progress: it is told once all of its watches are in step.
     pub(crate) fn progress(&self, stream: &Stream) {
         self.feed(|state| {
             state.askers.insert(stream.number, stream.clone());
@@ -134,7 +134,7 @@ impl Watchers {
         });
     }
 
-    /// Sends how far a watch is, if there is room.
+    /// Sends a watch its progress, if there is room.
     fn tell(&self, stream: &Stream, id: i64, revision: i64) {
         let message = response(&self.header, revision, id, |_| ());
         let _ = stream.sender.try_send(Ok(message.into()));
@@ -159,7 +159,7 @@ impl Watchers {
         }
     }
 
-    /// Gives an input to the watches and does what follows from it.
+    /// Gives an input to the watches, and carries out the outputs.
     fn feed(&self, input: impl FnOnce(&mut State)) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -264,7 +264,7 @@ impl Watchers {
         }
     }
 
-    /// What the watch wants to see is compacted: it has ended.
+    /// Tells a watch that it has ended, because what it wants to see is compacted.
     async fn compacted(self, outlet: Arc<Outlet>) {
         let size = self.backend.look(&Query::Size).await;
         let (revision, compacted) = match &size {
