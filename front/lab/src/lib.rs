@@ -1,7 +1,7 @@
-//! The laboratory: what measures, simulates and hurts clusters. Its commands are part of the program (`front/cli`), which runs clusters.
+//! The laboratory: measures, simulates and disturbs clusters. Its commands are part of the program (`front/cli`), which runs clusters.
 //!
-//! `bench` measures how fast a cluster is beside what the machine allows, and what well-behaved clients notice of a hostile crowd. `sim` runs
-//! simulated clusters. `lies` lets a replica of `quorate dev` tell its members and clients what is not so. Tests with real processes:
+//! `bench` measures how fast a cluster is beside what the machine allows, and how much a hostile crowd disturbs clients. `sim` runs
+//! simulated clusters. `lies` makes a replica of `quorate dev` send false messages to members and clients. Tests with real processes:
 //! front/cli/tests.
 
 pub mod bench;

@@ -1,8 +1,8 @@
-//! Replicas that lie, with the tricks of the simulator (`check/sim/src/liars`): for `quorate chaos lie`.
+//! Replicas that lie, with the tricks of the simulator (`check/sim/src/liars`); for `quorate chaos lie`.
 //!
-//! A replica lies only if `serve` was started with `--lies FILE`, which nobody but `dev` does, and only as long as that file says how.
-//! It runs the real node, and thinks, writes and answers operators as it should; what it tells members and clients passes through a
-//! trick. Clients of etcd are answered by the front, which is told the same. Tests: front/cli/tests/all/lies.rs.
+//! A replica lies only if `serve` was started with `--lies FILE`, as only `dev` does, and only while that file says how. It runs the real
+//! node: it executes, writes its log and answers operators correctly. Its messages to members and clients pass through a trick. The front
+//! answers clients of etcd, and is told to lie as well. Tests: front/cli/tests/all/lies.rs.
 
 use clap::ValueEnum;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
@@ -52,13 +52,13 @@ pub enum How {
     Replies,
 }
 
-/// How late a slow one is, in milliseconds: so little that nothing is overdue.
+/// How late a slow leader proposes, in milliseconds: so little that no deadline passes.
 const SLOW_MS: u64 = 200;
-/// The file is looked at this often.
+/// How often the file is read.
 const LOOK: Duration = Duration::from_millis(20);
-/// Clients are told apart by so many numbers.
+/// How many numbers clients are told apart by.
 const CLIENTS: usize = 32;
-/// In so many of 1000 cases.
+/// The probability of a certain event, in thousandths.
 const ALWAYS: u64 = 1000;
 
 impl How {
@@ -80,15 +80,15 @@ impl How {
         })
     }
 
-    /// As the command line and the file name it.
+    /// The name on the command line and in the file.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Tells the replica that looks at this file.
+    /// Writes this into the file that a replica reads.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system refuses.
     pub fn tell(self, file: &Path) -> Outcome<()> {
         // Never half of a word.
         let new = file.with_extension("new");
@@ -102,7 +102,7 @@ impl How {
     }
 }
 
-/// What is said in a file, looked at now and then.
+/// The present contents of a replica's file.
 #[derive(Clone)]
 pub struct Told(Arc<AtomicU8>);
 
@@ -120,7 +120,7 @@ impl Told {
         Ok(told)
     }
 
-    /// Whether it is to lie like this at the moment.
+    /// Whether the replica is to lie like this now.
     pub fn is(&self, how: How) -> bool {
         self.now() == how
     }
@@ -131,20 +131,20 @@ impl Told {
     }
 }
 
-/// Speaks for a replica as its file says.
+/// Sends a replica's messages as its file says.
 struct Lies {
     told: Told,
     config: Config,
     how: How,
     liar: Option<Liar>,
-    /// The connections that lead to clients, by the numbers that the liar knows them by.
+    /// The connections to clients, by the numbers that the liar knows them by.
     clients: BTreeMap<usize, ConnId>,
 }
 
-/// What a replica is told through this file.
+/// Watches the file that tells a replica how to lie.
 ///
 /// # Errors
-/// When replicas do not lie in this cluster, or the system says no.
+/// When replicas do not lie in this cluster, or the system refuses.
 pub fn told(config: &Config, file: PathBuf) -> Outcome<Told> {
     if !config.fault_model.may_lie() {
         return Err(Failure::usage(
@@ -154,7 +154,7 @@ pub fn told(config: &Config, file: PathBuf) -> Outcome<Told> {
     Told::watch(file).doing("start a thread")
 }
 
-/// What speaks for a replica that may be told to lie.
+/// The sender of messages for a replica that may be told to lie.
 pub fn mouth(config: &Config, told: Told) -> Box<dyn Mouth> {
     Box::new(Lies { told, config: config.clone(), how: How::None, liar: None, clients: BTreeMap::new() })
 }
@@ -175,7 +175,7 @@ fn liar(config: &Config, trick: Trick, now: Time) -> Option<Liar> {
 }
 
 impl Lies {
-    /// Does what it was told last.
+    /// Adopts what the file said last.
     fn listen(&mut self, now: Time) {
         let how = self.told.now();
         if how != self.how {
@@ -188,7 +188,7 @@ impl Lies {
         }
     }
 
-    /// The number by which the liar knows who is there.
+    /// The number by which the liar knows a receiver.
     fn number(&mut self, of: Listener) -> usize {
         match of.member {
             Some(member) => usize::from(member.number()).saturating_sub(1),

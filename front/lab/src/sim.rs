@@ -1,6 +1,6 @@
-//! `quorate sim`: whole clusters in one thread on virtual time, with everything going wrong, and checks of what clients saw.
+//! `quorate sim`: runs whole clusters in one thread on virtual time, lets everything go wrong, and checks what clients saw.
 //!
-//! `quorate_sim::command` does it; here are the command line, the progress bar and the exit code.
+//! The work is done by `quorate_sim::command`; here are the command line, the progress bar and the exit code.
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
@@ -17,13 +17,13 @@ use std::io::{self, ErrorKind, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Seeds of a campaign, when nobody says how many.
+/// Number of seeds in a campaign by default.
 const COUNT: u64 = 200;
-/// Runs whose hashes are recorded, when nobody says how many.
+/// Number of runs whose hashes are recorded, by default.
 const COUNT_RECORDED: u64 = 10_000;
-/// Seeds in which each planted bug is looked for, when nobody says how many.
+/// Number of seeds in which each planted bug is looked for, by default.
 const COUNT_PLANTED: u64 = 20_000;
-/// More would be no campaign but a mistyped number.
+/// The most seeds; a larger number is a typing error.
 const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Run simulated clusters in which everything goes wrong, and check what their clients saw.
@@ -203,7 +203,7 @@ pub fn run(args: Args) -> Outcome {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Refuses bugs that this build does not hold.
+/// Refuses planted bugs that this build does not have.
 fn check_plant(args: &Args) -> Outcome<()> {
     if (args.planted || args.plant.is_some()) && !quorate_sim::HAS_PLANTED {
         return Err(Failure::usage(planted::HOW));
@@ -229,7 +229,7 @@ impl From<TraceChoice> for Level {
     }
 }
 
-/// How many seeds, when nobody says it.
+/// The number of seeds by default.
 fn usual_count(args: &Args) -> u64 {
     match (args.planted, &args.record) {
         (true, _) => COUNT_PLANTED,
@@ -238,7 +238,7 @@ fn usual_count(args: &Args) -> u64 {
     }
 }
 
-/// Refuses clusters that there are not, and a choice of them where all are meant.
+/// Refuses clusters that can not be, and options that choose some of them where all are meant.
 fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
     let recorded = args.record.is_some() || args.compare.is_some();
     if recorded && *profile != Profile::default() {
@@ -254,7 +254,7 @@ fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
     Ok(())
 }
 
-/// What the library is asked to do; refuses what it can not.
+/// The options for the library; refuses what it can not do.
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
     let lies = args.liars.is_some_and(|count| count > 0);

@@ -1,7 +1,7 @@
-//! `bench append`: the most commands per second that go the whole way, from a session through order and log to the service.
+//! `bench append`: the most commands per second through the whole path, from a session through order and log to the service.
 //!
-//! Each command begins with a number of its own, and the service counts commands and sums their words: a lost, doubled or
-//! damaged command shows at the end, when a strong read must give what was acknowledged, and every replica must agree.
+//! Each command begins with its number, and the service counts commands and sums their words. At the end a strong read must give the totals
+//! that were acknowledged, and every replica must agree: so a lost, doubled or damaged command shows.
 
 use super::load::{self, Plan, Work};
 use super::options::AppendArgs;
@@ -61,7 +61,7 @@ fn calls(args: &AppendArgs) -> usize {
     args.window / args.commands_per_call
 }
 
-/// No more sessions than calls: each has one at least.
+/// The number of sessions; at most that of calls, since each session has one call at least.
 fn sessions(args: &AppendArgs) -> usize {
     args.sessions.min(calls(args))
 }
@@ -88,7 +88,7 @@ fn measure(args: &AppendArgs, title: &str) -> Outcome<series::Run> {
     Ok(series::Run::new(&target, measured, check))
 }
 
-/// Numbers the commands, and keeps the totals that the service must have in the end.
+/// Numbers the commands, and keeps the totals that the service must have at the end.
 pub(super) struct Append {
     pub(super) commands: usize,
     pub(super) bytes: usize,
@@ -113,7 +113,7 @@ impl Work for Append {
     }
 }
 
-/// An item list of numbered commands, written here once rather than collected first; and the sum of its words.
+/// An item list of numbered commands, written in place; and the sum of its words.
 pub(super) fn body(commands: usize, bytes: usize, first: u64) -> (Vec<u8>, u64) {
     let mut body = Vec::with_capacity(8 + commands * bytes);
     body.extend_from_slice(&(commands as u32).to_le_bytes());
@@ -138,7 +138,7 @@ pub(super) fn strong(target: &Target) -> Outcome<Totals> {
     })
 }
 
-/// The leader's totals must be right at once, the others' as soon as they caught up.
+/// The leader's totals must be right at once, those of the other replicas as soon as they caught up.
 pub(super) fn verify(target: &Target, expected: Totals) -> Outcome<Check> {
     let found = strong(target)?;
     if found != expected {

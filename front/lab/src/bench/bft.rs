@@ -1,7 +1,7 @@
-//! `bench bft`: many clients in a closed loop, each with one request outstanding; sizes of requests and replies as wished.
+//! `bench bft`: many clients, each with one request outstanding, and chosen sizes of requests and replies.
 //!
-//! The service does nothing with a request but to answer it: what is measured is agreement. As in the papers, "0/0" are requests and
-//! replies of no bytes. Each request carries its number where it has room for it; at the end every replica must have executed as many.
+//! The service only answers requests, so what is measured is agreement. As in the papers, "0/0" means requests and replies of 0 bytes. A
+//! request carries its number if it has room for it. At the end every replica must have executed the same number of requests.
 
 use super::load::{self, Plan, Work};
 use super::options::BftArgs;
@@ -16,7 +16,7 @@ use quorate_floor::Config as FloorConfig;
 use quorate_kv::echo_command;
 use std::time::{Duration, Instant};
 
-/// Sizes beyond what a frame takes make no sense here.
+/// The largest size; larger ones do not fit into a frame.
 const BYTES_MAX: usize = 256 << 10;
 const CATCH_UP: Duration = Duration::from_secs(20);
 const TIMEOUT: Duration = Duration::from_secs(20);

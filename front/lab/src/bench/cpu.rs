@@ -1,7 +1,7 @@
 //! Processor time and memory, as Linux counts them under /proc.
 //!
-//! Processor time comes in ticks, usually of 10 ms, and each of its two parts is cut down to whole ticks: between two looks
-//! at a process it is right to within two ticks. Over a second on one core that is 2 %.
+//! Processor time is counted in ticks, usually of 10 ms, and each of its two parts is rounded down to whole ticks. So the difference of two
+//! readings is right to within two ticks: over a second on one core, to 2 %.
 
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use serde::Serialize;
@@ -10,14 +10,14 @@ use std::fs;
 /// Processor seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Cpu {
-    /// In the program's own code.
+    /// In user mode.
     pub(super) user_s: f64,
-    /// In the system on its behalf.
+    /// In the kernel.
     pub(super) system_s: f64,
 }
 
 impl Cpu {
-    /// Both parts.
+    /// The sum of both.
     pub(super) fn total_s(self) -> f64 {
         self.user_s + self.system_s
     }
@@ -35,7 +35,7 @@ pub(super) fn tick_s() -> f64 {
     1.0 / rustix::param::clock_ticks_per_second().max(1) as f64
 }
 
-/// What this process has used so far.
+/// The processor time that a process has used so far.
 pub(super) fn of_process(pid: u32) -> Outcome<Cpu> {
     let stat =
         fs::read_to_string(format!("/proc/{pid}/stat")).doing(format_args!("look at process {pid}"))?;
@@ -43,7 +43,7 @@ pub(super) fn of_process(pid: u32) -> Outcome<Cpu> {
         .ok_or_else(|| Failure::new(format!("can not read /proc/{pid}/stat: not as Linux writes it")))
 }
 
-/// The command's name, in parentheses, may hold anything; the fields after it do not.
+/// Parses a line of /proc/PID/stat. The command's name, in parentheses, may hold any bytes; the fields after it do not.
 pub(super) fn parse_stat(stat: &str) -> Option<Cpu> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -60,7 +60,7 @@ pub(super) fn memory_of(pid: u32) -> Outcome<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
-/// Seconds that all cores together were busy since the machine started; steal time counts, since it was not ours.
+/// Seconds that all cores together were busy since the machine started. Steal time counts as busy, since another machine used it.
 pub(super) fn of_machine_s() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = stat.lines().next().unwrap_or_default();

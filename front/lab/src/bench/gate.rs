@@ -1,7 +1,7 @@
-//! `bench gate`: instructions for each operation of six trips through the product (`quorate_sim::trips`), and what they were before.
+//! `bench gate`: counts the instructions of one operation on each of six trips (`quorate_sim::trips`), and compares with recorded counts.
 //!
-//! This same program runs under callgrind, twice for each trip: the longer run less the shorter one is what the operations cost, without
-//! what beginning and ending cost. On a machine whose cores do other things as well, instructions are the one figure that stays.
+//! The program runs itself under callgrind, twice for each trip. The longer run minus the shorter one is the cost of the operations,
+//! without begin and end. Instructions are the one figure that does not change when the machine does other work as well.
 
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::print;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Operations of each client in the two runs.
 const LENGTHS: [u32; 2] = [30, 130];
-/// More than so many times what was recorded is too much.
+/// The largest ratio of counted to recorded instructions that passes.
 const MORE_MAX: f64 = 1.03;
 
 /// Count the instructions of six kinds of operations, with valgrind
@@ -30,35 +30,35 @@ pub(crate) struct GateArgs {
     compare: Option<PathBuf>,
 }
 
-/// What callgrind watches.
+/// The arguments of the run that callgrind watches.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TripArgs {
     name: String,
     operations: u32,
 }
 
-/// What one trip costs.
+/// The cost of one trip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cost {
     trip: String,
-    /// In replicas and clients together.
+    /// Instructions of replicas and clients together.
     instructions_per_operation: u64,
 }
 
-/// What was counted, beside what was recorded.
+/// The counted instructions beside the recorded ones.
 #[derive(Clone, Debug, Serialize)]
 struct Counted {
     #[serde(flatten)]
     cost: Cost,
     recorded: Option<u64>,
-    /// Of what was recorded.
+    /// Counted divided by recorded instructions.
     ratio: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct Document {
     benchmark: &'static str,
-    /// Whether no trip costs more than 3 % more than recorded; null if nothing was compared.
+    /// Whether no trip costs over 3 % more than recorded; null if nothing was compared.
     passed: Option<bool>,
     trips: Vec<Counted>,
 }
@@ -89,7 +89,7 @@ pub(super) fn run(args: &GateArgs, json: bool) -> Outcome {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The program that callgrind watches: makes one trip, and prints how many operations were on it.
+/// The run that callgrind watches: makes one trip, and prints its number of operations.
 pub(super) fn make_trip(args: &TripArgs) -> Outcome {
     let trip = TRIPS.iter().find(|trip| trip.name == args.name);
     let trip = trip.ok_or_else(|| Failure::usage(format!("there is no trip {:?}", args.name)))?;
@@ -143,7 +143,7 @@ fn table(document: &Document) -> String {
     lines.join("\n")
 }
 
-/// All trips, as many at once as there are cores: what one counts does not depend on others.
+/// Counts all trips, as many at once as there are cores; they do not influence each other's counts.
 fn count_all() -> Outcome<Vec<Cost>> {
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let runs = TRIPS.len() * LENGTHS.len();
@@ -196,7 +196,7 @@ fn count(trip: &Trip, operations: u32) -> Outcome<(u64, u64)> {
     })
 }
 
-/// The number in callgrind's last words.
+/// The number in callgrind's last lines of output.
 fn collected(told: &str) -> Option<u64> {
     let line = told.lines().rev().find_map(|line| line.split_once("Collected :"))?;
     line.1.split_whitespace().next()?.parse().ok()

@@ -1,5 +1,4 @@
-//! `bench idle`: what three replicas cost that nobody uses; and with several instances, what one command now and then waits for the
-//! others.
+//! `bench idle`: what three unused replicas cost; and, with several instances, how much a rare command waits for the other instances.
 
 use super::cpu::{self, tick_s};
 use super::options::{IdleArgs, Measurement};
@@ -18,7 +17,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// From the start until nothing is left of it.
+/// How long effects of the start may last.
 const SETTLE: Duration = Duration::from_secs(2);
 
 #[derive(Serialize)]
@@ -35,12 +34,12 @@ struct Document {
     durability: String,
     fault_model: &'static str,
     seconds: f64,
-    /// No figure of processor time is finer than this.
+    /// The resolution of the processor time, in percent.
     cpu_resolution_percent: f64,
     instances: u16,
-    /// What was decided meanwhile, in all instances: nothing, since nobody asked for anything.
+    /// Slots decided in the measured time, in all instances: none, since there were no requests.
     slots_decided: u64,
-    /// Commands to several instances, and to one.
+    /// Commands to the cluster with several instances, and to one with a single one.
     pulse: Option<Pulse>,
     replicas: Vec<Replica>,
     machine: Machine,

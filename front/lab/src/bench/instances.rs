@@ -1,7 +1,7 @@
-//! `bench instances`: what more instances cost where nothing limits a leader, as processor time for each command.
+//! `bench instances`: what more instances cost in processor time per command where no leader is at its limit.
 //!
-//! Batches are alike whatever the number of instances: a call is as large as a batch may be, so each makes one. The ways take turns, and
-//! are compared within a turn, since what else the machine does changes from minute to minute.
+//! Batches are the same whatever the number of instances: a call is as large as a batch may be, so each call makes one batch. The numbers
+//! take turns and are compared within a turn, since the machine's other work changes from minute to minute.
 
 use super::append::{Append, strong, verify};
 use super::cpu::Cpu;
@@ -22,9 +22,9 @@ use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Clients for each instance, on average: which one a client gets is chance in part.
+/// Clients per instance, on average; the instance of each client is partly random.
 const CLIENTS: u16 = 4;
-/// What a batch may hold, by the configuration.
+/// The limits of a batch, by the configuration.
 const BATCH_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=2 << 20;
 
 /// One run.
@@ -40,12 +40,12 @@ struct Run {
 struct Way {
     instances: u16,
     commands_per_s: Median,
-    /// Of all replicas together, for each command.
+    /// Processor time of all replicas together per command.
     cpu_us_per_command: Median,
-    /// Times that of the first, turn by turn.
+    /// That time divided by that of the first number of instances, turn by turn.
     cpu_times_the_first: Median,
     commands_per_batch: Median,
-    /// The part of the global log that is empty.
+    /// The share of the global log that is empty.
     noop_share: Median,
 }
 

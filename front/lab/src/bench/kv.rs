@@ -87,7 +87,7 @@ impl Work for Puts {
     }
 }
 
-/// Refuses what is no answer to a put.
+/// Refuses a reply that is none to a put.
 pub(super) fn check_put(reply: &[u8]) -> Outcome<()> {
     match KvReply::decode(reply) {
         Ok(KvReply::Put { .. }) => Ok(()),
@@ -97,7 +97,7 @@ pub(super) fn check_put(reply: &[u8]) -> Outcome<()> {
     }
 }
 
-/// A generator of random numbers that needs no more than to be fast and even: splitmix64.
+/// A random number generator that only has to be fast and even: splitmix64.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {

@@ -1,7 +1,7 @@
-//! The load generator: sessions, calls that are sent again as they are answered, and what was measured of them.
+//! The load generator: opens sessions, keeps a number of calls under way, and measures them.
 //!
-//! One thread, which is the caller's. The client's own thread does the sockets. A latency is the time from just before a
-//! call is handed to the client until its answer is taken out of the client's queue.
+//! It runs in the caller's thread; the client's own thread serves the sockets. A latency reaches from just before a call is given to the
+//! client until its answer is taken from the client's queue.
 
 use super::cpu::{self, Cpu};
 use super::target::Target;
@@ -17,23 +17,23 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// A benchmark that no answer reaches for so long has failed.
+/// A benchmark without any answer for this time has failed.
 const STALL: Duration = Duration::from_secs(30);
-/// How often the replicas and the clock are looked at; answers are taken as they come.
+/// How often the replicas and the clock are checked. Answers are taken as they come.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a benchmark sends and what it makes of the answers.
+/// What a benchmark sends, and how it checks the answers.
 pub(super) trait Work {
     /// The next call of this slot.
     fn next(&mut self, slot: usize) -> Encoded;
     /// A call of this slot was answered.
     ///
     /// # Errors
-    /// When the answer is none that the service gives.
+    /// When the service would not give such an answer.
     fn answered(&mut self, slot: usize, replies: &Replies) -> Outcome<()>;
 }
 
-/// Somebody who wants to know of every call in the measured time.
+/// Is told of every call in the measured time.
 pub(super) trait Observe {
     /// The measured time begins.
     fn begins(&mut self, at: Instant);
@@ -41,19 +41,19 @@ pub(super) trait Observe {
     fn answered(&mut self, sent: Instant, at: Instant);
 }
 
-/// Nobody.
+/// Ignores all calls.
 impl Observe for () {
     fn begins(&mut self, _: Instant) {}
     fn answered(&mut self, _: Instant, _: Instant) {}
 }
 
-/// How much, how long.
+/// How much load, and for how long.
 pub(super) struct Plan {
     /// Sessions.
     pub(super) sessions: usize,
     /// Calls outstanding in all sessions together.
     pub(super) slots: usize,
-    /// What one call counts.
+    /// Number of commands in one call.
     pub(super) commands_per_call: u64,
     pub(super) warm: Duration,
     pub(super) measure: Duration,
@@ -65,19 +65,19 @@ pub(super) struct Measured {
     pub(super) seconds: f64,
     /// Commands answered in the measured time.
     pub(super) commands: u64,
-    /// Of calls that were sent and answered in the measured time, in nanoseconds.
+    /// Latency of calls that were sent and answered in the measured time, in nanoseconds.
     pub(super) latency: Histogram<u64>,
-    /// Per replica, in the measured time; empty when they are not on this machine.
+    /// Processor time of each replica in the measured time; empty when the replicas are on another machine.
     pub(super) replicas_cpu: Vec<Cpu>,
     pub(super) load_cpu: Cpu,
-    /// Processor seconds that anything else used in the measured time.
+    /// Processor seconds of everything else in the measured time.
     pub(super) others_cpu_s: Option<f64>,
-    /// Bytes that each replica held at the end.
+    /// Memory of each replica at the end, in bytes.
     pub(super) memory: Vec<u64>,
-    /// Calls that ended with an error, and the first of them.
+    /// Calls that ended with an error, and the first error.
     pub(super) errors: u64,
     pub(super) first_error: Option<String>,
-    /// Calls of which it is not known whether they ran.
+    /// Calls of which it is unknown whether they ran.
     pub(super) unknown: u64,
 }
 
@@ -87,7 +87,7 @@ struct Slot {
     sent: Instant,
 }
 
-/// What the system says at one moment.
+/// The system's counters at one moment.
 struct Look {
     at: Instant,
     replicas: Vec<Cpu>,
@@ -118,12 +118,12 @@ struct Generator<'a> {
     unknown: u64,
 }
 
-/// Sends and counts as planned; returns when everything that was sent was answered.
+/// Sends calls by the plan and measures them; returns once all are answered.
 pub(super) fn run(target: &mut Target, plan: &Plan, work: &mut dyn Work, title: &str) -> Outcome<Measured> {
     run_observed(target, plan, work, title, &mut ())
 }
 
-/// The same, with somebody who is told of every call.
+/// Like [`run`], with an observer.
 pub(super) fn run_observed(
     target: &mut Target,
     plan: &Plan,
@@ -177,7 +177,7 @@ pub(super) fn run_observed(
     })
 }
 
-/// Sends so many calls, each of which must succeed, from so many sessions with one outstanding each.
+/// Sends this number of calls, from sessions with one call outstanding each. All must succeed.
 pub(super) fn fill(
     target: &mut Target,
     sessions: usize,
@@ -243,7 +243,7 @@ impl<'a> Generator<'a> {
         self.outstanding += 1;
     }
 
-    /// Sends again what is answered, until then, and tells of each call that was.
+    /// Sends a new call for each answer until that moment, and records each answered call.
     fn until(
         &mut self,
         target: &mut Target,
@@ -280,7 +280,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Waits for what is under way.
+    /// Waits for the calls that are under way.
     fn drain(&mut self, target: &mut Target, record: &mut dyn FnMut(Instant, Instant)) -> Outcome<()> {
         let mut batch: Vec<Completed> = Vec::new();
         let until = Instant::now() + STALL;
@@ -319,7 +319,7 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// A session, and the client that it is one of.
+/// A session, and the client that it belongs to.
 pub(super) struct Opened {
     client: Client,
     session: Session,
@@ -331,7 +331,7 @@ impl Opened {
     }
 }
 
-/// Opens sessions, all at once, of all clients in turn.
+/// Opens sessions, all at once, spread over all clients.
 pub(super) fn open(target: &Target, count: usize) -> Outcome<Vec<Opened>> {
     let clients: Vec<Client> = target.clients().cycle().take(count).cloned().collect();
     let opening: Vec<_> = clients.iter().map(|client| Box::pin(client.open_session())).collect();
@@ -356,7 +356,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for all of them; all are under way from the beginning.
+/// Waits for all futures; all make progress from the beginning.
 pub(super) fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

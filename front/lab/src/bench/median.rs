@@ -1,27 +1,27 @@
-//! The median of a few measurements, and between which of them the true one lies.
+//! The median of a few measurements, and bounds for the true median.
 //!
-//! No shape of the distribution is assumed: the number of measurements below the true median is binomial, so the k-th from below and from
-//! above bound it with a confidence that depends on k and on how many there are. Tests: `tests.rs`.
+//! The shape of the distribution does not matter: the number of measurements below the true median is binomial. So the k-th smallest and
+//! the k-th largest measurement bound it with a confidence that depends on k and on the number of measurements. Tests: `tests.rs`.
 
 use serde::Serialize;
 
-/// What the bounds may be wrong with, on each side.
+/// The probability that a bound is wrong, on each side.
 const WRONG: f64 = 0.025;
 
-/// A median with bounds that hold with a confidence of 95 %, or with as much as so few measurements allow.
+/// A median with bounds of 95 % confidence, or of as much as so few measurements allow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Median {
     pub(super) median: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// How many measurements.
+    /// Number of measurements.
     pub(super) of: usize,
-    /// In percent.
+    /// Confidence of the bounds, in percent.
     pub(super) confidence: f64,
 }
 
 impl Median {
-    /// None of no measurements.
+    /// `None` without measurements.
     pub(super) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let count = values.len();
@@ -36,13 +36,13 @@ impl Median {
         })
     }
 
-    /// For people: the median and its bounds, each as `show` writes it.
+    /// The median and its bounds as text; `show` writes each number.
     pub(super) fn text(&self, show: impl Fn(f64) -> String) -> String {
         format!("{} [{}, {}]", show(self.median), show(self.low), show(self.high))
     }
 }
 
-/// How many measurements may lie outside of the bounds on each side, and the chance that the true median does.
+/// The number of measurements beyond the bounds on each side, and the probability that the true median lies there.
 fn outside(count: usize) -> (usize, f64) {
     // The chance that no measurement is below the median, that exactly one is, and so on.
     let mut exactly = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));

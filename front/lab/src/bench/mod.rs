@@ -1,8 +1,8 @@
-//! `quorate bench`: how fast, and how much of it the machine would allow.
+//! `quorate bench`: how fast a cluster is, and how fast the machine would allow it to be.
 //!
-//! Each benchmark starts three replicas of its own, processes of this same program, unless it is pointed at a cluster that
-//! runs already. A figure stands beside the null program's (`bench floor`) from the same command: floor, ours, floor, and
-//! so on, since what else the machine does changes from minute to minute.
+//! A benchmark starts three replicas of its own, which are processes of this program, or uses a running cluster. Each figure is shown
+//! beside that of the null program (`bench floor`) from the same command. The two run in turns, since the machine's other work changes from
+//! minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `bft`, `idle`,
 //! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
@@ -40,15 +40,15 @@ pub use options::Args;
 use options::Command;
 use quorate_command::failure::Outcome;
 
-/// Becomes the null program and does not return, where `bench floor` started this process as that. To be called before anything else.
+/// Becomes the null program and does not return, if `bench floor` started this process for that. Must be called before anything else.
 pub fn null_program() {
     quorate_floor::maybe_child();
 }
 
-/// Runs one benchmark and prints what it found.
+/// Runs one benchmark and prints its result.
 ///
 /// # Errors
-/// When it could not be run. What it found can be bad, too, which is an exit code.
+/// When it could not be run. A bad result is no error but an exit code.
 pub fn run(args: Args) -> Outcome {
     match args.command {
         Command::Append(append) => append::run(&append, args.json),

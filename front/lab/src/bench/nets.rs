@@ -1,8 +1,8 @@
-//! A network of limited links on one machine, so that "a link is the limit" can be shown without cards and cables.
+//! A network of limited links on one machine, for measurements in which links are the limit.
 //!
-//! Each replica gets a network namespace of its own, joined by one pair of virtual cards for each link to as many bridges; `tc tbf` limits both
-//! directions of each pair. The bridges lie in the namespace of this process, which is why it starts itself again inside a new one: with the
-//! last process all of it is gone, whatever happens. The load generator is on the bridges, so nothing limits it.
+//! Each replica gets a network namespace of its own. One pair of virtual cards per link joins it to a bridge for that link; `tc tbf` limits
+//! both directions of each pair. The bridges lie in the namespace of this process, so the process first starts itself again in a new
+//! namespace. Everything disappears with the last process in it. The load generator is on the bridges, so its traffic is not limited.
 
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use std::fs;
@@ -11,27 +11,27 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is said to a process that is inside already.
+/// The argument of a process that runs inside the namespace already.
 pub(super) const INSIDE: &str = "--inside-network";
-/// Where replicas listen, on all links.
+/// The port of replicas, on all links.
 const PORT: u16 = 7000;
-/// More links than this have no addresses, and no use.
+/// The most links; there are no addresses for more.
 pub(super) const LINKS_MAX: u16 = 16;
-/// What passes at once, and waits at most.
+/// How many bytes a link passes at once, and how many may wait.
 const BURST: &str = "256kb";
 const WAITS: &str = "100ms";
 /// How long a process may take to be in its namespace.
 const START: Duration = Duration::from_secs(5);
-/// What this takes.
+/// The programs that are needed.
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "tc"];
 
-/// So many links, each with so many Mbit per second.
+/// The links; each carries the same number of Mbit per second.
 pub(super) struct Nets {
     links: u16,
     mbit: u32,
 }
 
-/// Starts this program again where the network is its own. Comes back only when that is not possible, and says why.
+/// Starts this program again in a network of its own. Returns only when that is not possible, with the reason.
 pub(super) fn enter() -> Failure {
     if let Err(why) = tools() {
         return why;
@@ -49,7 +49,7 @@ pub(super) fn enter() -> Failure {
     missing(&format!("can not start in a network of its own: {why}"))
 }
 
-/// Whether everything is there, before minutes of measuring.
+/// Checks for all programs before minutes of measuring.
 fn tools() -> Outcome<()> {
     for tool in TOOLS {
         let there = std::env::var_os("PATH")
@@ -87,7 +87,7 @@ impl Nets {
         Ok(Self { links, mbit })
     }
 
-    /// Where a replica is on one of the links.
+    /// The address of a replica on a link.
     pub(super) fn address(&self, replica: u16, link: u16) -> String {
         format!("{}:{PORT}", host(link % self.links, replica))
     }
@@ -96,7 +96,7 @@ impl Nets {
         self.links
     }
 
-    /// A replica's configuration: it listens on all links, and the second lane's connections take the first one.
+    /// Changes a replica's configuration: it listens on all links, and the second lane's connections take the first link.
     pub(super) fn configure(&self, config: &mut toml::Table) {
         config.insert("listen".into(), format!("0.0.0.0:{PORT}").into());
         let members = config.get_mut("members").and_then(toml::Value::as_array_mut);
@@ -108,7 +108,7 @@ impl Nets {
         }
     }
 
-    /// Starts a replica's program in a namespace of its own, with its links. The process waits in a shell until they are there.
+    /// Starts a replica's program in a namespace of its own with its links. The process waits in a shell until the links are there.
     pub(super) fn spawn(
         &self,
         replica: u16,
@@ -164,7 +164,7 @@ fn bridge(link: u16) -> String {
     format!("qbridge{link}")
 }
 
-/// On a link's network.
+/// An address in a link's network.
 fn host(link: u16, number: u16) -> String {
     format!("10.77.{link}.{number}")
 }

@@ -67,7 +67,7 @@ pub(super) enum Command {
     Figure(super::figure::FigureArgs),
 }
 
-/// What every measurement of ours takes.
+/// The options that all measurements of ours have.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Measurement {
     #[command(flatten)]
@@ -125,11 +125,11 @@ impl Measurement {
         self.order.choice()?;
         check_delay(self.durability(), self.sync_delay_us)
     }
-    /// How many replicas a cluster of our own has.
+    /// The number of replicas in a cluster that the benchmark starts.
     pub(super) fn replicas(&self) -> u16 {
         self.replicas.unwrap_or(self.order.replicas())
     }
-    /// Whether a cluster of our own is to be started.
+    /// Whether the benchmark starts a cluster.
     pub(super) fn own_cluster(&self) -> bool {
         self.cluster.dir.is_none() && self.cluster.config.is_none()
     }
@@ -138,7 +138,7 @@ impl Measurement {
     }
 }
 
-/// Refuses a delay that has no meaning.
+/// Refuses a delay that would have no effect.
 pub(super) fn check_delay(durability: DurabilityChoice, sync_delay_us: u64) -> Outcome<()> {
     if sync_delay_us > 1_000_000 {
         return Err(Failure::usage("--sync-delay-us is at most 1000000, which is a second"));

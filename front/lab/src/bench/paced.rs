@@ -1,5 +1,5 @@
-//! Load at a given rate, whatever the cluster makes of it: calls are due at fixed moments, and a latency counts from the moment at which
-//! its call was due. One that is late because the cluster is slow is late for the next ones, too, as it is for users.
+//! Load at a given rate, however fast the cluster is. Calls are due at fixed moments, and a latency counts from the moment at which the
+//! call was due. So a slow cluster makes the following calls late as well, as it does for users.
 
 use super::load::{Work, open};
 use super::target::Target;
@@ -10,35 +10,35 @@ use std::time::{Duration, Instant};
 
 /// How often the replicas are looked at.
 const LOOK: Duration = Duration::from_millis(100);
-/// What is under way at the end may take so long.
+/// How long the last calls may take.
 const STALL: Duration = Duration::from_secs(30);
 
-/// How much, how fast, how long.
+/// How much load, at what rate, for how long.
 pub(super) struct Pace {
     pub(super) sessions: usize,
     /// Calls per second.
     pub(super) calls_per_s: f64,
-    /// Calls that may be under way; what is due while there are so many is not sent at all.
+    /// The most calls under way. A call that is due while so many are is never sent.
     pub(super) outstanding_max: usize,
     pub(super) warm: Duration,
     pub(super) measure: Duration,
 }
 
-/// What became of it.
+/// The result.
 pub(super) struct Provided {
-    /// Calls that were due in the measured time, and of them those that were never sent.
+    /// Calls that were due in the measured time; and those of them that were never sent.
     pub(super) due: u64,
     pub(super) skipped: u64,
     /// Calls answered in the measured time.
     pub(super) answered: u64,
     pub(super) seconds: f64,
-    /// In nanoseconds, of calls that were due and answered in the measured time.
+    /// Latency of calls that were due and answered in the measured time, in nanoseconds.
     pub(super) latency: Histogram<u64>,
     pub(super) errors: u64,
     pub(super) first_error: Option<String>,
 }
 
-/// Sends as planned; returns when everything that was sent was answered.
+/// Sends calls by the plan and measures them; returns once all are answered.
 pub(super) fn run(target: &mut Target, pace: &Pace, work: &mut dyn Work) -> Outcome<Provided> {
     let sessions = open(target, pace.sessions)?;
     let queue = CompletionQueue::new();

@@ -1,6 +1,6 @@
-//! One command now and then on one of several instances: what the others, which have nothing to say, add to its latency.
+//! A rare command on one of several instances: how much the idle instances add to its latency.
 //!
-//! A cluster with one instance runs beside it, and the two are asked in turns, so that what else the machine does hits both.
+//! A cluster with one instance runs beside it, and commands go to both in turns, so that the machine's other work affects both.
 
 use super::median::Median;
 use super::target::Target;
@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 /// From one command to the next in the same cluster.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What it took, in milliseconds.
+/// The latencies, in milliseconds.
 #[derive(Serialize)]
 pub(super) struct Pulse {
-    /// In the cluster with several instances, and in the one with a single one.
+    /// In the cluster with several instances, and in that with one.
     pub(super) several_ms: Median,
     pub(super) one_ms: Median,
     /// The difference of each pair.
     pub(super) added_ms: Median,
 }
 
-/// So many commands to each of them.
+/// Sends this number of commands to each cluster.
 pub(super) fn compare(several: &mut Target, one: &mut Target, count: u32) -> Outcome<Option<Pulse>> {
     let open = |target: &Target| target.client.open_session().doing("open a session");
     let sessions = [open(several)?, open(one)?];

@@ -1,7 +1,7 @@
-//! Limits of processor time for single threads, so that "a lane is the limit" can be shown on a machine with few cores.
+//! Limits of processor time for single threads, for measurements in which lanes are the limit on a machine with few cores.
 //!
-//! Each thread gets a control group of its own with a quota. Only the first version of control groups lets threads of one process lie in
-//! groups that have nothing to do with each other; where it is not mounted, or not ours to write, this says so.
+//! Each thread gets a control group with a quota. Only version 1 of control groups lets the threads of one process lie in unrelated groups.
+//! Where it is not mounted, or may not be written, that is an error.
 
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use std::fs;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Quotas of less than a millisecond are refused by the system, so a period is long enough for small shares.
+/// The period of a quota; long enough for small shares, since the system refuses quotas below a millisecond.
 const PERIOD_US: u64 = 20_000;
-/// How long the trial takes that shows whether quotas bind.
+/// How long it is tried whether quotas bind.
 const TRIAL: Duration = Duration::from_millis(400);
 
-/// Control groups of ours; they go with this.
+/// Control groups that are removed when this is dropped.
 pub(super) struct Quotas {
     root: PathBuf,
     groups: Vec<PathBuf>,
@@ -22,7 +22,7 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// Makes a place for groups whose threads get so many percent of a core each, and tries one out.
+    /// Makes the parent of the groups, whose threads get this percentage of a core each; and tries one.
     pub(super) fn new(percent: u32) -> Outcome<Self> {
         if !(5..=100).contains(&percent) {
             return Err(Failure::usage("a quota is 5 to 100 percent of a core"));
@@ -38,7 +38,7 @@ impl Quotas {
         Ok(quotas)
     }
 
-    /// Limits this thread.
+    /// Limits a thread.
     pub(super) fn limit(&mut self, thread: u32) -> Outcome<()> {
         let group = self.root.join(format!("thread-{thread}"));
         let doing = format!("limit the processor time of thread {thread}");
@@ -50,14 +50,14 @@ impl Quotas {
         fs::write(group.join("tasks"), thread.to_string()).doing(&doing)
     }
 
-    /// Limits all threads of a process whose names begin like this; how many there are.
+    /// Limits all threads of a process whose names begin with this. Gives their number.
     pub(super) fn limit_all(&mut self, pid: u32, name: &str) -> Outcome<usize> {
         let threads = threads(pid, name)?;
         threads.iter().try_for_each(|thread| self.limit(*thread))?;
         Ok(threads.len())
     }
 
-    /// A thread that never rests must not get much more than its share.
+    /// Checks that a busy thread gets little more than its share.
     fn try_out(&mut self) -> Outcome<()> {
         let stop = AtomicBool::new(false);
         let used = std::thread::scope(|scope| {
@@ -110,7 +110,7 @@ fn missing(why: &str) -> Failure {
     ))
 }
 
-/// Where the controller `cpu` of the first version is mounted.
+/// Where version 1 of the controller `cpu` is mounted.
 pub(super) fn hierarchy(mounts: &str) -> Option<PathBuf> {
     let mounted = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -120,7 +120,7 @@ pub(super) fn hierarchy(mounts: &str) -> Option<PathBuf> {
     Some(Path::new(mounted).to_owned())
 }
 
-/// The threads of a process whose names begin like this.
+/// The threads of a process whose names begin with this.
 fn threads(pid: u32, name: &str) -> Outcome<Vec<u32>> {
     let place = format!("/proc/{pid}/task");
     let mut found = Vec::new();
@@ -133,8 +133,8 @@ fn threads(pid: u32, name: &str) -> Outcome<Vec<u32>> {
     Ok(found)
 }
 
-/// Processor seconds of the calling thread, right to within a tick. By the kernel's books where it keeps them: under a tool that counts
-/// instructions there may be no clock of this kind.
+/// Processor seconds of the calling thread, right to within a tick. Read from the kernel's files if possible: a tool that counts
+/// instructions may have no such clock.
 pub(super) fn own_time() -> f64 {
     let books = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     if let Some(nanos) = books.split(' ').next().and_then(|field| field.parse::<u64>().ok()) {

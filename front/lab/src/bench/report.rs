@@ -1,4 +1,4 @@
-//! What a benchmark found: as a table for people, as one JSON document for programs.
+//! The result of a benchmark: as a table for people, as one JSON document for programs.
 
 use super::cpu::{Cpu, tick_s};
 use super::options::Measurement;
@@ -23,7 +23,7 @@ pub(super) struct Subject {
     pub(super) benchmark: &'static str,
     pub(super) payload: String,
     pub(super) load: String,
-    /// What is counted.
+    /// The unit of the counts.
     pub(super) unit: &'static str,
 }
 
@@ -32,16 +32,16 @@ pub(super) struct Subject {
 pub(super) struct Durability {
     /// The mode.
     pub(super) durability: String,
-    /// What every sync takes longer.
+    /// By how much every sync is delayed, in microseconds.
     pub(super) sync_delay_us: u64,
 }
 
 impl Durability {
-    /// Of a cluster that runs.
+    /// That of a running cluster.
     pub(super) fn of(target: &Target) -> Self {
         Self { durability: target.durability.clone(), sync_delay_us: target.sync_delay_us }
     }
-    /// Of one that is to be started.
+    /// That of a cluster that is to be started.
     pub(super) fn planned(measurement: &Measurement) -> Self {
         let durability = arguments::name(measurement.durability());
         Self { durability, sync_delay_us: measurement.sync_delay_us }
@@ -54,7 +54,7 @@ impl fmt::Display for Durability {
     }
 }
 
-/// Whether the cluster has what it acknowledged.
+/// Whether the cluster has kept what it acknowledged.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Check {
     /// Null when it could not be checked.
@@ -80,7 +80,7 @@ impl Check {
     }
 }
 
-/// Microseconds.
+/// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct LatencyUs {
     samples: u64,
@@ -92,7 +92,7 @@ pub(super) struct LatencyUs {
 }
 
 impl LatencyUs {
-    /// Of nanoseconds.
+    /// From a histogram in nanoseconds.
     pub(super) fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1000.0;
         let samples = histogram.len();
@@ -125,13 +125,13 @@ pub(super) struct OwnRun {
     pub(super) commands: u64,
     pub(super) per_s: f64,
     pub(super) latency_us: LatencyUs,
-    /// All replicas together; null when they are elsewhere, or used too little to tell.
+    /// Commands per second of processor time of all replicas together; null when the replicas are elsewhere, or used too little.
     pub(super) per_replica_cpu_s: Option<f64>,
     pub(super) replicas: Vec<ReplicaUse>,
     pub(super) load_cpu: Cpu,
-    /// Processor seconds that other processes used meanwhile.
+    /// Processor seconds of other processes in the measured time.
     pub(super) others_cpu_s: Option<f64>,
-    /// Where clients sign.
+    /// The cost of signatures, where clients sign.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) signatures: Option<Signatures>,
     pub(super) errors: u64,
@@ -145,7 +145,7 @@ pub(super) struct FloorRun {
     /// Which faults it agreed for.
     pub(super) fault_model: &'static str,
     pub(super) replicas: usize,
-    /// Slots under way at a time; null where there are no slots.
+    /// Slots under way at a time; null without slots.
     pub(super) in_flight: Option<u64>,
     pub(super) window: u64,
     pub(super) batch_bytes: usize,
@@ -177,7 +177,7 @@ impl FloorRun {
         }
     }
 
-    /// Which null program it was.
+    /// The variant of the null program, as text.
     pub(super) fn which(&self) -> String {
         let Self { fault_model, replicas, .. } = self;
         let slots = match self.in_flight {
@@ -192,7 +192,7 @@ impl FloorRun {
     }
 }
 
-/// A figure, with everything that it depends on.
+/// A figure with everything that it depends on.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figure {
     #[serde(flatten)]
@@ -204,15 +204,15 @@ pub(super) struct Figure {
     replicas: usize,
     per_s_median: f64,
     p50_us_median: f64,
-    /// False when a check failed or was not possible, or a call failed: such a figure means nothing.
+    /// False when a check failed or was not possible, or a call failed: then the figure means nothing.
     valid: bool,
     floor_per_s_median: Option<f64>,
     floor_p50_us_median: Option<f64>,
-    /// Ours over the floor's, medians of the runs that took turns: the rate, and the median latency.
+    /// Our figures divided by the floor's, as medians of the runs in turns: the rate, and the median latency.
     rate_ratio: Option<f64>,
     p50_ratio: Option<f64>,
     per_replica_cpu_s_median: Option<f64>,
-    /// Processor time is counted in steps of this many seconds.
+    /// The resolution of processor time, in seconds.
     cpu_tick_s: f64,
     machine: Machine,
     floors: Vec<FloorRun>,
@@ -349,7 +349,7 @@ impl OwnRun {
     }
 }
 
-/// The machine, for people.
+/// The machine as text.
 pub(super) fn machine_lines(machine: &Machine) -> String {
     let Machine { cpu, cores, memory_gib, kernel, file_system, congestion_control_default, load_average } =
         machine;
@@ -359,7 +359,7 @@ pub(super) fn machine_lines(machine: &Machine) -> String {
     )
 }
 
-/// Of an even number of values the mean of the two in the middle; of none, 0.
+/// The median; of an even number of values the mean of the two in the middle; of none, 0.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);

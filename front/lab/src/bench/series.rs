@@ -1,4 +1,4 @@
-//! Floor and ours in turns, and the figure that follows.
+//! Runs the floor and our cluster in turns, and makes the figure.
 
 use super::cpu::{Cpu, tick_s};
 use super::load::Measured;
@@ -16,7 +16,7 @@ use quorate_command::progress::Progress;
 use quorate_floor::{Config as FloorConfig, FaultModel, Sync};
 use std::process::ExitCode;
 
-/// One run of ours, and what it ran on.
+/// One run of ours, and the cluster that it ran on.
 pub(super) struct Run {
     own: OwnRun,
     durability: Durability,
@@ -56,14 +56,14 @@ impl Run {
 }
 
 impl Run {
-    /// So many signatures of clients were checked for so many requests.
+    /// Adds how many signatures of clients were checked for how many requests.
     pub(super) fn checked(mut self, signatures: u64, requests: u64) -> Self {
         self.own.signatures = Some(Signatures::of(signatures, requests, self.own.per_s));
         self
     }
 }
 
-/// What is measured, how often, beside which floor.
+/// What is measured, how often, and beside which floor.
 pub(super) struct Series<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) subject: Subject,
@@ -107,7 +107,7 @@ impl Series<'_> {
     }
 }
 
-/// Runs the null program so that it promises as much, and agrees for the same faults.
+/// Runs the null program with the same durability and for the same faults.
 pub(super) fn floor_run(
     config: &FloorConfig,
     durability: &Durability,
@@ -119,7 +119,7 @@ pub(super) fn floor_run(
     Ok(FloorRun::of(&report))
 }
 
-/// The null program's counterpart of a cluster with this durability and fault model.
+/// The configuration of the null program for this durability and fault model.
 pub(super) fn beside(config: &FloorConfig, durability: &Durability, fault_model: FaultModel) -> FloorConfig {
     FloorConfig {
         sync: sync_of(&durability.durability),
@@ -134,13 +134,12 @@ impl From<Run> for OwnRun {
     }
 }
 
-/// The largest frame that the null program takes. Its speed grows with its frames (64 KiB to 1 MiB: more than twofold, where
-/// the window allows it), and ours put together larger batches than its default of 64 KiB: beside that default we would seem
-/// faster than what is to bound us.
+/// The largest frame of the null program. It is more than twice as fast with frames of 1 MiB as with 64 KiB, if the window allows that. Our
+/// batches are larger than its default of 64 KiB; beside that default we would seem faster than our bound.
 pub(super) const FLOOR_BATCH_BYTES: usize = 1 << 20;
 
-/// The null program's counterpart of a measurement; window and sizes are the caller's to set. Durability and fault model
-/// are added when it runs.
+/// The configuration of the null program for a measurement. The caller sets window and sizes; durability and fault model are added when it
+/// runs.
 pub(super) fn floor_config(measurement: &Measurement) -> FloorConfig {
     FloorConfig {
         dir: measurement.scratch.join(format!("{FLOOR_PREFIX}{}", std::process::id())),
@@ -151,7 +150,7 @@ pub(super) fn floor_config(measurement: &Measurement) -> FloorConfig {
     }
 }
 
-/// What the null program must do to promise as much.
+/// How the null program syncs to reach this durability.
 pub(super) fn sync_of(durability: &str) -> Sync {
     match durability {
         name if name == arguments::name(DurabilityChoice::Memory) => Sync::Memory,

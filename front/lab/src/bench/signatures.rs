@@ -1,4 +1,4 @@
-//! What checking the clients' signatures allows: the rate of one core, measured beside each run, and the bound that follows.
+//! The bound that checking clients' signatures sets, from the rate of one core, which is measured beside each run.
 
 use quorate_auth::{ClientKey, RequestChecks, RequestClaim, request_statement};
 use quorate_types::ClusterId;
@@ -7,28 +7,28 @@ use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// So many are checked at once.
+/// How many signatures are checked at once.
 const TOGETHER: usize = 64;
-/// For how long.
+/// How long the rate is measured.
 const MEASURE: Duration = Duration::from_millis(300);
 
-/// What signatures cost.
+/// The cost of signatures.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Signatures {
-    /// Checks of one core in a second, so many at once, each under another key.
+    /// Checks per second of one core, in groups of this size, each under another key.
     checks_per_core_s: f64,
     together: usize,
     cores: usize,
-    /// Of all replicas together, for one request.
+    /// Checks of all replicas together per request.
     checks_per_request: f64,
-    /// Requests in a second, if all cores did nothing else; null when nothing was checked.
+    /// Requests per second if all cores did nothing but check; null when nothing was checked.
     bound_per_s: Option<f64>,
-    /// Of that bound.
+    /// The measured rate divided by that bound.
     share: Option<f64>,
 }
 
 impl Signatures {
-    /// What a run says in which so many signatures were checked for so many requests, at this rate of requests.
+    /// From the numbers of checked signatures and of requests in a run, and its requests per second.
     pub(super) fn of(checked: u64, requests: u64, per_s: f64) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with(rate(), cores, checked as f64 / requests.max(1) as f64, per_s)
@@ -63,7 +63,7 @@ impl fmt::Display for Signatures {
     }
 }
 
-/// Checks of one core in a second.
+/// Checks per second of one core.
 fn rate() -> f64 {
     let cluster = ClusterId::new(1);
     let claim = |number: u8| {

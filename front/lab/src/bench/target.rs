@@ -1,4 +1,4 @@
-//! The cluster that is measured: our own, or one that runs already.
+//! The cluster that is measured: one that the benchmark started, or one that runs already.
 
 use super::nets::Nets;
 use super::options::Measurement;
@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 
 /// How long a cluster may take to elect a leader and answer.
 const START: Duration = Duration::from_secs(20);
-/// What a replica that keeps up may lack for a moment on a cluster that others use, too.
+/// The most that a replica may lack while it counts as caught up, since others may use the cluster too.
 const LAG_BYTES_MAX: u64 = 1 << 20;
 
 /// A cluster and a client of it.
 pub(super) struct Target {
     // Before the processes, so that it ends first.
     pub(super) client: BlockingClient,
-    /// More of them, where one connection to one leader would not reach all instances.
+    /// More clients, so that all instances are used: one client has one connection to one leader.
     crowd: Vec<BlockingClient>,
-    /// In the place of all others, where there are any.
+    /// Clients that take the place of all others, if there are any.
     many: Vec<Client>,
     own: Option<Temporary>,
     pub(super) replicas: Vec<ReplicaId>,
@@ -33,17 +33,17 @@ pub(super) struct Target {
     pub(super) pids: Vec<u32>,
     /// `group`, `async` or `memory`.
     pub(super) durability: String,
-    /// What every sync takes longer.
+    /// By how much every sync is delayed, in microseconds.
     pub(super) sync_delay_us: u64,
-    /// How the replicas agree; of a cluster that runs already only the faults it survives are known.
+    /// How the replicas agree. Of a running cluster only the faults that it survives are known.
     pub(super) order: OrderChoice,
-    /// When the one that was taken away comes back.
+    /// When the stopped replica comes back.
     returns: Option<Instant>,
-    /// When it did.
+    /// When it came back.
     pub(super) returned: Option<Instant>,
 }
 
-/// What we need of a replica's status.
+/// The part of a replica's status that benchmarks use.
 #[derive(Deserialize)]
 struct Status {
     #[serde(default)]
@@ -52,9 +52,9 @@ struct Status {
     process: Process,
     replica: u16,
     view: u64,
-    /// Of the first instance, where there are several.
+    /// The leader of the first instance.
     leader: Option<u16>,
-    /// The others, as that leader sees them.
+    /// The other replicas, as that leader sees them.
     members: Vec<Member>,
 }
 
@@ -77,7 +77,7 @@ struct Process {
     pid: u32,
 }
 
-/// What a replica says of what went through the merge.
+/// The counts of the merge in a replica's status.
 #[derive(Deserialize)]
 pub(super) struct Merged {
     /// Requests and batches executed.
@@ -88,7 +88,7 @@ pub(super) struct Merged {
 
 #[derive(Deserialize)]
 pub(super) struct Instances {
-    /// The part of the global log that is empty.
+    /// The share of the global log that is empty.
     pub(super) noop_share: f64,
     each: Vec<Instance>,
 }
@@ -99,19 +99,19 @@ struct Instance {
 }
 
 impl Instances {
-    /// Slots decided in all of them.
+    /// Slots decided in all instances.
     pub(super) fn decided(&self) -> u64 {
         self.each.iter().map(|instance| instance.decided).sum()
     }
 }
 
 impl Target {
-    /// Starts a cluster with this service, or finds the one that was named.
+    /// Starts a cluster with this service, or connects to the one that was named.
     pub(super) fn open(measurement: &Measurement, service: ServiceChoice) -> Outcome<Self> {
         Self::configured(measurement, service, Vec::new())
     }
 
-    /// The same; one that is started gets these settings.
+    /// Like [`Self::open`]; a cluster that is started gets these settings.
     pub(super) fn configured(
         measurement: &Measurement,
         service: ServiceChoice,
@@ -120,7 +120,7 @@ impl Target {
         Self::on(measurement, service, settings, None)
     }
 
-    /// Starts one.
+    /// Starts a cluster.
     fn started(
         measurement: &Measurement,
         service: ServiceChoice,
@@ -150,7 +150,7 @@ impl Target {
         Ok(target)
     }
 
-    /// The same; one that is started has these links.
+    /// Like [`Self::configured`]; a cluster that is started has these links.
     pub(super) fn on(
         measurement: &Measurement,
         service: ServiceChoice,
@@ -202,7 +202,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Has so many clients, at least one. Each has a connection of its own, and with it an instance.
+    /// Makes this number of clients, at least one. Each has a connection of its own, and so an instance.
     pub(super) fn have_clients(&mut self, count: usize) -> Outcome<()> {
         let Some(cluster) = self.own.as_ref().map(|own| &own.cluster) else {
             return Err(Failure::new("only a cluster that was started for this gets several clients"));
@@ -213,7 +213,7 @@ impl Target {
         Ok(())
     }
 
-    /// Has so many clients, each with connections of its own, that share one thread.
+    /// Makes this number of clients, each with connections of its own; they share one thread.
     pub(super) fn have_crowd(&mut self, count: usize, timeout: Duration) -> Outcome<()> {
         let Some(cluster) = self.own.as_ref().map(|own| &own.cluster) else {
             return Err(Failure::new("only a cluster that was started for this gets several clients"));
@@ -222,7 +222,7 @@ impl Target {
         Ok(())
     }
 
-    /// Has so many clients more, which come on the links in turn.
+    /// Adds this number of clients, which use the links in turn.
     pub(super) fn have_clients_on(&mut self, count: usize, nets: &Nets) -> Outcome<()> {
         let Some(cluster) = self.own.as_ref().map(|own| own.cluster.clone()) else {
             return Err(Failure::new("only a cluster that was started for this has links"));
@@ -235,21 +235,21 @@ impl Target {
         Ok(())
     }
 
-    /// All of them.
+    /// All clients.
     pub(super) fn clients(&self) -> impl Iterator<Item = &Client> + Clone {
         let few = std::iter::once(&self.client).chain(&self.crowd).map(BlockingClient::client);
         let none = if self.many.is_empty() { usize::MAX } else { 0 };
         self.many.iter().chain(few.take(none))
     }
 
-    /// What the first replica says of what it merged.
+    /// The counts of the merge at the first replica.
     pub(super) fn merged(&self) -> Outcome<Merged> {
         let Some(first) = self.replicas.first() else { return Err(Failure::new("there is no replica")) };
         let text = self.client.status(*first).doing("ask a replica for its status")?;
         serde_json::from_str(&text).doing("read a replica's status")
     }
 
-    /// Signatures of clients that all replicas checked together, since they started.
+    /// Signatures of clients that all replicas together checked since they started.
     pub(super) fn signatures_checked(&self) -> Outcome<u64> {
         let mut sum = 0;
         for replica in &self.replicas {
@@ -279,18 +279,18 @@ impl Target {
         }
     }
 
-    /// Whether the leader says that all others are there and lack little.
+    /// Whether the leader says that all other replicas are connected and lack little.
     pub(super) fn all_follow(&self) -> bool {
         self.followers() + 1 == self.replicas.len()
     }
 
-    /// How many the leader says are there and lack little.
+    /// How many replicas are connected and lack little, by what the leader says.
     pub(super) fn followers(&self) -> usize {
         let members = self.as_the_leader_sees_them();
         members.iter().filter(|member| member.active && member.lag_bytes <= LAG_BYTES_MAX).count()
     }
 
-    /// The others, in the first instance. Whom our client follows leads the instance that it got, which may be another one.
+    /// The other replicas as the leader of the first instance sees them. The replica that our client follows may lead another instance.
     fn as_the_leader_sees_them(&self) -> Vec<Member> {
         let statuses = self.replicas.iter().filter_map(|replica| {
             let text = self.client.status(*replica).ok()?;
@@ -313,7 +313,7 @@ impl Target {
         format!("the leader does not reach all replicas: {}", others.collect::<Vec<_>>().join(", "))
     }
 
-    /// Stops a replica of the cluster that was started for this; one that follows, and which one it is.
+    /// Stops a follower of the cluster that was started here, and gives its id.
     pub(super) fn take_one_away(&mut self) -> Outcome<ReplicaId> {
         let leader = self.client.client().leader();
         let at = self.replicas.iter().position(|replica| Some(*replica) != leader);
@@ -328,22 +328,22 @@ impl Target {
         Ok(self.replicas[at])
     }
 
-    /// It comes back then.
+    /// Sets when the stopped replica comes back.
     pub(super) fn returns_at(&mut self, at: Instant) {
         self.returns = Some(at);
     }
 
-    /// The cluster that was started for this.
+    /// The cluster that was started here.
     pub(super) fn cluster(&self) -> Option<&Cluster> {
         self.own.as_ref().map(|own| &own.cluster)
     }
 
-    /// Where it serves clients of etcd.
+    /// The addresses for clients of etcd.
     pub(super) fn etcd(&self) -> Vec<String> {
         self.own.as_ref().map(|own| own.etcd.clone()).unwrap_or_default()
     }
 
-    /// Fails when a replica of ours ended. One that was taken away comes back when it is time.
+    /// Fails when a replica that was started here has ended. Starts the stopped one again when it is time.
     pub(super) fn check(&mut self) -> Outcome<()> {
         let now = Instant::now();
         if self.returns.is_some_and(|at| now >= at)
@@ -367,7 +367,7 @@ fn connect(cluster: &Cluster) -> Outcome<BlockingClient> {
         .doing("start the client")
 }
 
-/// Whether the process with this id, of a replica at this address, is one of this machine.
+/// Whether the process with this id, of a replica with this address, runs on this machine.
 fn is_here(address: &str, pid: u32) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let local = host == "localhost" || host == "[::1]" || host.starts_with("127.");

@@ -1,4 +1,4 @@
-//! A cluster of our own: three processes of this program on loopback, gone with their data when the benchmark ends.
+//! A cluster of the benchmark's own: three processes of this program on loopback. They and their data are removed when the benchmark ends.
 
 use super::nets::Nets;
 use super::options::Measurement;
@@ -14,29 +14,29 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// As many as one failure takes.
+/// The usual number: enough to survive one failure.
 pub(super) const REPLICAS: u16 = 3;
 /// How long a replica may take to stop cleanly.
 const STOP: Duration = Duration::from_secs(5);
-/// The names of our directories begin with it; the id of our process and the cluster's number follow.
+/// The beginning of directories' names; the id of this process and the cluster's number follow.
 const PREFIX: &str = "cluster-";
 static STARTED: AtomicU32 = AtomicU32::new(0);
-/// And those of the null program's logs.
+/// The beginning of the names of the null program's logs.
 pub(super) const FLOOR_PREFIX: &str = "floor-";
 
 /// The processes and their directory.
 pub(super) struct Temporary {
     pub(super) cluster: Cluster,
-    /// Where clients of etcd are served, if they are.
+    /// The addresses for clients of etcd, if they are served.
     pub(super) etcd: Vec<String>,
     children: Vec<Child>,
-    /// One that was stopped, and is to be.
+    /// The replica that was stopped on purpose.
     away: Option<usize>,
     directory: PathBuf,
 }
 
 impl Temporary {
-    /// Starts the cluster. To be called from the main thread: the replicas end with the thread that started them.
+    /// Starts the cluster. Call it from the main thread: the replicas end with the thread that started them.
     pub(super) fn start(
         measurement: &Measurement,
         service: ServiceChoice,
@@ -88,7 +88,7 @@ impl Temporary {
         self.children.iter().map(Child::id).collect()
     }
 
-    /// Fails when a replica ended, with what it said last.
+    /// Fails when a replica has ended; the error holds its last words.
     pub(super) fn check(&mut self) -> Outcome<()> {
         for (at, (child, replica)) in self.children.iter_mut().zip(1..).enumerate() {
             if self.away == Some(at) {
@@ -110,7 +110,7 @@ impl Temporary {
 }
 
 impl Temporary {
-    /// Stops the replica at this place of their order, until [`Self::bring_back`].
+    /// Stops the replica with this index, until [`Self::bring_back`].
     pub(super) fn take_away(&mut self, at: usize) {
         if let Some(child) = self.children.get_mut(at) {
             self.away = Some(at);
@@ -119,7 +119,7 @@ impl Temporary {
         }
     }
 
-    /// Starts the one again that was stopped. From the main thread, as all of them.
+    /// Starts the stopped replica again. Call it from the main thread.
     pub(super) fn bring_back(&mut self) -> Outcome<()> {
         let Some(at) = self.away.take() else { return Ok(()) };
         let (replica, _) = self.cluster.members[at];
@@ -159,7 +159,7 @@ impl Drop for Temporary {
 /// Keys of the replicas' configuration that are not the default: section, key, value.
 pub(super) type Settings = Vec<(&'static str, &'static str, toml::Value)>;
 
-/// Writes them into a configuration.
+/// Writes the settings into a configuration.
 fn configure(file: &Path, settings: &Settings, nets: Option<&Nets>) -> Outcome<()> {
     if settings.is_empty() && nets.is_none() {
         return Ok(());
@@ -184,7 +184,7 @@ fn start(place: &Path) -> Outcome<Child> {
     command.stdin(Stdio::null()).spawn().doing(format_args!("start the replica in {}", place.display()))
 }
 
-/// The same, with links of its own.
+/// Starts a replica with links of its own.
 fn start_on(nets: &Nets, replica: u16, place: &Path) -> Outcome<Child> {
     let logs = log(place)?;
     nets.spawn(replica, &program()?, |command| serve(command, place, logs))
@@ -194,7 +194,7 @@ fn program() -> Outcome<PathBuf> {
     std::env::current_exe().doing("find this program's own file")
 }
 
-/// Where a replica's words go, twice.
+/// Opens the file of a replica's output, twice.
 fn log(place: &Path) -> Outcome<[File; 2]> {
     let shown = place.display();
     let log = File::create(place.join("log.txt")).doing(format_args!("write {shown}/log.txt"))?;
@@ -212,7 +212,7 @@ fn serve(command: &mut Command, place: &Path, [out, log]: [File; 2]) {
         .stderr(log);
 }
 
-/// On the first link of each.
+/// The replicas and their addresses on the first link.
 fn on_nets(nets: &Nets) -> Vec<(u16, String)> {
     (1..=REPLICAS).map(|replica| (replica, nets.address(replica, 0))).collect()
 }
@@ -228,7 +228,7 @@ pub(super) fn addresses(count: usize) -> Outcome<Vec<String>> {
     Ok(held.into_iter().map(|(address, _)| address).collect())
 }
 
-/// Removes what benchmarks left that were killed.
+/// Removes the directories of benchmarks that were killed.
 pub(super) fn sweep(scratch: &Path, prefix: &str) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         let name = entry.file_name();

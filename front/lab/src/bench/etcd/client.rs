@@ -1,5 +1,5 @@
-//! A connection over which many clients call: gRPC on one HTTP/2 connection, without the queues of tonic's own channel, since what the
-//! load generator uses of the processor is missing elsewhere.
+//! A connection that many clients share: gRPC on one HTTP/2 connection. It avoids the queues of tonic's own channel, since processor time
+//! of the load generator is missing elsewhere.
 
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;

@@ -1,7 +1,7 @@
-//! The callers, all in one thread: each asks, waits for the answer, and asks again.
+//! The callers, all in one thread: each sends a request, waits for the answer, and sends the next.
 //!
-//! Every key is there before anything is measured. What was answered in the measured time counts; a latency is that of a call from just
-//! before it is made until its answer was read. At the end the store must be as many revisions further as puts were acknowledged.
+//! All keys are put before anything is measured. Calls answered in the measured time count; a latency reaches from just before a call is
+//! made until its answer is read. At the end the store's revision must have grown by the number of acknowledged puts.
 
 use super::client::Connection;
 use super::watching::{Events, Watching};
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tonic::Status;
 
-/// So many callers put the keys there.
+/// How many callers put the keys.
 const FILLERS: u64 = 256;
 /// How often the servers are looked at.
 const LOOK: Duration = Duration::from_millis(250);
-/// Between attempts when something does not answer yet, or fails.
+/// How long to wait before trying again after a failure.
 const AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct Plan {
 pub(super) struct Filling {
     pub(super) keys: u64,
     pub(super) bytes: usize,
-    /// It takes no longer.
+    /// The most time that it may take.
     pub(super) patience: Duration,
 }
 
@@ -55,18 +55,18 @@ pub(super) struct Run {
     pub(super) seconds: f64,
     pub(super) calls: u64,
     pub(super) per_s: f64,
-    /// By processor seconds of all servers together.
+    /// Calls per second of processor time of all servers together.
     pub(super) per_server_cpu_s: f64,
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
     pub(super) max_us: f64,
     pub(super) servers_cpu_s: f64,
     pub(super) load_cpu_s: f64,
-    /// What all servers held at the end.
+    /// Memory of all servers at the end.
     pub(super) memory_mib: f64,
     pub(super) errors: u64,
     pub(super) first_error: Option<String>,
-    /// Whether the store is as many revisions further as puts were acknowledged; unknown after errors.
+    /// Whether the store's revision grew by the number of acknowledged puts; unknown after errors.
     pub(super) all_there: bool,
     pub(super) events: Option<Events>,
 }
@@ -197,7 +197,7 @@ async fn measure(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
     })
 }
 
-/// Lets so much time pass.
+/// Lets this time pass.
 async fn rest(servers: &mut Servers, length: Duration) -> Outcome<()> {
     let until = Instant::now() + length;
     while Instant::now() < until {
@@ -211,7 +211,7 @@ fn used(pids: &[u32]) -> Outcome<f64> {
     pids.iter().map(|pid| cpu::of_process(*pid).map(cpu::Cpu::total_s)).sum()
 }
 
-/// Connections to all members in turn, each of which answers.
+/// Connects to all members in turn, and waits until each answers.
 async fn connect(servers: &mut Servers, count: usize) -> Outcome<Vec<Connection>> {
     let until = Instant::now() + PATIENCE;
     let addresses = servers.addresses();
@@ -237,7 +237,7 @@ async fn attempt(address: &str) -> Outcome<Connection> {
     Ok(connection)
 }
 
-/// The store's, as every acknowledged write is part of it.
+/// The store's revision by a strong read.
 async fn revision(connection: &Connection) -> Outcome<i64> {
     let request = RangeRequest { key: key(0), count_only: true, ..RangeRequest::default() };
     let answer = connection.kv().range(request).await;

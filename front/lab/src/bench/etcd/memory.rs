@@ -1,4 +1,4 @@
-//! `bench etcd --memory`: how much memory servers hold after the same keys were put into both.
+//! `bench etcd --memory`: how much memory servers use after the same keys were put into both.
 
 use super::load::{self, Filling};
 use super::{EtcdArgs, Servers};
@@ -11,24 +11,24 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const MIB: f64 = (1 << 20) as f64;
-/// Every key has so many bytes.
+/// Size of every key.
 const KEY_BYTES: usize = 16;
-/// A cluster that puts fewer keys than this in a second has come to a stop.
+/// The fewest keys per second; a cluster that is slower counts as stuck.
 const SLOWEST: u64 = 500;
 
-/// What a server holds.
+/// The memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(in crate::bench) struct Held {
-    /// All of it, pages of files that are mapped included.
+    /// Resident memory, with pages of mapped files.
     pub(in crate::bench) resident_mib: f64,
-    /// What is in no file.
+    /// Resident memory that belongs to no file.
     pub(in crate::bench) anonymous_mib: f64,
-    /// The most that was resident at any time.
+    /// The most that was ever resident.
     pub(in crate::bench) peak_mib: f64,
 }
 
 impl Held {
-    /// What a process holds now.
+    /// The present memory of a process.
     fn of(pid: u32) -> Outcome<Self> {
         let path = format!("/proc/{pid}/status");
         let text = std::fs::read_to_string(&path);
@@ -36,7 +36,7 @@ impl Held {
         Self::parse(&text).ok_or_else(|| Failure::new(format!("can not read {path}: not as Linux writes it")))
     }
 
-    /// What `/proc/PID/status` says.
+    /// Parses `/proc/PID/status`.
     pub(in crate::bench) fn parse(status: &str) -> Option<Self> {
         let kib = |name: &str| {
             let rest = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -54,7 +54,7 @@ struct Filled {
     side: &'static str,
     fill_s: f64,
     servers: Vec<Held>,
-    /// What the largest server holds, over the bytes of all keys and values.
+    /// Memory of the largest server, divided by the bytes of all keys and values.
     times_what_was_put: f64,
 }
 

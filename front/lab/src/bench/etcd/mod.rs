@@ -1,11 +1,10 @@
-//! `bench etcd`: three replicas of ours and three members of etcd in turns, under the same clients of etcd.
+//! `bench etcd`: compares three replicas of ours with three members of etcd, in turns, under the same clients of etcd.
 //!
-//! Each measurement starts its cluster afresh, so that neither has more to carry than the other, and nobody else is at work meanwhile.
-//! Both sync every write to the same disk before they answer, and neither encrypts. Clients are many and share a few connections, which
-//! go to all members in turn.
+//! Each measurement starts a new cluster, so that both have the same work, and nothing else runs meanwhile. Both sync every write to the
+//! same disk before they answer, and neither encrypts. Many clients share a few connections, which go to all members in turn.
 //!
-//! Files: `peer` (a cluster of etcd), `client` (a connection), `load` (the callers), `watching` (watches beside them), `memory` (what
-//! servers hold), `table` (what people see).
+//! Files: `peer` (a cluster of etcd), `client` (a connection), `load` (the callers), `watching` (watches beside them), `memory` (the memory
+//! of servers), `table` (the printed table).
 
 mod client;
 mod load;
@@ -34,7 +33,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What started may take so long until it answers, and so may the last answers.
+/// How long started servers may take to answer, and how long the last answers may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
@@ -125,7 +124,7 @@ impl Servers {
         }
     }
 
-    /// Fails when one of them ended.
+    /// Fails when a server has ended.
     fn check(&mut self) -> Outcome<()> {
         match self {
             Self::Ours(target) => target.check(),
@@ -145,7 +144,7 @@ struct Side {
 }
 
 impl Side {
-    /// None of no runs.
+    /// The medians; `None` without runs.
     fn of(runs: Vec<Run>) -> Option<Self> {
         let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure));
         (!runs.is_empty()).then(|| Self {
@@ -158,7 +157,7 @@ impl Side {
     }
 }
 
-/// Ours over etcd's.
+/// Our figures divided by etcd's.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Ratios {
     rate: f64,
@@ -204,7 +203,7 @@ impl Row {
 struct Document {
     benchmark: &'static str,
     durability: String,
-    /// False when a call failed, or an event or a write was missing: such figures mean nothing.
+    /// False when a call failed, or an event or a write was missing: then the figures mean nothing.
     valid: bool,
     connections: usize,
     keys: u64,
@@ -279,7 +278,7 @@ fn check(args: &EtcdArgs) -> Outcome<()> {
 /// Starts servers of one side.
 type Open<'a> = Box<dyn Fn() -> Outcome<Servers> + 'a>;
 
-/// Those that are to be measured.
+/// The sides that are to be measured.
 fn sides(args: &EtcdArgs) -> Vec<(&'static str, Open<'_>)> {
     let ours = || Ok(Servers::Ours(Box::new(Target::open(&measurement(args), ServiceChoice::Etcd)?)));
     let etcd = || Ok(Servers::Etcd(Peer::start(&args.etcd, &args.scratch)?));
@@ -293,7 +292,7 @@ fn sides(args: &EtcdArgs) -> Vec<(&'static str, Open<'_>)> {
     sides
 }
 
-/// Both in turns.
+/// Measures both sides in turns.
 fn row(args: &EtcdArgs, plan: Plan) -> Outcome<Row> {
     let (mut ours, mut etcd) = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {

@@ -1,4 +1,4 @@
-//! A cluster of etcd: three members on loopback that sync every write, gone with their data when this goes.
+//! A cluster of etcd: three members on loopback that sync every write. Dropping it removes the processes and their data.
 
 use crate::bench::temporary::{REPLICAS, addresses, sweep};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The names of its directories begin with it; the id of our process and the cluster's number follow.
+/// The beginning of its directories' names; the id of this process and the cluster's number follow.
 const PREFIX: &str = "etcd-";
 static STARTED: AtomicU32 = AtomicU32::new(0);
-/// The backend's limit, so that no run reaches it.
+/// The limit of etcd's store, so large that no run reaches it.
 const QUOTA_BYTES: u64 = 8 << 30;
 
 /// The processes and their directory.
 pub(super) struct Peer {
     children: Vec<Child>,
-    /// Where clients are served.
+    /// The addresses for clients.
     pub(super) addresses: Vec<String>,
     directory: PathBuf,
 }
 
-/// A process that ends with the one that started it, and becomes the program that it is told.
+/// A process that ends together with its parent, and becomes the given program.
 #[derive(Debug, clap::Args)]
 pub(in crate::bench) struct MemberArgs {
     #[arg(long)]
@@ -83,7 +83,7 @@ impl Peer {
         self.children.iter().map(Child::id).collect()
     }
 
-    /// Fails when a member ended.
+    /// Fails when a member has ended.
     pub(super) fn check(&mut self) -> Outcome<()> {
         for (id, child) in (1..).zip(&mut self.children) {
             if let Ok(Some(status)) = child.try_wait() {

@@ -1,4 +1,4 @@
-//! What people see.
+//! The printed table.
 
 use super::{Document, Operation, Ratios, Row};
 use crate::bench::report::machine_lines;

@@ -1,7 +1,6 @@
-//! Watches beside the callers: many that have nothing to see, and some that must see everything.
+//! Watches beside the callers: many that get no events, and some observers that must get every event.
 //!
-//! While callers put, nothing else is written, so an observer's next event has the next revision: one that is missing, comes twice or in
-//! another order shows at once.
+//! Only callers write, so an observer's next event has the next revision. An event that is missing, doubled or out of order shows at once.
 
 use super::PATIENCE;
 use super::client::Connection;
@@ -18,18 +17,18 @@ use tokio::task::spawn_local;
 use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
 
-/// So many watches on one stream.
+/// How many watches share a stream.
 const STREAM_WATCHES: usize = 1000;
 
-/// What the observers saw.
+/// The events that the observers saw.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Events {
     pub(super) observers: usize,
-    /// By all of them together.
+    /// Events that all observers saw together.
     pub(super) seen: u64,
-    /// From the last answer to a caller until the last observer had seen its event.
+    /// From the last answer to a caller until the last observer saw its event, in ms.
     pub(super) behind_ms: f64,
-    /// What was wrong, if anything.
+    /// The first error, if there was one.
     pub(super) fault: Option<String>,
 }
 
@@ -39,7 +38,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// With these watches: a server of etcd says nothing before it was asked for something.
+    /// Opens these watches. A server of etcd sends nothing before it was asked for something.
     async fn open(connection: &Connection, watches: impl Iterator<Item = (Bytes, Bytes)>) -> Outcome<Self> {
         let (requests, receiver) = mpsc::unbounded_channel();
         for (key, range_end) in watches {
@@ -61,7 +60,7 @@ impl Stream {
         next.ok_or_else(|| Failure::new("a stream of watches ended"))
     }
 
-    /// The revision after which the next watch that was asked for begins.
+    /// The revision after which the next watch begins.
     async fn created(&mut self) -> Outcome<i64> {
         let next = tokio::time::timeout(PATIENCE, self.next()).await;
         let next = next.map_err(|_| Failure::new("a watch does not begin"))??;
@@ -78,7 +77,7 @@ fn failed(why: &Status) -> Failure {
 
 #[derive(Default)]
 struct Shared {
-    /// Events after this revision count.
+    /// Only events after this revision count.
     after: Cell<i64>,
     seen: Cell<u64>,
     fault: RefCell<Option<String>>,
@@ -92,12 +91,12 @@ impl Shared {
     }
 }
 
-/// All of them; they end with the runtime.
+/// All watches; they end with the runtime.
 pub(super) struct Watching {
     shared: Rc<Shared>,
     /// The last revision of each observer.
     last: Vec<Rc<Cell<i64>>>,
-    /// What holds the streams open.
+    /// Keeps the streams open.
     held: Vec<mpsc::UnboundedSender<WatchRequest>>,
 }
 
@@ -132,12 +131,12 @@ impl Watching {
         Ok(watching)
     }
 
-    /// From here on events count: a member that lags may tell of some from before.
+    /// Events after this revision count. A member that lags may send some from before.
     pub(super) fn count_after(&self, revision: i64) {
         self.shared.after.set(revision);
     }
 
-    /// Waits until all observers saw everything up to this revision; none when there are none and nothing was wrong.
+    /// Waits until all observers saw everything up to this revision. `None` when there are no observers and there was no error.
     pub(super) async fn end(self, revision: i64) -> Option<Events> {
         let from = Instant::now();
         let all_saw = async {

@@ -1,9 +1,9 @@
-//! The figure `catchup`: a replica comes back after the state was put there without it, and fetches it while clients go on.
+//! The figure `catchup`: a replica comes back after the state was put without it, and fetches the state while clients continue.
 //!
-//! For each limit of the transfer a cluster of its own: one replica is stopped, the state is put there, checkpoints are written and the
-//! log behind them is trimmed. Then callers put random keys; after a third of the window the replica comes back. It has caught up when
-//! it fetches nothing more and the leader says that it lacks little. Beside it what the machine can do at most: bytes written one after
-//! the other and synced, and bytes through a connection to itself.
+//! Each limit of the transfer is measured with a cluster of its own. One replica is stopped, the state is put, checkpoints are written and
+//! the log before them is trimmed. Then callers put random keys; after a third of the window the replica comes back. It has caught up when
+//! it fetches nothing more and the leader says that it lacks little. For comparison the machine's limits are measured: bytes written in
+//! order and synced, and bytes through a connection to itself.
 
 use super::filling::{KEY_BYTES, Recorder, keys, put_there, settle};
 use super::marks::Span;
@@ -35,26 +35,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the replica that came back is asked.
+/// How often the replica that came back is asked for its status.
 const ASK: Duration = Duration::from_millis(50);
-/// What a replica that keeps up may lack for a moment.
+/// The most that a replica may lack while it counts as caught up.
 const LAG_BYTES_MAX: u64 = 1 << 20;
-/// What the machine can do is measured with so many bytes.
+/// How many bytes the machine's limits are measured with.
 const PROBE_BYTES: usize = 256 << 20;
 
-/// One limit, as it was measured.
+/// The result for one limit.
 #[derive(Serialize)]
 struct Run {
     /// Bytes per second; 0 for none.
     limit_bytes: u64,
     replica: u16,
-    /// When it was started, and when it had caught up, in seconds of the window.
+    /// When the replica was started, and when it had caught up, in seconds of the window.
     returned_s: f64,
     caught_up_s: Option<f64>,
-    /// Bytes that it fetched as a checkpoint, and how many of them in a second, from its start until it had caught up.
+    /// Bytes that it fetched as a checkpoint, and bytes per second, from its start until it had caught up.
     fetched_bytes: u64,
     bytes_per_s: Option<f64>,
-    /// Puts per second without it, while it caught up, and after that.
+    /// Puts per second without the replica, while it caught up, and after that.
     per_s_before: Option<f64>,
     per_s_during: Option<f64>,
     per_s_after: Option<f64>,
@@ -76,7 +76,7 @@ struct Document {
     payload: String,
     load: String,
     state_bytes: u64,
-    /// What the machine can do, in bytes per second.
+    /// The machine's limits, in bytes per second.
     disk_bytes_per_s: f64,
     loopback_bytes_per_s: f64,
     memory_bytes_per_s: f64,
@@ -126,7 +126,7 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
     Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
 }
 
-/// Borders so close to each other that the log behind the state is trimmed when the replica comes back.
+/// Settings with borders so close to each other that the log of the state is trimmed before the replica comes back.
 fn settings(args: &FigureArgs, limit: u64) -> Settings {
     let number = |bytes: u64| toml::Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
     let interval = args.interval_bytes.unwrap_or((args.state_bytes / 4).max(4 << 20));
@@ -191,14 +191,14 @@ fn named(limit: u64) -> String {
     }
 }
 
-/// What was seen of the replica that came back.
+/// What the replica's status said.
 #[derive(Default)]
 struct Seen {
     fetched: u64,
     caught_up: Option<Instant>,
 }
 
-/// Asks it, and the leader about it, until it has caught up.
+/// Asks the replica, and the leader about it, until it has caught up.
 struct Watch {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Seen>,
@@ -236,7 +236,7 @@ fn follow(client: &BlockingClient, replica: ReplicaId, stop: &AtomicBool) -> See
     seen
 }
 
-/// Whether a leader says that it keeps up.
+/// Whether the leader says that the replica has caught up.
 fn follows(leader: &Value, replica: ReplicaId) -> bool {
     let members = leader["members"].as_array().map(Vec::as_slice).unwrap_or_default();
     members.iter().filter(|member| member["replica"] == replica.number()).any(|member| {
@@ -244,7 +244,7 @@ fn follows(leader: &Value, replica: ReplicaId) -> bool {
     })
 }
 
-/// How many bytes a second are written one after the other, until they are synced.
+/// Bytes per second that can be written in order and synced.
 fn disk(scratch: &Path) -> Outcome<f64> {
     std::fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
     let path = scratch.join(format!("probe-{}", std::process::id()));
@@ -263,15 +263,15 @@ fn disk(scratch: &Path) -> Outcome<f64> {
     written.doing(doing)
 }
 
-/// How many bytes a second of memory that no process had lately are handed out. Where a hypervisor takes back what is free, each page
-/// is fetched again, and whoever receives a state needs as much memory as that takes.
+/// Bytes per second at which the system hands out memory that was free. Where a hypervisor takes back free memory each page must be fetched
+/// again, which also slows a replica that receives a state.
 fn memory() -> f64 {
     let began = Instant::now();
     drop(std::hint::black_box(vec![0x5a_u8; PROBE_BYTES]));
     PROBE_BYTES as f64 / began.elapsed().as_secs_f64()
 }
 
-/// How many bytes a second one connection of this machine to itself carries.
+/// Bytes per second that one connection of this machine to itself carries.
 fn loopback() -> Outcome<f64> {
     let doing = "send to this machine itself";
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing(doing)?;

@@ -1,8 +1,8 @@
-//! The figure `dfc`: throughput and the longest call over time, while checkpoints are taken in each of the ways, and without.
+//! The figure `dfc`: throughput and the longest call over time, without checkpoints and with each way of taking them.
 //!
-//! For each way a cluster of its own: a state is put there, then callers put random keys of it, each with one put outstanding.
-//! The first window, without checkpoints, tells how fast that is, and with it how far apart borders must be for about four of
-//! them in each window of the others. After the paper's figure on deterministic fuzzy checkpoints.
+//! Each way is measured with a cluster of its own: a state is put, then callers put random keys of it, each with one put outstanding. The
+//! first window, without checkpoints, gives the speed, and with it the distance of borders for about four of them in each window of the
+//! other ways. After the paper's figure on deterministic fuzzy checkpoints.
 
 use super::filling::{KEY_BYTES, Recorder, keys, put_there, settle};
 use super::marks::{Marks, Span, Watch};
@@ -29,11 +29,11 @@ use quorate_runtime::CheckpointConfig;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What a put costs in a batch beside key and value, about.
+/// What a put takes in a batch besides key and value, about, in bytes.
 const PUT_BYTES: f64 = 64.0;
 /// Borders in each window.
 const BORDERS: f64 = 4.0;
-/// No border is ever reached.
+/// A distance of borders that is never reached.
 const NEVER: u64 = 1 << 40;
 
 /// How checkpoints are taken.
@@ -56,7 +56,7 @@ impl Mode {
     pub(super) const DEFAULT: [Self; 4] = [Self::None, Self::StopAndCopy, Self::Full, Self::Differential];
 }
 
-/// One way, as it was measured.
+/// The result for one way.
 #[derive(Serialize)]
 struct Run {
     mode: String,
@@ -66,15 +66,15 @@ struct Run {
     seconds: f64,
     per_s: f64,
     latency_ms: Quantiles,
-    /// Of calls that were under way while any replica wrote a checkpoint, and of the others.
+    /// Latency of calls while any replica wrote a checkpoint, and of the other calls.
     latency_ms_during: Quantiles,
     latency_ms_beside: Quantiles,
     per_s_during: Option<f64>,
     per_s_beside: Option<f64>,
-    /// Processor time of all replicas together for each put, and of everything else on the machine but the load generator.
+    /// Processor time per put: of all replicas together, and of everything else on the machine but the load generator.
     cpu_us_per_put: f64,
     others_cpu_s: Option<f64>,
-    /// Whether the replicas said when they wrote checkpoints.
+    /// Whether the replicas' status says when they wrote checkpoints.
     checkpoints_known: bool,
     /// By replica.
     checkpoints: Vec<Vec<Span>>,
@@ -98,9 +98,9 @@ struct Document {
     load: String,
     state_bytes: u64,
     keys: u64,
-    /// Null: the replicas' own.
+    /// Null: the default of the replicas.
     rate_bytes: Option<u64>,
-    /// False when a check failed or a call did: such a figure means nothing.
+    /// False when a check or a call failed: then the figure means nothing.
     valid: bool,
     machine: Machine,
     floors: Vec<FloorRun>,
@@ -171,8 +171,7 @@ fn check(args: &FigureArgs) -> Outcome<()> {
     Ok(())
 }
 
-/// How far apart borders are, when clients put so much: about four in a window, and each far enough from the next for one that
-/// writes everything.
+/// The distance of borders at this rate of puts: about four in a window, but far enough apart to write a full checkpoint.
 fn spacing(args: &FigureArgs, per_s: f64) -> u64 {
     let bytes_per_s = per_s * (PUT_BYTES + (KEY_BYTES + args.value_bytes) as f64);
     let rate = args.rate_bytes.unwrap_or(CheckpointConfig::default().rate_bytes);
@@ -197,7 +196,7 @@ fn floor(args: &FigureArgs, measurement: &Measurement, durability: &Durability) 
     Ok(Some(run))
 }
 
-/// The keys of the replicas' configuration for this way.
+/// The settings of the replicas for this way.
 fn settings(args: &FigureArgs, mode: Mode, interval: u64) -> Settings {
     let number = |bytes: u64| toml::Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
     let own = CheckpointConfig::default();

@@ -1,4 +1,4 @@
-//! What figures share: a state that is put there, calls that are recorded one by one.
+//! What figures share: putting a state, and recording every call.
 
 use super::FigureArgs;
 use super::marks::Seen;
@@ -12,13 +12,13 @@ use quorate_kv::{KvCommand, Operation};
 use std::time::{Duration, Instant};
 
 pub(super) const KEY_BYTES: usize = 16;
-/// While the state is put there: so many calls at once, each so large.
+/// How many calls put the state at the same time, and how large each is.
 const FILL_SLOTS: usize = 8;
 const FILL_CALL_BYTES: usize = 128 << 10;
-/// How long what the filling has begun may take to end.
+/// How long checkpoints that the filling began may take to end.
 const SETTLE: Duration = Duration::from_secs(120);
 
-/// How many keys make such a state.
+/// The number of keys of the state.
 pub(super) fn keys(args: &FigureArgs) -> u64 {
     (args.state_bytes / (KEY_BYTES + args.value_bytes) as u64).max(1)
 }
@@ -30,7 +30,7 @@ pub(super) fn put_there(target: &mut Target, keys: u64, value_bytes: usize, titl
     load::fill(target, FILL_SLOTS, calls, &mut filling, title)
 }
 
-/// Waits until so many beside the leader have everything, and nobody writes a checkpoint any more.
+/// Waits until so many followers have everything, and no replica writes a checkpoint.
 pub(super) fn settle(target: &mut Target, followers: usize) -> Outcome<()> {
     let until = Instant::now() + SETTLE;
     loop {

@@ -1,8 +1,8 @@
-//! The figure `niagara-5`: strong reads and writes of 2 KB by the number of network links of each replica, with one instance and with as
-//! many as links. After figure 5 of "In Search of a Scalable Raft-based Replication Architecture" (PaPoC 2019).
+//! The figure `niagara-5`: strong reads and writes of 2 KB by the number of network links of each replica, with one instance and with one
+//! instance per link. After figure 5 of "In Search of a Scalable Raft-based Replication Architecture" (PaPoC 2019).
 //!
-//! All replicas run on this machine, each in a network of its own (`bench::nets`). Clients come on all links in turn. With several instances
-//! each has a lane, and with it a link between each two replicas; with one instance, its messages take the first link.
+//! All replicas run on this machine, each in a network of its own (`bench::nets`). Clients use all links in turn. With several instances
+//! each instance has a lane, and so a link between each two replicas; with one instance all its messages take the first link.
 
 use super::page::{Page, Table};
 use super::plot::{Chart, Line, colour};
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const VALUE_BYTES: usize = 2048;
-/// Few enough that all are there once the writes were measured.
+/// Number of keys: so few that the writes put them all.
 const KEYS: u64 = 1000;
-/// They come on the links in turn; each has a connection, and with it an instance.
+/// Number of clients. They use the links in turn; each has one connection, and so one instance.
 const CLIENTS: usize = 32;
 
 /// One measurement.
@@ -58,7 +58,7 @@ struct Document {
     link_mbit: u32,
     valid: bool,
     machine: Machine,
-    /// With one instance whatever the number of links, and with as many as links.
+    /// With one instance for every number of links; and with one instance per link.
     one_instance: Vec<Point>,
     one_per_link: Vec<Point>,
 }
@@ -153,7 +153,7 @@ fn measure(
     })
 }
 
-/// Strong reads of keys by chance, by all clients, each with its part of the callers; how many per second.
+/// Strong reads per second of random keys, by all clients; each has its share of the callers.
 fn read(target: &mut Target, plan: &Plan) -> Outcome<f64> {
     let clients: Vec<Client> = target.clients().cloned().collect();
     let (count, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -184,7 +184,7 @@ fn read(target: &mut Target, plan: &Plan) -> Outcome<f64> {
     })
 }
 
-/// Reads so many keys at once, again and again.
+/// Reads so many keys at once, until the time is over.
 fn read_until(
     client: &Client,
     mut random: kv::Random,

@@ -1,7 +1,7 @@
-//! When replicas wrote checkpoints: asked of them again and again while the load runs.
+//! When replicas wrote checkpoints: their status is asked for again and again while the load runs.
 //!
-//! A replica's status says in `checkpoints` the seq of its last durable one and which one it writes now. A replica that stops for
-//! a checkpoint answers only afterwards: then the former has changed, and the time since the question before counts.
+//! The status says in `checkpoints` the seq of the last durable checkpoint and of the one being written. A replica that stops for a
+//! checkpoint answers only afterwards: then the first seq has changed, and the time since the previous question counts.
 
 use quorate::client::BlockingClient;
 use quorate_types::ReplicaId;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often each replica is asked. A question is a connection of its own, so not more often than the curves have points.
+/// How often each replica is asked. Each question takes a new connection, so it is no more often than the curves have points.
 const ASK: Duration = Duration::from_millis(100);
 
-/// A time in a window, in seconds since its begin.
+/// A span of time, in seconds since the window began.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Span {
     pub(super) from_s: f64,
@@ -27,12 +27,12 @@ pub(super) struct Span {
 pub(super) struct Seen {
     /// The seq of the last one that is durable.
     pub(super) done: u64,
-    /// The seq of the one that it writes.
+    /// The seq of the one that is being written.
     pub(super) writing: Option<u64>,
 }
 
 impl Seen {
-    /// None when it says nothing of them: it is of another version.
+    /// `None` when the status says nothing of checkpoints, as those of other versions may.
     pub(super) fn of(status: &str) -> Option<Self> {
         let status: Value = serde_json::from_str(status).ok()?;
         let checkpoints = status.get("checkpoints")?.as_object()?;
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-/// Turns answers, in their order, into spans.
+/// Turns statuses, in their order, into spans.
 #[derive(Default)]
 pub(super) struct Follow {
     spans: Vec<(Instant, Instant)>,
@@ -50,7 +50,7 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    /// An answer to a question that was asked at `asked`.
+    /// Takes the status that answers a question asked at `asked`.
     pub(super) fn saw(&mut self, asked: Instant, answered: Instant, seen: Seen) {
         let written = self.before.is_some_and(|(_, before)| before.done != seen.done);
         match (self.begun, seen.writing) {
@@ -81,19 +81,19 @@ impl Follow {
     }
 }
 
-/// Asks all replicas until it is told to stop.
+/// Asks all replicas until it is stopped.
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<(bool, Follow)>>,
 }
 
-/// What was seen of one cluster.
+/// The spans of all replicas.
 pub(super) struct Marks {
-    /// Whether any replica said anything of checkpoints.
+    /// Whether any replica's status spoke of checkpoints.
     pub(super) known: bool,
     /// By replica.
     pub(super) spans: Vec<Vec<Span>>,
-    /// The times in which any replica wrote one, in order.
+    /// The times in which any replica wrote a checkpoint, in order.
     pub(super) any: Vec<Span>,
 }
 
@@ -108,7 +108,7 @@ impl Watch {
         Self { threads: replicas.iter().map(watch).collect(), stop }
     }
 
-    /// Ends it; times are counted from `began`.
+    /// Stops asking; times are counted from `began`.
     pub(super) fn finish(mut self, began: Instant) -> Marks {
         self.stop.store(true, Ordering::Release);
         let (mut known, mut spans) = (false, Vec::new());
@@ -149,7 +149,7 @@ fn follow(client: &BlockingClient, replica: ReplicaId, stop: &AtomicBool) -> (bo
     (known, follow)
 }
 
-/// The times that lie in any of the spans, in order and apart from each other.
+/// The union of the spans, in order and without overlaps.
 pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
     let mut apart: Vec<Span> = Vec::new();

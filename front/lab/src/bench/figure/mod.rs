@@ -1,4 +1,4 @@
-//! `bench figure`: measurements that are drawn, each a page that needs nothing else, and its numbers as JSON.
+//! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
 //! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
@@ -129,7 +129,7 @@ pub(crate) struct FigureArgs {
 }
 
 impl FigureArgs {
-    /// What is the same for every measurement of the figure.
+    /// The part of the measurement that all figures share.
     pub(super) fn measurement(&self) -> Measurement {
         Measurement {
             cluster: ClusterArgs::default(),
@@ -154,9 +154,9 @@ impl FigureArgs {
 pub(super) struct Drawn {
     pub(super) html: String,
     pub(super) json: String,
-    /// For people, in the terminal.
+    /// The result as text, for the terminal.
     pub(super) text: String,
-    /// Whether the cluster had what it acknowledged.
+    /// Whether the cluster kept everything that it acknowledged.
     pub(super) valid: bool,
 }
 

@@ -1,9 +1,9 @@
-//! The figures `niagara-3` and `niagara-4`: appends that are asked for against appends that are answered, and the 90th percentile of
-//! their latency, for different numbers of instances whose lanes all get the same share of a core.
+//! The figures `niagara-3` and `niagara-4`: the rate of appends that are answered, and the 90th percentile of their latency, against the
+//! rate that is asked for, by the number of instances. All lanes get the same share of a core.
 //!
-//! For each number of instances a cluster of its own; then one rate after the other, each a window of its own, until the cluster answers
-//! clearly less than it is asked. With one instance a replica has one lane; with more, each instance has one and there is one more for
-//! what they have in common. After figures 3 and 4 of "In Search of a Scalable Raft-based Replication Architecture" (PaPoC 2019).
+//! Each number of instances is measured with a cluster of its own; each rate is a window of its own. The rate grows until the cluster
+//! answers clearly less than that. With one instance a replica has one lane; with more it has one lane per instance and one for what
+//! instances share. After figures 3 and 4 of "In Search of a Scalable Raft-based Replication Architecture" (PaPoC 2019).
 
 use super::page::{Page, Table};
 use super::plot::{Chart, Line, colour};
@@ -23,18 +23,18 @@ use quorate_command::progress::Progress;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The first rate, and by how much the next ones grow.
+/// The first rate, and the factor from one to the next.
 const FIRST_PER_S: f64 = 1000.0;
 const GROWTH: f64 = 1.5;
-/// A cluster that answers less than this part of what is asked is over its limit; so many such rates in a row end a curve.
+/// A cluster that answers less than this share of the rate is over its limit; and the number of such rates in a row that ends a curve.
 const OVER: f64 = 0.9;
 const OVER_RATES: usize = 2;
 /// Sessions, spread over the clients; a client has one connection, and that has one instance.
 const SESSIONS: usize = 64;
 const CLIENTS: usize = 32;
-/// Calls under way: as much as a good client lets wait.
+/// The most calls under way: no more than a good client lets wait.
 const OUTSTANDING: usize = 2000;
-/// What the lanes of replicas are called.
+/// The beginning of the lanes' thread names.
 const LANE: &str = "lane-";
 
 /// What is drawn first.
@@ -53,7 +53,7 @@ struct Point {
     p50_ms: Option<f64>,
     p90_ms: Option<f64>,
     p99_ms: Option<f64>,
-    /// The part of the calls that were not sent, since too many waited already.
+    /// The share of calls that were not sent, since too many were under way.
     skipped_share: f64,
 }
 
@@ -62,7 +62,7 @@ struct Curve {
     instances: u16,
     lanes: u16,
     most_per_s: f64,
-    /// How many times what the first curve reaches.
+    /// The most that this curve reaches, divided by that of the first curve.
     times: f64,
     errors: u64,
     first_error: Option<String>,
@@ -81,7 +81,7 @@ struct Document {
     protocol: &'static str,
     replicas: usize,
     payload: String,
-    /// Percent of a core that each lane gets; null: as much as there is.
+    /// The percentage of a core that each lane gets; null: no limit.
     quota_percent: Option<u32>,
     valid: bool,
     machine: Machine,

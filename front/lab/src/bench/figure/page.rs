@@ -1,4 +1,4 @@
-//! A page with charts, a table and the facts without which figures mean nothing. One file; nothing is loaded.
+//! A page with charts, a table, and the facts without which figures mean nothing. It is one file that loads nothing.
 
 use super::plot::{Chart, escape};
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ pub(super) struct Page {
     pub(super) intro: String,
     pub(super) charts: Vec<Chart>,
     pub(super) table: Table,
-    /// Durability, fault model, load, machine, what else must be known.
+    /// Durability, fault model, load, machine and other facts.
     pub(super) facts: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Page {
 }
 
 impl Table {
-    /// For the terminal: columns as wide as they must be.
+    /// The table as text for the terminal.
     pub(super) fn text(&self) -> String {
         let rows: Vec<&Vec<String>> =
             std::iter::once(&self.head).chain(self.rows.iter().map(|(_, row)| row)).collect();

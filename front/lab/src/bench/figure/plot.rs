@@ -1,22 +1,22 @@
-//! Line charts as SVG, for pages that load nothing: several curves over time, a legend, an axis with units, linear or
-//! logarithmic, and bars below the curves for times that are to be seen.
+//! Line charts as SVG: several curves over time, a legend, an axis with units, linear or logarithmic, and bars below the curves that mark
+//! times.
 
 use std::fmt::Write as _;
 
-/// Told apart also by those who see few colours; dark enough for thin lines on white.
+/// Colours that people with colour blindness can tell apart; dark enough for thin lines on white.
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#444444"];
 
-/// The colour of the curve with this number, also in legends and tables.
+/// The colour of a curve by its number, also in legends and tables.
 pub(super) fn colour(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }
 
-/// A curve. Where there is no value it has a gap.
+/// A curve. It has a gap where there is no value.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: &'static str,
     pub(super) points: Vec<(f64, Option<f64>)>,
-    /// Times to be marked, drawn as bars in the colour of the curve.
+    /// Spans of time that are marked by bars in the curve's colour.
     pub(super) bars: Vec<(f64, f64)>,
 }
 
@@ -26,10 +26,10 @@ pub(super) struct Chart {
     pub(super) x_label: String,
     pub(super) y_label: String,
     pub(super) logarithmic: bool,
-    /// Where the axis of time ends.
+    /// The end of the time axis.
     pub(super) x_most: f64,
     pub(super) lines: Vec<Line>,
-    /// What the bars mean; without it there are none.
+    /// The meaning of the bars; `None`: there are none.
     pub(super) bars_label: Option<String>,
 }
 
@@ -40,7 +40,7 @@ const TOP: f64 = 54.0;
 const PLOT: f64 = 260.0;
 const BAR: f64 = 9.0;
 
-/// From values to places.
+/// Maps values to positions.
 struct Scale {
     from: f64,
     to: f64,
@@ -230,7 +230,7 @@ pub(super) fn linear_ticks(most: f64) -> Vec<f64> {
     (0..=count).map(|number| number as f64 * step).collect()
 }
 
-/// 1, 2, 5 of each power of ten around the values; only the powers where there are many of them.
+/// The ticks 1, 2 and 5 of each power of ten around the values; only the powers if there are many.
 pub(super) fn logarithmic_ticks(least: f64, most: f64) -> Vec<f64> {
     if !(least.is_finite() && most.is_finite() && 0.0 < least && least <= most) {
         return Vec::new();
@@ -245,7 +245,7 @@ pub(super) fn logarithmic_ticks(least: f64, most: f64) -> Vec<f64> {
     all[from..=to.max(from + 1).min(all.len() - 1)].to_vec()
 }
 
-/// A number as it stands at an axis.
+/// A number as text for an axis.
 pub(super) fn label(value: f64) -> String {
     let (scaled, letter) = match value.abs() {
         v if v >= 1e9 => (value / 1e9, " G"),
@@ -259,7 +259,7 @@ pub(super) fn label(value: f64) -> String {
     format!("{text}{letter}")
 }
 
-/// Text that stands in a page.
+/// Text that is safe inside a page.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,11 +1,11 @@
-//! Calls over time: each with the moment of its answer and how long it took.
+//! Calls over time, each with the moment of its answer and its latency.
 
 use super::marks::Span;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// One point of a curve.
+/// The width of one point of a curve.
 pub(super) const BIN: Duration = Duration::from_millis(100);
 
 /// One call, in microseconds since the window began.
@@ -14,7 +14,7 @@ struct Sample {
     took_us: u32,
 }
 
-/// All calls that were answered in one window, or sent in it and answered after.
+/// All calls that were sent or answered in one window.
 pub(super) struct Samples {
     began: Instant,
     length: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Samples {
 /// A tenth of a second.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Bin {
-    /// Its begin, since the window's.
+    /// When it begins, in seconds of the window.
     pub(super) at_s: f64,
     /// Calls answered, per second.
     pub(super) per_s: f64,
@@ -32,7 +32,7 @@ pub(super) struct Bin {
     pub(super) max_ms: Option<f64>,
 }
 
-/// Milliseconds.
+/// Quantiles of latency, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Quantiles {
     pub(super) calls: u64,
@@ -44,12 +44,12 @@ pub(super) struct Quantiles {
 }
 
 impl Samples {
-    /// None yet, of a window of this length.
+    /// An empty set for a window of this length.
     pub(super) fn new(began: Instant, length: Duration) -> Self {
         Self { began, length, samples: Vec::new() }
     }
 
-    /// A call was answered. What was answered before the window is not counted.
+    /// Adds a call. Calls answered before the window are not counted.
     pub(super) fn add(&mut self, sent: Instant, answered: Instant) {
         let Some(since) = answered.checked_duration_since(self.began) else { return };
         if sent >= self.began + self.length {
@@ -85,12 +85,12 @@ impl Samples {
         inside as f64 / self.length.as_secs_f64()
     }
 
-    /// Of all calls.
+    /// The quantiles of all calls.
     pub(super) fn quantiles(&self) -> Quantiles {
         quantiles(self.samples.iter())
     }
 
-    /// Of calls that were under way while one of these spans was, and of all others.
+    /// The quantiles of calls that were under way during one of these spans, and of all others.
     pub(super) fn apart(&self, spans: &[Span]) -> (Quantiles, Quantiles) {
         let during = |sample: &&Sample| {
             let to = f64::from(sample.answered_us) / 1e6;
@@ -101,7 +101,7 @@ impl Samples {
         (quantiles(self.samples.iter().filter(during)), quantiles(self.samples.iter().filter(beside)))
     }
 
-    /// Calls per second inside of these spans and outside, as far as they lie in the window; none where there is no time.
+    /// Calls per second inside these spans and outside, within the window; `None` where there is no time.
     pub(super) fn rates_apart(&self, spans: &[Span]) -> (Option<f64>, Option<f64>) {
         let end = self.length.as_secs_f64();
         let cut: Vec<Span> = spans

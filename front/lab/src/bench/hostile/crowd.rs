@@ -1,8 +1,8 @@
-//! The crowd: a process of its own, at the lowest priority, since those whom it plays have machines of their own.
+//! The crowd: a process of its own, at the lowest priority, since real attackers would have machines of their own.
 //!
-//! What it does at once, until its standard input ends: connections that are held and do nothing; sockets that say nothing; handshakes
-//! that stop in the middle; garbage before and after the handshake; frames that are too large; frames that are half sent; clients that
-//! ask for much and read nothing; floods of requests and of nonsense.
+//! Until its standard input ends it does all of this at once: it holds idle connections; opens sockets without sending; stops in the middle
+//! of handshakes; sends garbage before and after the handshake; announces frames that are too large; sends frames by half; asks for much
+//! and reads nothing; and floods the replica with requests and nonsense.
 
 use super::raw::{Greeting, Raw, Victim};
 use quorate::client::Credentials;
@@ -29,20 +29,20 @@ use std::time::{Duration, Instant};
 
 /// The key that slow readers ask for.
 pub(super) const LARGE_KEY: &[u8] = b"hostile/large";
-/// Clients that send as much as they can.
+/// Number of clients that send as many valid requests as they can.
 const FLOODS: usize = 8;
-/// Clients that send nonsense as fast as they can.
+/// Number of clients that send nonsense as fast as they can.
 const NONSENSE: usize = 2;
 /// Threads that open connections which stay.
 const OPENERS: usize = 4;
-/// What those that break a rule are told, each at least once.
+/// The refusals that clients which break a rule must get, each at least once.
 const REFUSALS: [&str; 3] =
     ["limits.connections_per_client", "is over the limit of", "malformed frame header"];
-/// Pauses of those that begin again and again.
+/// How long clients pause before they begin again.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How often those that hold connections look at them.
+/// How often threads check the connections that they hold.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long the crowd stays on at the end for what it had no turn to do.
+/// How long the crowd stays at the end to do what it had no turn for.
 const LAST_TURN: Duration = Duration::from_secs(30);
 
 /// Play the crowd of `quorate bench hostile`.
@@ -61,20 +61,20 @@ pub(in crate::bench) struct CrowdArgs {
     tls: Option<PathBuf>,
 }
 
-/// What came of it.
+/// What the crowd counted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::bench) struct CrowdReport {
     /// Connections that were taken.
     pub(in crate::bench) welcomed: u64,
-    /// Connections that ended without a word before they were.
+    /// Connections that ended without a refusal before they were welcomed.
     pub(in crate::bench) lost: u64,
-    /// Sockets that said nothing, or stopped in the middle of a handshake, and had to go.
+    /// Sockets that sent nothing, or stopped in the middle of a handshake, and were closed.
     pub(in crate::bench) turned_away: u64,
-    /// Slow readers that were cut.
+    /// Slow readers whose connections were closed.
     pub(in crate::bench) cut: u64,
-    /// Requests of floods that were executed.
+    /// Requests of floods that were answered.
     pub(in crate::bench) flooded: u64,
-    /// Why connections were refused or ended, without the figures, and how often.
+    /// The reasons why connections were refused or ended, without numbers in them, and how often each came.
     pub(in crate::bench) refused: BTreeMap<String, u64>,
 }
 
@@ -87,7 +87,7 @@ struct Tally {
     cut: AtomicU64,
     flooded: AtomicU64,
     refused: Mutex<BTreeMap<String, u64>>,
-    /// Threads that have all the connections that they are to hold.
+    /// Threads that hold all of their connections.
     there: AtomicU64,
 }
 
@@ -120,7 +120,7 @@ impl Tally {
         None
     }
 
-    /// Whether everything that the crowd does was answered at least once.
+    /// Whether everything that the crowd does got an answer at least once.
     fn is_complete(&self) -> bool {
         let some = |counter: &AtomicU64| counter.load(Ordering::Relaxed) > 0;
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +142,7 @@ impl Tally {
     }
 }
 
-/// How many of which kind.
+/// How many connections of each kind.
 struct Roles {
     idle: usize,
     silent: usize,
@@ -230,7 +230,7 @@ fn victim(args: &CrowdArgs, cluster: &Cluster) -> Outcome<Victim> {
     })
 }
 
-/// Until so many threads have the connections that they are to hold.
+/// Waits until this number of threads hold all of their connections.
 fn wait_for(tally: &Tally, threads: u64) {
     while tally.there.load(Ordering::Relaxed) < threads {
         std::thread::sleep(Duration::from_millis(20));
@@ -244,7 +244,7 @@ fn hold(tally: &Tally) {
     }
 }
 
-/// Connects as a client should, and does nothing more.
+/// Connects as a client should, and then does nothing.
 fn idle(tally: &Tally, victim: &Victim, first: u64, count: usize) {
     let held: Vec<Raw> = (0..count as u64)
         .take_while(|_| tally.goes_on())
@@ -254,7 +254,7 @@ fn idle(tally: &Tally, victim: &Victim, first: u64, count: usize) {
     drop(held);
 }
 
-/// Sockets that never finish the handshake; whatever is closed is opened again.
+/// Sockets that never finish the handshake. Those that the replica closes are opened again.
 fn unspoken(tally: &Tally, victim: &Victim, count: usize, begins: bool) {
     let Ok(first) = victim.first_bytes() else { return };
     // A part of a hello is as good where there is no TLS.
@@ -286,7 +286,7 @@ fn unspoken(tally: &Tally, victim: &Victim, count: usize, begins: bool) {
     }
 }
 
-/// Ask for megabytes, and read nothing.
+/// Clients that ask for megabytes and read nothing.
 fn slow(tally: &Tally, victim: &Victim, count: usize) {
     let mut query = Vec::new();
     KvQuery::Get { key: LARGE_KEY }.encode(&mut query);
@@ -314,7 +314,7 @@ fn slow(tally: &Tally, victim: &Victim, count: usize) {
     }
 }
 
-/// Announce a frame of a megabyte, and send all of it but the end.
+/// Clients that announce a frame of a megabyte and never send its end.
 fn partial(tally: &Tally, victim: &Victim, count: usize) {
     let frame = OutFrame::new(FrameKind::Requests, &vec![0; 1 << 20], vec![]).to_vec();
     let send = |number: u64| {
@@ -343,7 +343,7 @@ fn noise(bytes: &mut [u8]) {
     }
 }
 
-/// As many connections as it takes to be refused one more; then all are given back, and it begins anew.
+/// Opens connections until one is refused; then closes all and begins anew.
 fn greedy(tally: &Tally, victim: &Victim, most: usize) {
     let mut first = true;
     while tally.goes_on() {
@@ -368,7 +368,7 @@ fn greedy(tally: &Tally, victim: &Victim, most: usize) {
     }
 }
 
-/// No handshake at all.
+/// Sends garbage instead of a handshake.
 fn garbage_first(victim: &Victim) {
     let Ok(mut stream) = victim.dial() else { return };
     let mut bytes = [0; 4096];
@@ -378,7 +378,7 @@ fn garbage_first(victim: &Victim) {
     let _ = stream.read(&mut bytes);
 }
 
-/// A handshake, and then no frames.
+/// Sends a handshake, then garbage.
 fn garbage_later(tally: &Tally, victim: &Victim) {
     let Some(mut raw) = tally.greet(victim, 50_000_000) else { return };
     let mut bytes = [0; 4096];
@@ -391,7 +391,7 @@ fn garbage_later(tally: &Tally, victim: &Victim) {
     }
 }
 
-/// A frame of three gigabytes is announced.
+/// Announces a frame of three gigabytes.
 fn giant(tally: &Tally, victim: &Victim) {
     let Some(mut raw) = tally.greet(victim, 60_000_000) else { return };
     let mut frame = OutFrame::new(FrameKind::Requests, &[], vec![]).to_vec();
@@ -406,7 +406,7 @@ fn giant(tally: &Tally, victim: &Victim) {
     }
 }
 
-/// A session with as many puts under way as there may be.
+/// A session that keeps as many puts under way as are allowed.
 fn flood(tally: &Tally, victim: &Victim, number: u64) {
     while tally.goes_on() {
         if let Some(raw) = tally.greet(victim, number) {
@@ -475,7 +475,7 @@ fn open_session(raw: &mut Raw, client: u64) -> io::Result<SessionId> {
     Err(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Requests of sessions that do not exist, as fast as they are taken; what is answered is read and forgotten.
+/// Sends requests of sessions that do not exist, as fast as they are taken; reads and ignores the answers.
 fn nonsense(tally: &Tally, victim: &Victim, number: u64) {
     let mut body = Vec::new();
     for index in 0..2000 {

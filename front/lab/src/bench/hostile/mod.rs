@@ -1,7 +1,7 @@
-//! `bench hostile`: what well-behaved clients notice of a crowd that keeps to no rule.
+//! `bench hostile`: how much a crowd that keeps to no rule disturbs well-behaved clients.
 //!
-//! First the clients alone, then the same while the crowd is there (`crowd`, a process of its own), on the same cluster. Meanwhile an
-//! operator asks for the status, as in need one would, and afterwards the crowd must have left nothing behind.
+//! The clients run alone first, then beside the crowd (`crowd`, a process of its own), on the same cluster. Meanwhile an operator asks for
+//! the status, as one would then. Afterwards the crowd must have left nothing behind.
 //! Tests: front/cli/tests/all/hostile.rs.
 
 mod crowd;
@@ -32,16 +32,16 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the crowd may take to come.
+/// How long the crowd may take to connect.
 const COMES: Duration = Duration::from_secs(300);
-/// How long what it did may take to pass.
+/// How long the replica may take to recover from it.
 const PASSES: Duration = Duration::from_secs(60);
 /// The value that slow readers ask for.
 const LARGE_BYTES: usize = 512 << 10;
 const KEYS: u64 = 10_000;
 const VALUE_BYTES: usize = 16;
 
-/// The clients in one of the two halves.
+/// The clients' figures in one of the two halves.
 #[derive(Debug, Serialize)]
 struct Half {
     puts: u64,
@@ -49,20 +49,20 @@ struct Half {
     latency_us: LatencyUs,
     errors: u64,
     first_error: Option<String>,
-    /// Of each replica, in MiB: the most that was seen.
+    /// The most memory of each replica, in MiB.
     memory_mib: Vec<f64>,
 }
 
-/// What an operator saw while the crowd was there.
+/// An operator's view while the crowd was there.
 #[derive(Debug, Serialize)]
 struct Seen {
-    /// Replicas that answered.
+    /// Number of replicas that answered.
     answered: usize,
-    /// All others are connected to the leader.
+    /// All other replicas are connected to the leader.
     all_follow: bool,
     /// The leader did not change.
     same_leader: bool,
-    /// What the leader says of places and of what connections hold.
+    /// What the leader says of seats and of memory held for connections.
     seats: serde_json::Value,
     buffers: serde_json::Value,
     problems: Vec<String>,
@@ -77,11 +77,11 @@ struct Document {
     callers: usize,
     alone: Half,
     beside_the_crowd: Half,
-    /// How many times the 99th percentile is what it is without the crowd.
+    /// The 99th percentile beside the crowd, divided by that without it.
     p99_times: f64,
     seen: Seen,
     crowd: CrowdReport,
-    /// Memory of the leader at most, in MiB, and what its limits allow.
+    /// The most memory of the leader, in MiB, and what its limits allow.
     memory_mib: f64,
     memory_max_mib: f64,
     check: Check,
@@ -152,8 +152,8 @@ pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// As many places as the crowd has connections, most of them for one client: those that keep to the rules leave some for those that do
-/// not, and who takes all that is left is told so.
+/// Limits with as many seats as the crowd has connections, most of which one client may take: well-behaved clients leave some for others,
+/// and a client that takes all the rest is refused more.
 fn settings(connections: usize) -> super::temporary::Settings {
     let number = |value: usize| toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     vec![
@@ -165,8 +165,8 @@ fn settings(connections: usize) -> super::temporary::Settings {
     ]
 }
 
-/// What the limits of a replica allow beside what it had before: buffers and queues, and for each connection what TLS and the socket's
-/// books need.
+/// Memory in MiB that a replica's limits allow on top of what it had before: buffers, queues, and what TLS and sockets need for each
+/// connection.
 fn allowed_mib(connections: usize) -> f64 {
     const BUFFERS_MIB: f64 = 256.0;
     const QUEUE_MIB: f64 = 64.0;
@@ -199,7 +199,7 @@ fn half(measured: &Measured, memory_mib: Vec<f64>) -> Half {
     }
 }
 
-/// Asks as `quorate status` does, in the middle of it.
+/// Asks for the status as `quorate status` does.
 fn look(target: &Target, cluster: &Cluster, leader: ReplicaId) -> Outcome<Seen> {
     let answers = Admin::new(cluster)?.ask_all();
     let statuses = answers.iter().filter_map(|answer| Some((answer.replica, answer.status.as_ref().ok()?)));
@@ -216,7 +216,7 @@ fn look(target: &Target, cluster: &Cluster, leader: ReplicaId) -> Outcome<Seen> 
     Ok(Seen { answered, all_follow: target.all_follow(), same_leader, seats, buffers, problems })
 }
 
-/// When the crowd is gone, nothing of it may be left, and what was put must be there.
+/// After the crowd has gone nothing of it may be left, and the clients' puts must be there.
 fn settle(target: &Target, cluster: &Cluster, work: &Puts) -> Outcome<Check> {
     let admin = Admin::new(cluster)?;
     let until = Instant::now() + PASSES;
@@ -239,7 +239,7 @@ fn settle(target: &Target, cluster: &Cluster, work: &Puts) -> Outcome<Check> {
     }
 }
 
-/// The other process.
+/// The crowd's process.
 struct Crowd(Child);
 
 impl Crowd {
@@ -304,7 +304,7 @@ impl Drop for Crowd {
 }
 
 /// Starts a program in the system's idle class: even at the lowest priority a thread would keep a processor for milliseconds from a replica
-/// that wakes up. Where util-linux is missing the priority has to do.
+/// that wakes up. Without util-linux the program gets the lowest priority.
 fn lowest(program: &Path) -> Command {
     let there = Command::new("chrt").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !there.is_ok_and(|status| status.success()) {

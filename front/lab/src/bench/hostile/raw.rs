@@ -1,4 +1,4 @@
-//! One connection of somebody who does not keep to the rules: a blocking socket, TLS where the cluster has it, and bytes.
+//! One connection that can break the rules: a blocking socket, TLS if the cluster has it, and any bytes.
 
 use quorate_tls::{Credentials, Session};
 use quorate_types::{ClientId, ClusterId, Holder, ReplicaId};
@@ -9,29 +9,30 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nothing that is waited for takes longer, or it is given up.
+/// The longest wait; after it the connection is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Where the crowd comes from: not from where the others are, so that it can be told from them without certificates.
+/// The address that the crowd comes from. It differs from that of the other clients, so that replicas can tell them apart without
+/// certificates.
 const FROM: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
-/// No answer is larger.
+/// The largest answer.
 const FRAME_BYTES_MAX: u32 = 64 << 20;
 
-/// Whom the crowd goes to.
+/// The replica that the crowd attacks.
 #[derive(Clone)]
 pub(super) struct Victim {
     pub(super) cluster: ClusterId,
     pub(super) replica: ReplicaId,
     pub(super) address: SocketAddr,
-    /// What the crowd shows; none where connections are plain.
+    /// The certificate that the crowd shows; `None` where connections are plain.
     pub(super) credentials: Option<Arc<Credentials>>,
 }
 
-/// How a connection was received.
+/// How the replica answered a handshake.
 pub(super) enum Greeting {
     Welcome(Raw),
-    /// With this text.
+    /// Refused with this text.
     Refused(String),
-    /// It ended without a word.
+    /// The connection ended without a text.
     Lost,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Raw {
 }
 
 impl Victim {
-    /// A socket, and nothing else.
+    /// Opens a socket and sends nothing.
     pub(super) fn dial(&self) -> io::Result<TcpStream> {
         let SocketAddr::V4(to) = self.address else { return TcpStream::connect(self.address) };
         let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
@@ -54,7 +55,7 @@ impl Victim {
         Ok(TcpStream::from(fd))
     }
 
-    /// The client that the crowd says it is.
+    /// The client id that the crowd uses.
     pub(super) fn client(&self, number: u64) -> ClientId {
         let own = ClientId::new(number);
         match self.credentials.as_ref().map(|credentials| &credentials.identity().holder) {
@@ -83,7 +84,7 @@ impl Victim {
         hello.made_of(ClientId::new(number)).frame()
     }
 
-    /// A whole connection of a client.
+    /// Connects with a complete handshake.
     pub(super) fn greet(&self, number: u64) -> io::Result<Greeting> {
         let stream = self.dial()?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -124,7 +125,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Waits for more bytes. Whether there were any.
+    /// Waits for more bytes. Says whether there were any.
     fn receive(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 16 << 10];
         let read = self.stream.read(&mut bytes)?;
@@ -136,7 +137,7 @@ impl Raw {
         Ok(read > 0)
     }
 
-    /// Sends bytes, whatever they are.
+    /// Sends any bytes.
     pub(super) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.tls.is_none() {
             return self.stream.write_all(bytes);
@@ -149,7 +150,7 @@ impl Raw {
         Ok(())
     }
 
-    /// The next frame; none when the other side ends the connection.
+    /// The next frame; `None` when the other side has closed the connection.
     pub(super) fn read(&mut self) -> io::Result<Option<Frame>> {
         loop {
             if let Some(frame) = self.reader.frame().map_err(|why| io::Error::other(why.to_string()))? {
@@ -161,7 +162,7 @@ impl Raw {
         }
     }
 
-    /// The text with which the other side ends the connection, if it says one.
+    /// The text with which the other side ended the connection, if it sent one.
     pub(super) fn last_words(&mut self) -> Option<String> {
         while let Ok(Some(frame)) = self.read() {
             if frame.kind == FrameKind::Refusal {
@@ -171,7 +172,7 @@ impl Raw {
         None
     }
 
-    /// How long a write or read may take from now on.
+    /// Sets how long a write or read may take from now on.
     pub(super) fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(patience))?;
         self.stream.set_write_timeout(Some(patience))

@@ -1,5 +1,5 @@
-//! The client: keeps so many calls under way, on a connection for calls and one for replies, so that a stage that opens and one that seals
-//! share nothing.
+//! The client: keeps a number of calls under way. It has one connection for calls and one for replies, so that the stage that opens and the
+//! stage that seals share nothing.
 
 use super::steps::{FRAME_BYTES_MAX, seal};
 use super::{Certificates, Plan, Until};
@@ -47,10 +47,10 @@ pub(super) struct Caller {
     sent: Totals,
 }
 
-/// What it saw.
+/// What the client counted.
 pub(super) struct Seen {
     pub(super) seconds: f64,
-    /// What the service must have.
+    /// The totals that the service must have.
     pub(super) sent: Totals,
 }
 
@@ -60,12 +60,12 @@ impl Caller {
         Self { calls, replies, reader, session, number: 0, answered: 0, sent }
     }
 
-    /// What asks for a session.
+    /// The bytes that ask for a session.
     pub(super) fn opening(&mut self) -> Outcome<Vec<u8>> {
         self.request(RequestKind::OpenSession, RequestNumber::new(1), &1_u64.to_le_bytes())
     }
 
-    /// It was opened.
+    /// Takes the reply: the session is open.
     pub(super) fn opened(&mut self, sealed: &[u8]) -> Outcome<()> {
         let mut session = SessionId::NONE;
         self.receive(sealed, |reply| session = reply.session)?;
@@ -73,7 +73,7 @@ impl Caller {
         if session == SessionId::NONE { Err(Failure::new("no session was opened")) } else { Ok(()) }
     }
 
-    /// Calls until the time has come, and waits for what is under way.
+    /// Calls until the time is over, then waits for the calls under way.
     pub(super) fn run(mut self, plan: Plan, to: &Sender<Vec<u8>>, from: &Receiver<Vec<u8>>) -> Outcome<Seen> {
         let gone = || Failure::new("the replica's threads ended too early");
         let start = Instant::now();
@@ -140,7 +140,7 @@ impl Caller {
     }
 }
 
-/// Whether all calls were sent, where it is their number that ends a run.
+/// Whether all calls were sent, if their number ends the run.
 fn limit(plan: Plan, sent: u64) -> bool {
     matches!(plan.until, Until::Calls(calls) if sent >= calls)
 }

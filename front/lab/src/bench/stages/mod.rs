@@ -1,12 +1,13 @@
-//! `bench stages`: the stages of one replica in this process, put together in different ways.
+//! `bench stages`: runs the stages of one replica in this process, put together in different ways.
 //!
-//! - `direct`: one thread does all of them, and what is decided is executed at once;
-//! - `merged`: the same, through the merge of one instance: what the merge costs where it has nothing to merge;
+//! - `direct`: one thread does all stages, and decided batches are executed at once;
+//! - `merged`: as `direct`, but through the merge of one instance: what the merge costs where it has nothing to merge;
 //! - `staged`: a thread for each stage with queues between them, as task-oriented parallelization does it.
 //!
-//! What is compared is processor time for each command, of the replica's threads alone; a thread beside them is the client. The stages are
-//! the product's own: TLS, frames and admission, Raft with a single voter, the log up to its blocks (which nobody writes), execution,
-//! replies, TLS. So what followers and a kernel's sockets cost is in none of the ways, which makes their differences look larger.
+//! The ways are compared by processor time per command, of the replica's threads alone; another thread is the client. The stages are the
+//! product's own: TLS, frames and admission, Raft with a single voter, the log up to its blocks (which are not written), execution,
+//! replies, TLS. The cost of followers and of the kernel's sockets is in none of the ways, so their differences look larger than they would
+//! be.
 //!
 //! Files: `steps` (the stages), `ways` (how they are put together), `caller` (the client).
 
@@ -48,7 +49,7 @@ impl Way {
     pub(super) const ALL: [Self; 3] = [Self::Direct, Self::Merged, Self::Staged];
 }
 
-/// What is done in a run.
+/// The plan of a run.
 #[derive(Clone, Copy)]
 struct Plan {
     bytes: usize,
@@ -58,7 +59,7 @@ struct Plan {
     until: Until,
 }
 
-/// When a run ends.
+/// What ends a run.
 #[derive(Clone, Copy)]
 enum Until {
     Seconds(f64),
@@ -78,7 +79,7 @@ struct Found {
     way: Way,
     commands_per_s: Median,
     cpu_us_per_command: Median,
-    /// Times that of the first way, turn by turn.
+    /// That time divided by that of the first way, turn by turn.
     cpu_times_the_first: Median,
 }
 
@@ -139,7 +140,7 @@ fn check(args: &StagesArgs) -> Outcome<Plan> {
     Ok(Plan { bytes, commands_per_call, calls, until })
 }
 
-/// Who the two sides are.
+/// The certificates of the two sides.
 struct Certificates {
     replica: Credentials,
     client: Credentials,

@@ -1,4 +1,4 @@
-//! The stages of a replica, each as a thing of its own that takes what the one before gives. The product's own parts do the work.
+//! The stages of a replica. Each is a type that takes what the stage before gives; the product's own parts do the work.
 
 use super::Plan;
 use bytes::Bytes;
@@ -16,12 +16,12 @@ use quorate_wire::{Batch, BatchHeader, ClientMessage, Frame, FrameKind, FrameRea
 use std::io::IoSlice;
 use std::time::Instant;
 
-/// No frame is larger.
+/// The largest frame.
 pub(super) const FRAME_BYTES_MAX: u32 = 4 << 20;
 /// The only instance.
 const ONE: InstanceId = InstanceId::new(1);
 
-/// Time since something began.
+/// Time since a beginning.
 #[derive(Clone, Copy)]
 pub(super) struct Clock(Instant);
 
@@ -35,7 +35,7 @@ impl Clock {
     }
 }
 
-/// Cuts frames out of plain bytes, and puts their requests into batches.
+/// Cuts frames from plain bytes, and puts their requests into batches.
 pub(super) struct Admit {
     reader: FrameReader,
     admission: Admission,
@@ -57,7 +57,7 @@ impl Admit {
         self.reader.push_part(plain, 256 << 10);
     }
 
-    /// Batches of the frames that are whole.
+    /// Gives the batches of the complete frames.
     pub(super) fn batches(&mut self, mut give: impl FnMut(Batch) -> Outcome<()>) -> Outcome<()> {
         while let Some(frame) = self.reader.frame().doing("read a frame")? {
             self.admit(frame)?;
@@ -96,9 +96,9 @@ pub(super) struct Ordering {
     clock: Clock,
 }
 
-/// What ordering wants.
+/// What ordering asks for.
 pub(super) enum Ordered {
-    /// The log numbers records as ordering does: there is one instance.
+    /// Write this record. Ordering and the log use the same numbers, since there is one instance.
     Persist(Stored),
     Decided(Slot, Batch),
 }
@@ -116,7 +116,7 @@ impl Ordering {
         self.raft.standing().leading
     }
 
-    /// The moment that it waits for has come: nothing is gained by waiting.
+    /// Sets the clock to the deadline that ordering waits for: waiting would gain nothing.
     pub(super) fn hurry(&mut self) {
         if let Some(at) = self.raft.deadline() {
             self.raft.step(at, Input::Deadline, &mut self.effects);
@@ -131,7 +131,7 @@ impl Ordering {
         self.raft.step(self.clock.now(), Input::Durable(record), &mut self.effects);
     }
 
-    /// What it wants since it was asked last.
+    /// Gives everything that ordering asked for since the last call.
     pub(super) fn take(&mut self, mut give: impl FnMut(Ordered) -> Outcome<()>) -> Outcome<()> {
         self.effects.drain().try_for_each(|effect| match effect {
             Effect::Persist { record, .. } => give(Ordered::Persist(record)),
@@ -142,10 +142,10 @@ impl Ordering {
     }
 }
 
-/// The log: records become blocks. Nobody writes them: a disk would cost all ways the same.
+/// The log: records become blocks. The blocks are not written: a disk would cost all ways the same.
 pub(super) struct Logging {
     blocks: Blocks,
-    /// Counted, so that nobody leaves the work out.
+    /// A count of bytes, so that the compiler can not leave the work out.
     bytes: u64,
 }
 
@@ -168,7 +168,7 @@ impl Logging {
         self.blocks.append(record, Class::Data).doing("append to the log").map(drop)
     }
 
-    /// Builds blocks of what is there. What is durable then.
+    /// Builds blocks from the waiting records. Gives the last durable record.
     pub(super) fn write(&mut self) -> RecordId {
         while let Some(effect) = self.blocks.poll() {
             match effect {
@@ -190,7 +190,7 @@ impl Logging {
     }
 }
 
-/// Execution, behind the merge or not.
+/// Execution, with or without the merge before it.
 pub(super) struct Executing {
     merge: Option<Merge<Batch>>,
     executor: Executor,
@@ -211,7 +211,7 @@ impl Executing {
         Ok(Self { merge, executor, outcomes: Outcomes::new(), clock })
     }
 
-    /// A batch is about to be proposed; where there is a merge it is asked and told, as a replica does.
+    /// Notes that a batch will be proposed; the merge, if there is one, is asked and told as in a replica.
     pub(super) fn proposed(&mut self) {
         if let Some(merge) = &mut self.merge
             && merge.room(ONE) > 0
@@ -220,7 +220,7 @@ impl Executing {
         }
     }
 
-    /// Executes what is decided; the replies are appended.
+    /// Executes a decided batch; appends the replies.
     pub(super) fn decided(&mut self, slot: Slot, batch: Batch, replies: &mut Vec<u8>) -> Outcome<()> {
         let Self { merge, executor, outcomes, clock } = self;
         let Some(merge) = merge else {
@@ -253,7 +253,7 @@ fn execute(executor: &mut Executor, outcomes: &mut Outcomes, seq: Seq, batch: &B
     outcomes.replies().for_each(|(_, reply)| reply.write_to(replies));
 }
 
-/// A frame of replies; none where there are none.
+/// A frame of the replies; `None` if there are none.
 pub(super) fn reply_frame(replies: &mut Vec<u8>) -> Option<OutFrame> {
     let body = Bytes::from(std::mem::take(replies));
     (!body.is_empty()).then(|| OutFrame::new(FrameKind::Replies, &[], vec![body]))

@@ -67,7 +67,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Everything that ordering wants, until it wants nothing more.
+    /// Carries out everything that ordering asks for, until it asks for nothing more.
     fn order(&mut self, replies: &mut Vec<u8>) -> Outcome<()> {
         loop {
             let (mut persisted, logging, executing) = (false, &mut self.logging, &mut self.executing);
@@ -86,7 +86,7 @@ impl Replica {
         }
     }
 
-    /// All that arrived at once, through all stages. The sealed replies.
+    /// Takes everything that arrived through all stages. Gives the sealed replies.
     fn turn(&mut self, arrived: impl Iterator<Item = Vec<u8>>) -> Outcome<Vec<u8>> {
         let admit = &mut self.admit;
         for sealed in arrived {
@@ -107,12 +107,12 @@ impl Replica {
     }
 }
 
-/// The replica's threads: each gives its processor seconds, and some what they had.
+/// The replica's threads. Each returns its processor seconds, and some return what they hold.
 struct Threads<'a> {
     others: Vec<ScopedJoinHandle<'a, Outcome<f64>>>,
     executing: ScopedJoinHandle<'a, Outcome<(f64, Executing)>>,
     logging: Option<ScopedJoinHandle<'a, Outcome<(f64, Logging)>>>,
-    /// Where one thread has both.
+    /// Set if one thread does both.
     both: Option<Receiver<Logging>>,
 }
 
@@ -159,7 +159,7 @@ fn alone<'a>(
     Threads { others: Vec::new(), executing, logging: None, both: Some(both) }
 }
 
-/// What ordering waits for.
+/// What ordering is told by the other threads.
 enum ToOrder {
     Propose(Batch),
     Durable(RecordId),
@@ -200,7 +200,7 @@ fn staged<'a>(
     Threads { others, executing, logging: Some(logging), both: None }
 }
 
-/// How many processor seconds this thread takes for it.
+/// Runs `work`, and gives the processor seconds of this thread that it took.
 fn timed(work: impl FnOnce() -> Outcome<()>) -> Outcome<f64> {
     let began = own_time();
     work()?;
@@ -244,7 +244,7 @@ fn order(
     Ok(())
 }
 
-/// One block for all records that are there.
+/// Builds one block from all waiting records.
 fn log(mut logging: Logging, records: &Receiver<Stored>, to: &Sender<ToOrder>) -> Outcome<Logging> {
     while let Ok(first) = records.recv() {
         logging.append(first)?;
