@@ -12,26 +12,26 @@ use std::time::Duration;
 
 /// The name of the socket in the directory of the cluster.
 pub(crate) const SOCKET: &str = "control.sock";
-/// No request or response is longer.
+/// The longest request or response.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// A clean stop may take some seconds; nothing takes longer.
+/// The most time for an answer; a clean stop may take some seconds.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// What to do to replicas.
+/// An action on replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Action {
-    /// Ends the process at once, as a power cut would end its machine.
+    /// Ends the process at once, as if its machine lost power.
     Kill,
-    /// Stops it where it is, as a hypervisor would.
+    /// Stops the process where it is, as a hypervisor might.
     Pause,
-    /// Lets it go on.
+    /// Lets a stopped process continue.
     Resume,
-    /// Starts it; one that runs is stopped cleanly before.
+    /// Starts the process; if it runs, stops it cleanly before.
     Restart,
-    /// Lets it lie, or no longer.
+    /// Makes the replica lie, or stop lying.
     Lie(How),
-    /// Does nothing; the response tells how all replicas are.
+    /// Does nothing; the response has the state of all replicas.
     List,
 }
 
@@ -39,14 +39,14 @@ pub(crate) enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// What to do.
+    /// The action.
     pub(crate) action: Action,
-    /// To whom.
+    /// The replicas that it concerns.
     #[serde(default)]
     pub(crate) replicas: Vec<u16>,
 }
 
-/// How a process is.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Life {
@@ -63,34 +63,34 @@ pub(crate) enum Life {
 /// A process of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChildReport {
-    /// Which replica.
+    /// Its number.
     pub(crate) replica: u16,
-    /// Its process, while there is one.
+    /// The process id, while it runs.
     pub(crate) pid: Option<u32>,
-    /// How it is.
+    /// Its state.
     pub(crate) life: Life,
 }
 
-/// A response: how all replicas are afterwards, or why nothing or not all was done.
+/// A response: the state of all replicas afterwards, or an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Response {
-    /// Done.
+    /// The action was carried out.
     Done(Done),
-    /// Not, or not all, done.
+    /// The action was not carried out, or not for all replicas.
     Error(String),
 }
 
-/// What was done.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Done {
-    /// To whom: those asked for that it could be done to.
+    /// The replicas that the action changed.
     pub(crate) changed: Vec<u16>,
-    /// How all replicas are afterwards.
+    /// The state of all replicas afterwards.
     pub(crate) replicas: Vec<ChildReport>,
 }
 
-/// Listens in this directory. A socket that a former `dev` left is replaced: the caller holds the directory's lock.
+/// Listens in this directory. The socket of an earlier `dev` is replaced: the caller holds the directory's lock.
 pub(crate) fn listen(directory: &Path) -> io::Result<UnixListener> {
     let (_held, path) = socket_path(directory)?;
     match std::fs::remove_file(&path) {
@@ -100,10 +100,10 @@ pub(crate) fn listen(directory: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(path)
 }
 
-/// Asks the `dev` that runs on this directory.
+/// Sends a request to the `dev` that manages this directory.
 ///
 /// # Errors
-/// When none runs there, or it says no.
+/// When no `dev` runs there, or it refuses.
 pub(crate) fn call(directory: &Path, request: &Request) -> Outcome<Done> {
     let shown = directory.display();
     let (_held, path) = socket_path(directory)
@@ -127,7 +127,7 @@ fn exchange(stream: UnixStream, request: &Request) -> io::Result<Response> {
     read_line(&stream)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Reads one document; none at the end of the stream.
+/// Reads one document; `None` at the end of the stream.
 pub(crate) fn read_line<T: serde::de::DeserializeOwned>(stream: &UnixStream) -> io::Result<Option<T>> {
     let mut line = String::new();
     BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line)?;
@@ -144,8 +144,8 @@ pub(crate) fn write_line(mut stream: &UnixStream, document: &impl Serialize) -> 
     stream.write_all(&line)
 }
 
-/// The path of the socket; the system takes about 100 bytes only, and directories are longer at times. Through an open
-/// directory the path is short. The file must be held until the path was used.
+/// The path of the socket. The system allows about 100 bytes only, and directories may be longer; a path through an open directory is
+/// short. The file must be held until the path was used.
 fn socket_path(directory: &Path) -> io::Result<(Option<File>, PathBuf)> {
     const PATH_BYTES_MAX: usize = 90;
     let path = directory.join(SOCKET);

@@ -1,7 +1,7 @@
-//! `quorate drain`: makes a replica one that can be stopped without anybody noticing, or says why that can not be.
+//! `quorate drain`: prepares a replica so that it can be stopped without effect on clients, or says why that is impossible.
 //!
-//! The leader hands over first; a replica that the majority needs is not let go. `quorate restart` does this for each replica
-//! before it is stopped. Tests: tests/rolling.rs.
+//! A leader first hands over. A replica that the majority needs is refused. `quorate restart` drains each replica before stopping it.
+//! Tests: tests/rolling.rs.
 
 use quorate::client::AdminConnection;
 use quorate_command::admin::{self, Admin, Answer, Status};
@@ -37,13 +37,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A replica that lacks more of the log than this would have to catch up before it could be counted on, in bytes.
+/// The most of the log, in bytes, that another replica may lack and still count.
 const LAG_BYTES_MAX: u64 = 1 << 20;
-/// How often we look again.
+/// How often the status is asked for.
 const LOOK: Duration = Duration::from_millis(20);
-/// When the leader is asked once more.
+/// When the leader is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How long it may take to answer.
+/// How long the leader may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -62,18 +62,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A replica that can be stopped.
+/// The result of a drain: the replica can be stopped.
 pub(crate) struct Drained {
-    /// Who leads.
+    /// The leader.
     pub(crate) leader: ReplicaId,
-    /// Whether it led before.
+    /// Whether the replica led before.
     pub(crate) handed_over: bool,
 }
 
-/// Waits until the others can do without this replica and one of them leads.
+/// Waits until the other replicas have a majority and one of them leads.
 ///
 /// # Errors
-/// Says why not.
+/// Says why that did not happen in time.
 pub(crate) fn drain(
     admin: &Admin,
     cluster: &Cluster,
@@ -118,7 +118,7 @@ pub(crate) fn drain(
     }
 }
 
-/// Why the others can not do without it.
+/// The reason why the other replicas can not do without this one.
 fn objection(cluster: &Cluster, answers: &[Answer], replica: ReplicaId) -> Option<String> {
     let leading =
         admin::leader(answers).and_then(|leader| answers.iter().find(|answer| answer.replica == leader));
@@ -152,7 +152,7 @@ fn objection(cluster: &Cluster, answers: &[Answer], replica: ReplicaId) -> Optio
     Some(text)
 }
 
-/// Who votes, as the leader says.
+/// The voters, by what the leader says.
 fn voters(leading: &Status) -> Option<Vec<u16>> {
     let members = leading.raw["membership"]["members"].as_array()?;
     let voters = members.iter().filter(|member| member["role"] == "voter");
@@ -161,7 +161,7 @@ fn voters(leading: &Status) -> Option<Vec<u16>> {
     ids.filter(|ids| !ids.is_empty())
 }
 
-/// Why this replica does not count, if so.
+/// The reason why this replica does not count, if there is one.
 fn lack(answer: &Answer, leading: Option<&Status>) -> Option<String> {
     let status = match &answer.status {
         Ok(status) => status,
@@ -177,7 +177,7 @@ fn lack(answer: &Answer, leading: Option<&Status>) -> Option<String> {
     (seen.lag_bytes > LAG_BYTES_MAX).then(|| "has not caught up".to_owned())
 }
 
-/// Why its state does not count, if so.
+/// The reason why its state does not count, if there is one.
 pub(crate) fn unsound(status: &Status) -> Option<String> {
     let checkpoints = &status.raw["checkpoints"];
     if !checkpoints["diverged"].is_null() {
@@ -186,7 +186,7 @@ pub(crate) fn unsound(status: &Status) -> Option<String> {
     (!checkpoints["transfer"].is_null()).then(|| "fetches the state from the others".to_owned())
 }
 
-/// Asks the leader to hand over to whoever is furthest.
+/// Asks the leader to hand over to the replica that lacks least.
 fn hand_over(cluster: &Cluster, leader: ReplicaId, address: &str) -> Result<(), String> {
     let credentials = cluster.credentials().map_err(|why| why.to_string())?;
     let mut connection =

@@ -1,4 +1,4 @@
-//! What `serve` does for clients of etcd: the service, and the front that speaks their protocol.
+//! The etcd part of `serve`: the service, and the front that speaks etcd's protocol.
 
 use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::{Etcd, EtcdConfig};
@@ -12,22 +12,22 @@ use quorate_types::Span;
 use std::path::Path;
 use toml::Table;
 
-/// The front, as the configuration names it.
+/// The name of the front in the configuration.
 pub(crate) const FRONT: &str = "etcd";
-/// The largest frame of the front: a request of etcd's size and what is around it.
+/// The largest frame of the front: a request of etcd's largest size, and what stands around it.
 const FRAME_BYTES_MAX: u32 = 3 << 20;
-/// Clients of etcd are told so early that the disks are full. A leader whose own disk is the only full one has handed over by then.
+/// After how long clients of etcd learn that the disks are full. If only the leader's disk is full, it has handed over by then.
 const FULL_PATIENCE: Span = Span::from_millis(500);
 
-/// The store, which tells the hub what it executes.
+/// The store; it tells the hub what it executes.
 pub(crate) fn service(hub: &Hub) -> Box<dyn Service> {
     Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(hub.clone())))
 }
 
-/// The settings of the front, if the configuration, which lies in `place`, wants one.
+/// The settings of the front, if the configuration has one. `place` is the directory of the configuration.
 ///
 /// # Errors
-/// Says which key is wrong, and what would be right.
+/// Names the wrong key, and what would be right.
 pub(crate) fn settings(config: &Config, place: &Path) -> Result<Option<EtcdSettings>, SettingsError> {
     let Some(table) = config.front.get(FRONT) else { return Ok(None) };
     let name = &config.service.name;
@@ -40,7 +40,7 @@ pub(crate) fn settings(config: &Config, place: &Path) -> Result<Option<EtcdSetti
     EtcdSettings::read(table, place).map(Some)
 }
 
-/// Names the key of tokens, which all members share, so that a configuration in another directory than `place` finds it, too.
+/// Makes the path of the tokens' key absolute: it is shared by all members, and a configuration in another directory must find it.
 pub(crate) fn take_along(table: &mut Table, place: &Path) {
     let key = table.get_mut("tokens").and_then(|tokens| tokens.get_mut("key"));
     if let Some(key) = key
@@ -50,7 +50,7 @@ pub(crate) fn take_along(table: &mut Table, place: &Path) {
     }
 }
 
-/// The front with these settings.
+/// Starts the front with these settings.
 ///
 /// # Errors
 /// When it can not listen.
@@ -70,7 +70,7 @@ pub(crate) fn front(
     Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }
 
-/// The key with which members sign tokens.
+/// How members sign tokens, with the key read from its file.
 fn tokens(settings: &TokenSettings) -> Outcome<TokenConfig> {
     let key = settings.read_key().map_err(|why| Failure::usage(why.to_string()))?;
     let ttl = std::time::Duration::from_secs(settings.ttl_s);

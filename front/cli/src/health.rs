@@ -1,4 +1,4 @@
-//! `quorate health`: asks the health endpoint of a replica on this machine, for containers, which have no other program to ask with.
+//! `quorate health`: asks the health endpoint of a replica on this machine. For containers, which have no other program for that.
 
 use crate::services;
 use quorate_command::failure::{Failure, Outcome};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     timeout: u64,
 }
 
-/// No answer is longer.
+/// The longest answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether the answer is yes, and its text.
+/// Asks the endpoint. Gives whether the answer is positive, and its text.
 fn ask(address: &str, path: &str, until: Instant) -> Result<(bool, String), String> {
     let left = || until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let resolved = address.to_socket_addrs().map_err(|why| why.to_string())?.next();
@@ -87,7 +87,7 @@ fn understand(answer: &[u8]) -> Option<(bool, String)> {
     }
 }
 
-/// Whoever listens everywhere listens here, too.
+/// An address to connect to: a replica that listens on all addresses listens on loopback, too.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let here = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! `quorate init`: makes the directories of a new cluster. What lies in them: `quorate_command::layout`.
+//! `quorate init`: makes the directories of a new cluster. `quorate_command::layout` has their contents.
 
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
@@ -97,10 +97,10 @@ fn summary(dir: &Path, cluster: &Cluster) -> String {
     text
 }
 
-/// The port where etcd itself listens for clients.
+/// The port where etcd listens for clients by default.
 pub(crate) const ETCD_PORT: u16 = 2379;
 
-/// Where clients of etcd are served: on the host of each member, from this port on. Nowhere with another service.
+/// The addresses for clients of etcd: the host of each member, with ports from this one on. Empty with another service.
 pub(crate) fn etcd_addresses(service: ServiceChoice, members: &[(u16, String)], port: u16) -> Vec<String> {
     if service != ServiceChoice::Etcd {
         return Vec::new();

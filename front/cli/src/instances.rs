@@ -1,5 +1,5 @@
-//! `quorate instances`: how many instances order batches, and another number of them while the cluster works.
-//! docs/operations/instances.md has the procedure. Tests: tests/instances.rs.
+//! `quorate instances`: shows how many instances order batches, and changes that number in a running cluster. docs/operations/instances.md
+//! has the procedure. Tests: tests/instances.rs.
 
 use crate::member::{self, Asked, View};
 use quorate_command::admin::{Admin, Answer};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long until the cluster has as many as were asked for.
+/// How long the change may take.
 const CHANGE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
 }
 
-/// What a replica says of the instances.
+/// What a replica's status says of instances.
 #[derive(Clone, Debug, Deserialize)]
 struct Said {
     count: u16,
@@ -79,7 +79,7 @@ struct Said {
     each: Vec<One>,
 }
 
-/// One of them.
+/// One instance.
 #[derive(Clone, Debug, Deserialize)]
 struct One {
     instance: u16,
@@ -88,7 +88,7 @@ struct One {
     state: String,
 }
 
-/// What whoever executed most says.
+/// The status of the replica that executed most.
 struct Look {
     said: Said,
     raw: Value,

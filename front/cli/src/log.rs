@@ -1,4 +1,4 @@
-//! What `serve` logs, and how much: as the environment says at its start, and as signals say later.
+//! The log of `serve`, and how much it says: first as the environment says, later as signals say.
 
 use clap::ValueEnum;
 use quorate_command::failure::{Failure, Outcome};
@@ -13,22 +13,22 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What is logged at each level, beside what was asked for at the start; libraries stay at `info`, whose details say little.
+/// The filter for each louder level, added to the one from the start. Libraries stay at `info`, since their details help little.
 const LOUDER: [(&str, &str); 2] = [("debug", "info,quorate=debug"), ("trace", "trace")];
 
-/// Makes the log say more or less.
+/// Changes how much is logged.
 pub(crate) struct Levels {
-    /// As it was at the start.
+    /// The filter from the start.
     usual: String,
     louder: usize,
     set: Box<dyn Fn(EnvFilter) -> bool + Send>,
 }
 
 impl Levels {
-    /// Begins to log to standard error, as the variable QUORATE_LOG says.
+    /// Starts logging to standard error with the filter in the variable QUORATE_LOG.
     ///
     /// # Errors
-    /// When it says nothing that could be done.
+    /// When the filter can not be parsed.
     pub(crate) fn start(format: LogFormat) -> Outcome<Self> {
         let wanted = std::env::var("QUORATE_LOG").unwrap_or_default();
         let usual = if wanted.is_empty() { "info".to_owned() } else { wanted };
@@ -66,7 +66,7 @@ impl Levels {
         }
     }
 
-    /// As at the start.
+    /// Goes back to the filter from the start.
     pub(crate) fn restore(&mut self) {
         if self.louder > 0 {
             tracing::info!("the log level is as at the start again: {}", self.usual);

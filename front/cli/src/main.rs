@@ -1,7 +1,7 @@
 //! The program `quorate`: a local cluster in one command, replicas, status, the key-value commands, faults on request, simulations.
 //!
-//! Each command that an operator needs is a module with its arguments and a `run`; `bench`, `sim` and what tells replicas to lie are the
-//! laboratory's (`front/lab`), and what all commands share lies in `front/command`. `control` is the socket between `chaos` and `dev`.
+//! Each command for operators is a module with its arguments and a function `run`. `bench`, `sim` and the code that makes replicas lie are
+//! the laboratory (`front/lab`); what commands share is in `front/command`. `control` is the socket between `chaos` and `dev`.
 //! Tests with real processes: tests/.
 
 mod backup;

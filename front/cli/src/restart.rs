@@ -1,8 +1,8 @@
-//! `quorate restart`: restarts the replicas of a `dev` cluster one by one, so that nobody notices.
+//! `quorate restart`: restarts the replicas of a `dev` cluster one by one, without an interruption for clients.
 //!
-//! Each is drained as `drain` does it, stopped cleanly, started, and waited for until it has caught up; then comes the next one. Those
-//! that follow come first, so that leadership moves once. What runs deployed replicas is not ours: there one drains each and
-//! restarts it oneself. Tests: tests/rolling.rs.
+//! Each replica is drained, stopped cleanly and started; once it has caught up the next one follows. Followers come first, so that
+//! leadership moves once. In a real deployment operators drain and restart each replica themselves, since another program runs them. Tests:
+//! tests/rolling.rs.
 
 use crate::control::{self, Action, Request};
 use crate::drain::{self, Drained};
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How often we look whether a replica is back.
+/// How often to check whether a replica is back.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those that are meant, whoever leads last.
+/// The replicas to restart; the leader comes last.
 fn order(args: &Args, cluster: &Cluster, admin: &Admin) -> Outcome<Vec<ReplicaId>> {
     let members = || cluster.members.iter().map(|(member, _)| *member);
     if let Some(unknown) = args.replicas.iter().find(|id| !members().any(|member| member.number() == **id)) {
@@ -91,7 +91,7 @@ fn order(args: &Args, cluster: &Cluster, admin: &Admin) -> Outcome<Vec<ReplicaId
     Ok(order)
 }
 
-/// Until it follows or leads, and has all that was decided when it came back.
+/// Waits until the replica follows or leads, and has everything that was decided when it came back.
 fn wait_until_back(admin: &Admin, replica: ReplicaId, limit: Duration) -> Outcome<()> {
     let until = Instant::now() + limit;
     let mut wanted = None;

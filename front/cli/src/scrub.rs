@@ -1,7 +1,7 @@
-//! `quorate scrub`: replicas read what they keep at rest, compare it, and mend what is damaged.
+//! `quorate scrub`: makes replicas read their data on disk, compare it, and repair damage.
 //!
-//! A replica begins when it is asked, and goes on beside its other work; here we look at its status until it has ended. What it can
-//! not mend from its own copies it asks the other replicas for. Tests: tests/backup.rs.
+//! A replica scrubs beside its other work; this command watches its status until it has finished. Damage that a replica can not repair from
+//! its own copies is fetched from other replicas. Tests: tests/backup.rs.
 
 use quorate::client::AdminConnection;
 use quorate_command::admin::Admin;
@@ -47,14 +47,14 @@ enum Which {
     One(ReplicaId),
 }
 
-/// Who has not answered after this can not be asked.
+/// How long a replica may take to answer before it counts as unreachable.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How often the status is looked at.
+/// How often the status is asked for.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the other replicas may take to send what is damaged.
+/// How long the other replicas may take to send undamaged copies.
 const MEND: Duration = Duration::from_secs(30);
 
-/// How a scrub of one replica ended.
+/// The result of one replica's scrub.
 struct Scrubbed {
     bytes: u64,
     mended: u64,
@@ -89,15 +89,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a replica's status says of what it has at rest.
+/// What a replica's status says of its data on disk.
 struct Look {
     scrubs: u64,
     bytes: u64,
     mended: u64,
     damaged: u64,
-    /// Whether it reads its log now.
+    /// Whether it is reading its log.
     reads_log: bool,
-    /// Whether there is damage in its log.
+    /// Whether its log has damage.
     log_damaged: bool,
 }
 

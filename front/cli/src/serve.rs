@@ -49,17 +49,17 @@ pub(crate) struct Args {
     die_with_parent: Option<u32>,
 }
 
-/// Settings of the allocator, where the environment says nothing else.
+/// Settings of the allocator, unless the environment sets them.
 ///
-/// Memory that nobody uses stays for a minute before it goes back to the system. By itself the allocator waits a second: what each
-/// checkpoint needs for a while, as objects are copied before they change, would come from the system anew each time, which cost a sixth
-/// of all processor time under load.
+/// Unused memory stays for a minute before it goes back to the system. The default is a second: then each checkpoint, which copies objects
+/// before they change, would get its memory anew from the system, at a sixth of all processor time under load.
 ///
-/// And no huge pages: the system would clear 2 MiB for each first use of some of them, which cost a tenth of all processor time under puts
-/// of 1 KiB, and some of that memory is never used.
+/// No huge pages: the system would clear 2 MiB at the first use of each, at a tenth of all processor time under puts of 1 KiB, and some of
+/// that memory is never used.
 const ALLOCATOR: [(&str, &str); 2] = [("MIMALLOC_PURGE_DELAY", "60000"), ("MIMALLOC_ALLOW_THP", "0")];
 
-/// The allocator reads its settings when the process begins, so the program begins once more. Where that can't be done it goes on.
+/// Restarts the program with these settings, since the allocator reads them when the process begins. If that fails the program continues
+/// without.
 fn set_allocator() {
     let missing: Vec<_> =
         ALLOCATOR.into_iter().filter(|(name, _)| std::env::var_os(name).is_none()).collect();
@@ -119,7 +119,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// SIGHUP makes the replica read its certificates, SIGUSR1 and SIGUSR2 log more and as before; the first other signal stops it.
+/// Handles signals: SIGHUP reads certificates, SIGUSR1 logs more, SIGUSR2 logs as at the start; the first other signal stops the replica.
 fn obey_signals(
     signals: Receiver<i32>,
     stopper: Stopper,

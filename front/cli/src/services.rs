@@ -1,4 +1,4 @@
-//! The services and fronts that this program has: what it makes of `[service]` and `[front.NAME]`, which the runtime hands on.
+//! The services and fronts of this program: reads `[service]` and `[front.NAME]`, which the runtime does not interpret.
 
 use crate::etcd;
 use quorate_command::failure::{Failure, Outcome};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::Table;
 
-/// How errors name the table.
+/// The name of the table in errors.
 const SERVICE: &str = "service";
-/// What this program has.
+/// The names of the services.
 const NAMES: &str = "\"kv\", \"etcd\", \"tally\" and \"echo\"";
 
 /// The settings of the service `kv`: its limits.
@@ -32,16 +32,16 @@ impl Default for KvSettings {
     }
 }
 
-/// The settings of those that have none.
+/// The settings of services that have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// Reads the configuration of a replica, that of its service and its fronts included: the settings of the service are there in full, so
-/// that replicas which leave some out agree with those that do not.
+/// Reads the configuration of a replica with that of its service and fronts. The service's settings are completed with defaults, so that
+/// replicas that leave some out agree with those that do not.
 ///
 /// # Errors
-/// Says which key is wrong, and what would be right.
+/// Names the wrong key, and what would be right.
 pub(crate) fn read_config(file: &Path) -> Outcome<Config> {
     let mut config = Config::read(file).map_err(|why| Failure::usage(why.to_string()))?;
     let place = file.parent().unwrap_or(Path::new(""));
@@ -92,10 +92,10 @@ fn check_fronts(config: &Config, place: &Path) -> Result<(), SettingsError> {
     etcd::settings(config, place).map(drop)
 }
 
-/// The service that a configuration names, which was [read](read_config) before.
+/// The service that a configuration names, which [`read_config`] returned.
 ///
 /// # Errors
-/// As there.
+/// Those of [`read_config`].
 pub(crate) fn service(config: &ServiceConfig, hub: &Hub) -> Outcome<Box<dyn Service>> {
     Ok(match config.name.as_str() {
         "etcd" => etcd::service(hub),

@@ -1,4 +1,4 @@
-//! `quorate status`: asks every replica how it is.
+//! `quorate status`: asks every replica for its status.
 
 use crate::control::{self, Action, ChildReport, Life, Request};
 use quorate_command::admin::{self, Admin, Answer, Status};
@@ -132,12 +132,12 @@ fn cells(replica: ReplicaId, status: &Status, leader: Option<&Status>) -> Vec<St
     ]
 }
 
-/// What a replica lacks. A leader reports the largest number for one that needs a checkpoint, since the log does not hold what it lacks.
+/// What a replica lacks, as text. The largest number means that it needs a checkpoint, since the log no longer holds what it lacks.
 fn lag_shown(bytes: u64) -> String {
     if bytes == u64::MAX { "fetches a checkpoint".to_owned() } else { size(bytes) }
 }
 
-/// Columns as wide as they must be.
+/// A table with columns as wide as needed.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(String::len).max().unwrap_or(0);
@@ -183,7 +183,7 @@ fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) ->
     problems
 }
 
-/// How the processes are of a cluster that `dev` looks after, where one of them does not answer; `None`: no `dev` runs.
+/// The processes of a `dev` cluster, if a replica does not answer; `None`: no `dev` runs.
 fn lives(cluster: &Cluster, answers: &[Answer]) -> Option<Vec<ChildReport>> {
     let needed = cluster.is_dev() && answers.iter().any(|answer| answer.status.is_err());
     let list = Request { action: Action::List, replicas: vec![] };

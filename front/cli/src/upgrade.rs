@@ -1,5 +1,5 @@
-//! `quorate upgrade`: which feature level a cluster works at, and the step to a higher one. docs/operations/upgrades.md has the
-//! procedure. Tests: tests/upgrades.rs.
+//! `quorate upgrade`: shows the feature level of a cluster, and raises it. docs/operations/upgrades.md has the procedure. Tests:
+//! tests/upgrades.rs.
 
 use crate::member::{self, Asked, View};
 use quorate_command::admin::{Admin, Answer};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long until the cluster works at the level that was asked for.
+/// How long raising the level may take.
 const RAISE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
 }
 
-/// What a replica says of levels.
+/// What a replica's status says of levels.
 #[derive(Clone, Debug, Deserialize)]
 struct Levels {
     cluster: u32,
@@ -77,19 +77,19 @@ struct Levels {
     highest: u32,
 }
 
-/// A replica, and what it says if it answers.
+/// A replica, and its levels if it answered.
 struct Row {
     replica: u16,
     version: String,
     levels: Result<Levels, String>,
 }
 
-/// What runs where.
+/// The levels of all replicas.
 struct Look {
     rows: Vec<Row>,
-    /// The level of the cluster: the highest that anybody works at.
+    /// The level of the cluster: the highest that any replica works at.
     level: u32,
-    /// What all members can do; unknown as long as one of them does not answer.
+    /// The highest level that all members can work at; `None` while one does not answer.
     all: Option<u32>,
 }
 

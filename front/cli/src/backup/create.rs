@@ -68,7 +68,7 @@ fn begin(path: &Path) -> Outcome<NewFile> {
     })
 }
 
-/// What is said after a backup was made.
+/// What is printed after a backup was made.
 pub(super) struct Made<'a> {
     file: &'a Path,
     facts: BackupFacts,

@@ -1,4 +1,4 @@
-//! What a backup says of itself: what is printed after it was made, verified or looked at.
+//! The contents of a backup in short, as printed after it was made, verified or shown.
 
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print::size;
@@ -23,7 +23,7 @@ pub(super) struct BackupFacts {
     pub(super) instances: u16,
     sessions: usize,
     pub(super) limits: SessionLimits,
-    /// How many objects; unknown when only the manifest was read.
+    /// Number of objects; `None` when only the manifest was read.
     objects: Option<u64>,
     /// Bytes of the chunks of the objects.
     bytes: u64,
@@ -32,10 +32,10 @@ pub(super) struct BackupFacts {
 }
 
 impl BackupFacts {
-    /// Reads the system part; `objects` if they are all here.
+    /// Decodes the system part; `objects` are the objects if all of them were read.
     ///
     /// # Errors
-    /// When the system part is none of this version.
+    /// When the system part is not of this version.
     pub(super) fn of(
         manifest: &Manifest,
         system: &SystemPart,
@@ -106,7 +106,7 @@ impl BackupFacts {
     }
 }
 
-/// The executor's part is read by an executor; its service does not matter, as there are no objects to be restored.
+/// Decodes the executor's part with an executor. Its service does not matter, since no objects are restored.
 fn restored(system: &[u8]) -> Result<Executor, String> {
     let nothing = Box::new(InStore::new(Kv::new(KvConfig::default())));
     let mut executor = Executor::new(nothing, SessionLimits::default(), AgreedTime::from_nanos(0));
@@ -115,7 +115,7 @@ fn restored(system: &[u8]) -> Result<Executor, String> {
     Ok(executor)
 }
 
-/// A time as people write it, in UTC, to the millisecond.
+/// A time in UTC as text, to the millisecond.
 pub(super) fn utc(time: AgreedTime) -> String {
     const DAY: u64 = 86_400;
     let (seconds, millis) = (time.nanos() / 1_000_000_000, time.nanos() / 1_000_000 % 1000);

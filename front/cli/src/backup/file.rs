@@ -1,4 +1,4 @@
-//! A backup that is there, as the keeper of checkpoints sees it: only read.
+//! An existing backup file, as the keeper of checkpoints sees it: read only.
 
 use bytes::Bytes;
 use quorate_etcd_grpc::saved;
@@ -8,20 +8,20 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// A backup that is there, also one that etcdctl saved; only read.
+/// An existing backup file, also one that etcdctl saved; read only.
 pub(super) struct OldFile {
     file: File,
-    /// Of the backup.
+    /// Length of the backup in it, in bytes.
     len: u64,
-    /// Whether etcdctl saved it, with a sum of its own.
+    /// Whether etcdctl saved it, with a checksum at its end.
     is_saved: bool,
 }
 
 impl OldFile {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
-    /// What the operating system says; and for something that is no file.
+    /// When the operating system refuses, or it is no ordinary file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         // First, since opening a pipe would wait for whoever writes to it.
         if !fs::metadata(path)?.is_file() {
@@ -33,10 +33,10 @@ impl OldFile {
         Ok(Self { file, len, is_saved: inside.is_some() })
     }
 
-    /// Whether it has the sum that it came with, if it did with any.
+    /// Whether etcdctl's checksum is right; true for a file without one.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// When the file can not be read.
     pub(super) fn fits_its_sum(&self) -> io::Result<bool> {
         if self.is_saved { saved::is_whole(&self.file) } else { Ok(true) }
     }

@@ -1,4 +1,4 @@
-//! `quorate backup verify` and `show`: what a file holds, and whether it is sound.
+//! `quorate backup verify` and `show`: the contents of a file, and whether it is sound.
 
 use super::facts::BackupFacts;
 use super::file::OldFile;
@@ -44,7 +44,7 @@ pub(super) struct VerifyArgs {
     json: bool,
 }
 
-/// So many damaged places are named.
+/// How many damaged places are printed.
 const PLACES_SHOWN: usize = 5;
 
 pub(super) fn show(args: &ShowArgs) -> Outcome {
@@ -64,10 +64,10 @@ fn tell(facts: &BackupFacts, json: bool, head: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads all of a backup. Every byte is compared, then all of it together.
+/// Reads a whole backup. Every part is compared with its checksum, then the whole with the agreed digest.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// Names what is wrong with it.
 pub(super) fn load(path: &Path) -> Outcome<(BackupFacts, Image)> {
     let progress = Progress::new();
     let (mut file, single) = open(path)?;

@@ -1,8 +1,8 @@
-//! `quorate backup`: the whole state of a cluster in one file, and a new cluster from such a file.
+//! `quorate backup`: writes the whole state of a cluster to one file, and makes a new cluster from such a file.
 //!
-//! A backup is a full checkpoint (docs/formats/checkpoint.md), the same bytes that a replica writes: what the replicas agree on at a
-//! border, vouched for by the digest that a majority of them reports. `quorate_kit::backups` fetches it as a replica that lacks it would,
-//! every part verified, from all replicas at once; for clients of fronts, too.
+//! A backup is a full checkpoint (docs/formats/checkpoint.md), with the same bytes that a replica writes: the state that the replicas agree
+//! on at a border, with the digest that a majority of them reports. `quorate_kit::backups` fetches it from all replicas at once and
+//! verifies every part, as a replica that lacks it would; clients of fronts use it too.
 //!
 //! | module | what it does |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! How far long work is: a bar on standard error, where that is a terminal.
+//! The progress of long work: a bar on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorate_kit::backups;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(250);
 
-/// One piece of work after the other.
+/// Several pieces of work, one after the other.
 pub(super) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Nothing is done yet.
+    /// The progress before any work.
     pub(super) fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()) };
@@ -23,7 +23,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// Shows how far a backup under way is.
+    /// Shows the progress of a backup.
     pub(super) fn follow(&self, now: backups::Progress) {
         match now {
             backups::Progress::Waits(what) => self.waits(what),
@@ -32,7 +32,7 @@ impl Progress {
         }
     }
 
-    /// Waits for something that says nothing of how far it is.
+    /// Shows work of unknown length.
     fn waits(&self, what: String) {
         // A template of our own making is well-formed; without it the bar is plain.
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed}") {
@@ -41,7 +41,7 @@ impl Progress {
         self.bar.set_prefix(what);
     }
 
-    /// Begins work on so many bytes.
+    /// Begins work on this number of bytes.
     pub(super) fn begins(&self, what: &str, bytes: u64) {
         let template = "{prefix:12} {bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -52,7 +52,7 @@ impl Progress {
         self.bar.set_length(bytes);
     }
 
-    /// So many of so many bytes are done; the first time, the work begins.
+    /// Notes how many of all bytes are done; begins the work at the first call.
     fn moves(&self, what: &str, bytes: u64, all: u64) {
         if self.bar.prefix() != what {
             self.begins(what, all);
@@ -61,12 +61,12 @@ impl Progress {
         self.bar.set_position(bytes);
     }
 
-    /// So many of them are done.
+    /// Notes how many bytes are done.
     pub(super) fn at(&self, bytes: u64) {
         self.bar.set_position(bytes);
     }
 
-    /// A line beside the bar.
+    /// Prints a line beside the bar.
     fn says(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{text}"));
     }

@@ -1,10 +1,10 @@
 //! `quorate backup restore`: a new cluster whose first state is a backup.
 //!
-//! The system part is decoded, cluster and members are replaced by new ones, and the rest is kept: seq, sessions, agreed time, and
-//! where ordering stands. Every replica gets it as a checkpoint in a directory that nobody used, so it starts as after a
-//! transfer. The cluster's time goes on where it stood: nothing expires because a backup lay in a drawer.
+//! The system part is decoded; the cluster's id and the members are replaced by new ones. The rest is kept: seq, sessions, agreed time, and
+//! the positions of ordering. Every replica gets the result as a checkpoint in a new data directory, so it starts as after a transfer. The
+//! cluster's time continues from the backup: nothing expires while a backup lies in a drawer.
 //!
-//! The directory appears under its name when all of it is there: a cluster of which the state is missing would start empty.
+//! The directory gets its final name once all of it is written: a cluster without the state would start empty.
 
 use super::facts::{BackupFacts, utc};
 use super::look;
@@ -122,7 +122,7 @@ pub(super) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same image for other members of another cluster.
+/// The same image, for the members of another cluster.
 fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     let unusable = |why: &str| Failure::new(format!("the system part of the backup can not be used: {why}"));
     let mut system = System::decode(&image.system).map_err(unusable)?;
@@ -132,7 +132,7 @@ fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     Ok(Image { system: system.encode(), ..image.clone() })
 }
 
-/// Makes all of it beside its place, then puts it there.
+/// Writes everything under a temporary name, then renames it.
 fn make(out: &Path, plan: &Plan, origin: &Origin, image: &Image, is_local: bool) -> Outcome<Cluster> {
     let name =
         out.file_name().ok_or_else(|| Failure::usage(format!("{} names no directory", out.display())))?;
@@ -163,10 +163,10 @@ fn make_in(dir: &Path, plan: &Plan, origin: &Origin, image: &Image, is_local: bo
     Ok(cluster)
 }
 
-/// Where a replica looks for its checkpoints, in its data directory.
+/// The directory in which a replica looks for checkpoints, inside its data directory.
 const CHECKPOINTS: &str = "checkpoints";
 
-/// Writes the image as a replica's checkpoint.
+/// Writes the image as a checkpoint of a replica.
 fn put(directory: &Path, image: &Image, progress: &Progress, what: &str) -> Outcome<()> {
     let failed =
         |why: String| Failure::new(format!("can not write the checkpoint in {}: {why}", directory.display()));
@@ -193,7 +193,7 @@ fn put(directory: &Path, image: &Image, progress: &Progress, what: &str) -> Outc
     }
 }
 
-/// Everything in a directory, and it itself: what is renamed into its place must not be lost in a crash.
+/// Syncs a directory and everything in it, so that a crash after the rename loses nothing.
 fn sync_all(directory: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -206,7 +206,7 @@ fn sync_all(directory: &Path) -> std::io::Result<()> {
     fs::File::open(directory)?.sync_all()
 }
 
-/// What was said of the members, with ids: either all have one, or none has.
+/// The members of the command line, with ids: either all of them name one, or none does.
 fn members(texts: &[String]) -> Outcome<Vec<(u16, String)>> {
     let named = texts.iter().filter(|text| text.contains('=')).count();
     if named != 0 && named != texts.len() {
@@ -219,7 +219,7 @@ fn members(texts: &[String]) -> Outcome<Vec<(u16, String)>> {
     texts.iter().enumerate().map(parse).collect()
 }
 
-/// Ids and addresses of replicas, and where they serve clients of etcd.
+/// Ids and addresses of replicas, and their addresses for clients of etcd.
 type Places = (Vec<(u16, String)>, Vec<String>);
 
 /// Replicas on this machine, on free ports.

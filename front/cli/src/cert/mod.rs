@@ -1,4 +1,4 @@
-//! `quorate cert`: the certificates of a cluster, after `quorate init` made the first ones. docs/operations/certificates.md has the
+//! `quorate cert`: manages the certificates of a cluster after `quorate init` made the first ones. docs/operations/certificates.md has the
 //! procedures.
 
 mod show;

@@ -1,4 +1,4 @@
-//! `quorate cert show`: what stands in certificates, for people and programs.
+//! `quorate cert show`: prints the contents of certificates, for people and programs.
 
 use super::authority::read;
 use quorate::client::ClientFile;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The certificates that are meant, those of configurations in place of the configurations.
+/// The certificates to show: files, and those that the given configurations name.
 fn named(files: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let mut all = Vec::new();
     let mut add = |files: &TlsFiles| {

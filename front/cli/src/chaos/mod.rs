@@ -1,4 +1,4 @@
-//! `quorate chaos`: faults on request, and what they do to writes.
+//! `quorate chaos`: causes faults, and measures what they do to writes.
 
 mod probe;
 
@@ -84,14 +84,14 @@ impl FromStr for Target {
     }
 }
 
-/// How long we wait for somebody to lead.
+/// How long to wait for a leader.
 const LEADER: Duration = Duration::from_secs(10);
 /// How long a replica may take to be back.
 const BACK: Duration = Duration::from_secs(10);
 
-/// What happened.
+/// The result.
 struct Happened {
-    /// As replicas say it, since the probe's writes keep to it, too; none when nobody answered.
+    /// The durability mode by the replicas' status, which the probe's writes obey, too; `None` when no replica answered.
     durability: Option<String>,
     replicas: Vec<u16>,
     leader_before: Option<ReplicaId>,
@@ -143,7 +143,7 @@ fn action(args: &Args) -> Action {
     }
 }
 
-/// Who is meant, and who leads.
+/// The replicas that are meant, and the leader.
 fn targets(args: &Args, cluster: &Cluster, admin: &Admin) -> Outcome<(Vec<u16>, Option<ReplicaId>)> {
     let all = || cluster.members.iter().map(|(replica, _)| replica.number()).collect();
     match &args.target {

@@ -1,4 +1,4 @@
-//! The writer that shows what a fault does: one session, one small write after the other.
+//! The writer that shows what a fault does: one session that makes one small write after the other.
 
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Doing as _, Outcome};
@@ -8,28 +8,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// So long it writes before the fault, and after writes flow again.
+/// How long it writes before the fault, and again after writes succeed.
 const AROUND: Duration = Duration::from_millis(500);
-/// After so long without writes we give up.
+/// How long to wait for writes to succeed again.
 const GIVE_UP: Duration = Duration::from_secs(30);
-/// A shorter interval between two writes is no interruption.
+/// A shorter time between two writes is no interruption.
 const SMOOTH: Duration = Duration::from_millis(50);
-/// How often we look whether writes flow again.
+/// How often to check whether writes succeed again.
 const LOOK: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(1);
-/// Where the probe writes. It leaves no value behind.
+/// The key that the probe writes. It is deleted at the end.
 const KEY: &[u8] = b"quorate-chaos-probe";
 
-/// What it found.
+/// The result of the probe.
 pub(super) enum Gap {
-    /// Writes flow.
+    /// Writes succeed again.
     Measured {
         /// The longest time without a completed write.
         longest: Duration,
-        /// None completed before the fault, so the time begins there.
+        /// No write completed before the fault, so the time begins with the fault.
         from_fault: bool,
     },
-    /// Writes did not flow again in time.
+    /// Writes did not succeed again in this time.
     NotOver(Duration),
     /// There is no majority to write to.
     NoMajority,
@@ -68,14 +68,14 @@ struct Shared {
     fault: Mutex<Option<Instant>>,
 }
 
-/// A writer at work.
+/// The probe at work.
 pub(super) struct Probe {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
 
 impl Probe {
-    /// Starts writing, and lets it write for a while.
+    /// Starts to write, and waits a little.
     pub(super) fn start(cluster: &Cluster) -> Outcome<Self> {
         let builder = cluster.client();
         let client = builder.timeout(GIVE_UP).build_blocking().doing("start a client")?;
@@ -91,12 +91,12 @@ impl Probe {
         Ok(Self { shared, thread })
     }
 
-    /// The fault comes now.
+    /// Notes that the fault comes now.
     pub(super) fn mark(&self) {
         *self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Waits until writes flow again, and says how long they did not.
+    /// Waits until writes succeed again, and says how long they did not.
     pub(super) fn finish(self, majority: bool) -> Gap {
         let gap = if majority { self.wait() } else { Gap::NoMajority };
         self.shared.stop.store(true, Ordering::Release);
@@ -151,7 +151,7 @@ fn write(client: &quorate::BlockingClient, shared: &Shared) {
     }
 }
 
-/// The longest interval between two writes that ended after the fault, once writes have flowed for a while since.
+/// The longest time between two writes that ended after the fault, once writes have succeeded for a while.
 fn measure(completed: &[Instant], fault: Instant, now: Instant) -> Option<Gap> {
     let first_after = completed.partition_point(|at| *at < fault);
     let before = &completed[..first_after];

@@ -1,4 +1,4 @@
-//! The replicas of `dev`: processes of this same program, started, paused, killed and looked after.
+//! The replicas of `dev`: processes of this program that it starts, pauses, kills and watches.
 
 use crate::control::{Action, ChildReport, Done, Life};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A log that is longer is moved away.
+/// The size at which a log is moved away.
 const LOG_BYTES_MAX: u64 = 16 << 20;
 /// How long a replica may take to stop cleanly.
 const STOP: Duration = Duration::from_secs(5);
-/// So much of the end of a log is shown.
+/// How many lines of the end of a log are shown.
 const TAIL_LINES: usize = 8;
 
 /// One replica.
@@ -22,18 +22,18 @@ pub(super) struct Replica {
     id: u16,
     config: PathBuf,
     log: PathBuf,
-    /// Where it reads how to lie, if it may.
+    /// The file that tells the replica how to lie, if it may.
     lies: Option<PathBuf>,
     child: Option<Child>,
     life: Life,
 }
 
-/// A replica ended although nobody asked it to.
+/// A replica that ended on its own.
 pub(super) struct Death {
     pub(super) replica: u16,
     pub(super) status: ExitStatus,
     pub(super) log: PathBuf,
-    /// The last lines that it logged.
+    /// The last lines of its log.
     pub(super) tail: String,
 }
 
@@ -66,7 +66,7 @@ impl Replica {
         kill_process(pid, signal).doing(format_args!("send a signal to replica {}", self.id))
     }
 
-    /// Notices the end of the process.
+    /// The exit status, once the process has ended.
     fn reap(&mut self) -> Option<ExitStatus> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         self.child = None;
@@ -77,7 +77,7 @@ impl Replica {
         self.child.is_some()
     }
 
-    /// Why this can not be done to it now.
+    /// The reason why this action can not be done to the replica now.
     fn objection(&self, action: Action) -> Option<String> {
         let id = self.id;
         match (action, self.life) {
@@ -146,7 +146,7 @@ impl Replica {
         ChildReport { replica: self.id, pid: self.child.as_ref().map(Child::id), life: self.life }
     }
 
-    /// The child holds the file open and appends, so its content is moved and not the file.
+    /// Moves the content of a log that is too long. The file stays, since the child holds it open and appends to it.
     fn bound_log(&self) {
         let long = std::fs::metadata(&self.log).is_ok_and(|facts| facts.len() > LOG_BYTES_MAX);
         if long && std::fs::copy(&self.log, self.log.with_extension("old.txt")).is_ok() {
@@ -161,7 +161,7 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// Those of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie. They begin without.
+    /// The replicas of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie. At first they do not.
     pub(super) fn new(directory: &Path, ids: impl Iterator<Item = u16>, may_lie: bool) -> Self {
         let replica = |id| {
             let place = replica_directory(directory, id);
@@ -178,10 +178,10 @@ impl Children {
         self.replicas.iter_mut().try_for_each(Replica::start)
     }
 
-    /// Does this to those of these replicas that it can be done to.
+    /// Carries out the action for those of these replicas that allow it.
     ///
     /// # Errors
-    /// When there are none, or the system refuses.
+    /// When no replica allows it, or the system refuses.
     pub(super) fn act(&mut self, action: Action, replicas: &[u16]) -> Outcome<Done> {
         if let Some(unknown) = replicas.iter().find(|id| !self.replicas.iter().any(|r| r.id == **id)) {
             return Err(Failure::new(format!("there is no replica {unknown} in this cluster")));
@@ -203,12 +203,12 @@ impl Children {
         }
     }
 
-    /// How all are.
+    /// The state of all replicas.
     pub(super) fn reports(&self) -> Vec<ChildReport> {
         self.replicas.iter().map(Replica::report).collect()
     }
 
-    /// Those that ended by themselves since the last call.
+    /// The replicas that ended on their own since the last call.
     pub(super) fn deaths(&mut self) -> Vec<Death> {
         let mut deaths = Vec::new();
         for replica in &mut self.replicas {
@@ -223,17 +223,17 @@ impl Children {
         deaths
     }
 
-    /// How many processes there are.
+    /// Number of running processes.
     pub(super) fn up(&self) -> usize {
         self.replicas.iter().filter(|replica| replica.is_up()).count()
     }
 
-    /// Keeps their logs from filling the disk.
+    /// Moves logs that are too long.
     pub(super) fn bound_logs(&self) {
         self.replicas.iter().for_each(Replica::bound_log);
     }
 
-    /// Stops all, cleanly where they are quick enough.
+    /// Stops all replicas; those that do not stop in time are killed.
     pub(super) fn stop(&mut self) {
         self.replicas.iter_mut().for_each(Replica::ask_to_stop);
         let until = Instant::now() + STOP;

@@ -1,6 +1,6 @@
-//! The directory of a `dev` cluster: made at the first start, used again later, thrown away with `--fresh`.
+//! The directory of a `dev` cluster: made at the first start, used again later, deleted with `--fresh`.
 //!
-//! Only a directory with the marker file is ever thrown away, and only one process uses it at a time.
+//! Only a directory with the marker file is ever deleted, and only one process uses it at a time.
 
 use super::Args;
 use quorate_command::arguments;
@@ -18,10 +18,10 @@ use std::ops::Range;
 use std::path::Path;
 
 const LOCK: &str = "dev.lock";
-/// Below the ports that the system gives to outgoing connections, so that they are still free at the next start.
+/// Ports for replicas. They lie below those of outgoing connections, so that they are still free at the next start.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// What the marker says.
+/// The contents of the marker file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Choices {
     pub(super) replicas: u16,
@@ -42,7 +42,7 @@ fn one() -> u16 {
     1
 }
 
-/// A directory that this process holds.
+/// A directory that this process has locked.
 pub(super) struct DevDirectory {
     pub(super) cluster: Cluster,
     pub(super) choices: Choices,
@@ -51,7 +51,7 @@ pub(super) struct DevDirectory {
     _lock: File,
 }
 
-/// Takes the directory, and makes the cluster in it where there is none.
+/// Locks the directory, and makes a cluster if there is none.
 pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
     let path = args.dir.as_path();
     let shown = path.display();
@@ -74,7 +74,7 @@ pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
     Ok(DevDirectory { cluster, choices, made, _lock: lock })
 }
 
-/// Leaves alone what `dev` did not make.
+/// Refuses a directory that `dev` did not make.
 fn refuse_foreign(path: &Path) -> Outcome<()> {
     let mut entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -109,8 +109,8 @@ fn lock(path: &Path) -> Outcome<File> {
     Ok(lock)
 }
 
-/// Removes everything but the lock, which is held; the marker goes last, so that an interruption changes nothing about whose
-/// directory this is.
+/// Removes everything but the lock file, which is locked. The marker goes last, so that the directory still belongs to `dev` after an
+/// interruption.
 fn clear(path: &Path) -> Outcome<()> {
     let remove = |name: &Path| {
         let entry = path.join(name);
@@ -164,14 +164,14 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
     Ok(choices)
 }
 
-/// Last: a directory without it was not finished.
+/// Writes the marker. This comes last: a directory without it is incomplete.
 fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
     let text = toml::to_string(choices).doing("write down the choices")?;
     let text = format!("# `quorate dev` may use this directory, and throw it away with --fresh.\n{text}");
     fs::write(path.join(DEV_MARKER), text).doing(format_args!("write {}", path.join(DEV_MARKER).display()))
 }
 
-/// A cluster that another command made on this machine: from now on `dev` may run it.
+/// Marks a cluster that another command made on this machine, so that `dev` may run it.
 ///
 /// # Errors
 /// When the system refuses.
@@ -225,7 +225,7 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
     }
 }
 
-/// Whether a replica of this cluster was ever started: it keeps a note of each run.
+/// Whether a replica of this cluster ever ran: each run leaves a note.
 fn ran_before(path: &Path, cluster: &Cluster) -> bool {
     let ran = |id: u16| layout::replica_directory(path, id).join("data/run.toml").exists();
     cluster.members.iter().any(|(replica, _)| ran(replica.number()))

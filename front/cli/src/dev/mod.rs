@@ -1,8 +1,8 @@
 //! `quorate dev`: a whole cluster on this machine in one command.
 //!
-//! A supervisor of `serve` processes, which end when it ends. `directory` makes and keeps the files, `children` the processes;
-//! `quorate chaos` reaches it through the socket of `crate::control`. One thread does everything to the processes, since each
-//! of them ends with the thread that started it; the others tell that thread what happened. Tests: tests/smoke.rs.
+//! It supervises `serve` processes, which end when it ends. `directory` makes and keeps the files, `children` the processes; `quorate
+//! chaos` talks to it through the socket of `crate::control`. One thread starts and stops all processes, since each ends with the thread
+//! that started it; other threads send it events. Tests: tests/smoke.rs.
 
 mod children;
 mod directory;
@@ -91,19 +91,19 @@ enum Command {
     Export(export::Args),
 }
 
-/// What the supervising thread is told.
+/// An event for the supervising thread.
 enum Event {
     /// A signal came.
     Signal(i32),
-    /// Somebody asks something on the control socket, and waits there.
+    /// A request came on the control socket; the sender waits there.
     Asked(Request, UnixStream),
 }
 
-/// How often the logs' lengths are looked at.
+/// How often the length of logs is checked.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
-/// How often we look whether the cluster is ready.
+/// How often to check whether the cluster is ready.
 const LOOK: Duration = Duration::from_millis(10);
-/// After so long without a leader we say so.
+/// How long the cluster may be without a leader before a notice is printed.
 const SLOW: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -139,7 +139,7 @@ struct Dev {
 }
 
 impl Dev {
-    /// Until it is told to end.
+    /// Handles events until one says to end.
     fn supervise(&mut self, started: Instant, inbox: &Receiver<Event>) -> Outcome<()> {
         if !self.wait_until_ready(started, inbox)? {
             return Ok(());
@@ -157,7 +157,7 @@ impl Dev {
         }
     }
 
-    /// False when it was told to end.
+    /// Waits until the cluster is ready. `false` when told to end.
     fn wait_until_ready(&mut self, started: Instant, inbox: &Receiver<Event>) -> Outcome<bool> {
         let mut told = false;
         loop {
@@ -191,7 +191,7 @@ impl Dev {
         }
     }
 
-    /// Whether it is time to end.
+    /// Handles an event. Says whether it is time to end.
     fn on_event(&mut self, event: Event) -> bool {
         match event {
             Event::Signal(SIGCHLD) => {
@@ -312,7 +312,7 @@ A client of etcd believes the one replica that it asks: a liar can tell it anyth
 anybody's name. The others go on, and stay equal. Clients of Quorate's own protocol (`quorate kv` with the service kv) believe f+1 alike.
 ";
 
-/// What etcdctl reads from its environment.
+/// Variables that etcdctl reads from its environment.
 fn etcd_environment(cluster: &Cluster, addresses: &[String]) -> Vec<String> {
     let scheme = if cluster.tls.is_some() { "https" } else { "http" };
     let endpoints: Vec<String> = addresses.iter().map(|address| format!("{scheme}://{address}")).collect();

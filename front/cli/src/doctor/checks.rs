@@ -1,4 +1,4 @@
-//! Limits, clock, processors, room: what of them keeps a replica from running, or slows it down.
+//! Checks of limits, clock, processors and disk space that can stop or slow a replica.
 
 use super::Findings;
 use super::disk::Speed;
@@ -11,19 +11,19 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use std::fs;
 
-/// A replica with fewer open files could not even hold its log, its checkpoints and the other replicas.
+/// The fewest open files with which a replica can hold its log, its checkpoints and connections to the other replicas.
 const FILES_MIN: u64 = 64;
-/// A sync that is faster than this did not wait for any disk that we know.
+/// The shortest sync that is plausible: a faster one did not wait for the disk.
 const SYNC_US_MIN: f64 = 15.0;
 
-/// What the system lets a process have.
+/// The limits and resources that the system gives to a process.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct System {
     /// Processors of the machine, and how many of them this process may use.
     pub(super) processors: usize,
     pub(super) usable_processors: usize,
     pub(super) clock_source: String,
-    /// The hard limit, to which a replica raises its own; null without one.
+    /// The hard limit, to which a replica raises its own; null: no limit.
     pub(super) open_files_max: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn system(subject: &Subject, findings: &mut Findings) -> System {
     system
 }
 
-/// Looks at the limits with these replicas in mind.
+/// Checks the limits for these replicas.
 pub(super) fn judge<'a>(system: &System, configs: impl Iterator<Item = &'a Config>, findings: &mut Findings) {
     let connections = configs.map(|config| config.limits.connections).max().unwrap_or(0) as u64;
     match system.open_files_max {
@@ -71,7 +71,7 @@ pub(super) fn judge<'a>(system: &System, configs: impl Iterator<Item = &'a Confi
     }
 }
 
-/// What a replica's log takes at most, and what its disk must have beyond what is there already.
+/// The most that a replica's log takes, and the free space that its disk must have on top of what the log has already.
 pub(super) fn log_bytes(config: &Config) -> u64 {
     match config.durability.mode {
         Durability::Memory => 0,
@@ -83,7 +83,7 @@ pub(super) fn log_bytes(config: &Config) -> u64 {
     }
 }
 
-/// Whether the logs of the replicas on this disk have room.
+/// Checks that the disk has room for the logs of its replicas.
 pub(super) fn room(
     subject: &Subject,
     group: &Group,
@@ -116,7 +116,7 @@ pub(super) fn room(
     }
 }
 
-/// Whether the disk is as fast as the configuration takes for granted, and no faster than a disk can be.
+/// Checks that the disk is as fast as the configuration assumes, and no faster than a disk can be.
 pub(super) fn speed(subject: &Subject, group: &Group, speed: &Speed, disk: &Disk, findings: &mut Findings) {
     let Some(small) = speed.syncs.first() else { return };
     let place = disk.directory.display();

@@ -1,6 +1,6 @@
-//! The measurement: writing and reading in one go, and small writes each with its sync.
+//! Measures the disk: long reads and writes, and small writes with a sync each.
 //!
-//! The file has no name: it is gone when this process is, however it ends. It is filled before syncs are measured, as the log's
+//! The file has no name, so it disappears with this process, however that ends. It is filled before syncs are measured, as the log's
 //! segments are, so that a sync changes no metadata.
 
 use super::Findings;
@@ -17,14 +17,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The sizes of what is synced: a few commands, a batch, a block under load.
+/// The sizes of synced writes: a few commands, a batch, a block under load.
 pub(super) const SIZES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
-/// The file is this large where there is room for it.
+/// Size of the file if there is room.
 const FILE_BYTES: u64 = 256 << 20;
-/// With less, there is nothing to measure on.
+/// The smallest file on which a measurement is possible.
 const FILE_BYTES_MIN: u64 = 8 << 20;
 const PIECE: usize = 1 << 20;
-/// Fewer syncs than this say nothing about the slowest one in a hundred.
+/// The fewest syncs from which the 99th percentile is known.
 const SAMPLES_MIN: u64 = 20;
 
 /// Appends of one size, each with its sync.
@@ -39,7 +39,7 @@ pub(super) struct SyncSpeed {
     pub(super) per_s: f64,
 }
 
-/// What the disk does.
+/// The speeds of the disk.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Speed {
     pub(super) syncs: Vec<SyncSpeed>,
@@ -49,7 +49,7 @@ pub(super) struct Speed {
     pub(super) file_bytes: u64,
 }
 
-/// Measures in `directory`, where so much is free. None when there is too little room.
+/// Measures in `directory`, which has this much free space. `None` when that is too little.
 ///
 /// # Errors
 /// When the disk fails.
@@ -93,7 +93,7 @@ pub(super) fn measure(
     Ok(Some(Speed { syncs, write_mb_s, read_mb_s, file_bytes: bytes }))
 }
 
-/// A file that nobody can find, and that ends with this process.
+/// A file without a name, which ends with this process.
 fn nameless(directory: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(directory, flags, Mode::from_raw_mode(0o600)) {
@@ -106,7 +106,7 @@ fn nameless(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes from begin to end, and syncs; millions of bytes per second.
+/// Writes the file in order and syncs it; gives millions of bytes per second.
 fn fill(file: &File, bytes: u64) -> io::Result<f64> {
     let progress = Progress::counting("writing", bytes);
     // No zeros: a disk that compresses would be too good.
@@ -123,7 +123,7 @@ fn fill(file: &File, bytes: u64) -> io::Result<f64> {
     Ok(mb_s(bytes, begun.elapsed()))
 }
 
-/// Reads from begin to end, from the disk and not from memory where the system lets us.
+/// Reads the file in order, from the disk and not from memory if the system allows; gives millions of bytes per second.
 fn read(file: &File, bytes: u64) -> io::Result<f64> {
     let progress = Progress::counting("reading", bytes);
     // A hint: where the system does not take it, what is read comes from memory and looks fast.
@@ -140,7 +140,7 @@ fn read(file: &File, bytes: u64) -> io::Result<f64> {
     Ok(mb_s(bytes, begun.elapsed()))
 }
 
-/// Nothing here is known more precisely.
+/// Rounds to a tenth, the precision of all figures here.
 fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
@@ -181,7 +181,7 @@ fn sync_speed(
 }
 
 impl SyncSpeed {
-    /// Of nanoseconds, measured one after the other for so long.
+    /// From times in nanoseconds, measured one after the other for this long.
     pub(super) fn of(bytes: usize, times: &Histogram<u64>, length: Duration) -> Self {
         let us = |quantile: f64| tenth(times.value_at_quantile(quantile) as f64 / 1000.0);
         Self {

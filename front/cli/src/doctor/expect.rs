@@ -1,4 +1,4 @@
-//! What all of it means, in plain words.
+//! Says in plain words what to expect of the cluster.
 
 use super::checks::log_bytes;
 use super::disk::Speed;
@@ -8,7 +8,7 @@ use quorate_command::print::amount;
 use quorate_command::print::size as bytes;
 use quorate_runtime::{Config, Durability};
 
-/// What a user may expect. Without a configuration it is that of the defaults.
+/// The expectation; without a configuration it is that of the defaults.
 pub(super) fn say(subject: &Subject, speed: Option<&Speed>, replicas: &[ReplicaReport]) -> Vec<String> {
     let Some(speed) = speed else { return Vec::new() };
     let config = subject.patients.first().map(|patient| &patient.config);
@@ -23,7 +23,7 @@ pub(super) fn say(subject: &Subject, speed: Option<&Speed>, replicas: &[ReplicaR
     said
 }
 
-/// To the quickest of the others: the leader waits for a majority, in three replicas for one other.
+/// The round trip to the fastest other replica in µs: the leader of three replicas waits for one other.
 fn round_trip_us(replicas: &[ReplicaReport]) -> Option<f64> {
     let all = replicas.iter().flat_map(|replica| replica.reached_us.values().copied());
     all.min_by(f64::total_cmp)

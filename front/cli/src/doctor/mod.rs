@@ -1,10 +1,10 @@
-//! `quorate doctor`: measures the disk, looks at the machine and at what is configured, and says what to expect of it.
+//! `quorate doctor`: measures the disk, checks the machine and the configuration, and says what to expect.
 //!
-//! Nothing that belongs to a cluster is written to, so it also runs beside one. Each fault comes with its remedy; one that
-//! keeps a replica from running is a problem, and makes the exit code 1.
+//! It writes to nothing that belongs to a cluster, so it can run beside one. Each finding comes with its remedy. A finding that keeps a
+//! replica from running is a problem, and makes the exit code 1.
 //!
-//! Files: `subject` (what is looked at), `disk` (the measurement), `place` (what the system says of a file system), `checks`
-//! (limits, clock, processors, room), `ports` (addresses), `expect` (plain words), `report` (what is printed).
+//! Files: `subject` (what is examined), `disk` (the measurement), `place` (file systems), `checks` (limits, clock, processors, space),
+//! `ports` (addresses), `expect` (plain words), `report` (what is printed).
 //! Tests: `tests.rs` here, and front/cli/tests/all/doctor.rs with the real program.
 
 mod checks;
@@ -57,17 +57,17 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How bad it is.
+/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
-    /// A replica can not run like this.
+    /// A replica can not run.
     Problem,
-    /// It runs, and something is not as it should be.
+    /// A replica can run, but not as well as it should.
     Warning,
 }
 
-/// Something that is not as it should be, and what to do.
+/// Something wrong, and its remedy.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
@@ -75,7 +75,7 @@ pub(super) struct Finding {
     pub(super) remedy: String,
 }
 
-/// What was found, in the order in which it was.
+/// The findings in order.
 #[derive(Default)]
 pub(super) struct Findings(Vec<Finding>);
 

@@ -1,4 +1,4 @@
-//! What the system says of a file system and of the disk below it.
+//! The file system of a directory, and the disk below it.
 
 use super::Findings;
 use super::subject::Group;
@@ -15,12 +15,12 @@ pub(super) struct Disk {
     pub(super) file_system: String,
     pub(super) free_bytes: u64,
     pub(super) total_bytes: u64,
-    /// Whether the disk has a cache that is lost without power; null when the system does not say.
+    /// Whether the disk has a cache that loses data without power; null when unknown.
     pub(super) volatile_cache: Option<bool>,
 }
 
 /// # Errors
-/// When the system does not answer.
+/// When the system gives no answer.
 pub(super) fn look(group: &Group, findings: &mut Findings) -> Outcome<Disk> {
     let directory = group.directory.clone();
     let shown = directory.display();
@@ -45,7 +45,7 @@ pub(super) fn look(group: &Group, findings: &mut Findings) -> Outcome<Disk> {
     })
 }
 
-/// What is to be said about file systems of this type.
+/// The finding for a file system of this type, if there is one.
 pub(super) fn judge(kind: &str) -> Option<(&'static str, &'static str)> {
     match kind {
         "tmpfs" | "ramfs" => Some((

@@ -1,4 +1,4 @@
-//! The replicas: whether they run, whether they can listen, and who of the others can be reached.
+//! Checks the replicas: whether each runs, whether it can listen, and which other replicas it can reach.
 
 use super::Findings;
 use super::subject::{Patient, Subject};
@@ -12,22 +12,22 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const CONNECT: Duration = Duration::from_millis(500);
-/// The quickest of so many is what the network takes; the others waited for somebody's processor.
+/// Number of connections that are timed; the fastest one shows the network's time, the others waited for a processor.
 const TRIES: usize = 3;
 
-/// Where a replica's address is.
+/// The state of a replica's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Where {
-    /// Here, and it runs.
+    /// On this machine, and the replica runs.
     Running,
-    /// Here, and nobody listens there.
+    /// On this machine, and nothing listens there.
     Free,
-    /// Here, and somebody else listens there.
+    /// On this machine, and another program listens there.
     Taken,
     /// On another machine.
     Elsewhere,
-    /// Not known: see the problems.
+    /// Unknown; see the problems.
     Unknown,
 }
 
@@ -39,16 +39,16 @@ pub(super) struct ReplicaReport {
     pub(super) durability: String,
     #[serde(rename = "address")]
     pub(super) at: Where,
-    /// Of the process that uses its data directory.
+    /// The id of the process that uses its data directory.
     pub(super) pid: Option<u32>,
     pub(super) log_bytes: u64,
     pub(super) checkpoint_bytes: u64,
-    /// Members that answer, and the time that a connection to them takes, in microseconds.
+    /// The members that answered, and the time to connect to each, in microseconds.
     pub(super) reached_us: BTreeMap<u16, f64>,
     pub(super) not_reached: Vec<u16>,
 }
 
-/// Looks at all of them.
+/// Checks all replicas.
 pub(super) fn look(subject: &Subject, findings: &mut Findings) -> Vec<ReplicaReport> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let reports = subject.patients.iter().map(|patient| one(patient, subject.one, &locks, findings));
@@ -138,7 +138,7 @@ fn resolve(address: &str) -> Option<SocketAddr> {
     address.to_socket_addrs().ok()?.next()
 }
 
-/// How long a connection takes: one round trip.
+/// The time to make a connection: one round trip.
 fn round_trip(address: &str) -> Option<Duration> {
     let address = resolve(address)?;
     let mut quickest: Option<Duration> = None;
@@ -151,7 +151,7 @@ fn round_trip(address: &str) -> Option<Duration> {
     quickest
 }
 
-/// Who holds the lock on the file with this number, as the system lists locks:
+/// The process that holds the lock on the file with this inode, by the system's list of locks:
 /// `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`.
 pub(super) fn holder(locks: &str, inode: u64) -> Option<u32> {
     let held = |line: &str| {

@@ -1,4 +1,4 @@
-//! What is printed: text for people, one JSON document for programs.
+//! Prints the result: text for people, one JSON document for programs.
 
 use super::checks::System;
 use super::disk::Speed;
@@ -20,10 +20,10 @@ pub(super) struct DiskReport {
     pub(super) speed: Option<Speed>,
 }
 
-/// Everything.
+/// The whole result.
 #[derive(Serialize)]
 pub(super) struct Document {
-    /// Whether replicas can run: there is no problem, warnings aside.
+    /// Whether replicas can run: there are no problems, though perhaps warnings.
     pub(super) healthy: bool,
     pub(super) machine: Machine,
     pub(super) system: System,

@@ -1,4 +1,4 @@
-//! What the doctor looks at: replicas with their configurations, or only a directory.
+//! What the doctor examines: replicas with their configurations, or only a directory.
 
 use super::{Args, Findings};
 use crate::services::read_config;
@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 /// One replica.
 pub(super) struct Patient {
     pub(super) config: Config,
-    /// Where its configuration is.
+    /// The file of its configuration.
     pub(super) file: PathBuf,
 }
 
-/// Everything that is looked at.
+/// Everything that is examined.
 pub(super) struct Subject {
     pub(super) patients: Vec<Patient>,
-    /// Where data lies, or will: at least one directory.
+    /// Directories for data: at least one.
     pub(super) places: Vec<PathBuf>,
-    /// One replica was named, and it is to run on this machine.
+    /// Whether a single replica was named, which is to run on this machine.
     pub(super) one: bool,
 }
 
 /// A disk, and the replicas whose data lies on it.
 pub(super) struct Group {
-    /// A directory on it that exists.
+    /// An existing directory on it.
     pub(super) directory: PathBuf,
     pub(super) device: u64,
     /// Indices of patients.
@@ -37,7 +37,7 @@ pub(super) struct Group {
 
 impl Subject {
     /// # Errors
-    /// When what was named is not there.
+    /// When the named file or directory does not exist.
     pub(super) fn find(args: &Args, findings: &mut Findings) -> Outcome<Self> {
         if let Some(file) = &args.config {
             if file.file_name().is_some_and(|name| name == CLIENT_FILE) {
@@ -91,7 +91,7 @@ impl Subject {
         Self { patients, places, one }
     }
 
-    /// Groups what lies on the same disk.
+    /// Groups directories by disk.
     pub(super) fn disks(&self) -> Outcome<Vec<Group>> {
         let mut groups: Vec<Group> = Vec::new();
         for (at, place) in self.places.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Subject {
     }
 }
 
-/// As other commands find their cluster; where there is none, the disk of the working directory is of interest.
+/// The directory that other commands would use; without one, the working directory, whose disk is measured.
 fn default_directory() -> PathBuf {
     let named = std::env::var_os(quorate_command::cluster::VARIABLE).filter(|value| !value.is_empty());
     if let Some(directory) = named.as_deref().map(Path::new).and_then(Path::parent) {
@@ -121,7 +121,7 @@ fn default_directory() -> PathBuf {
     if dev.is_dir() { dev.to_owned() } else { ".".into() }
 }
 
-/// The configurations below a directory that `dev` or `init` made, or in one that was copied from there.
+/// The configurations in a directory that `dev` or `init` made, or in a copy of one replica's directory.
 fn configurations(directory: &Path) -> Vec<PathBuf> {
     let mut files = vec![directory.join(REPLICA_FILE)];
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -133,7 +133,7 @@ fn configurations(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The nearest directory above that exists.
+/// The nearest ancestor that exists.
 fn existing(path: &Path) -> PathBuf {
     let mut all = path.ancestors().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
     all.find(|p| p.is_dir()).unwrap_or(Path::new(".")).to_owned()

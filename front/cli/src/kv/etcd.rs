@@ -1,7 +1,8 @@
-//! The same commands where the cluster runs the store that clients of etcd use: translated there and back.
+//! The commands of `quorate kv` for a cluster that runs the etcd store: translates commands and replies.
 //!
-//! That store refuses what it can not read, and does nothing then, with a reply that the key-value service never gives. So a command goes
-//! out as it is, and goes out again in the other form when that reply comes. Whoever may speak Quorate's own protocol speaks past the
+//! The etcd store refuses a command that it can not decode, with a reply that the key-value service never gives, and changes nothing. So a
+//! command is first sent as it is, and translated if that reply comes. A client of Quorate's own protocol bypasses the store's users, so
+//! its commands are sent as those of root; without users that has no effect. Tests: tests/kv_etcd.rs.
 //! store's users, so it comes as from the one that may do everything; without users that means nothing. Tests: tests/kv_etcd.rs.
 
 use quorate_command::failure::{Failure, Outcome};
@@ -11,7 +12,7 @@ use quorate_etcd::proto::{
 use quorate_etcd::{Command, EtcdError, Query, RangePage, RangeQuery, Reply, Who};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
 
-/// Whether a reply says that the other store runs there.
+/// Whether a reply says that the cluster runs the etcd store.
 pub(super) fn is_refusal(reply: &[u8]) -> bool {
     reply == [EtcdError::Malformed.number()]
 }
@@ -20,13 +21,13 @@ const LESS: i64 = 2;
 const GREATER: i64 = 1;
 const VERSION: i64 = 0;
 const VALUE: i64 = 3;
-/// A field of a range: only how many keys there are.
+/// The field of a range request that asks only for the number of keys.
 const COUNT_ONLY: u32 = 9;
 
-/// On whose behalf everything comes.
+/// The caller of all commands.
 const ROOT: Who<'static> = Who::Named(b"root");
 
-/// The command in the other form; none for what `quorate kv` never sends.
+/// The command in the form of etcd; `None` for commands that `quorate kv` never sends.
 pub(super) fn command(command: &KvCommand<'_>) -> Option<Vec<u8>> {
     let mut message = Vec::new();
     let which = match command {
@@ -92,7 +93,7 @@ fn put(branch: u32, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-/// The query in the other form.
+/// The query in the form of etcd.
 pub(super) fn query(query: &KvQuery<'_>) -> Vec<u8> {
     let mut request = Vec::new();
     match query {

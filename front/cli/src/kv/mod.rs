@@ -17,8 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The largest request that replicas can be configured to take, with room for what stands around it. The replicas' own limit
-/// decides.
+/// The largest request that replicas can be configured to accept, and what stands around it. The replicas' own limit decides.
 const FRAME_BYTES_MAX: u32 = 8 << 20;
 
 /// Read and write keys, of the key-value service or of the store that clients of etcd use.
@@ -230,7 +229,7 @@ impl Common {
             }
         }
     }
-    /// Runs one command in a session of its own; its reply, and the seq of the write.
+    /// Runs one command in a session of its own. Gives the reply, and the seq of the write.
     fn write(&self, command: &KvCommand<'_>) -> Outcome<(Vec<u8>, u64)> {
         let client = self.client()?;
         let session = client.open_session().map_err(|why| not_done(&why))?;
@@ -251,7 +250,7 @@ impl Common {
     }
 }
 
-/// The outcome is known; a session that stays behind expires by itself.
+/// Closes a session whose outcome is known; if that fails, the session expires.
 fn close(session: BlockingSession) {
     let _ = session.close();
 }
@@ -435,7 +434,7 @@ fn scan(args: &ScanArgs) -> Outcome {
     }
 }
 
-/// The first key after all that begin with this; empty when there is none.
+/// The first key behind all keys with this prefix; empty when there is none.
 fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

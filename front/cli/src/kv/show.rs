@@ -1,8 +1,8 @@
-//! How keys and values are shown: they are bytes, and a terminal must not get all of them.
+//! Prints keys and values. They may be any bytes, not all of which a terminal may get.
 
 use std::fmt::Write as _;
 
-/// The choice.
+/// How keys and values are printed.
 #[derive(Clone, Copy)]
 pub(super) struct Show {
     /// Everything in hexadecimal digits.
@@ -10,7 +10,7 @@ pub(super) struct Show {
 }
 
 impl Show {
-    /// As text where it is text; other bytes as `\xNN`, or all in hexadecimal digits.
+    /// The bytes as text; bytes that are no text as `\xNN`, or all as hexadecimal digits.
     pub(super) fn text(self, bytes: &[u8]) -> String {
         if self.hex {
             return hex(bytes);
@@ -21,7 +21,7 @@ impl Show {
         }
     }
 
-    /// Puts it into a JSON object: under `name` where it is text, under `name_hex` where it is not, null when there is none.
+    /// Inserts the value into a JSON object: under `name` if it is text, under `name_hex` if not; null when there is none.
     pub(super) fn insert(self, json: &mut serde_json::Value, name: &str, bytes: Option<&[u8]>) {
         let Some(bytes) = bytes else {
             json[name] = serde_json::Value::Null;
@@ -33,7 +33,7 @@ impl Show {
         }
     }
 
-    /// A line for a key and, perhaps, its value.
+    /// A line with a key and, perhaps, its value.
     pub(super) fn entry(self, key: &[u8], value: Option<&[u8]>, json: bool) -> String {
         if json {
             let mut json = serde_json::json!({});
@@ -63,7 +63,7 @@ fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes that these digits stand for.
+/// Decodes hexadecimal digits.
 pub(super) fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
     let digit = |c: u8| char::from(c).to_digit(16).and_then(|d| u8::try_from(d).ok());
     let (pairs, rest) = digits.as_chunks::<2>();

@@ -1,4 +1,4 @@
-//! The directory of a replica that joins: like one that `quorate init` makes, with the members of today.
+//! Makes the directory of a replica that joins: like one from `quorate init`, but with the present members.
 
 use super::Making;
 use super::view::View;
@@ -15,7 +15,7 @@ use quorate_types::{Holder, Incarnation, ReplicaId};
 use std::path::{Path, PathBuf};
 use toml::Value;
 
-/// Where the certificates of a replica are, below its own directory.
+/// The directory of a replica's certificates, inside its own.
 const TLS: &str = "tls";
 
 /// A directory that was made.
@@ -27,10 +27,10 @@ pub(super) struct Joiner {
 }
 
 impl Joiner {
-    /// Makes it.
+    /// Makes the directory.
     ///
     /// # Errors
-    /// When something of what it needs is missing; nothing is left then.
+    /// When something that it needs is missing; then no directory is left.
     pub(super) fn make(
         cluster: &Cluster,
         view: &View,
@@ -42,10 +42,10 @@ impl Joiner {
         Self::make_with(cluster, view, making, (replica, address, incarnation))
     }
 
-    /// Makes that of a learner that is a member already and never ran.
+    /// Makes the directory of a learner that is a member already but never ran.
     ///
     /// # Errors
-    /// As there, and when there is none such.
+    /// Those of [`Self::make`], and when there is no such learner.
     pub(super) fn of_member(cluster: &Cluster, view: &View, making: &Making, replica: u16) -> Outcome<Self> {
         let member = view.waiting(replica)?;
         let incarnation = Incarnation::parse(&member.incarnation)
@@ -125,7 +125,7 @@ impl Joiner {
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))
     }
 
-    /// Where it serves clients of etcd: on the port of the others, unless that is another one's on the same host.
+    /// Its address for clients of etcd: the port of the other replicas, unless another replica uses that on the same host.
     fn etcd(&self, like: Option<&str>, making: &Making) -> Outcome<Option<String>> {
         let Some((host, port)) = like.and_then(|like| like.rsplit_once(':')) else { return Ok(None) };
         if making.etcd.is_some() {
@@ -140,7 +140,7 @@ impl Joiner {
         Ok(Some(format!("{own}:{port}")))
     }
 
-    /// Has the authority sign for it; the paths are relative to its directory.
+    /// Lets the authority sign its certificates; the paths are relative to its directory.
     fn certificates(&self, cluster: &Cluster, making: &Making) -> Outcome<TlsFiles> {
         let ca = making.ca.clone().unwrap_or_else(|| cluster.directory.join(AUTHORITY));
         let office = Office::open(&ca)?;
@@ -160,12 +160,12 @@ impl Joiner {
         })
     }
 
-    /// It is not needed: the cluster refused it. Best effort, since nothing uses what stays.
+    /// Removes the directory after the cluster refused the replica. Errors are ignored, since nothing uses the directory.
     pub(super) fn discard(&self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 
-    /// What to do with it.
+    /// What to do next, as text.
     pub(super) fn text(&self) -> String {
         let directory = self.directory.display();
         format!(

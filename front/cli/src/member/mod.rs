@@ -1,5 +1,5 @@
-//! `quorate member`: who takes part. Every change is ordered like a command; whoever leads refuses what would leave the cluster
-//! without a majority. docs/operations/members.md has the procedures. Tests: tests/member.rs.
+//! `quorate member`: shows and changes the members. Every change is ordered like a command; the leader refuses a change that would leave
+//! the cluster without a majority. docs/operations/members.md has the procedures. Tests: tests/member.rs.
 
 mod joiner;
 mod view;
@@ -206,7 +206,7 @@ fn list(args: &ListArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what was done, for people or for programs.
+/// Prints what was done, for people or for programs.
 fn told(common: &Common, view: &View, done: &str) -> Outcome {
     let text = if common.json {
         let mut document = view.json();
@@ -225,7 +225,7 @@ fn simple(common: &Common, request: MemberRequest, done: &str) -> Outcome {
     told(common, &view, done)
 }
 
-/// Asks for a change and waits until it is over; clients then find the replicas in `client.toml`.
+/// Asks for a change and waits until it is complete; then updates `client.toml`.
 fn change(cluster: &Cluster, args: &ClusterArgs, request: &MemberRequest) -> Outcome<View> {
     let until = Instant::now() + CHANGE;
     let asked = Asked { frame: &|| request.frame(), reply: FrameKind::MemberReply };
@@ -250,7 +250,7 @@ fn change(cluster: &Cluster, args: &ClusterArgs, request: &MemberRequest) -> Out
     }
 }
 
-/// What is asked of whoever leads.
+/// A request to the leader.
 pub(crate) struct Asked<'a> {
     /// Makes the frame.
     pub(crate) frame: &'a dyn Fn() -> OutFrame,
@@ -258,7 +258,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) reply: FrameKind,
 }
 
-/// Asks whoever leads, again if that is somebody else by now, or nobody for a moment. Gives the answer if it is no error.
+/// Asks the leader; tries again while leadership changes. Gives the answer if it is no error.
 pub(crate) fn ask_leader(cluster: &Cluster, asked: &Asked<'_>, until: Instant) -> Outcome<String> {
     loop {
         match ask(cluster, &View::of(cluster)?, asked) {
@@ -292,7 +292,7 @@ fn ask(cluster: &Cluster, view: &View, asked: &Asked<'_>) -> Result<String, Stri
     Err("the leader did not answer in time, try again".to_owned())
 }
 
-/// Makes the directory of a new replica, and has it join.
+/// Makes the directory of a new replica, and lets it join.
 fn join(cluster: &Cluster, common: &Common, making: &Making, replica: u16, address: &str) -> Outcome<Joiner> {
     let view = View::of(cluster)?;
     view.leads()?;

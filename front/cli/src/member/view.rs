@@ -1,4 +1,4 @@
-//! The membership as the replicas tell it.
+//! The membership, by what the replicas say.
 
 use quorate_command::admin::{self, Admin, Answer};
 use quorate_command::cluster::{CLIENT_FILE, Cluster, ClusterArgs};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// One member, as the leader tells.
+/// A member, by what the leader says.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Member {
     pub(crate) replica: u16,
@@ -28,21 +28,21 @@ struct Membership {
     start_time_ns: u64,
 }
 
-/// Who takes part, and who answers.
+/// The members, and which of them answered.
 pub(crate) struct View {
     pub(crate) number: u64,
     pub(crate) changing_to: Option<u64>,
     pub(crate) leader: Option<ReplicaId>,
     pub(crate) members: Vec<Member>,
     leaving: Vec<u16>,
-    /// With how many replicas the cluster was made, and when.
+    /// The number of replicas with which the cluster was made.
     pub(crate) created: u16,
     pub(crate) start_time_ns: u64,
     reached: Vec<u16>,
 }
 
 impl View {
-    /// Asks everybody: those that `client.toml` names, and those that they name.
+    /// Asks all replicas: those that `client.toml` names, and those that they name.
     pub(crate) fn of(cluster: &Cluster) -> Outcome<Self> {
         let mut answers = Admin::new(cluster)?.ask_all();
         let mut newest = newest(&answers)?;
@@ -70,13 +70,13 @@ impl View {
         Ok(Self { number, changing_to, leader, members, leaving, created, start_time_ns, reached })
     }
 
-    /// Where all are reached, for those who ask each of them.
+    /// The addresses of all members.
     pub(crate) fn addresses(&self) -> Vec<(ReplicaId, String)> {
         let named = self.members.iter().filter(|member| !member.address.is_empty());
         named.map(|member| (ReplicaId::new(member.replica), member.address.clone())).collect()
     }
 
-    /// Where a member is reached.
+    /// The address of a member.
     pub(super) fn address(&self, replica: ReplicaId) -> Option<String> {
         let found = self.members.iter().find(|member| member.replica == replica.number());
         found.map(|member| member.address.clone())
@@ -163,7 +163,7 @@ impl View {
         })
     }
 
-    /// Whoever starts later finds the cluster by its present members. Clients that run learn of them from the replicas.
+    /// Writes the present members into `client.toml`, for clients that start later. Running clients learn them from the replicas.
     pub(super) fn write_client_file(&self, cluster: &Cluster, args: &ClusterArgs) -> Outcome<()> {
         let file = args.config.clone().unwrap_or_else(|| cluster.directory.join(CLIENT_FILE));
         let Ok(text) = std::fs::read_to_string(&file) else { return Ok(()) };
@@ -186,14 +186,14 @@ impl View {
     }
 }
 
-/// The membership that this replica tells.
+/// The membership in a replica's answer.
 fn read(answer: &Answer) -> Result<Membership, String> {
     let status = answer.status.as_ref().map_err(Clone::clone)?;
     Membership::deserialize(&status.raw["membership"])
         .map_err(|why| format!("its status is of another version of this program: {why}"))
 }
 
-/// The latest of what all tell.
+/// The newest membership among all answers.
 fn newest(answers: &[Answer]) -> Outcome<Membership> {
     let mut whys = Vec::new();
     let mut found: Option<Membership> = None;

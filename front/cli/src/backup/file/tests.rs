@@ -1,4 +1,4 @@
-//! What is no file is refused at once.
+//! Whatever is no ordinary file is refused at once.
 
 use super::OldFile;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

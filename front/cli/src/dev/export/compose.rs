@@ -1,4 +1,4 @@
-//! For one machine with containers: every replica is a service of a compose file, with its files in a directory beside it.
+//! Files for one machine with containers: each replica is a service of a compose file, with a directory beside it.
 
 use super::{Deployment, Files, HEALTH_PORT, Site, container, fill};
 use quorate_command::failure::{Failure, Outcome};
@@ -45,7 +45,7 @@ pub(super) fn files(deployment: &Deployment) -> Outcome<Files> {
     Ok(files)
 }
 
-/// The port of each replica, as now: so clients find them where they were.
+/// The port of each replica. It stays the same, so that clients find the replicas.
 fn ports(deployment: &Deployment) -> Outcome<BTreeMap<u16, u16>> {
     let mut ports = BTreeMap::new();
     for (replica, address) in &deployment.cluster.members {

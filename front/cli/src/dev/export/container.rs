@@ -1,10 +1,10 @@
-//! What containers have in common, whoever runs them.
+//! What compose and Kubernetes share.
 
 use super::{Deployment, fill};
 
 const FILE: &str = include_str!("templates/Containerfile");
 
-/// How the image is made.
+/// The file that describes the image.
 pub(super) fn containerfile(deployment: &Deployment) -> String {
     fill(FILE, &[("image", &deployment.image)])
 }

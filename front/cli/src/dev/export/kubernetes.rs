@@ -1,4 +1,4 @@
-//! For Kubernetes: one StatefulSet, whose pod `quorate-N` is replica N.
+//! Files for Kubernetes: one StatefulSet, whose pod `quorate-N` is replica N.
 
 use super::{Deployment, Files, HEALTH_PORT, PORT, Site, container, fill, indent};
 use quorate_command::failure::{Failure, Outcome};
@@ -53,7 +53,7 @@ pub(super) fn files(deployment: &Deployment) -> Outcome<Files> {
     Ok(files)
 }
 
-/// Pods are numbered without gaps. The number of the first one.
+/// The number of the first pod. Pods are numbered without gaps, so ids must be as well.
 fn check_ids(deployment: &Deployment) -> Outcome<u16> {
     let mut ids: Vec<u16> = deployment.replicas.iter().map(|replica| replica.id).collect();
     ids.sort_unstable();
@@ -80,7 +80,7 @@ fn tls_files(replica: &super::Deployed) -> Vec<String> {
     names
 }
 
-/// The secret, with a directory for each replica.
+/// The volume of the secret, with a directory for each replica.
 fn volume(deployment: &Deployment) -> String {
     let mut text = "        - name: tls\n          secret:\n            secretName: quorate-tls\n            defaultMode: 288 # 0440\n            \
                     items:\n"
@@ -96,7 +96,7 @@ fn volume(deployment: &Deployment) -> String {
     text
 }
 
-/// How the secret is made.
+/// Says how to make the secret.
 fn secret_md(deployment: &Deployment) -> String {
     let mut lines = Vec::new();
     for replica in &deployment.replicas {

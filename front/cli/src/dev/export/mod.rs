@@ -1,8 +1,8 @@
-//! `quorate dev export`: the files with which the cluster of a `dev` directory runs for real: systemd units, containers, Kubernetes.
+//! `quorate dev export`: writes files with which the cluster of a `dev` directory can be deployed: systemd units, containers, Kubernetes.
 //!
-//! Ids, incarnations and settings come from the replicas' configurations. Only what depends on the place changes: addresses, paths, and
-//! where probes ask. The data stays where it is and moves by hand, once, while nothing runs: a file that put it back by itself would
-//! bring a replica with an emptied disk back to life, which must not vote. Certificates are named and never copied or printed.
+//! Ids, incarnations and settings come from the replicas' configurations. Only addresses, paths and the address of probes change. The data
+//! stays where it is; people move it once by hand, while no replica runs. A file that put it back automatically would revive a replica with
+//! an emptied disk, which must not vote. Certificates are named but never copied or printed.
 //! Tests: tests/export.rs, with golden files.
 
 mod compose;
@@ -78,11 +78,11 @@ struct Deployment {
 /// A replica of it.
 struct Deployed {
     id: u16,
-    /// Its configuration as it is now.
+    /// Its present configuration.
     config: Table,
 }
 
-/// Where a replica is and finds its things, once it is deployed.
+/// The addresses and paths of a deployed replica.
 struct Site {
     data: String,
     listen: Option<String>,
@@ -91,7 +91,7 @@ struct Site {
     tls: String,
 }
 
-/// Files to be written, by their names.
+/// Files to write, by name.
 type Files = BTreeMap<String, String>;
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -138,7 +138,7 @@ impl Deployment {
         self.replicas.iter().any(|replica| replica.config.contains_key("tls"))
     }
 
-    /// The `client.toml` for these addresses: the cluster, its members, and certificates where clients have put them.
+    /// The `client.toml` for these addresses: the cluster, its members, and the paths of clients' certificates.
     fn client_toml(&self, address: impl Fn(u16) -> String) -> Outcome<String> {
         let members = self.cluster.members.iter();
         let members = members.map(|(id, _)| (*id, address(id.number()))).collect();
@@ -172,7 +172,7 @@ impl Deployed {
         Ok(Self { id, config })
     }
 
-    /// Its configuration at another place, with the members at these addresses.
+    /// The configuration of the replica at another site, with these addresses of members.
     fn config_at(&self, site: &Site, address: impl Fn(u16) -> String) -> Outcome<String> {
         let mut config = self.config.clone();
         config.insert("data".into(), site.data.clone().into());
@@ -211,14 +211,14 @@ impl Deployed {
     }
 }
 
-/// Where a front listens on the host of this address: on the same port as now.
+/// The address of a front on the host of `address`, with the same port as now.
 fn elsewhere(listen: &str, address: &str) -> Option<String> {
     let (host, _) = address.rsplit_once(':')?;
     let (_, port) = listen.rsplit_once(':')?;
     Some(format!("{host}:{port}"))
 }
 
-/// The same, in an order that depends on nothing else.
+/// The table in alphabetical order.
 fn sorted(table: Table) -> Table {
     let sorted_value = |value| match value {
         Value::Table(table) => Value::Table(sorted(table)),
@@ -237,7 +237,7 @@ fn sorted(table: Table) -> Table {
     ordered.into_iter().map(|(key, value)| (key, sorted_value(value))).collect()
 }
 
-/// What stands in YAML without quotes: no more than names of images and quantities need.
+/// A word that YAML takes without quotes; enough for names of images and quantities.
 fn parse_word(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -247,7 +247,7 @@ fn parse_word(text: &str) -> Result<String, String> {
     Err("letters, digits and . _ - / : @ may stand here".to_owned())
 }
 
-/// Every line, so much further to the right.
+/// Indents every line.
 fn indent(text: &str, by: usize) -> String {
     let pad = " ".repeat(by);
     text.lines()
@@ -255,7 +255,7 @@ fn indent(text: &str, by: usize) -> String {
         .collect()
 }
 
-/// Fills these names, as in `{{name}}`, into a template.
+/// Replaces names such as `{{name}}` in a template.
 fn fill(template: &str, values: &[(&str, &str)]) -> String {
     values
         .iter()

@@ -1,4 +1,4 @@
-//! For machines with systemd: one unit for all replicas, each an instance of it.
+//! Files for machines with systemd: one template unit; each replica is an instance of it.
 
 use super::{Deployment, Files, Site, fill};
 use quorate_command::failure::{Failure, Outcome};
