@@ -1,4 +1,4 @@
-//! What a certificate says. The bytes may be anybody's: everything is checked, nothing is trusted before it was verified.
+//! Decodes certificates. The bytes may come from anybody: all are checked, and nothing is trusted before it is verified.
 
 use quorate_types::{ClusterId, Holder, Identity};
 use rustls::pki_types::CertificateDer;
@@ -10,9 +10,9 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// No certificate that we look at is larger, in bytes.
+/// The largest certificate that is decoded, in bytes.
 const BYTES_MAX: usize = 64 << 10;
-/// No more names of one certificate are kept.
+/// The most names of one certificate that are kept.
 const NAMES_MAX: usize = 64;
 
 /// Why bytes are no certificate.
@@ -27,31 +27,31 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// What a certificate says.
+/// The contents of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Whom it names, if it is one of a cluster's holders.
+    /// The holder that it names, if it is a replica, client or operator of a cluster.
     pub identity: Option<Identity>,
-    /// Hosts and addresses that stand in it besides.
+    /// Other hosts and addresses in it.
     pub hosts: Vec<String>,
-    /// From when it holds, in seconds since 1970.
+    /// The start of its validity, in seconds since 1970.
     pub not_before: i64,
-    /// Until when.
+    /// The end of its validity, in seconds since 1970.
     pub not_after: i64,
     /// Its serial number, in hexadecimal digits.
     pub serial: String,
-    /// Its subject, for people.
+    /// Its subject, as text.
     pub subject: String,
-    /// Who signed it, for people.
+    /// The authority that signed it, as text.
     pub issuer: String,
-    /// Whether it may sign others.
+    /// Whether it may sign other certificates.
     pub is_authority: bool,
-    /// Of which cluster it is.
+    /// The cluster that it belongs to.
     pub cluster: Option<ClusterId>,
 }
 
 impl Certificate {
-    /// Reads the DER form.
+    /// Decodes the DER form.
     ///
     /// # Errors
     /// When the bytes are no certificate, or name two holders.
@@ -98,12 +98,12 @@ impl Certificate {
         })
     }
 
-    /// Whole days until it ends; negative once it has.
+    /// Whole days until it is no longer valid; negative afterwards.
     pub fn days_left(&self, now: SystemTime) -> i64 {
         self.not_after.saturating_sub(seconds(now)).div_euclid(DAY.as_secs() as i64)
     }
 
-    /// Whom it names, for people.
+    /// The holder as text.
     pub fn holder(&self) -> String {
         match &self.identity {
             Some(identity) => identity.to_string(),
@@ -111,7 +111,7 @@ impl Certificate {
         }
     }
 
-    /// The hosts that were asked for when it was made: those that are not the name of the replica itself.
+    /// The hosts that were asked for when it was made, without the name of the replica itself.
     pub fn own_hosts(&self) -> Vec<String> {
         let internal = match &self.identity {
             Some(Identity { cluster, holder: Holder::Replica(replica) }) => {
@@ -123,7 +123,7 @@ impl Certificate {
     }
 }
 
-/// Seconds since 1970, as certificates count.
+/// Seconds since 1970, as certificates count time.
 pub(crate) fn seconds(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     i64::try_from(since).unwrap_or(i64::MAX)
@@ -138,10 +138,10 @@ fn address(bytes: &[u8]) -> Option<String> {
     Some(address.to_string())
 }
 
-/// The certificates of a PEM text, in order.
+/// The certificates in a PEM text, in order.
 ///
 /// # Errors
-/// When a part of it is damaged, or there is none.
+/// When a part of the text is damaged, or it has no certificate.
 pub fn certificates_in(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|why| CertificateError(format!("it is no PEM file: {why}")))?;

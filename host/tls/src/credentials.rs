@@ -1,8 +1,8 @@
-//! What one side of a connection holds: whom it trusts, who it is, and the key that proves it. Read from three files, and read
-//! again when they change.
+//! The credentials of one side of a connection: the authorities that it trusts, its own certificate, and the private key. They are read
+//! from three files, and read again when those change.
 //!
-//! INV-TLS-1: credentials that do not work (a key of another certificate, an authority that did not sign it, out of its time)
-//! never replace ones that do.
+//! INV-TLS-1: credentials that do not work never replace ones that do. They do not work if the key belongs to another certificate, the
+//! authority did not sign the certificate, or it is not valid at this time.
 
 use crate::certificate::{Certificate, CertificateError, certificates_in};
 use crate::verify::{Incoming, Outgoing};
@@ -20,27 +20,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// No file that we read is larger.
+/// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// How often files that do not fit are read again at the start, and after what time.
+/// How often files that do not fit together are read at the start, and how long to wait in between.
 const TRIES: u32 = 2;
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Where they are: the section `[tls]` of a configuration.
+/// The paths of the three files: the section `[tls]` of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsFiles {
-    /// The certificates of the authorities that are trusted, PEM. More than one while the authority is replaced.
+    /// The certificates of the trusted authorities, PEM. More than one while the authority is replaced.
     pub ca: PathBuf,
-    /// The holder's own certificate, PEM.
+    /// The certificate of this side, PEM.
     pub certificate: PathBuf,
     /// Its private key, PEM.
     pub key: PathBuf,
 }
 
 impl TlsFiles {
-    /// The same files, where relative paths begin in this directory.
+    /// The same files, with relative paths resolved in this directory.
     #[must_use]
     pub fn relative_to(&self, directory: &Path) -> Self {
         let from = |path: &PathBuf| directory.join(path);
@@ -52,7 +52,7 @@ impl TlsFiles {
     }
 }
 
-/// Why there are no credentials. Each says what to do.
+/// Why there are no credentials. Each text says what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// A file can not be read.
@@ -60,45 +60,45 @@ pub enum CredentialsError {
         "can not read {path}: {why}. Make certificates with `quorate cert issue`, or correct the path in the section `[tls]`"
     )]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
     /// A file does not hold what it should.
     #[error("{path} can not be used: {why}. Make a new one with `quorate cert issue`")]
     Content {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// The three do not belong together, or it is not their time.
+    /// The files do not belong together, or are not valid at this time.
     #[error("the certificate {path} can not be used: {why}")]
     Unfit {
-        /// Which certificate.
+        /// The file of the certificate.
         path: PathBuf,
         /// What is wrong, and what to do.
         why: String,
     },
 }
 
-/// What a holder shows and whom it trusts.
+/// The credentials of one side.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     identity: Identity,
     certificate: Certificate,
-    /// When the first of the trusted authorities ends, in seconds since 1970.
+    /// When the first of the trusted authorities expires, in seconds since 1970.
     authority_ends: i64,
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
 }
 
 impl Credentials {
-    /// Reads them, and checks that they belong together and that it is their time.
+    /// Reads the files; checks that they belong together and are valid now.
     ///
     /// # Errors
-    /// Says which file is wrong, and what to do.
+    /// Names the file that is wrong, and what to do.
     pub fn load(files: &TlsFiles) -> Result<Self, CredentialsError> {
         let content = |path: &Path| {
             let path = path.to_owned();
@@ -161,28 +161,28 @@ impl Credentials {
         })
     }
 
-    /// Whose they are.
+    /// The holder of the certificate.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Whose cluster it is.
+    /// The cluster of the certificate.
     pub fn cluster(&self) -> ClusterId {
         self.identity.cluster
     }
 
-    /// The holder's certificate.
+    /// The certificate of this side.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
 
-    /// Whole days until the first of the trusted authorities ends.
+    /// Whole days until the first of the trusted authorities expires.
     pub fn authority_days_left(&self, now: SystemTime) -> i64 {
         Certificate { not_after: self.authority_ends, ..self.certificate.clone() }.days_left(now)
     }
 }
 
-/// The faster of the ciphers first; both sides are ours.
+/// The ciphers, the faster one first. Both sides of a connection run this code.
 pub(crate) fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = vec![
@@ -207,26 +207,26 @@ fn pem(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
         .map_err(|CertificateError(why)| CredentialsError::Content { path: path.to_owned(), why })
 }
 
-/// Tells two contents of a file apart without reading it.
+/// Changes when any of the files changes; needs no reading.
 type Stamp = [Option<(u64, i64, i64, u64)>; 3];
 
-/// Credentials whose files are looked at again from time to time.
+/// Credentials whose files are checked for changes.
 #[derive(Debug)]
 pub struct Watched {
     files: TlsFiles,
     current: Arc<Credentials>,
     loaded: Stamp,
-    /// Changed files as they were at the last look: they are read once they rest, since a key and its certificate are two files.
+    /// The changed files as of the last check. They are read once they stay the same, since a key and its certificate are two files.
     seen: Stamp,
-    /// These do not work, which was said already.
+    /// Files that do not work and were reported already.
     failed: Option<Stamp>,
 }
 
 impl Watched {
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// As [`Credentials::load`].
+    /// Those of [`Credentials::load`].
     pub fn load(files: TlsFiles) -> Result<Self, CredentialsError> {
         let mut tries = TRIES;
         loop {
@@ -244,13 +244,13 @@ impl Watched {
         }
     }
 
-    /// The ones in force.
+    /// The credentials in force.
     pub fn current(&self) -> &Arc<Credentials> {
         &self.current
     }
 
-    /// Looks whether the files changed. Then, or if `at_once`, they are read: `Ok` has the new credentials, which are in force from
-    /// here on, and `Err` says why the old ones stay in force. The same failure is told once, unless asked for.
+    /// Checks whether the files changed. If so, or if `at_once`, they are read. `Ok`: the new credentials, now in force. `Err`: why the old
+    /// ones stay in force; the same failure is reported once, except with `at_once`.
     pub fn look(&mut self, at_once: bool) -> Option<Result<Arc<Credentials>, CredentialsError>> {
         let now = stamp(&self.files);
         let resting = std::mem::replace(&mut self.seen, now) == now;

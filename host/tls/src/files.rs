@@ -1,4 +1,4 @@
-//! Files of keys and certificates: whole or not at all, and keys for nobody else's eyes.
+//! Writes files of keys and certificates: complete or not at all, and keys readable by their owner only.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Writes a private key, mode 0600, replacing what was there.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
     replace(path, text, 0o600)
 }
@@ -16,7 +16,7 @@ pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
 /// Writes a certificate, mode 0644, replacing what was there.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn write_public(path: &Path, text: &str) -> io::Result<()> {
     replace(path, text, 0o644)
 }

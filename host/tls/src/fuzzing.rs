@@ -1,10 +1,10 @@
-//! The body of the fuzz target for certificates: whatever the bytes, decoding returns. Stable tests run it over the corpus.
+//! The body of the fuzz target for certificates: decoding returns, whatever the bytes are. Ordinary tests run it over the corpus.
 
 use crate::Certificate;
 use quorate_types::Identity;
 use std::time::SystemTime;
 
-/// Bytes as a certificate, and as the URI of a holder.
+/// Decodes the bytes as a certificate, and as the URI of a holder.
 pub fn certificate(data: &[u8]) {
     if let Ok(certificate) = Certificate::decode(data) {
         let _ =

@@ -1,7 +1,7 @@
-//! The authority of a cluster: makes certificates.
+//! The authority of a cluster, which makes certificates.
 //!
-//! ECDSA on P-256, which every TLS library takes. A holder's URI says who it is; a replica's certificate also has the name under
-//! which others ask for it (`verify.rs`), and the hosts that were given, for programs that go by those.
+//! Keys are ECDSA on P-256, which every TLS library supports. A holder's URI names it. A replica's certificate also has the name by which
+//! other replicas ask for it (`verify.rs`), and the given hosts, for programs that check those.
 
 use crate::certificate::{Certificate, certificates_in};
 use crate::verify::replica_name;
@@ -15,11 +15,11 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 
-/// Clocks differ: a certificate holds from a little before it was made.
+/// How long before it was made a certificate becomes valid, since clocks differ.
 const BEFORE: Duration = Duration::from_secs(3600);
 const DAY_S: u64 = 24 * 3600;
 
-/// Why there is no certificate.
+/// Why no certificate could be made.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct IssueError(String);
@@ -30,24 +30,24 @@ impl From<rcgen::Error> for IssueError {
     }
 }
 
-/// From when to when a certificate holds.
+/// When a certificate is valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Validity {
-    /// From when.
+    /// Start of the validity.
     pub from: SystemTime,
-    /// Until when.
+    /// End of the validity.
     pub until: SystemTime,
 }
 
 impl Validity {
-    /// From now on, for so many days.
+    /// Valid from now on for a number of days.
     pub fn days(days: u32) -> Self {
         let now = SystemTime::now();
         Self { from: now - BEFORE, until: now + Duration::from_secs(DAY_S * u64::from(days)) }
     }
 }
 
-/// A certificate and its key, as the texts of PEM files.
+/// A certificate and its key, in PEM.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The certificate.
@@ -56,10 +56,10 @@ pub struct Issued {
     pub key: String,
 }
 
-/// Several certificates in one PEM file: the authorities that are trusted.
+/// The certificates of trusted authorities in one PEM text.
 #[derive(Clone, Debug, Default)]
 pub struct Bundle {
-    /// The text of the file.
+    /// The text.
     pub pem: String,
 }
 
@@ -82,10 +82,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one for this cluster, as the texts of its files; [`Self::read`] makes use of them.
+    /// Makes the key and certificate of a new authority for this cluster, in PEM; give them to [`Self::read`] to use them.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// When the system has no random numbers.
     pub fn create(cluster: ClusterId, validity: Validity) -> Result<Issued, IssueError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         // Two authorities of one cluster must not have the same name: whoever checks looks for the signer by its name.
@@ -98,10 +98,10 @@ impl Authority {
         Ok(Issued { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
     }
 
-    /// Takes the texts of an authority's files.
+    /// Takes the key and certificate of an authority, in PEM.
     ///
     /// # Errors
-    /// When they are none.
+    /// When the texts are not those of an authority.
     pub fn read(files: &Issued) -> Result<Self, IssueError> {
         let wrong = |why: &str| IssueError(why.to_owned());
         let found =
@@ -116,20 +116,20 @@ impl Authority {
         Ok(Self { cluster, issuer, not_after: own.not_after, pem: files.certificate.clone() })
     }
 
-    /// Whose authority it is.
+    /// The cluster of the authority.
     pub fn cluster(&self) -> ClusterId {
         self.cluster
     }
 
-    /// Its certificate, for those who shall trust it.
+    /// Its certificate, for those that shall trust it.
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// A certificate for this holder of this cluster, with a new key. It ends with the authority at the latest.
+    /// Makes a certificate with a new key for a holder. It expires with the authority at the latest.
     ///
     /// # Errors
-    /// When a host is neither a name nor an address, or the system has no randomness.
+    /// When a host is neither a name nor an address, or the system has no random numbers.
     pub fn issue(&self, holder: &Holder, hosts: &[String], validity: Validity) -> Result<Issued, IssueError> {
         let mut params = params(self.cluster, &holder.to_string(), validity);
         let end = OffsetDateTime::from_unix_timestamp(self.not_after).unwrap_or(params.not_after);
@@ -168,7 +168,7 @@ fn text(text: &str) -> Result<Ia5String, IssueError> {
     Ia5String::try_from(text).map_err(|_| IssueError(format!("{text} can not stand in a certificate")))
 }
 
-/// A name or an address; `[::1]` and `fe80::1%eth0` are ways to write addresses, too.
+/// A host as a name or an address; addresses may also be written `[::1]` or `fe80::1%eth0`.
 fn alternative(host: &str) -> Result<SanType, IssueError> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let bare = bare.split_once('%').map_or(bare, |(address, _)| address);

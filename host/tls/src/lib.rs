@@ -1,12 +1,11 @@
-//! Who is who: the certificates of a cluster, and TLS 1.3 on its connections. No sockets: bytes in, bytes out.
+//! Identities: the certificates of a cluster, and TLS 1.3 on its connections. It has no sockets: bytes go in and come out.
 //!
-//! A cluster has an authority of its own ([`Authority`]). It signs one certificate for each replica, client and operator; the
-//! holder's [`quorate_types::Identity`] stands in it as a URI. Both sides of a connection show one ([`Session`]); nothing but
-//! the cluster's own authority is trusted, and no connection is resumed, so every one is checked anew.
+//! A cluster has an authority of its own ([`Authority`]), which signs one certificate for each replica, client and operator. The
+//! certificate has the holder's [`quorate_types::Identity`] as a URI. Both sides of a connection show their certificates ([`Session`]).
+//! Only the cluster's own authority is trusted. Connections are never resumed, so each is checked anew.
 //!
-//! Start with `credentials.rs` (files to trust and keys), then `session.rs` (a connection). `issue.rs` makes certificates,
-//! `certificate.rs` reads them, `trouble.rs` has the words for what goes wrong,
-//! `thread.rs` starts threads that outlive `main`.
+//! Start with `credentials.rs` (certificates and keys from files), then `session.rs` (a connection). `issue.rs` makes certificates,
+//! `certificate.rs` decodes them, `trouble.rs` has the texts of errors, `thread.rs` starts threads that outlive `main`.
 //! Tests: `tests/all/sessions.rs`, `tests/all/certificates.rs`, `fuzzing.rs` for bytes from outside.
 
 mod certificate;

@@ -1,5 +1,5 @@
-//! TLS on one connection: what the other side sent goes in, plain bytes come out, and the other way round. It holds no socket, never
-//! waits, and its buffers are bounded: what is not sent yet by [`OUT_BYTES_MAX`], what was received by one record.
+//! TLS on one connection: encrypted bytes of the other side go in and plain bytes come out, and the reverse. It has no socket and never
+//! waits. Its buffers are bounded: bytes to send by [`OUT_BYTES_MAX`], received bytes by one record.
 
 use crate::certificate::Certificate;
 use crate::credentials::Credentials;
@@ -10,19 +10,19 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use std::io::{self, BufRead as _, IoSlice, Write};
 
-/// No more is encrypted ahead of the socket.
+/// The most bytes that are encrypted ahead of the socket.
 const OUT_BYTES_MAX: usize = 256 << 10;
-/// The first byte of everything that TLS sends: 20 to 24.
+/// The first bytes of TLS records: 20 to 24.
 const TLS_KINDS: std::ops::RangeInclusive<u8> = 0x14..=0x18;
 
 /// One side of a connection.
 pub struct Session {
     tls: Connection,
-    /// Whom this side dialed; none if it was dialed.
+    /// The replica that this side dialed; `None` if the other side dialed.
     dialed: Option<ReplicaId>,
     own: Identity,
     peer: Option<Identity>,
-    /// Something arrived already.
+    /// Whether anything arrived yet.
     begun: bool,
 }
 
@@ -36,19 +36,19 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// For a connection that somebody made to this side.
+    /// A session for a connection that the other side made.
     ///
     /// # Errors
-    /// When the library refuses its own settings.
+    /// When the TLS library refuses our settings.
     pub fn accept(credentials: &Credentials) -> Result<Self, Trouble> {
         let tls = ServerConnection::new(credentials.server.clone());
         Ok(Self::new(tls.map_err(|why| Trouble::new(why.to_string()))?.into(), None, credentials))
     }
 
-    /// For a connection that this side made to a replica.
+    /// A session for a connection that this side made to a replica.
     ///
     /// # Errors
-    /// As [`Self::accept`].
+    /// Those of [`Self::accept`].
     pub fn dial(credentials: &Credentials, replica: ReplicaId) -> Result<Self, Trouble> {
         let name = ServerName::try_from(replica_name(credentials.cluster(), replica));
         let name = name.map_err(|why| Trouble::new(why.to_string()))?;
@@ -61,7 +61,7 @@ impl Session {
         Self { tls, dialed, own: credentials.identity().clone(), peer: None, begun: false }
     }
 
-    /// Who the other side is, once it has shown that.
+    /// The identity of the other side, once it has proved it.
     pub fn peer(&self) -> Option<&Identity> {
         self.peer.as_ref()
     }
@@ -71,11 +71,11 @@ impl Session {
         self.tls.is_handshaking()
     }
 
-    /// Takes what the socket gave, and hands the plain bytes in it to `take`. After an error what is left to send tells the other
-    /// side why.
+    /// Takes bytes from the socket, and gives the plain bytes in them to `take`. After an error the bytes left to send tell the other side
+    /// the reason.
     ///
     /// # Errors
-    /// The connection is not safe, and why. Nothing more can be received.
+    /// Why the connection is not safe. Nothing more can be received.
     pub fn receive(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), Trouble> {
         if let Some(first) = bytes.first().filter(|_| !self.begun) {
             self.begun = true;
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    /// The handshake is over, so the other side's certificate was verified: whom it names.
+    /// The identity in the other side's certificate, which was verified in the handshake.
     fn identify(&self) -> Result<Identity, Trouble> {
         let chain = self.tls.peer_certificates().unwrap_or_default();
         let Some(der) = chain.first() else {
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Takes plain bytes to send, as many as there is room for; returns how many.
+    /// Takes plain bytes to send, as many as there is room for. Gives their number.
     pub fn write(&mut self, slices: &[IoSlice<'_>]) -> usize {
         if self.tls.is_handshaking() {
             return 0;
@@ -161,15 +161,15 @@ impl Session {
         self.tls.wants_write()
     }
 
-    /// Sends as much as the socket takes; returns how many bytes.
+    /// Sends as many bytes as the socket takes. Gives their number.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The error of the socket.
     pub fn send(&mut self, socket: &mut impl Write) -> io::Result<usize> {
         self.tls.write_tls(socket)
     }
 
-    /// Nothing more will be written: says so to the other side, which otherwise could not tell the end from a cut.
+    /// Ends the sending half. The other side is told; it could not tell an end from a cut otherwise.
     pub fn finish(&mut self) {
         self.tls.send_close_notify();
     }

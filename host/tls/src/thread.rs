@@ -4,15 +4,15 @@ use crate::credentials::provider;
 use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 
-/// Starts a thread with this name that uses TLS. Returns when the thread has a source of randomness.
+/// Starts a thread with this name that uses TLS. Returns once the thread has a source of random numbers.
 ///
-/// That is what makes it safe to leave `main` while the thread runs. When a program ends, aws-lc takes their sources of randomness
-/// away from all threads; one that asks its own after that sleeps until the process is gone, but one that asks for its first meets a
-/// lock which it holds itself, and aborts the process: a command that succeeded would end by SIGABRT (aws-lc 0.47, `rand.c`,
+/// After that it is safe to leave `main` while the thread runs. When a program ends, aws-lc takes the sources of random numbers away from
+/// all threads. A thread that uses its source afterwards sleeps until the process is gone. But a thread that asks for its first source then
+/// waits for a lock that it holds itself, and aborts the process: a command that succeeded would end by SIGABRT (aws-lc 0.47, `rand.c`,
 /// `thread_local_list_add_node`).
 ///
 /// # Errors
-/// What the operating system says, as [`Builder::spawn`].
+/// The error of the operating system, as in [`Builder::spawn`].
 pub fn start_thread<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! What goes wrong with certificates, in words with a remedy.
+//! Errors with certificates, as texts with a remedy.
 
 use rustls::{AlertDescription, CertificateError, Error};
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 /// Why a connection could not be made safe, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// For people.
+    /// The error as text.
     pub text: String,
-    /// The other side does not speak TLS at all, so it may be told in plain words.
+    /// The other side does not speak TLS, so the error may be sent to it in plain text.
     pub plain: bool,
 }
 
@@ -26,12 +26,12 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// Whether these are the first bytes of somebody who begins to speak TLS.
+/// Whether these are the first bytes of a TLS handshake.
 pub fn looks_like_tls(first: &[u8]) -> bool {
     matches!(first, [0x16, 0x03, ..])
 }
 
-/// The other side does not speak TLS. `dialed`: it was this side that connected.
+/// The other side does not speak TLS. `dialed`: this side made the connection.
 pub(crate) fn no_tls(dialed: bool) -> Trouble {
     let text = if dialed {
         "what answers there speaks no TLS: that replica runs with `plain = true`, or is something else. Give it certificates \
@@ -43,7 +43,7 @@ pub(crate) fn no_tls(dialed: bool) -> Trouble {
     Trouble { text: text.to_owned(), plain: true }
 }
 
-/// Somebody speaks TLS with a replica that runs plain.
+/// The other side speaks TLS, but this replica runs without.
 pub fn unexpected_tls() -> Trouble {
     let text = "whoever connected speaks TLS, and this replica runs with `plain = true`: give this replica certificates \
                 (`quorate cert issue`) and remove that line, or set `plain = true` on that side, too, if the network between them \
@@ -51,7 +51,7 @@ pub fn unexpected_tls() -> Trouble {
     Trouble { text: text.to_owned(), plain: true }
 }
 
-/// The words for an error; `claim` is whom the other side's certificate names, if it was that which was turned down.
+/// The text for an error. `claim`: the holder that a refused certificate of the other side names.
 pub(crate) fn explain(error: &Error, claim: Option<String>, dialed: bool, shaking: bool) -> Trouble {
     let who = match &claim {
         Some(claim) => format!("a certificate that says {claim} is refused"),
@@ -98,7 +98,7 @@ fn refused(why: &CertificateError) -> String {
     }
 }
 
-/// What the other side said before it hung up.
+/// The text for an alert that the other side sent before it closed the connection.
 fn told(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnknownCA => "does not trust the authority that signed this side's certificate. Either this side \

@@ -1,5 +1,5 @@
-//! Whose certificates are taken. The checks are the TLS library's own; around them stands only what notes whom a certificate
-//! that was turned down says it is, since people need that to find out whose it is.
+//! Decides which certificates are accepted. The checks are the TLS library's own. This module only notes the holder that a refused
+//! certificate names, since people need that to find its owner.
 
 use crate::certificate::Certificate;
 use quorate_types::{ClusterId, ReplicaId};
@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Who the certificate that was turned down last says it is, which nobody vouches for. A handshake's step runs on one
-    /// thread, and whoever makes it takes this before the next.
+    /// The holder that the last refused certificate names, unverified. A step of a handshake runs on one thread, and its caller takes this
+    /// before the next step.
     static CLAIM: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Who the certificate that was turned down in the step before says it is.
+/// The holder that a certificate refused in the last step names.
 pub(crate) fn take_claim() -> Option<String> {
     CLAIM.take()
 }
@@ -26,13 +26,13 @@ fn note(certificate: &CertificateDer<'_>) {
     CLAIM.set(claim.ok());
 }
 
-/// The name under which a replica's certificate is asked for: it says which replica of which cluster is meant, wherever it runs,
-/// so that replicas can move without new certificates. No network knows it.
+/// The name by which a replica's certificate is asked for: the replica and its cluster, wherever it runs. So replicas can move without new
+/// certificates. The name is unknown to DNS.
 pub(crate) fn replica_name(cluster: ClusterId, replica: ReplicaId) -> String {
     format!("replica-{}.{cluster}.quorate", replica.number())
 }
 
-/// Checks those who connect.
+/// Checks the certificates of those that connect.
 #[derive(Debug)]
 pub(crate) struct Incoming(pub(crate) Arc<dyn ClientCertVerifier>);
 
@@ -74,7 +74,7 @@ impl ClientCertVerifier for Incoming {
     }
 }
 
-/// Checks those whom this side dials.
+/// Checks the certificates of those that this side dials.
 #[derive(Debug)]
 pub(crate) struct Outgoing(pub(crate) Arc<dyn ServerCertVerifier>);
 
