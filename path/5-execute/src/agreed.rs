@@ -1,43 +1,43 @@
-//! What is agreed on with the order alone, before anything is executed: up to where the global log was delivered, and the time then.
+//! What is agreed on with the order alone, before anything is executed: how far the global log was delivered, and the agreed time there.
 //!
-//! Where several leaders propose, each extends agreed time from what it executed, and none knows what the others propose meanwhile. So what a
-//! batch adds to the time that its leader knew is limited to [`LEADERS_APART`], unless nothing came between; and what ends at a time
-//! ends by so much later. docs/protocols/merge.md, "Agreed time", has the argument.
+//! Where several leaders propose, each extends agreed time from what it executed, without knowing what the others propose meanwhile. So a
+//! batch adds at most [`LEADERS_APART`] to the time that its leader knew, unless nothing came in between; and whatever ends at a time ends
+//! later by as much. docs/protocols/merge.md, "Agreed time", has the argument.
 //!
 //! INV-EXEC-3: agreed time never goes back. Tests: `tests/all/leaders.rs`.
 
 use quorate_types::{AgreedTime, Seq, Span, planted};
 use quorate_wire::BatchHeader;
 
-/// So far are the times of several leaders apart, at most.
+/// The most by which the agreed times of several leaders differ.
 pub const LEADERS_APART: Span = Span::from_secs(1);
 
-/// The moment at which a batch is executed, wherever and whenever that is.
+/// The agreed time and level at which a batch is executed, the same at every replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The agreed time of the batch.
     pub time: AgreedTime,
-    /// What ends at this time or before has ended.
+    /// Sessions and leases that end at this time or before have ended.
     pub due: AgreedTime,
     /// The cluster's feature level.
     pub level: u32,
 }
 
-/// How far the global log was delivered, and what is agreed on with that.
+/// How far the global log was delivered, and the agreed time there.
 #[derive(Clone, Debug)]
 pub struct Agreed {
     seq: Seq,
     time: AgreedTime,
     /// The cluster's feature level.
     level: u32,
-    /// Several leaders propose.
+    /// Whether several leaders propose.
     many: bool,
-    /// One of them may lie.
+    /// Whether a leader may lie.
     liars: bool,
 }
 
 impl Agreed {
-    /// What is agreed on after this seq.
+    /// The state after this seq.
     pub(crate) fn at(seq: Seq, time: AgreedTime, level: u32) -> Self {
         Self { seq, time, level, many: false, liars: false }
     }
@@ -52,12 +52,12 @@ impl Agreed {
         self.time
     }
 
-    /// Whether batches say which agreed time their leaders knew.
+    /// Whether batches name the agreed time that their leaders knew.
     pub fn takes_bases(&self) -> bool {
         self.many
     }
 
-    /// By how much what ends at a time ends later.
+    /// By how much sessions and leases end later than the time that they name.
     pub fn apart(&self) -> Span {
         if self.takes_bases() { LEADERS_APART } else { Span::ZERO }
     }
@@ -70,25 +70,25 @@ impl Agreed {
         (self.many, self.liars) = (many, liars);
     }
 
-    /// It goes on from here.
+    /// Continues from another state.
     pub(crate) fn go_on(&mut self, seq: Seq, time: AgreedTime, level: u32) {
         (self.seq, self.time, self.level) = (seq, time, level);
     }
 
-    /// A batch with this header comes next.
+    /// Delivers the next batch, which has this header.
     pub(crate) fn deliver(&mut self, seq: Seq, header: &BatchHeader) -> Moment {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are delivered in order, each once");
         (self.seq, self.time) = (seq, self.time_of(header));
         Moment { time: self.time, due: self.time.minus(self.apart()), level: self.level }
     }
 
-    /// Nothing stands in the global log after what was delivered, up to this seq.
+    /// Delivers an empty part of the global log, up to this seq.
     pub(crate) fn pass(&mut self, seq: Seq) {
         assert!(seq > self.seq, "INV-EXEC-1: nothing is passed twice");
         self.seq = seq;
     }
 
-    /// The agreed time of a batch with this header, if it comes next.
+    /// The agreed time of a batch with this header if it is the next one.
     fn time_of(&self, header: &BatchHeader) -> AgreedTime {
         // Who lies could say that it knows nothing, and let time stand still. There voters look at the time instead.
         let Some(base) = header.base.filter(|_| self.takes_bases() && !self.liars) else {

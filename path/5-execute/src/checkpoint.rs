@@ -1,5 +1,5 @@
-//! Where a checkpoint's bytes go to and come from. The service and the session table write and read through these two
-//! traits, so that neither knows whether a file, a peer or a test is behind them.
+//! The bytes of a checkpoint. The service and the session table write and read them through these two traits, whether the other end is a
+//! file, a peer or a test.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use std::fmt;
 pub enum CheckpointError {
     /// The bytes end too early.
     CutOff,
-    /// The bytes say something that no checkpoint says; names the part.
+    /// The bytes are no checkpoint. Names the part that is wrong.
     Malformed(&'static str),
-    /// What lies behind the sink or source failed.
+    /// The storage behind the sink or source failed.
     Storage(String),
 }
 
@@ -32,7 +32,7 @@ pub trait CheckpointSink {
     /// Takes all of `bytes`.
     ///
     /// # Errors
-    /// When what lies behind the sink failed; the checkpoint is then given up.
+    /// When the storage failed; the checkpoint is then given up.
     fn write(&mut self, bytes: &[u8]) -> Result<(), CheckpointError>;
 }
 
@@ -45,10 +45,10 @@ impl CheckpointSink for Vec<u8> {
 
 /// Gives a checkpoint's bytes, in order.
 pub trait CheckpointSource {
-    /// Fills the front of `into` and says how many bytes it filled; 0 only at the end, or when `into` is empty.
+    /// Fills the front of `into` and gives the number of bytes. It is 0 only at the end, or when `into` is empty.
     ///
     /// # Errors
-    /// When what lies behind the source failed.
+    /// When the storage failed.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError>;
 }
 
@@ -75,7 +75,7 @@ pub fn read_exact(from: &mut dyn CheckpointSource, mut into: &mut [u8]) -> Resul
     Ok(())
 }
 
-/// Everything that is left in the source, up to `max` bytes.
+/// The rest of the source, up to `max` bytes.
 ///
 /// # Errors
 /// When there is more, or the source fails.
@@ -94,7 +94,7 @@ pub fn read_all(from: &mut dyn CheckpointSource, max: usize) -> Result<Vec<u8>, 
     }
 }
 
-/// The next `len` bytes, appended to `out` piece by piece: a length that a damaged checkpoint states reserves nothing.
+/// Appends the next `len` bytes to `out`, piece by piece: a false length in a damaged checkpoint reserves no memory.
 ///
 /// # Errors
 /// When the source ends before that, or fails.
@@ -112,10 +112,10 @@ pub fn read_append(
     Ok(())
 }
 
-/// Stands in the place of a key's length behind the last object of a stream of objects.
+/// Stands where the next key's length would be, behind the last object of a stream.
 pub(crate) const NO_MORE_OBJECTS: u32 = u32::MAX;
 
-/// One object of a stream of objects, which stand in key order: `key length u32 | value length u32 | key | value`.
+/// Writes an object into a stream of objects, which are in key order: `key length u32 | value length u32 | key | value`.
 pub(crate) fn write_object(
     out: &mut dyn CheckpointSink,
     key: &[u8],

@@ -1,10 +1,10 @@
-//! What a service may know about the command it runs, and the only randomness it may use.
+//! What a service may know about the command that it runs, and the only randomness that it may use.
 
 use quorate_types::{AgreedTime, ClientId, Random, Seq, SessionId};
 use quorate_wire::FEATURE_LEVEL;
 
-/// Who asks, where in the log the command stands, and what time it is. The same on every replica; a service that takes
-/// time or randomness from anywhere else is not deterministic.
+/// The client, the position in the log and the agreed time of a command. They are the same on every replica. A service that takes time or
+/// randomness from anywhere else is not deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
     client: ClientId,
@@ -18,7 +18,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context with a place in the log and a time, of no session, at the newest feature level.
+    /// A context with a position in the log and a time, without a session, at the newest feature level.
     pub const fn at(seq: Seq, time: AgreedTime) -> Self {
         Self {
             client: ClientId::new(0),
@@ -31,47 +31,47 @@ impl Context {
             level: FEATURE_LEVEL,
         }
     }
-    /// The same, with the batch's seed.
+    /// This context with another seed of the batch.
     #[must_use]
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
-    /// The same, at another time.
+    /// This context at another time.
     #[must_use]
     pub const fn with_time(self, time: AgreedTime) -> Self {
         Self { time, ..self }
     }
-    /// The same, for this session of this client.
+    /// This context for a session of a client.
     #[must_use]
     pub const fn with_session(self, client: ClientId, session: SessionId) -> Self {
         Self { client, session, ..self }
     }
-    /// The same, for the request with this index in the batch.
+    /// This context for the request with this index in the batch.
     #[must_use]
     pub const fn with_request(self, request: u32) -> Self {
         Self { request, ..self }
     }
-    /// The same, for the command with this index in the request.
+    /// This context for the command with this index in the request.
     #[must_use]
     pub const fn with_command(self, command: u32) -> Self {
         Self { command, ..self }
     }
 
-    /// The same, at this feature level.
+    /// This context at another feature level.
     #[must_use]
     pub const fn with_level(self, level: u32) -> Self {
         Self { level, ..self }
     }
 
-    /// Who asks; client 0 in queries and when a deadline is reached.
+    /// The client that sent the command; 0 in queries and when a deadline is reached.
     pub const fn client(&self) -> ClientId {
         self.client
     }
-    /// In which session; none in queries and when a deadline is reached.
+    /// The session of the command; none in queries and when a deadline is reached.
     pub const fn session(&self) -> SessionId {
         self.session
     }
-    /// The batch's position in the global log; in queries, the last one that was executed.
+    /// The batch's position in the global log; in queries the last executed one.
     pub const fn seq(&self) -> Seq {
         self.seq
     }
@@ -79,20 +79,20 @@ impl Context {
     pub const fn time(&self) -> AgreedTime {
         self.time
     }
-    /// Which request of the batch, from 0.
+    /// The index of the request in the batch, from 0.
     pub const fn request_index(&self) -> u32 {
         self.request
     }
-    /// Which command of the request, from 0.
+    /// The index of the command in the request, from 0.
     pub const fn command_index(&self) -> u32 {
         self.command
     }
-    /// The feature level that the cluster works at. What a service does since a level depends on this, and not on its program: replicas
-    /// with older programs execute the same commands.
+    /// The feature level of the cluster. A service must make new behaviour depend on it, and not on its own version: replicas with older
+    /// programs execute the same commands.
     pub const fn level(&self) -> u32 {
         self.level
     }
-    /// A seed that every replica computes alike and that differs from command to command.
+    /// A seed that is the same on every replica and differs from command to command.
     pub const fn seed(&self) -> u64 {
         let mut state = Random::new(self.seed).next();
         state = Random::new(state ^ self.seq.number()).next();

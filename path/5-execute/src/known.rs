@@ -1,4 +1,4 @@
-//! What stage 2 asks about sessions, answered by execution.
+//! Answers questions of stage 2 (admit) about sessions.
 
 use crate::{Executor, Lookup};
 use quorate_admit::Sessions;

@@ -1,8 +1,8 @@
-//! Stage 5: run delivered batches on the service, each request once, and remember what was answered.
+//! Stage 5: runs delivered batches on the service, each request once, and keeps the replies.
 //!
 //! In: batches in seq order, from stage 4 (merge). Out: [`Outcomes`], to stage 6 (reply). At borders the whole state is taken as
-//! [`ImageParts`], which the state's package digests, writes and transfers. A user of Quorate writes one of these; everything
-//! else here is the engine's:
+//! [`ImageParts`], which side/state digests, writes and transfers. A user of Quorate writes one of the following; everything else here
+//! belongs to the engine:
 //!
 //! - [`ObjectService`], run as [`InStore`]: its state lies in the object store, and it writes nothing for checkpoints, digests or
 //!   transfers. Right for large states.
@@ -13,8 +13,8 @@
 //! Each of them may also be called at a time that it names, when a session ended, and when the membership changed: `next_deadline`,
 //! `session_ended`, `membership_changed`.
 //!
-//! The session table and the replies it keeps live here rather than in stage 6, since whether a request runs depends
-//! on them: they are part of the replicated state (docs/decisions/0001-reply-cache-beside-the-sessions.md).
+//! The session table and the kept replies live here rather than in stage 6, since they decide whether a request runs: they are part of the
+//! replicated state (docs/decisions/0001-reply-cache-beside-the-sessions.md).
 //!
 //! Everything is deterministic: equal batches in equal order give equal outcomes and equal images.
 //! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 and 8 (`execution.rs`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:

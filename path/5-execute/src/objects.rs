@@ -1,4 +1,4 @@
-//! Services whose whole state lies in the object store: they write nothing for checkpoints, digests, transfers or going back.
+//! Services whose whole state lies in the object store. They need no code for checkpoints, digests, transfers or going back.
 //!
 //! Stage 5 (execute). Source: Distler, "Resource-Aware System Software for Replicated Services", section 5.2: the first of its
 //! two ways to learn what changed. The store sees every change, so the engine needs nothing else of the service.
@@ -14,15 +14,15 @@ use crate::service::{BatchReplies, KeyUse, ReplySink, Service};
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 use quorate_types::{AgreedTime, Items};
 
-/// A deterministic service that keeps its state in a [`Store`]; [`InStore`] makes a [`Service`] of it. The rules are those of
-/// [`Service`], and one more: all state lies in the store. `self` is for configuration and for buffers that hold nothing from one
-/// command to the next, since a restart, a transfer or going back replaces the store and nothing else. Check what clients send
-/// before it goes into the store, which takes keys up to 64 KiB and values up to 16 MiB and panics at longer ones.
+/// A deterministic service that keeps its state in a [`Store`]; [`InStore`] makes a [`Service`] of it. The rules are those of [`Service`],
+/// and one more: all state lies in the store. `self` is for configuration, and for buffers that hold nothing from one command to the next,
+/// since a restart, a transfer or going back replaces only the store. Check what clients send before you put it into the store: it takes
+/// keys up to 64 KiB and values up to 16 MiB, and panics at longer ones.
 pub trait ObjectService: Send {
     /// Runs one ordered command and writes one reply, as [`Service::execute`] does.
     fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
 
-    /// Answers a read, weak or strong, from the state as it is.
+    /// Answers a read, weak or strong, from the present state.
     fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
 
     /// Runs all commands of one request, as [`Service::execute_batch`] does.
@@ -39,7 +39,7 @@ pub trait ObjectService: Send {
         }
     }
 
-    /// Whether a command only makes room, as [`Service::frees`] says.
+    /// Whether the command only frees space, as [`Service::frees`] says.
     fn frees(&self, command: &[u8]) -> bool {
         let _ = command;
         false
@@ -51,7 +51,7 @@ pub trait ObjectService: Send {
         false
     }
 
-    /// When this service wants to be called, if no command comes first. It must follow from what is in the store.
+    /// When this service wants to be called if no command comes before. It must follow from the contents of the store.
     fn next_deadline(&self, store: &Store) -> Option<AgreedTime> {
         let _ = store;
         None
@@ -72,12 +72,12 @@ pub trait ObjectService: Send {
         let _ = (store, now, ctx);
     }
 
-    /// Another state lies in the store, as [`Service::restored`] says.
+    /// Another state was put into the store, as [`Service::restored`] says.
     fn restored(&mut self, store: &Store) {
         let _ = store;
     }
 
-    /// This service as one that tells what it changes, as [`Service::tells`] says.
+    /// This service as one that reports its changes, as [`Service::tells`] says.
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         None
     }
@@ -94,11 +94,11 @@ impl<S> InStore<S> {
     pub fn new(service: S) -> Self {
         Self { service, store: Store::new() }
     }
-    /// The service.
+    /// The wrapped service.
     pub fn service(&self) -> &S {
         &self.service
     }
-    /// The objects.
+    /// The store.
     pub fn objects(&self) -> &Store {
         &self.store
     }
@@ -117,7 +117,7 @@ impl<S: ObjectService> Service for InStore<S> {
     fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         self.service.query(&self.store, query, ctx, reply);
     }
-    /// All objects in key order (`key length u32 | value length u32 | key | value`), then `0xffff_ffff`. Images do not need it.
+    /// Writes all objects in key order (`key length u32 | value length u32 | key | value`), then `0xffff_ffff`. Images do not use it.
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
         self.store.range(b"", None).try_for_each(|(key, value)| write_object(out, key, value))?;
         out.write(&NO_MORE_OBJECTS.to_le_bytes())
@@ -161,7 +161,7 @@ impl<S: ObjectService> Service for InStore<S> {
     }
 }
 
-/// A stream of objects, to the end of the source.
+/// Reads a stream of objects, to the end of the source.
 pub(crate) fn read_objects(from: &mut dyn CheckpointSource) -> Result<Store, CheckpointError> {
     let mut store = Store::new();
     let (mut key, mut value, mut before) = (Vec::new(), Vec::new(), None::<Vec<u8>>);

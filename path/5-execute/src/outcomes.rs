@@ -1,26 +1,26 @@
-//! How the requests of one batch ended: what stage 6 sends to those clients that are connected here.
+//! How the requests of one batch ended. Stage 6 (reply) sends this to the clients that are connected to this replica.
 
 use crate::events::Events;
 use quorate_types::{ClientId, RequestNumber, Seq, SessionId};
 use quorate_wire::{Reply, ReplyStatus};
 use std::ops::Range;
 
-/// How one request ended.
+/// The outcome of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whose request; for an opening the new session, or none when it was refused.
+    /// The session of the request. For an opening the new session, or none when it was refused.
     pub session: SessionId,
-    /// Which; for an opening the client's nonce.
+    /// The number of the request. For an opening the client's nonce.
     pub number: RequestNumber,
-    /// How it ended.
+    /// The status of the request.
     pub status: ReplyStatus,
     /// Where the reply's body lies in [`Outcomes::arena`].
     pub body: Range<usize>,
-    /// Who wants to open a session, when that is what was asked: its connection is found by client and nonce, since
-    /// no session led to it before.
+    /// The client that asks for a session, if the request is an opening. Its connection is found by client and nonce, since it has no
+    /// session yet.
     pub opening: Option<ClientId>,
-    /// A repeated request whose answer is left out, since this batch's replies are over their limit. No reply is sent;
-    /// the client asks again.
+    /// The request was repeated, and its kept reply is left out because this batch's replies are over their limit. No reply is sent; the
+    /// client asks again.
     pub withheld: bool,
 }
 
@@ -34,15 +34,15 @@ pub struct Outcomes {
     events: Option<Events>,
 }
 
-/// More than this is given back once it is no longer needed.
+/// A larger arena is freed once it is no longer needed.
 const ARENA_KEPT: usize = 4 << 20;
 
 impl Outcomes {
-    /// None yet.
+    /// Outcomes of no batch.
     pub fn new() -> Self {
         Self::default()
     }
-    /// Whose outcomes these are.
+    /// The seq of the batch.
     pub fn seq(&self) -> Seq {
         self.seq
     }
@@ -50,7 +50,7 @@ impl Outcomes {
     pub fn list(&self) -> &[Outcome] {
         &self.list
     }
-    /// The bytes that the outcomes' ranges are about.
+    /// The buffer that the outcomes' ranges refer to.
     pub fn arena(&self) -> &[u8] {
         &self.arena
     }
@@ -64,7 +64,7 @@ impl Outcomes {
         Reply { session: outcome.session, number: outcome.number, status: outcome.status, body }
     }
 
-    /// What the batch changed, for whoever watches; once.
+    /// Takes the events of the batch; `None` at a second call.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
     }

@@ -1,14 +1,14 @@
-//! A plain service's stream as objects: pieces of [`PIECE`] bytes, the last one shorter, under their numbers from 0
-//! (u64, big-endian, so that key order is stream order). Equal streams give equal objects. Tests: `tests/all/kinds.rs`.
+//! The stream of a plain service as objects: pieces of [`PIECE`] bytes, the last one shorter. Their keys are their numbers from 0 (u64,
+//! big-endian, so that key order is stream order). Equal streams give equal objects. Tests: `tests/all/kinds.rs`.
 
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::service::Service;
 use quorate_state::store::{Range, Store, Version};
 
-/// Bytes in a piece: small against what is transferred or written at once, large against what an object costs.
+/// Bytes in a piece: small compared with one transfer or write, large compared with the overhead of an object.
 const PIECE: usize = 16 << 10;
 
-/// Writes the service's stream into `store`, only the pieces that differ from what is there.
+/// Writes the service's stream into `store`; only the pieces that changed.
 pub(crate) fn cut(service: &dyn Service, store: &mut Store) -> Result<(), CheckpointError> {
     let mut cutter = Cutter { store, piece: Vec::with_capacity(PIECE), number: 0 };
     service.checkpoint(&mut cutter)?;
@@ -55,7 +55,7 @@ impl CheckpointSink for Cutter<'_> {
     }
 }
 
-/// Whether these objects are a stream's pieces. To be known before a service takes them.
+/// Whether these objects are the pieces of a stream. Call this before a service reads them.
 pub(crate) fn check(objects: &Version) -> Result<(), CheckpointError> {
     let mut last = PIECE;
     for (number, (key, piece)) in (0_u64..).zip(objects.range(b"", None)) {
@@ -67,7 +67,7 @@ pub(crate) fn check(objects: &Version) -> Result<(), CheckpointError> {
     Ok(())
 }
 
-/// The stream that the pieces are of.
+/// The stream that the pieces make.
 pub(crate) struct Joined<'a> {
     pieces: Range<'a>,
     piece: &'a [u8],

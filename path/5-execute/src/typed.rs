@@ -1,7 +1,7 @@
-//! Services over ordinary Rust types: serde and postcard hide the bytes.
+//! Services over ordinary Rust types; serde and postcard make the bytes.
 //!
-//! A reply's first byte says how it went: [`DONE`] and then the value, [`UNDECODABLE`] when the command or query was
-//! none of this service, [`UNENCODABLE`] when the service's reply could not be written.
+//! The first byte of a reply is [`DONE`], followed by the value; [`UNDECODABLE`] when the service could not decode the command or query; or
+//! [`UNENCODABLE`] when its reply could not be encoded.
 
 use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all};
@@ -15,17 +15,17 @@ const DONE: u8 = 0;
 const UNDECODABLE: u8 = 1;
 const UNENCODABLE: u8 = 2;
 
-/// A deterministic service over its own types; [`Typed`] makes a [`Service`] of it. Its checkpoint is what serde makes
-/// of it: fields of ordered types only (no hash map), so that equal states give equal bytes. Command types should not
-/// contain themselves: a client could nest them until the stack ends.
+/// A deterministic service over its own types; [`Typed`] makes a [`Service`] of it. Its checkpoint is the serde encoding: use only ordered
+/// types (no hash map), so that equal states give equal bytes. Command types should not contain themselves: a client could nest them until
+/// the stack overflows.
 pub trait TypedService: Serialize + DeserializeOwned + Send {
-    /// What is ordered.
+    /// A command, which is ordered.
     type Command: DeserializeOwned;
-    /// The reply to it.
+    /// The reply to a command.
     type Reply: Serialize;
-    /// What is read.
+    /// A query, which reads and is not ordered.
     type Query: DeserializeOwned;
-    /// The answer to it.
+    /// The answer to a query.
     type Answer: Serialize;
 
     /// Runs one command.
@@ -82,7 +82,7 @@ impl<T: TypedService> Service for Typed<T> {
     }
 }
 
-/// Bytes left over are an error: a command of a newer form would otherwise half-decode as an older one.
+/// Decodes a value that fills `bytes`. Bytes left over are an error: a command of a newer form could otherwise be taken for an older one.
 fn decode<V: DeserializeOwned>(bytes: &[u8]) -> Option<V> {
     postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
 }
@@ -95,17 +95,17 @@ fn write_value(value: &impl Serialize, reply: &mut ReplySink<'_>) {
     }
 }
 
-/// Why a typed call has no value.
+/// Why a typed call gave no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TypedError {
-    /// The service could not read the command or query: client and service are of different versions. It did nothing.
+    /// The service could not decode the command or query, since client and service have different versions. It changed nothing.
     Undecodable,
-    /// The service ran the command, and its reply could not be encoded.
+    /// The service ran the command, but could not encode its reply.
     Unencodable,
-    /// The reply is none of this type.
+    /// The reply does not have this type.
     UnknownReply,
-    /// The command could not be encoded; says why.
+    /// The command could not be encoded; the text says why.
     Command(String),
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for TypedError {
 
 impl std::error::Error for TypedError {}
 
-/// A command or query as a typed service reads it.
+/// Encodes a command or query for a typed service.
 ///
 /// # Errors
 /// When the value's own `Serialize` fails.
@@ -134,10 +134,10 @@ pub fn encode_command(command: &impl Serialize) -> Result<Vec<u8>, TypedError> {
     postcard::to_stdvec(command).map_err(|why| TypedError::Command(why.to_string()))
 }
 
-/// The value in a typed service's reply or answer.
+/// Decodes the value in a typed service's reply or answer.
 ///
 /// # Errors
-/// When the service could not read what it was asked, or the reply is of another type.
+/// When the service could not decode the request, or the reply has another type.
 pub fn decode_reply<R: DeserializeOwned>(reply: &[u8]) -> Result<R, TypedError> {
     match reply.split_first() {
         Some((&DONE, value)) => decode(value).ok_or(TypedError::UnknownReply),
