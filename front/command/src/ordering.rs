@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use quorate::client::Authentication;
-use quorate_order::{Nature, Protocol};
+use quorate_order::{Feature, Protocol};
 use quorate_types::FaultModel;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -95,11 +95,6 @@ impl From<FaultModelWord> for FaultModel {
     }
 }
 
-/// The first protocol with this property.
-fn that(can: impl Fn(Nature) -> bool) -> Protocol {
-    Protocol::ALL.into_iter().find(|protocol| can(protocol.able())).unwrap_or_default()
-}
-
 impl OrderArgs {
     /// The choices for a new cluster.
     ///
@@ -107,34 +102,24 @@ impl OrderArgs {
     /// When the choices contradict each other.
     pub fn choice(self) -> Outcome<OrderChoice> {
         let byzantine = self.fault_model == Some(FaultModelWord::Byzantine);
-        match self.protocol {
-            Some(protocol) if byzantine && !protocol.able().lies => Err(Failure::usage(format!(
-                "the protocol {protocol} survives crashes only: leave --protocol out, or say --protocol {}",
-                that(|able| able.lies).name(),
-                protocol = protocol.name(),
-            ))),
-            _ if !byzantine && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) => {
-                Err(Failure::usage(
-                    "where replicas only crash nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
-                ))
-            }
-            protocol
-                if !protocol.unwrap_or_default().able().rotates
-                    && !byzantine
-                    && self.rotate_after.is_some_and(|slots| slots > 0) =>
-            {
-                Err(Failure::usage(format!(
-                    "with the protocol {} leaders do not rotate: leave --rotate-after out, or say --protocol {}",
-                    protocol.unwrap_or_default().name(),
-                    that(|able| able.rotates).name(),
-                )))
-            }
-            None if byzantine => {
-                let usual = OrderChoice { protocol: that(|able| able.lies), ..OrderChoice::default() };
-                Ok(self.over(usual))
-            }
-            _ => Ok(self.over(OrderChoice::default())),
+        if !byzantine && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) {
+            return Err(Failure::usage(
+                "where replicas only crash nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
+            ));
         }
+        let usual = if byzantine { Feature::SurviveLies.protocol() } else { Protocol::default() };
+        let able = self.protocol.unwrap_or(usual).able();
+        let asked = [
+            ("--protocol", byzantine, Feature::SurviveLies),
+            ("--rotate-after", self.rotate_after.is_some_and(|slots| slots > 0), Feature::Rotate),
+        ];
+        for (option, is_asked, feature) in asked {
+            if let (true, Err(why)) = (is_asked, able.can(feature)) {
+                let name = feature.protocol().name();
+                return Err(Failure::usage(format!("{why}: leave {option} out, or say --protocol {name}")));
+            }
+        }
+        Ok(self.over(OrderChoice { protocol: usual, ..OrderChoice::default() }))
     }
 
     /// The number of replicas by default.

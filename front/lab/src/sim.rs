@@ -9,7 +9,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::DurabilityChoice;
 use quorate_command::ordering::{FaultModelWord, protocol_word};
 use quorate_command::print;
-use quorate_order::Protocol;
+use quorate_order::{Feature, Nature, Protocol};
 use quorate_sim::command::{Options, Progress, execute};
 use quorate_sim::{Focus, Level, Profile, SyncMode, planted};
 use quorate_types::FaultModel;
@@ -266,16 +266,20 @@ fn options(args: Args) -> Outcome<Options> {
             "replicas that crash at most do not lie: leave out --fault-model or --liars",
         ));
     }
-    if byzantine && args.protocol.is_some_and(|protocol| !protocol.able().lies) {
-        return Err(Failure::usage("raft survives crashes only: leave out --protocol"));
-    }
-    if byzantine && args.changes == Some(true) {
-        return Err(Failure::usage("where replicas may lie the members can not change: leave out --changes"));
-    }
-    if (byzantine || !args.protocol.unwrap_or_default().able().stays) && args.resizes == Some(true) {
-        return Err(Failure::usage(
-            "with mod-smart the number of instances can not change: leave out --resizes",
-        ));
+    let able = args
+        .protocol
+        .unwrap_or(if byzantine { Feature::SurviveLies.protocol() } else { Protocol::default() })
+        .able();
+    let cluster = Nature { lies: byzantine, ..able };
+    let asked = [
+        ("--protocol", byzantine, able, Feature::SurviveLies),
+        ("--changes", args.changes == Some(true), cluster, Feature::ChangeMembers),
+        ("--resizes", args.resizes == Some(true), cluster, Feature::ChangeInstances),
+    ];
+    for (option, is_asked, nature, feature) in asked {
+        if let (true, Err(why)) = (is_asked, nature.can(feature)) {
+            return Err(Failure::usage(format!("leave {option} out: {why}")));
+        }
     }
     let profile = Profile {
         replicas: args.replicas,

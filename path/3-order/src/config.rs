@@ -109,36 +109,6 @@ impl OrderConfig {
         (self.protocol.row().patience)(self)
     }
 
-    /// Whether members can join and leave while it runs.
-    ///
-    /// # Errors
-    /// What to do instead, where they can not.
-    pub fn can_change(&self) -> Result<(), &'static str> {
-        match self.nature() {
-            Nature { lies: true, .. } => Err(
-                "a cluster that survives Byzantine faults keeps its members: make a new one from a backup (`quorate backup`)",
-            ),
-            Nature { membership: Changes::Fixed, .. } => Err(
-                "with this protocol the members stay: make a new cluster from a backup (`quorate backup`)",
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether instances can come and go while it runs.
-    ///
-    /// # Errors
-    /// What to do instead, where they can not.
-    pub fn can_resize(&self) -> Result<(), String> {
-        if self.nature().stays {
-            return Ok(());
-        }
-        let name = self.protocol.name();
-        Err(format!(
-            "with {name} the number of instances can not change yet: make a new cluster from a backup (`quorate backup`)"
-        ))
-    }
-
     /// The number that grows with each view of an instance, as long as the instance is in the cluster.
     pub fn rank_of(&self, view: View) -> u64 {
         let stays = &self.protocol.row().stays;

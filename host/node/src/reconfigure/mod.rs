@@ -30,7 +30,7 @@ use crate::roster::{Done, Roster};
 use caught_up::CaughtUp;
 use quorate_admit::KnownMember;
 use quorate_execute::MembershipNow;
-use quorate_order::OrderConfig;
+use quorate_order::{Feature, OrderConfig};
 use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Time, View, planted};
 use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
 use standing::Standing;
@@ -287,7 +287,7 @@ impl Reconfigure {
             if look.engine.merge().next_generation().is_some() {
                 return out.push(refused("the number of instances is changing"));
             }
-            if look.config.order.can_change().is_err() {
+            if look.config.order.nature().can(Feature::ChangeMembers).is_err() {
                 return out.push(refused("the protocol knows none"));
             }
         }
@@ -337,7 +337,7 @@ impl Reconfigure {
         if self.roster.change().is_some() {
             return Err("a change of the membership is under way".into());
         }
-        order.can_resize()
+        Ok(order.nature().can(Feature::ChangeInstances)?)
     }
 
     /// The end of a turn: what is due is proposed.

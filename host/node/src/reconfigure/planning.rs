@@ -6,6 +6,7 @@ use crate::gate::too_low;
 use crate::group::Group;
 use crate::status::{LevelStatus, MemberLevel, MembershipMember, MembershipStatus};
 use quorate_merge::{Merge, RecordIndex};
+use quorate_order::Feature;
 use quorate_types::{Incarnation, MembershipId, ReplicaId, Room, View, planted};
 use quorate_wire::{
     Batch, FEATURE_LEVEL_MIN, MEMBERS_MAX, Member, MemberRequest, MemberRole, Membership, Memberships,
@@ -26,6 +27,11 @@ pub(crate) struct Plan<'a> {
 impl<'a> Plan<'a> {
     pub(crate) const fn new(of: &'a Reconfigure, look: &'a Look<'a>) -> Self {
         Self { of, look }
+    }
+
+    /// Whether the cluster is one that can do it.
+    fn can(&self, feature: Feature) -> Result<(), String> {
+        Ok(self.look.config.order.nature().can(feature)?)
     }
 
     fn level(&self) -> u32 {
@@ -74,7 +80,7 @@ impl<'a> Plan<'a> {
 impl Plan<'_> {
     pub(super) fn change(&self, request: &MemberRequest) -> Result<Memberships, String> {
         self.may_command()?;
-        self.look.config.order.can_change()?;
+        self.can(Feature::ChangeMembers)?;
         if let Some(change) = self.of.roster.change() {
             return Err(format!(
                 "a change to {} is under way: wait until it is over (`quorate member list` shows it)",
@@ -265,11 +271,7 @@ impl Plan<'_> {
 impl Plan<'_> {
     /// The level to raise to; `wanted` is 0 for the highest possible.
     pub(super) fn raise(&self, wanted: u32) -> Result<u32, String> {
-        if self.look.config.order.faults.may_lie() {
-            return Err("a cluster that survives Byzantine faults keeps the feature level that it was made with: make a new one from a backup \
-                        (`quorate backup`)"
-                .into());
-        }
+        self.can(Feature::RaiseLevel)?;
         self.may_raise()?;
         let (now, all) = (self.level(), self.highest_of_all()?);
         let level = if wanted == 0 { all } else { wanted };
@@ -344,7 +346,7 @@ impl Plan<'_> {
 
     pub(super) fn resize(&self, count: u16) -> Result<(), String> {
         self.may_command()?;
-        self.look.config.order.can_resize()?;
+        self.can(Feature::ChangeInstances)?;
         let view = self.look.view();
         if self.of.roster.change().is_some() || self.of.begun.change == Some(view) {
             return Err("a change of the membership is under way: wait until it is over (`quorate member list` shows it)".into());

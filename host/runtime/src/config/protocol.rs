@@ -4,8 +4,7 @@
 use super::{Config, ConfigError, invalid};
 use quorate_auth::Keys;
 use quorate_log::SyncMode;
-use quorate_order::Protocol;
-use quorate_order::{Nature, OrderConfig};
+use quorate_order::{Feature, Nature, OrderConfig, Protocol};
 use quorate_types::{FaultModel, Faults, ReplicaId, Span};
 
 /// In memory mode a replica that needs what left the cache is lost, so the caches of all instances have at least this many bytes together.
@@ -13,30 +12,20 @@ const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
 impl Config {
     pub(super) fn check_protocol(&self) -> Result<(), ConfigError> {
-        let (name, able) = (self.protocol.name(), self.protocol.able());
-        let that = |can: fn(Nature) -> bool| {
-            let able = |protocol: &Protocol| can(protocol.able());
-            Protocol::ALL.into_iter().find(able).unwrap_or_default().name()
-        };
-        match self.fault_model {
-            FaultModel::Byzantine if !able.lies => invalid(format!(
-                "fault_model: the protocol \"{name}\" does not survive \"byzantine\" faults: write protocol = \"{}\"",
-                that(|able| able.lies)
-            )),
-            _ if self.reads.lease && !able.leases => invalid(format!(
-                "reads: leases are known to the protocol \"{}\" only: write lease = false, or leave it out",
-                that(|able| able.leases)
-            )),
-            _ if self.rotate_after > 0 && !able.rotates => invalid(format!(
-                "rotate_after: leaders rotate with the protocol \"{}\" only: leave it out",
-                that(|able| able.rotates)
-            )),
-            FaultModel::Byzantine if self.membership > 1 => invalid(
-                "membership: nobody joins a cluster that survives \"byzantine\" faults later: make a new cluster from a backup \
-                 (`quorate backup`)",
-            ),
-            _ => self.check_faults(),
+        let able = self.protocol.able();
+        let cluster = Nature { lies: self.fault_model.may_lie(), ..able };
+        let asked = [
+            ("fault_model", cluster.lies, able, Feature::SurviveLies),
+            ("reads", self.reads.lease, able, Feature::Leases),
+            ("rotate_after", self.rotate_after > 0, able, Feature::Rotate),
+            ("membership", self.membership > 1, cluster, Feature::ChangeMembers),
+        ];
+        for (key, is_asked, nature, feature) in asked {
+            if let (true, Err(why)) = (is_asked, nature.can(feature)) {
+                return invalid(format!("{key}: {why}{}", instead_of(feature)));
+            }
         }
+        self.check_faults()
     }
 
     /// The faults that the cluster is made to survive, however many members it has.
@@ -100,5 +89,15 @@ impl Config {
             text.push_str(key);
         }
         text
+    }
+}
+
+/// What to write instead, where the reason does not say it.
+fn instead_of(feature: Feature) -> String {
+    match feature {
+        Feature::SurviveLies => format!(": write protocol = \"{}\"", feature.protocol().name()),
+        Feature::Leases => ": write lease = false, or leave it out".to_owned(),
+        Feature::Rotate => format!(": leave it out, or write protocol = \"{}\"", feature.protocol().name()),
+        Feature::ChangeMembers | Feature::ChangeInstances | Feature::RaiseLevel => String::new(),
     }
 }

@@ -1,0 +1,64 @@
+//! The table, against what the protocols say of themselves.
+
+use super::*;
+use crate::OrderConfig;
+use quorate_types::{FaultModel, ReplicaId};
+
+const ALL: [Feature; 6] = [
+    Feature::SurviveLies,
+    Feature::Leases,
+    Feature::Rotate,
+    Feature::ChangeMembers,
+    Feature::ChangeInstances,
+    Feature::RaiseLevel,
+];
+
+/// Nobody is told to take a protocol that can not do it either.
+#[test]
+fn for_each_feature_there_is_a_protocol() {
+    for feature in ALL {
+        let can = feature.protocol().able().can(feature);
+        // Whether level and members can change follows from the faults, and a protocol that may be asked to survive lies says it can.
+        let by_faults = matches!(feature, Feature::ChangeMembers | Feature::RaiseLevel);
+        assert!(can.is_ok() || by_faults, "{feature:?}: {can:?}");
+    }
+}
+
+/// What lacks nothing can do everything but what surviving lies forbids.
+#[test]
+fn each_row_is_about_one_property() {
+    let all = Nature {
+        pipelined: true,
+        rotates: true,
+        leases: true,
+        membership: Changes::Joint,
+        stays: true,
+        lies: false,
+        fetches: true,
+    };
+    let lacks =
+        |nature: Nature| ALL.into_iter().filter(|feature| nature.can(*feature).is_err()).collect::<Vec<_>>();
+    assert_eq!(lacks(all), [Feature::SurviveLies]);
+    assert_eq!(lacks(Nature { leases: false, ..all }), [Feature::SurviveLies, Feature::Leases]);
+    assert_eq!(lacks(Nature { rotates: false, ..all }), [Feature::SurviveLies, Feature::Rotate]);
+    assert_eq!(lacks(Nature { stays: false, ..all }), [Feature::SurviveLies, Feature::ChangeInstances]);
+    let fixed = Nature { membership: Changes::Fixed, ..all };
+    assert_eq!(lacks(fixed), [Feature::SurviveLies, Feature::ChangeMembers]);
+    let lies = Nature { lies: true, ..fixed };
+    assert_eq!(lacks(lies), [Feature::ChangeMembers, Feature::RaiseLevel]);
+    let why = |nature: Nature| nature.can(Feature::ChangeMembers).expect_err("its members stay");
+    assert_ne!(why(lies), why(fixed), "the first row that fits says why");
+}
+
+/// What a cluster can do follows from its protocol and from how that is set up.
+#[test]
+fn clusters_can_do_what_they_are_made_for() {
+    let me = ReplicaId::new(1);
+    let smart = OrderConfig::new(Protocol::MOD_SMART, me, (1..=4).map(ReplicaId::new).collect(), 7);
+    assert!(smart.nature().can(Feature::ChangeMembers).is_ok());
+    let liars = OrderConfig { faults: FaultModel::Byzantine.into(), ..smart };
+    assert!(liars.nature().can(Feature::ChangeMembers).is_err());
+    assert!(liars.nature().can(Feature::SurviveLies).is_ok());
+    assert_eq!(Feature::SurviveLies.protocol(), Protocol::MOD_SMART);
+    assert_eq!(Feature::Leases.protocol(), Protocol::RAFT);
+}
