@@ -36,8 +36,8 @@ impl LocalCluster {
         Self::start_with(directory, replicas, service, |_| {}, |_| Options::default())
     }
 
-    /// The same, with the configuration of each replica changed by `configure`, and its parts replaced by `options`. For Byzantine faults set
-    /// `fault_model` and `protocol`, of four replicas or more; their keys are made then.
+    /// Like [`Self::start`], but `configure` may change the configuration of each replica, and `options` replace its parts. For Byzantine
+    /// faults set `fault_model` and `protocol`, with four replicas or more; their keys are then made.
     ///
     /// # Errors
     /// Why the cluster can not be set up or a replica does not start.
@@ -70,18 +70,18 @@ impl LocalCluster {
         self.configs.get(usize::from(replica.number()).checked_sub(1)?)
     }
 
-    /// A replica, as long as it was not stopped: for a front that speaks for it.
+    /// A replica, unless it was stopped; for a front that works for it.
     pub fn running(&self, replica: ReplicaId) -> Option<&Running> {
         self.running.get(usize::from(replica.number()).checked_sub(1)?)?.as_ref()
     }
 
-    /// Whether a replica runs; one whose disk failed does not.
+    /// Whether a replica runs; a replica whose disk failed does not.
     pub fn is_running(&self, replica: ReplicaId) -> bool {
         let at = usize::from(replica.number()).wrapping_sub(1);
         self.running.get(at).and_then(Option::as_ref).is_some_and(|running| !running.is_finished())
     }
 
-    /// Stops a replica, if it runs, and says why it had stopped by itself, if it had.
+    /// Stops a replica, if it runs. Gives the reason if it had stopped on its own.
     pub fn stop(&mut self, replica: ReplicaId) -> Option<quorate_types::Halt> {
         let at = usize::from(replica.number()).wrapping_sub(1);
         self.running.get_mut(at)?.take()?.stop().err()

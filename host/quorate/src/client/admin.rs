@@ -1,5 +1,5 @@
-//! An operator's questions: one connection for one question, on a thread of its own; and connections for longer talks, as for a
-//! backup. Rare, so simple comes first.
+//! An operator's requests: one connection and one thread for each; and connections for longer exchanges, as for a backup. They are rare, so
+//! the code is simple rather than fast.
 
 use super::{Credentials, Error, resolve};
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// No status document, and no part of a checkpoint, is larger: an object's value has up to 16 MiB.
+/// The largest answer. Status documents are smaller, and so are parts of checkpoints: an object's value has up to 16 MiB.
 const ANSWER_BYTES_MAX: u32 = (16 << 20) + (1 << 20);
 /// Room offered to one read.
 const READ_BYTES: usize = 64 << 10;
 
-/// One question to one replica.
+/// One request to one replica.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) replica: ReplicaId,
@@ -31,7 +31,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Asks and waits for the answer.
+    /// Sends the request and waits for the answer.
     pub(crate) fn ask(&self) -> Result<Bytes, Error> {
         self.try_ask().map_err(|text| Error::Connection { replica: self.replica, text })
     }
@@ -51,11 +51,11 @@ impl Question {
     }
 }
 
-/// What [`AdminConnection::connect`] says begins so where the replica itself refused.
+/// How errors of [`AdminConnection::connect`] begin if the replica itself refused.
 pub const REFUSED: &str = "refused the connection";
 
-/// An operator's connection to one replica, for as many frames as it takes: what the commands of an operator that are more than
-/// a question are made of. It says what the wire format says; see docs/formats/wire.md.
+/// An operator's connection to one replica, for any number of frames; for operators' commands that need more than one request. Its frames
+/// are those of the wire format; see docs/formats/wire.md.
 #[derive(Debug)]
 pub struct AdminConnection {
     line: Line,
@@ -69,11 +69,11 @@ pub struct AdminSender {
 }
 
 impl AdminConnection {
-    /// Connects to this replica of this cluster and greets it, all within `timeout`. Each frame that is sent later gets as long.
-    /// Without `credentials` the connection is plain, which replicas refuse unless they run so, too.
+    /// Connects to this replica of this cluster and completes the handshake within `timeout`. Sending a frame later may take as long.
+    /// Without `credentials` the connection is plain, which only replicas with `plain = true` accept.
     ///
     /// # Errors
-    /// Says why there is no connection.
+    /// Why there is no connection.
     pub fn connect(
         replica: ReplicaId,
         address: &str,
@@ -87,18 +87,18 @@ impl AdminConnection {
         Ok(connection)
     }
 
-    /// What sends on this connection.
+    /// The sending half of this connection.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn sender(&self) -> Result<AdminSender, String> {
         Ok(AdminSender { line: self.line.another()? })
     }
 
-    /// The next frame from the replica; none if no whole one is here within `timeout`.
+    /// The next frame from the replica; `None` if no complete one arrives within `timeout`.
     ///
     /// # Errors
-    /// The connection ended, and why.
+    /// Why the connection ended.
     pub fn receive(&mut self, timeout: Duration) -> Result<Option<Frame>, String> {
         self.receive_until(Instant::now() + timeout)
     }
@@ -134,7 +134,7 @@ impl AdminConnection {
         Ok(connection)
     }
 
-    /// Learns who the other side is, where connections are not plain.
+    /// Verifies the other side, where connections are not plain.
     fn shake_hands(&mut self, end: Instant) -> Result<(), String> {
         self.line.flush()?;
         while self.line.is_handshaking() {
@@ -157,7 +157,7 @@ impl AdminConnection {
         }
     }
 
-    /// Reads something; false if nothing came in time.
+    /// Reads some bytes. `false` if none came in time.
     fn read(&mut self, end: Instant) -> Result<bool, String> {
         let mut room = [0; READ_BYTES];
         let Some(left) = left(end) else { return Ok(false) };
@@ -190,8 +190,8 @@ struct Line {
 #[derive(Debug)]
 struct Tls {
     session: Mutex<Session>,
-    /// Held from sealing to sending, so that what was sealed first is sent first. Reading does not need it: whoever sends may wait for
-    /// the other side, which may wait until it was read from.
+    /// Held from encrypting to sending, so that frames leave in the order in which they were encrypted. Reading does not need it: a sender
+    /// may wait for the other side, which may wait until it is read from.
     sending: Mutex<()>,
 }
 
@@ -230,7 +230,7 @@ impl Line {
         })
     }
 
-    /// Sends what TLS itself has to say.
+    /// Sends TLS's own messages.
     fn flush(&mut self) -> Result<(), String> {
         self.send_bytes(&[])
     }
@@ -265,10 +265,10 @@ impl Line {
 }
 
 impl AdminSender {
-    /// Sends a frame, unless the replica does not take it in time.
+    /// Sends a frame.
     ///
     /// # Errors
-    /// The connection can not be used any more, and why.
+    /// Why the connection can not be used any more; for instance the replica did not take the frame in time.
     pub fn send(&mut self, frame: &OutFrame) -> Result<(), String> {
         self.line.send(frame)
     }
@@ -297,7 +297,7 @@ fn connect(address: &str, end: Instant) -> Result<TcpStream, String> {
     Err(why)
 }
 
-/// How much time is left, if any.
+/// The time left until `end`; `None` if it has passed.
 fn left(end: Instant) -> Option<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     (!left.is_zero()).then_some(left)

@@ -1,4 +1,4 @@
-//! How a client shows who asked something to replicas that did not hear it from the client itself.
+//! How a client proves its requests to replicas that did not hear them from the client itself.
 
 use super::BuildError;
 use aws_lc_rs::rand;
@@ -8,24 +8,25 @@ use quorate_types::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// So long the leader has requests for itself.
+/// How long only the leader has a request.
 const LEADER_FIRST: Span = Span::from_millis(250);
 
-/// See the module. It matters only where replicas may lie.
+/// How requests prove which client sent them. It matters only where replicas may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
-    /// It does not: each replica believes what it heard over its own link.
+    /// Requests have no proof: each replica believes those that it heard over its own link.
     #[default]
     Links,
-    /// It signs each request, with a key that it makes when it starts.
+    /// The client signs each request, with a key that it makes when it starts.
     Signatures,
-    /// It puts a tag for each replica under each request, and sends to the leader first. For clients that do not attack the cluster.
+    /// The client puts a tag for each replica under each request, and sends to the leader first. For clients that do not attack the
+    /// cluster.
     Macs,
 }
 
 impl Authentication {
-    /// The word for it.
+    /// Its name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Links => "links",
@@ -34,7 +35,7 @@ impl Authentication {
         }
     }
 
-    /// Prepares the client with these settings.
+    /// Adds what this needs to the client's configuration.
     pub(super) fn prepare(self, config: &mut Config) -> Result<(), BuildError> {
         if self == Self::Links {
             return Ok(());
@@ -57,7 +58,7 @@ impl Authentication {
     }
 }
 
-/// What nobody had before.
+/// A random secret.
 fn secret() -> Result<[u8; 32], BuildError> {
     let mut secret = [0; 32];
     rand::fill(&mut secret).map_err(|_| BuildError::Authentication("the system gives no randomness"))?;

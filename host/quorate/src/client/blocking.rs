@@ -45,7 +45,7 @@ impl BlockingClient {
     /// As [`Client::status`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Client::status`].
     pub fn status(&self, replica: ReplicaId) -> Result<String, Error> {
         block_on(self.client.status(replica))
     }
@@ -53,7 +53,7 @@ impl BlockingClient {
     /// As [`Client::transfer`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Client::transfer`].
     pub fn transfer(&self, to: Option<ReplicaId>) -> Result<String, Error> {
         block_on(self.client.transfer(to))
     }
@@ -90,7 +90,7 @@ impl BlockingSession {
     /// As [`Session::close`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Session::close`].
     pub fn close(self) -> Result<(), Error> {
         block_on(self.session.close())
     }

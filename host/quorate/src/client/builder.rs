@@ -1,4 +1,4 @@
-//! How a client comes to be.
+//! Describes and builds clients.
 
 use super::tls::ClientTls;
 use super::{Authentication, BlockingClient, Client, ClientFile, ClientFileError, thread};
@@ -12,22 +12,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a call waits unless told otherwise.
+/// How long a call waits by default.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no client.
+/// Why a client could not be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The list of members is of no use.
+    /// The list of members can not be used.
     Members(&'static str),
     /// The system refused a thread or a poll.
     Io(io::Error),
-    /// The certificates.
+    /// The certificates can not be used.
     Credentials(CredentialsError),
-    /// How requests show who asked them.
+    /// The way of authentication can not be used.
     Authentication(&'static str),
-    /// How replies are compared.
+    /// The combiner can not be used.
     Combiner(&'static str),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Describes a client. Only the members are needed. A copy describes the same, with randomness of its own.
+/// Describes a client. Only the members are required. A copy describes the same client, but draws its own random numbers.
 #[derive(Debug)]
 pub struct ClientBuilder {
     config: Config,
@@ -83,43 +83,43 @@ impl Default for ClientBuilder {
     }
 }
 
-/// Randomness of the system: every state of the standard hasher has keys of its own.
+/// Random numbers of the system: every state of the standard hasher has keys of its own.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
 impl ClientBuilder {
-    /// The client that a `client.toml` describes, which `quorate init` wrote.
+    /// Describes the client of a `client.toml`, as `quorate init` writes it.
     ///
     /// # Errors
-    /// Says what is wrong with the file.
+    /// What is wrong with the file.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ClientFileError> {
         ClientFile::read(path.as_ref()).map(|file| file.builder())
     }
 
-    /// The certificates of this client. Without them connections are plain, which replicas refuse unless they run so, too.
+    /// The certificates of this client. Without them connections are plain, which only replicas with `plain = true` accept.
     #[must_use]
     pub fn tls(mut self, files: TlsFiles) -> Self {
         self.tls = Some(files);
         self
     }
 
-    /// The certificates for an operator's questions ([`Client::status`] and such), if they are not the client's own.
+    /// The certificates for operators' requests ([`Client::status`] and others), if they differ from the client's own.
     #[must_use]
     pub fn admin_tls(mut self, files: TlsFiles) -> Self {
         self.admin_tls = Some(files);
         self
     }
 
-    /// How requests show who asked them, where replicas may lie; over links alone if not given. With signatures the cluster must be named, by
-    /// its id or by certificates.
+    /// How requests prove which client sent them, where replicas may lie; by links alone by default. With signatures the cluster must be
+    /// named, by its id or by certificates.
     #[must_use]
     pub const fn authentication(mut self, authentication: Authentication) -> Self {
         self.authentication = authentication;
         self
     }
 
-    /// Adds a member: its id, and where it listens, as `host:port`. A name is resolved each time it is dialed.
+    /// Adds a member: its id, and its address, as `host:port`. A name is resolved each time it is dialed.
     #[must_use]
     pub fn member(mut self, replica: ReplicaId, address: impl Into<String>) -> Self {
         self.members.push((replica, address.into()));
@@ -131,50 +131,50 @@ impl ClientBuilder {
         self.members.extend(members);
         self
     }
-    /// The cluster that is meant; without it, the first replica that answers decides.
+    /// The cluster to connect to; without it, the cluster of the first replica that answers.
     #[must_use]
     pub const fn cluster(mut self, cluster: ClusterId) -> Self {
         self.config.cluster = Some(cluster);
         self
     }
-    /// What the replicas may do; crash faults if not given. It must be the cluster's: with Byzantine faults requests go to all members, and
-    /// an answer is believed once f+1 of them gave it, so the list of members must be complete.
+    /// The faults that replicas may have; crash faults by default. It must be the cluster's fault model. With Byzantine faults requests go
+    /// to all members, and an answer is believed once f+1 of them gave it, so the list of members must be complete.
     #[must_use]
     pub const fn fault_model(mut self, model: FaultModel) -> Self {
         self.config.faults = Faults::of(model);
         self
     }
-    /// The cluster's `faults`, where its configuration says it: said after the fault model.
+    /// The cluster's `faults`, if its configuration has that key. Call it after [`Self::fault_model`].
     #[must_use]
     pub const fn faults(mut self, most: u32) -> Self {
         self.config.faults = self.config.faults.at_most(most);
         self
     }
-    /// Compares the replies of replicas, and puts them together, in another way than byte by byte; with Byzantine faults only.
+    /// Compares and combines the replies of replicas in another way than byte by byte; with Byzantine faults only.
     #[must_use]
     pub fn combiner(mut self, combiner: impl Combiner + 'static) -> Self {
         self.config.combiner = Some(Combines(Arc::new(combiner)));
         self
     }
-    /// Who this client is; random if not given. Caps on sessions hold per client.
+    /// The id of this client; random by default. Limits on sessions hold per client.
     #[must_use]
     pub const fn client_id(mut self, client: ClientId) -> Self {
         self.config.client = client;
         self
     }
-    /// How long a call, a read or an opening waits for its answer; 10 s if not given.
+    /// How long a call, a read or an opening waits for its answer; 10 s by default.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
-    /// How long the cluster keeps idle sessions; they are kept alive at a third of it.
+    /// How long the cluster keeps idle sessions; the client keeps them alive at a third of that time.
     #[must_use]
     pub const fn session_ttl(mut self, ttl: Duration) -> Self {
         self.config.session_ttl = Span::from_millis(ttl.as_millis() as u64);
         self
     }
-    /// The most bytes of calls and reads that wait for their answers; more end with `Overloaded` at once.
+    /// The most bytes of calls and reads that wait for answers; further ones end with `Overloaded` at once.
     #[must_use]
     pub const fn queue_bytes_max(mut self, bytes: usize) -> Self {
         self.config.queue_bytes_max = bytes;
@@ -186,14 +186,14 @@ impl ClientBuilder {
         self.config.frame_bytes_max = bytes;
         self
     }
-    /// Changes what has no method of its own.
+    /// Changes settings that have no method of their own.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// The client. It connects in the background; nothing is waited for.
+    /// Builds the client. It connects in the background; nothing is waited for.
     ///
     /// # Errors
     /// When the list of members is empty, longer than 64 or names one twice, requests can not be signed, or the system refuses a thread.
@@ -202,11 +202,11 @@ impl ClientBuilder {
         clients.pop().ok_or(BuildError::Members("there is no client"))
     }
 
-    /// So many clients, each with connections and sessions of its own, on one thread together. With certificates they are one and the same
-    /// to the replicas, else each has a random id.
+    /// Builds several clients, each with connections and sessions of its own, on one thread together. With certificates they are the same
+    /// client to the replicas, else each has a random id.
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// Those of [`Self::build`].
     pub fn build_many(mut self, count: usize) -> Result<Vec<Client>, BuildError> {
         let mut ids: Vec<ReplicaId> = self.members.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
@@ -251,10 +251,10 @@ impl ClientBuilder {
         Ok(handles.into_iter().map(client).collect())
     }
 
-    /// The client for threads that wait.
+    /// Builds a client for threads that wait.
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// Those of [`Self::build`].
     pub fn build_blocking(self) -> Result<BlockingClient, BuildError> {
         self.build().map(BlockingClient::new)
     }

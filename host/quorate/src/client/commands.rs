@@ -1,39 +1,39 @@
-//! What is asked and what is answered: lists of byte strings.
+//! Lists of byte strings: the commands of a call, and the replies.
 
 use bytes::Bytes;
 use quorate_types::{Items, ItemsBuilder, ItemsIter};
 
-/// The commands of one call: they run one after the other, with nothing between them, all or none.
+/// The commands of one call. They run one after the other, with no other command in between, all or none.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
     items: ItemsBuilder,
 }
 
 impl Commands {
-    /// No commands yet.
+    /// An empty list.
     pub fn new() -> Self {
         Self::default()
     }
     /// Adds one command.
     ///
     /// # Panics
-    /// When it is 4 GiB or longer.
+    /// When the command has 4 GiB or more.
     pub fn push(&mut self, command: &[u8]) {
         self.items.push(command);
     }
-    /// How many commands.
+    /// The number of commands.
     pub fn len(&self) -> usize {
         self.items.len()
     }
-    /// Whether there is none.
+    /// Whether there are no commands.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    /// Forgets the commands and keeps the memory.
+    /// Removes the commands and keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();
     }
-    /// The commands as they travel. What was encoded once can be sent again and again without copying it.
+    /// The commands as they are sent. Encoded once they can be sent again and again without a copy.
     pub fn encode(&self) -> Encoded {
         let mut out = Vec::new();
         self.items.write_to(&mut out);
@@ -41,19 +41,19 @@ impl Commands {
     }
 }
 
-/// Commands as they travel.
+/// Commands as they are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded(pub(crate) Bytes);
 
 impl Encoded {
-    /// Takes bytes that hold an item list; a call with anything else ends with [`super::Error::Malformed`].
+    /// Takes bytes that hold an item list; a call with other bytes ends with [`super::Error::Malformed`].
     pub const fn from_bytes(bytes: Bytes) -> Self {
         Self(bytes)
     }
-    /// One command.
+    /// A list with one command.
     ///
     /// # Panics
-    /// When it is 4 GiB or longer.
+    /// When the command has 4 GiB or more.
     pub fn one(command: &[u8]) -> Self {
         let mut commands = Commands::new();
         commands.push(command);
@@ -73,26 +73,26 @@ impl From<&Encoded> for Encoded {
     }
 }
 
-/// The replies to the commands of one call, in the order of the commands. Shares the memory of the frame in which it came:
-/// copy what is kept for long.
+/// The replies to the commands of one call, in the order of the commands. They share the memory of the frame in which they came: copy what
+/// you keep for long.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Replies {
     bytes: Bytes,
 }
 
 impl Replies {
-    /// The client core hands out lists only, and checked them.
+    /// The client core gives out only lists that it has checked.
     pub(crate) const fn new(bytes: Bytes) -> Self {
         Self { bytes }
     }
     fn items(&self) -> Items<'_> {
         Items::parse(&self.bytes).expect("the client core hands out lists only")
     }
-    /// How many replies.
+    /// The number of replies.
     pub fn len(&self) -> usize {
         self.items().len()
     }
-    /// Whether there is none.
+    /// Whether there are no replies.
     pub fn is_empty(&self) -> bool {
         self.items().is_empty()
     }

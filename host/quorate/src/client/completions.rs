@@ -1,4 +1,4 @@
-//! Answers in bursts, for programs with thousands of calls under way from one thread: no future and no wake-up for each.
+//! Answers in bursts, for programs with thousands of calls under way from one thread: without a future and a wake-up for each call.
 
 use super::{Error, Replies};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The end of one call that was submitted with a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// The tag that was handed in.
+    /// The tag that was submitted with it.
     pub tag: u64,
     /// How the call ended.
     pub result: Result<Replies, Error>,
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Appends a burst; one wake-up for all of it.
+    /// Appends a burst, with one wake-up for all of it.
     pub(crate) fn deliver(&self, burst: &mut Vec<Completed>) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.is_empty() {
@@ -33,7 +33,7 @@ impl Shared {
     }
 }
 
-/// Where the ends of submitted calls arrive. Cheap to clone; clones are the same queue.
+/// The queue that completed calls arrive in. Cheap to clone; clones are the same queue.
 #[derive(Clone, Debug, Default)]
 pub struct CompletionQueue {
     pub(crate) shared: Arc<Shared>,
@@ -45,8 +45,8 @@ impl CompletionQueue {
         Self::default()
     }
 
-    /// Waits until something ended, at most for `timeout`, and puts all that ended into `batch`, which is emptied before.
-    /// Returns how many.
+    /// Waits until a call is completed, at most for `timeout`, and moves all completed ones into `batch`, which is cleared first. Returns
+    /// their number.
     pub fn recv_batch(&self, batch: &mut Vec<Completed>, timeout: Duration) -> usize {
         batch.clear();
         let end = Instant::now() + timeout;

@@ -1,7 +1,7 @@
 //! Drives one client core: its connections, and one queue for all its callers. `thread.rs` has the loop.
 //!
-//! A turn: everything that arrived is handed in, the core is flushed once, what it wants is written. So whatever callers asked while the
-//! thread was busy travels together.
+//! In each turn everything that arrived is given to the core, the core is flushed once, and its frames are written. So all calls that were
+//! made while the thread was busy are sent together.
 
 use super::completions::{Completed, Shared as QueueShared};
 use super::oneshot::{Outcome, Shot};
@@ -26,17 +26,17 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A connection's number, in the lower part of its token; above it is its client's.
+/// A token has a connection's number in these lower bits; above them is the number of its client.
 pub(super) const CONN_BITS: u32 = 40;
 const CONN_MASK: usize = (1 << CONN_BITS) - 1;
-/// How long the last handle's end may take: sessions are closed in that time, or left to expire.
+/// How long the end of the last handle may take; sessions that are not closed by then expire.
 const LINGER: Duration = Duration::from_millis(200);
-/// No answer frame is larger; what replicas send is bounded by their own limits.
+/// The largest answer frame; what replicas send is bounded by their own limits.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
-/// What an entry in the queue counts beside its bytes.
+/// The bytes that an entry in the queue counts on top of its own.
 const ASK_COST: usize = 128;
 
-/// Who is told of an end.
+/// What is told when a call ends.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     Future(Arc<Shot>),
@@ -45,7 +45,7 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
-    /// Tells it outside of a turn.
+    /// Tells the outcome outside of a turn.
     fn tell(self, outcome: Outcome) {
         match self {
             Self::Future(shot) => drop(shot.deliver(outcome)),
@@ -64,7 +64,7 @@ fn completed(tag: u64, outcome: Outcome) -> Completed {
     Completed { tag, result }
 }
 
-/// What callers ask.
+/// What callers ask for.
 #[derive(Debug)]
 pub(crate) enum Ask {
     Open {
@@ -117,12 +117,12 @@ struct Inbox {
 pub(crate) struct Shared {
     inbox: Mutex<Inbox>,
     bytes_max: usize,
-    /// There is something in the queue.
+    /// Set while the queue has entries.
     asked: AtomicBool,
     wake: Arc<Wake>,
-    /// Who leads, as a number; 0 when unknown.
+    /// The number of the leader; 0 when unknown.
     pub(crate) leader: AtomicU16,
-    /// The newest seq that is known, before whoever waits for what told of it hears that.
+    /// The newest known seq. It is raised before the caller gets the answer that told of it.
     pub(crate) newest: AtomicU64,
     start: Instant,
 }
@@ -139,7 +139,7 @@ impl Shared {
         Time::from_nanos(self.time(Instant::now()).nanos().saturating_add(nanos))
     }
 
-    /// Queues something for the thread. When that can not be, whoever waits is told at once.
+    /// Queues something for the thread. If the queue is full the caller gets an error at once.
     pub(crate) fn ask(&self, ask: Ask, waiter: Waiter) {
         let cost = ask.cost();
         let urgent = matches!(ask, Ask::Shutdown | Ask::Resolved { .. } | Ask::Close { .. });
@@ -163,14 +163,14 @@ impl Shared {
     }
 }
 
-/// Held by everything that uses the thread; it ends when the last one is dropped.
+/// Held by everything that uses the thread, which ends when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Handle {
-    /// Closes a session that nobody waits for.
+    /// Closes a session without waiting for it.
     pub(crate) fn close_unwatched(&self, session: SessionHandle) {
         let deadline = self.shared.deadline(Duration::from_secs(10));
         self.shared.ask(Ask::Close { session, deadline }, Waiter::Nobody);
@@ -183,12 +183,12 @@ impl Drop for Handle {
     }
 }
 
-/// A connection, or what is on the way to one.
+/// A connection, or a step on the way to one.
 #[derive(Debug)]
 enum Conn {
     /// The name is being resolved.
     Resolving(ReplicaId),
-    /// To this member, made or in the making; these addresses are left to try.
+    /// A connection to this member, made or in the making; these addresses are left to try.
     Socket(Box<Socket>, Vec<SocketAddr>, ReplicaId),
 }
 
@@ -197,15 +197,15 @@ pub(super) struct Driver {
     out: Effects,
     shared: Arc<Shared>,
     registry: Registry,
-    /// Its place among the drivers of its thread.
+    /// The index of this driver in its thread.
     index: usize,
-    /// Something happened since the core was flushed last.
+    /// Something happened since the core was last flushed.
     touched: bool,
-    /// When the core has something to do by itself.
+    /// When the core must be stepped next.
     due: Option<Time>,
     members: Vec<(ReplicaId, String)>,
     tls: Option<ClientTls>,
-    /// Room for what TLS has to open, shared by all connections.
+    /// Scratch space for encrypted input, shared by all connections.
     scratch: Vec<u8>,
     /// Members whose name a thread is resolving.
     resolving: Vec<ReplicaId>,
@@ -263,7 +263,7 @@ impl Driver {
 }
 
 impl Driver {
-    /// The first part of a turn: what more there is to read of what was not read to its end.
+    /// The first part of a turn: reads on from connections that were not read to the end.
     pub(super) fn begin_turn(&mut self, now: Time) {
         for conn in std::mem::take(&mut self.readable) {
             self.touched = true;
@@ -271,7 +271,7 @@ impl Driver {
         }
     }
 
-    /// Something happened to a connection.
+    /// Handles an event of a connection.
     pub(super) fn on_event(&mut self, now: Time, event: &Event) {
         self.touched = true;
         let conn = ConnId::new((event.token().0 & CONN_MASK) as u64);
@@ -279,7 +279,7 @@ impl Driver {
         self.ready(now, conn, readable, event.is_writable() || event.is_error());
     }
 
-    /// The last part of a turn: what callers ask, what is due, and what the core wants done then.
+    /// The last part of a turn: takes the callers' requests and due deadlines, and carries out what the core asks for.
     pub(super) fn end_turn(&mut self, now: Time) {
         self.take_asks(now);
         if self.due.is_some_and(|due| due <= now) {
@@ -293,19 +293,19 @@ impl Driver {
         }
     }
 
-    /// Whether there is something to do at once. To be asked after the sleep was announced: who asks later wakes the thread.
+    /// Whether there is work now. Ask after the sleep was announced: callers that queue something later wake the thread.
     pub(super) fn is_busy(&self) -> bool {
         self.shared.asked.load(Ordering::SeqCst) || !self.readable.is_empty()
     }
 
-    /// How long nothing has to be done if nobody asks for anything.
+    /// How long the thread may sleep if no caller queues something.
     pub(super) fn sleep_for(&self, now: Time) -> Option<Duration> {
         let due = self.due.map(|due| Duration::from_nanos(due.since(now).nanos()));
         let end = self.ends_at.map(|end| end.saturating_duration_since(Instant::now()));
         due.into_iter().chain(end).min()
     }
 
-    /// Whether the last handle is gone and nothing is left to do, or no time to do it.
+    /// Whether the last handle is gone, and all work is done or its time is over.
     pub(super) fn ended(&self) -> bool {
         let Some(end) = self.ends_at else { return false };
         let idle = self.core.waiting() == (0, 0)
@@ -407,7 +407,7 @@ impl Driver {
 
     // Effects.
 
-    /// Flushes and does what the core wants, until it wants nothing more.
+    /// Flushes the core and carries out what it asks for, until it asks for nothing more.
     fn settle(&mut self, now: Time) {
         loop {
             self.core.flush(now, &mut self.out);
@@ -548,7 +548,7 @@ impl Driver {
         }
     }
 
-    /// The next address, if there is one.
+    /// Tries the next address, if there is one.
     fn connect_failed(&mut self, now: Time, conn: ConnId, error: &io::Error) {
         let (left, replica) = match self.conns.get_mut(&conn) {
             Some(Conn::Socket(_, left, replica)) => (std::mem::take(left), *replica),
@@ -579,7 +579,7 @@ impl Driver {
         }
     }
 
-    /// No safe connection: as good as a refusal, since it will not change soon.
+    /// Treats an unsafe connection like a refusal, since it will not change soon.
     fn turned_away(&mut self, now: Time, conn: ConnId, text: String) {
         let refusal = Refusal { reason: RefusalReason::Certificate, text: text.clone() }.frame().to_vec();
         let payload = Bytes::copy_from_slice(&refusal[FRAME_HEADER..]);
@@ -600,7 +600,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Nobody waits for ever, however the thread ends.
+    /// However the thread ends, no caller waits for ever.
     fn drop(&mut self) {
         let asks = {
             let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! `client.toml`: where a cluster is, and what its clients show to it. `quorate init` writes it, docs/configuration.md explains it.
+//! `client.toml`: the addresses of a cluster, and its clients' certificates. `quorate init` writes it, docs/configuration.md explains it.
 
 use super::{Authentication, ClientBuilder};
 use quorate_tls::TlsFiles;
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A `client.toml` that was read.
+/// The contents of a `client.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
     /// The cluster.
     pub cluster: ClusterId,
-    /// Its replicas, and where they listen.
+    /// Its replicas and their addresses.
     pub members: Vec<(ReplicaId, String)>,
-    /// What its replicas may do; it decides how many equal answers are believed.
+    /// The faults that its replicas may have; it decides how many equal answers are believed.
     pub fault_model: FaultModel,
-    /// How many of them may be faulty, where the cluster is configured for fewer than its members allow.
+    /// How many replicas may be faulty, if the cluster is configured for fewer than its members allow.
     pub faults: Option<u32>,
-    /// How requests show who asked them.
+    /// How requests prove which client sent them.
     pub authentication: Authentication,
-    /// The certificates; none where connections are plain.
+    /// The certificates; `None` where connections are plain.
     pub tls: Option<ClientFiles>,
 }
 
@@ -29,7 +29,7 @@ pub struct ClientFile {
 pub struct ClientFiles {
     /// The client's own.
     pub client: TlsFiles,
-    /// An operator's, where this machine has them.
+    /// An operator's, if this machine has them.
     pub admin: Option<TlsFiles>,
 }
 
@@ -94,10 +94,10 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl ClientFile {
-    /// Reads one. Relative paths in it begin where it is.
+    /// Reads a file. Relative paths in it begin in its directory.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// What is wrong with the file.
     pub fn read(path: &Path) -> Result<Self, ClientFileError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
@@ -132,7 +132,7 @@ impl ClientFile {
         Ok(Self { cluster, members: members.collect(), fault_model, faults, authentication, tls })
     }
 
-    /// The file's text.
+    /// The text of the file.
     pub fn to_toml(&self) -> String {
         let member = |(replica, address): &(ReplicaId, String)| MemberText {
             replica: replica.number(),
@@ -161,7 +161,7 @@ impl ClientFile {
         )
     }
 
-    /// A client of this cluster, with these certificates.
+    /// Describes a client of this cluster with these certificates.
     pub fn builder(&self) -> ClientBuilder {
         let builder = ClientBuilder::default().members(self.members.clone()).cluster(self.cluster);
         let builder = builder.fault_model(self.fault_model).authentication(self.authentication);
@@ -183,14 +183,14 @@ impl ClientFiles {
         Self { client: client.relative_to(directory), admin: admin.map(|admin| admin.relative_to(directory)) }
     }
 
-    /// The same files, where relative paths begin in this directory.
+    /// The same files, with relative paths resolved in this directory.
     #[must_use]
     pub fn relative_to(&self, directory: &Path) -> Self {
         let admin = self.admin.as_ref().map(|admin| admin.relative_to(directory));
         Self { client: self.client.relative_to(directory), admin }
     }
 
-    /// The operator's, if its files were not left elsewhere.
+    /// The operator's certificates, if their files exist.
     pub fn for_operators(&self) -> Option<&TlsFiles> {
         self.admin.as_ref().filter(|admin| admin.certificate.exists() && admin.key.exists())
     }

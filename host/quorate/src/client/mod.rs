@@ -1,4 +1,4 @@
-//! The client: sessions that run commands exactly once, reads, and an operator's questions.
+//! The client: sessions that run commands exactly once, reads, and operators' requests.
 //!
 //! One thread owns all connections (`thread.rs`, `driver.rs`); the logic is the crate `quorate-client`. Futures need no particular
 //! runtime; [`BlockingClient`] waits on the calling thread; [`Client::submit`] with a [`CompletionQueue`] serves programs
@@ -49,27 +49,28 @@ use tls::ClientTls;
 
 /// How to read.
 ///
-/// Where replicas may lie ([`ClientBuilder::fault_model`]) all reads are as strong as strong ones: a quorum answers them alike, or they
-/// are ordered like commands, and f+1 replicas answer alike; except weak ones of one [replica](Self::replica), which are its own word.
+/// Where replicas may lie ([`ClientBuilder::fault_model`]) all reads are as strong as strong ones: a quorum gives the same answer, or they
+/// are ordered like commands and f+1 replicas give the same answer. The exception are weak reads of one [replica](Self::replica), whose
+/// answer is that replica's own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// How up to date the answer must be.
     pub consistency: ReadConsistency,
-    /// The answer is at least as new as this seq, whoever saw it: carries what is known from one client to another.
+    /// The answer must be at least as new as this seq. Passes on what another client has seen.
     pub after: Seq,
-    /// Only from this replica; from any if `None`.
+    /// Read only from this replica; from any if `None`.
     pub replica: Option<ReplicaId>,
     /// How long to wait for the answer; the client's own time-out if `None`.
     pub timeout: Option<Duration>,
 }
 
 impl ReadOptions {
-    /// Sees every write that was acknowledged before the read was asked, whoever wrote it. Needs a majority.
+    /// Sees every write, of any client, that was acknowledged before the read began. Needs a majority.
     pub const STRONG: Self = Self::with(ReadConsistency::Strong);
-    /// Sees every write of this client (of its clones and sessions) that was acknowledged, and nothing older than what its reads saw
-    /// before, whatever replica answers. One replica suffices; one that is behind waits until it is as far, or another one answers.
+    /// Sees every acknowledged write of this client (of its clones and sessions), and nothing older than its earlier reads saw, whichever
+    /// replica answers. One replica suffices; a replica that is behind waits until it has executed as much, or another one answers.
     pub const SESSION: Self = Self::with(ReadConsistency::Session);
-    /// What one replica has, however old; [`ReadResult::seq`] says how far that is. One replica suffices, and it waits for nothing.
+    /// The state of one replica, however old; [`ReadResult::seq`] says how old. One replica suffices, and it waits for nothing.
     pub const WEAK: Self = Self::with(ReadConsistency::Weak);
 
     const fn with(consistency: ReadConsistency) -> Self {
@@ -88,7 +89,7 @@ impl Default for ReadOptions {
 pub struct ReadResult {
     /// The state that was read: everything up to this seq had been executed.
     pub seq: Seq,
-    /// What the service answered.
+    /// The service's answer.
     pub body: Bytes,
 }
 
@@ -104,23 +105,23 @@ pub struct Client {
 }
 
 impl Client {
-    /// Describes a client.
+    /// Begins to describe a client.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// The members that this client was told of.
+    /// The members that this client was given.
     pub fn members(&self) -> impl Iterator<Item = (ReplicaId, &str)> {
         self.members.iter().map(|(id, address)| (*id, address.as_str()))
     }
 
-    /// Who leads, as far as this client heard.
+    /// The leader, as far as this client knows.
     pub fn leader(&self) -> Option<ReplicaId> {
         Some(self.handle.shared.leader.load(Ordering::Relaxed)).filter(|id| *id != 0).map(ReplicaId::new)
     }
 
-    /// The newest state that this client knows of: a read that is not older sees all of its writes that were acknowledged, and what its
-    /// reads saw. For [`ReadOptions::after`] of another client.
+    /// The newest state that this client knows of: a read that is not older sees all of its acknowledged writes, and what its reads saw.
+    /// Give it to another client as [`ReadOptions::after`].
     pub fn newest(&self) -> Seq {
         Seq::new(self.handle.shared.newest.load(Ordering::Acquire))
     }
@@ -152,7 +153,7 @@ impl Client {
         self.handle.shared.ask(ask, Waiter::Queue { queue: Arc::clone(&queue.shared), tag });
     }
 
-    /// Asks one replica how it is; a JSON document.
+    /// Asks one replica for its status, a JSON document.
     ///
     /// # Errors
     /// When it can not be reached, or does not answer in time.
@@ -161,8 +162,7 @@ impl Client {
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// Asks the leader to hand over to this member, or to the one that is furthest; returns what it says to that, a line
-    /// of text.
+    /// Asks the leader to hand over to this member, or to the one that lacks least. Returns the leader's answer, a line of text.
     ///
     /// # Errors
     /// When no leader is known, it can not be reached, or does not answer in time.

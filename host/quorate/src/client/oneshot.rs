@@ -1,4 +1,4 @@
-//! One answer for one waiter: a future that any runtime can poll, and that a thread can wait for.
+//! One answer for one waiting caller: a future that any runtime can poll, and that a thread can wait for.
 
 use super::Error;
 use super::driver::Handle;
@@ -11,7 +11,7 @@ use std::thread::Thread;
 
 pub(crate) type Outcome = Result<Completion, Error>;
 
-/// The place where the driver leaves the answer.
+/// Where the driver puts the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Shot {
     state: Mutex<State>,
@@ -21,12 +21,12 @@ pub(crate) struct Shot {
 struct State {
     outcome: Option<Outcome>,
     waker: Option<Waker>,
-    /// Nobody waits any more.
+    /// The caller waits no more.
     gone: bool,
 }
 
 impl Shot {
-    /// Leaves the answer; gives it back when nobody waits for it.
+    /// Puts the answer there; gives it back if the caller waits no more.
     pub(crate) fn deliver(&self, outcome: Outcome) -> Option<Outcome> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.gone {

@@ -1,4 +1,4 @@
-//! Names to addresses, away from the thread that must not block.
+//! Resolves names on threads of their own, since the client's thread must not block.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

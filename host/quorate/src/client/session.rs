@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A session: its calls run in the order in which they were made, each exactly once. Dropping it closes it, after what
-/// was asked before.
+/// A session: its calls run in the order in which they were made, each exactly once. Dropping it closes it, after the calls that were made
+/// before.
 #[derive(Debug)]
 pub struct Session {
     client: Client,
@@ -34,7 +34,7 @@ impl Session {
         self.timeout
     }
 
-    /// Another time-out for the calls from here on.
+    /// Sets another time-out for the calls from here on.
     pub const fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
@@ -52,10 +52,10 @@ impl Session {
         self.call(Encoded::one(command))
     }
 
-    /// Closes the session after what was asked before, and waits until the cluster has done so.
+    /// Closes the session after the calls that were made before, and waits until the cluster has done so.
     ///
     /// # Errors
-    /// When the cluster did not answer in time; the session then expires there by itself.
+    /// When the cluster did not answer in time; the session then expires there.
     pub async fn close(mut self) -> Result<(), Error> {
         self.open = false;
         let deadline = self.client.handle.shared.deadline(self.timeout);

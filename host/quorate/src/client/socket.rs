@@ -1,5 +1,5 @@
-//! One connection: a non-blocking socket, what waits to be written, and the frames that arrive; with TLS in between, unless the
-//! cluster runs plain.
+//! One connection: a non-blocking socket, the bytes to write, and the frames that arrive; with TLS in between, unless the cluster runs
+//! plain.
 
 use bytes::{Buf, Bytes};
 use mio::net::TcpStream;
@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
-/// So many pieces go into one system call.
+/// The most pieces in one system call.
 const SLICES: usize = 64;
 /// The smallest and largest room that is offered to one read.
 const READ_MIN: usize = 16 << 10;
 pub(crate) const READ_MAX: usize = 256 << 10;
-/// After so many reads in one turn the other connections get theirs.
+/// After this number of reads in one turn other connections come first.
 const READS_PER_TURN: usize = 16;
 
-/// How reading ended for now.
+/// Why reading stopped for now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadEnd {
     /// Nothing more is there.
@@ -27,12 +27,12 @@ pub(crate) enum ReadEnd {
     More,
 }
 
-/// Why a connection is of no use any more.
+/// Why a connection can not be used any more.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// What the system says, or the end.
+    /// An error of the system, or the end of the connection.
     Io(io::Error),
-    /// It is not safe.
+    /// The connection is not safe.
     Unsafe(Trouble),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Socket {
     reader: FrameReader,
     read_room: usize,
     out: VecDeque<Bytes>,
-    /// The kernel took nothing more: wait until it is writable.
+    /// The kernel took less than it was given: wait until the socket is writable.
     blocked: bool,
 }
 
@@ -80,7 +80,7 @@ impl Socket {
         })
     }
 
-    /// Whether the connection is made by now.
+    /// Whether the connection is made.
     pub(crate) fn check_connected(&mut self) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -112,7 +112,7 @@ impl Socket {
         self.blocked = false;
     }
 
-    /// Writes as much as the kernel takes; returns how many bytes of frames left.
+    /// Writes as much as the kernel takes. Gives the number of bytes of frames written.
     pub(crate) fn write(&mut self) -> io::Result<usize> {
         let mut total = 0;
         while !self.blocked && self.has_output() {
@@ -156,7 +156,7 @@ impl Socket {
         }
     }
 
-    /// Reads what is there and hands the frames to `take`. `scratch` is room for what TLS has to open first.
+    /// Reads what is there and gives the frames to `take`. `scratch` is space for encrypted input.
     pub(crate) fn read(
         &mut self,
         scratch: &mut [u8],

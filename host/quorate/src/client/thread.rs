@@ -1,7 +1,7 @@
 //! The thread of one or many clients: one mio loop for all their connections.
 //!
-//! It sleeps until something arrives, then every client has its turn. Callers wake it only when it sleeps, or is about to: one wake-up
-//! per burst.
+//! It sleeps until something arrives, then every client has its turn. Callers wake it only if it sleeps, or is about to: one wake-up per
+//! burst.
 
 use super::driver::{CONN_BITS, Driver, Handle};
 use super::tls::ClientTls;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Connections are numbered from 1.
+/// The token of the waker. Connections are numbered from 1.
 const WAKER: Token = Token(0);
 
 /// Wakes the thread.
 #[derive(Debug)]
 pub(super) struct Wake {
-    /// The thread will look at the queues before it sleeps.
+    /// Set while the thread will check the queues before it sleeps.
     awake: AtomicBool,
     waker: Waker,
-    /// When its clock began.
+    /// The zero of its clock.
     pub(super) start: Instant,
 }
 
 impl Wake {
-    /// Something was queued.
+    /// Wakes the thread, since something was queued.
     pub(super) fn up(&self) {
         if !self.awake.swap(true, Ordering::SeqCst)
             && let Err(error) = self.waker.wake()
@@ -42,7 +42,7 @@ impl Wake {
     }
 }
 
-/// Starts a thread with a client for each of these, whose members and certificates are the same.
+/// Starts a thread with a client for each of these configurations, which have the same members and certificates.
 pub(super) fn start(
     configs: Vec<Config>,
     members: &[(ReplicaId, String)],

@@ -1,4 +1,4 @@
-//! What a client shows to replicas: read at the start, and again at a dial when the files changed.
+//! A client's certificates: read at the start, and again before a dial if the files changed.
 
 use quorate_tls::{Credentials, CredentialsError, Session, TlsFiles, Trouble, Watched};
 use quorate_types::ReplicaId;
@@ -13,7 +13,7 @@ impl ClientTls {
         Ok(Self(Arc::new(Mutex::new(Watched::load(files)?))))
     }
 
-    /// The ones in force. Files that changed are taken if they work.
+    /// The certificates in force. Changed files are used if they work.
     pub(crate) fn current(&self) -> Arc<Credentials> {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match watched.look(false) {
