@@ -1,3 +1,4 @@
+mod late;
 mod proposed;
 mod stays;
 
@@ -24,7 +25,7 @@ use quorate_wire::{
     Memberships, OutFrame, Role, Welcome, members_frame,
 };
 
-const CLUSTER: ClusterId = ClusterId::new(77);
+pub(crate) const CLUSTER: ClusterId = ClusterId::new(77);
 
 pub(crate) struct Nothing;
 
@@ -97,6 +98,8 @@ pub(crate) struct Host {
     pub(crate) node: Node,
     /// The state at borders.
     pub(crate) images: Vec<Image>,
+    /// The borders for which capturing began, and how many objects there were then.
+    pub(crate) ahead: Vec<(u64, u64)>,
     sent: Vec<(ConnId, FrameKind)>,
 }
 
@@ -110,7 +113,12 @@ impl Host {
     pub(crate) fn restart(restoring: Restoring, config: NodeConfig) -> Self {
         let (log_id, log) = (config.log_id, config.log);
         let node = restoring.finish(Log::create(log_id, log), Box::new(Nothing)).expect("it fits together");
-        let mut host = Self { node, images: Vec::new(), sent: Vec::new() };
+        Self::of(node)
+    }
+
+    /// It starts.
+    pub(crate) fn of(node: Node) -> Self {
+        let mut host = Self { node, images: Vec::new(), ahead: Vec::new(), sent: Vec::new() };
         let mut out = Effects::new();
         host.node.start(Time::ZERO, &mut out);
         host.perform(&mut out);
@@ -130,6 +138,9 @@ impl Host {
             match effect {
                 Effect::Send { conn, frame } => self.sent.push((conn, frame.kind())),
                 Effect::Keep(KeeperWork { job: Job::Border { image, .. }, .. }) => self.images.push(image),
+                Effect::Keep(KeeperWork { job: Job::Ahead { border, version }, .. }) => {
+                    self.ahead.push((border, version.len()));
+                }
                 Effect::Disk(LogEffect::Write(write)) => done.push(Input::Written(write.id)),
                 Effect::Disk(LogEffect::Prepare { segment }) => {
                     done.push(Input::Prepared { segment, result: Ok(()) })
