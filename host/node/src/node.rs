@@ -281,7 +281,9 @@ impl Node {
             (Input::Run(Part::Main), _) => return false,
             (Input::Run(Part::Gate), Some(lane)) => lane.take_turn(now, out),
             (Input::Run(Part::Group(id)), _) => {
-                self.groups.of_mut(*id).map(|group| group.take_turn(now));
+                if let Some(group) = self.groups.of_mut(*id) {
+                    group.take_turn(now);
+                }
             }
             (Input::Frame { conn, frame }, Some(lane)) => lane.framed(now, *conn, frame.clone(), out),
             (input, Some(lane)) => match gate::In::of(input.clone()) {
@@ -296,7 +298,7 @@ impl Node {
 
     /// What other lanes said until now arrives at the main lane.
     pub(crate) fn hear_lanes(&mut self, now: Time, out: &mut Effects) {
-        self.groups.iter_mut().for_each(Group::hear_lane);
+        self.groups.hear_lanes();
         self.after_order(now, out);
         while let Some(said) = self.gate.hear() {
             self.on_gate(now, said, out);
@@ -305,9 +307,15 @@ impl Node {
 
     /// The main lane waits until the lanes of all groups have taken everything, and hears what they say.
     pub(crate) fn call_in(&mut self, now: Time, out: &mut Effects) {
-        let groups = self.config.placement.groups && !planted("lane-not-called-in");
-        while groups && self.groups.take_turns(now) {
-            self.groups.iter_mut().for_each(Group::hear_lane);
+        if !self.config.placement.groups || planted("lane-not-called-in") {
+            return;
+        }
+        loop {
+            self.groups.take_turns(now);
+            // A lane may have had a turn before, of which the main lane did not hear yet.
+            if !self.groups.hear_lanes() {
+                break;
+            }
             self.after_order(now, out);
         }
     }
@@ -511,9 +519,7 @@ impl Node {
 
     /// Of each instance its view, whether it is led here, and how many questions for strong reads were answered by leases.
     pub fn leases(&self) -> Vec<(View, bool, u64)> {
-        let me = Some(self.config.members.me());
-        let of = |group: &Group| (group.view(), group.leader() == me, group.status().answered_by_lease);
-        self.groups.iter().map(of).collect()
+        self.groups.iter().map(|group| group.leases(self.config.members.me())).collect()
     }
 
     /// How slots map to seqs now, and behind the border that comes, if one does.

@@ -58,7 +58,12 @@ impl Node {
             Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
             Input::Deadline => self.on_deadline(now, out),
             // To a connection.
-            input => self.on_happened(now, input, out),
+            input @ (Input::Accepted { .. }
+            | Input::Identified { .. }
+            | Input::Unsafe { .. }
+            | Input::Dialed { .. }
+            | Input::DialFailed { .. }
+            | Input::Closed(_)) => self.on_happened(now, input, out),
         }
         if apart {
             self.ask_lanes(out);

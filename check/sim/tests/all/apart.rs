@@ -41,6 +41,21 @@ fn so_do_instances_that_come_and_go() {
     clean(1..11, &Profile { resizes: Some(true), ..Profile::default() });
 }
 
+/// A checkpoint takes the place of the state while the main lane has not heard yet of what a protocol's lane did.
+#[test]
+fn what_a_lane_did_is_heard_before_a_checkpoint_is_installed() {
+    for seed in [2971, 9565] {
+        clean(seed..seed + 1, &Profile::default());
+    }
+}
+
+/// A leader answers by its lease on its own lane, and the main lane hears of it when another replica leads already. That is no mistake: the
+/// questions were asked before.
+#[test]
+fn an_answer_by_a_lease_may_be_heard_late() {
+    clean(4550..4551, &Profile::default());
+}
+
 /// A run repeats event for event, however late lanes have their turns.
 #[test]
 fn a_run_with_lanes_repeats() {

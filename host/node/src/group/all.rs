@@ -183,9 +183,16 @@ impl Groups {
         }
     }
 
-    /// The lanes of all have their turns now. Whether there was anything to take.
-    pub(crate) fn take_turns(&mut self, now: Time) -> bool {
-        self.in_force.iter_mut().filter_map(|group| group.take_turn(now).then_some(())).count() > 0
+    /// The main lane hears what their lanes did until now. Whether there was anything.
+    pub(crate) fn hear_lanes(&mut self) -> bool {
+        self.in_force.iter_mut().filter_map(|group| group.hear_lane().then_some(())).count() > 0
+    }
+
+    /// The lanes of all have their turns now.
+    pub(crate) fn take_turns(&mut self, now: Time) {
+        for group in &mut self.in_force {
+            group.take_turn(now);
+        }
     }
 
     /// The disk read what one of them asked for.

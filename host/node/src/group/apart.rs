@@ -65,11 +65,11 @@ impl StandIn {
         !self.told.is_empty() && !std::mem::replace(&mut self.asked, true)
     }
 
-    /// A turn of the lane: the protocol takes what it was told. Whether there was anything.
-    pub(super) fn take_turn(&mut self, now: Time) -> bool {
+    /// A turn of the lane: the protocol takes what it was told, if there is anything.
+    pub(super) fn take_turn(&mut self, now: Time) {
         self.asked = false;
         if self.told.is_empty() {
-            return false;
+            return;
         }
         let (mut effects, mut proposals) = (Effects::new(), 0);
         for input in self.told.drain(..) {
@@ -77,7 +77,6 @@ impl StandIn {
             self.order.step(now, input, &mut effects);
         }
         self.turns.push_back(Turn { effects, known: Known::of(&*self.order), proposals });
-        true
     }
 
     /// The main lane hears what its lane did until now: what is wanted done is added to the list. Whether there was a turn.
@@ -89,6 +88,11 @@ impl StandIn {
             effects.drain().for_each(|effect| out.push(effect));
         }
         any
+    }
+
+    /// Where the protocol stands, as its lane knows it.
+    pub(super) fn own_status(&self) -> Status {
+        self.order.status()
     }
 
     /// The protocol itself, while its lane has nothing to take.

@@ -477,16 +477,30 @@ impl Group {
         self.stand_in().is_some_and(StandIn::asks)
     }
 
-    /// Its lane has its turn, if there is something to take. Whether there was.
-    pub(crate) fn take_turn(&mut self, now: Time) -> bool {
-        self.stand_in().is_some_and(|order| order.take_turn(now))
+    /// Its lane has its turn, if there is something to take.
+    pub(crate) fn take_turn(&mut self, now: Time) {
+        if let Some(order) = self.stand_in() {
+            order.take_turn(now);
+        }
     }
 
-    /// What its lane did until now arrives at the main lane.
-    pub(crate) fn hear_lane(&mut self) {
+    /// Its view, whether it leads here, and how many questions for strong reads it answered by a lease: as its lane knows it, where it has
+    /// one.
+    pub(crate) fn leases(&self, me: ReplicaId) -> (View, bool, u64) {
+        let (answered, me) = (self.status().answered_by_lease, Some(me));
+        match (&*self.order as &dyn Any).downcast_ref::<StandIn>().map(StandIn::own_status) {
+            Some(own) => (own.view, own.leader == me, own.answered_by_lease),
+            None => (self.view(), self.leader() == me, answered),
+        }
+    }
+
+    /// The main lane hears what its lane did until now. Whether there was anything.
+    pub(crate) fn hear_lane(&mut self) -> bool {
         let mut effects = self.take();
-        self.touched |= self.stand_in().is_some_and(|order| order.hear(&mut effects));
+        let any = self.stand_in().is_some_and(|order| order.hear(&mut effects));
         self.effects = effects;
+        self.touched |= any;
+        any
     }
 }
 
