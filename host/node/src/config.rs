@@ -1,4 +1,4 @@
-//! What a node is told at its start.
+//! The configuration of a node at its start.
 
 use crate::gate::SeatLimits;
 use crate::keeping::BorderConfig;
@@ -11,71 +11,71 @@ use quorate_order::OrderConfig;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, Incarnation, Span};
 
-/// Everything that one lane needs to know.
+/// The configuration of one replica.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// The cluster, this replica, and the others.
     pub members: Members,
     /// The life of this replica's data directory.
     pub incarnation: Incarnation,
-    /// Tells this log's blocks from any other's.
+    /// Distinguishes the blocks of this log from those of any other.
     pub log_id: u64,
     /// The log's sizes and durability.
     pub log: LogConfig,
-    /// Where replicas may lie: clients sign what they ask, and sessions without a key are refused.
+    /// Where replicas may lie: requests must be signed, and sessions without a key are refused.
     pub signed_only: bool,
-    /// For whom other replicas may come, because they serve them by another protocol.
+    /// The clients for which other replicas may act, because they serve them by another protocol.
     pub served_by_replicas: ServedByReplicas,
     /// How many instances order batches, side by side.
     pub instances: u16,
-    /// How many lanes the host runs. With more than one, the first has the node, and the others the connections of instances.
+    /// How many lanes the host runs. If there are several, the first has the node, and the others have the connections of instances.
     pub lanes: u16,
     /// Which parts have lanes of their own.
     pub placement: Placement,
-    /// How their logs become one.
+    /// How the logs of the instances become one.
     pub merge: quorate_merge::Config,
-    /// How they agree, and how that is timed and bounded.
+    /// How the replicas agree: the protocol, its times and limits.
     pub order: OrderConfig,
-    /// What is admitted.
+    /// Limits of admission.
     pub admission: AdmissionLimits,
-    /// How many sessions, for how long.
+    /// How many sessions there may be, and for how long.
     pub sessions: SessionLimits,
-    /// What waiting reads may hold.
+    /// Limits of waiting reads.
     pub reads: quorate_reply::ReadLimits,
-    /// The cluster's time at its beginning, as `init` read it.
+    /// The cluster's time at its start, as `init` read it.
     pub start_time: AgreedTime,
-    /// Small batches in flight at once; large ones are bounded by bytes alone.
+    /// The most small batches in flight at once. Large batches are limited in bytes only.
     pub batches_in_flight_max: usize,
-    /// Bytes of batches in flight at once.
+    /// The most bytes of batches in flight at once.
     pub bytes_in_flight_max: usize,
     /// The largest frame that members and clients may send.
     pub frame_bytes_max: u32,
-    /// A connection that has not said who it is after this long is closed.
+    /// After this time a connection is closed if the other end has not introduced itself.
     pub handshake_time: Span,
-    /// How many may be connected at once.
+    /// How many connections there may be at once.
     pub seats: SeatLimits,
     /// When the state becomes a checkpoint, and how.
     pub borders: BorderConfig,
-    /// Log kept since the last agreed checkpoint, in bytes, even if this replica has newer ones of its own.
+    /// The most bytes of log to keep since the last agreed checkpoint, even if this replica has newer ones of its own.
     pub log_bytes_max: u64,
-    /// What is added to each sync for a measurement; only shown here.
+    /// The delay that a measurement adds to each sync. Here it is only shown.
     pub sync_delay: Span,
-    /// How often everything at rest is read; never without it.
+    /// How often everything at rest is read and checked; never if there is none.
     pub scrub_every: Option<Span>,
-    /// A leader whose disk finishes nothing for so long hands over.
+    /// How long a leader's disk may finish nothing before the leader hands over.
     pub disk_stall: Span,
-    /// What bounds a transfer at this replica when it fetches.
+    /// Limits of a transfer at this replica when it fetches.
     pub fetch: FetchLimits,
-    /// What bounds it when it sends.
+    /// Limits of a transfer when it sends.
     pub serve: ServeLimits,
     /// Feature levels.
     pub level: LevelConfig,
-    /// All randomness of this node follows from it.
+    /// The seed of all randomness of this node.
     pub seed: u64,
 }
 
-/// The largest frame before the handshake: a hello is far smaller.
+/// The largest frame before the handshake. A hello is far smaller.
 pub(crate) const HELLO_BYTES_MAX: u32 = 1024;
 
-/// The largest frame of replies that is put together; a single reply can be larger.
+/// The most bytes of replies that are put into one frame. A single reply can be larger.
 pub(crate) const REPLY_FRAME_BYTES: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! What goes into a node and what comes out.
+//! The inputs and effects of a node.
 
 use crate::keeping::SegmentScrub;
 use crate::lanes::Part;
@@ -14,54 +14,54 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One thing that happened.
+/// An event for the node.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Somebody connected; frames of at most a hello's size are let through until [`Effect::FrameLimit`].
+    /// A connection was accepted. Frames of at most a hello's size are let through until [`Effect::FrameLimit`].
     Accepted {
-        /// Its number.
+        /// The connection.
         conn: ConnId,
-        /// Where it comes from, where that is known.
+        /// The address it comes from, if that is known.
         from: Option<IpAddr>,
     },
-    /// Somebody who connected showed a certificate, which was verified; comes before its first frame.
+    /// The other end of an accepted connection showed a certificate, which was verified. Comes before the connection's first frame.
     Identified {
-        /// Where.
+        /// The connection.
         conn: ConnId,
-        /// Who it is.
+        /// The identity in the certificate.
         identity: Arc<Identity>,
     },
-    /// A connection could not be made safe; it is being closed.
+    /// A connection could not be secured; it is being closed.
     Unsafe {
-        /// Which.
+        /// The connection.
         conn: ConnId,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
-    /// The connection that [`Effect::Dial`] asked for.
+    /// The connection that [`Effect::Dial`] asked for is open.
     Dialed {
-        /// Its number.
+        /// The connection.
         conn: ConnId,
-        /// To whom it leads.
+        /// The member at the other end.
         replica: ReplicaId,
-        /// Which of the connections there it is.
+        /// The link to that member, as in [`Effect::Dial`].
         link: u16,
     },
-    /// No connection came of [`Effect::Dial`].
+    /// The connection that [`Effect::Dial`] asked for could not be opened.
     DialFailed {
-        /// To whom.
+        /// The member.
         replica: ReplicaId,
-        /// Which one.
+        /// The link, as in [`Effect::Dial`].
         link: u16,
     },
     /// A whole frame arrived.
     Frame {
-        /// Where.
+        /// The connection.
         conn: ConnId,
         /// The frame.
         frame: Frame,
     },
-    /// A connection ended, by the other side or by an error. Never told of one that [`Effect::Close`] ended.
+    /// A connection was closed by the other end or by an error. The host does not report a connection that [`Effect::Close`] closes.
     Closed(ConnId),
     /// A write of the log completed.
     Written(WriteId),
@@ -69,32 +69,32 @@ pub enum Input {
     Synced(SyncId),
     /// A segment was prepared, or there was no room for it.
     Prepared {
-        /// Which.
+        /// The segment.
         segment: u64,
         /// Whether there was room.
         result: Result<(), DiskFull>,
     },
-    /// The answer to [`Effect::Load`]: what lies in those places.
+    /// The answer to [`Effect::Load`].
     Loaded {
-        /// The number in the question.
+        /// The number of the question.
         load: u64,
-        /// The bytes of each place.
+        /// The bytes at each extent.
         records: Vec<Bytes>,
     },
     /// A segment was read and checked.
     Scrubbed {
-        /// Which.
+        /// The segment.
         segment: u64,
         /// What was found.
         result: Result<ScrubOk, Rot>,
     },
-    /// The keeper did or found something.
+    /// A report of the keeper.
     Kept(Report),
-    /// A part that has a lane of its own, or the main lane beside it, has its turn: the answer to [`Effect::Run`].
+    /// The lane of this part has a turn: the answer to [`Effect::Run`].
     Run(Part),
     /// The moment that [`crate::Node::deadline`] named has come.
     Deadline,
-    /// Everything that arrived at once was handed in: batches are sealed, replies leave, blocks are written.
+    /// The turn ends: everything that arrived at once was handed in. Batches are sealed, replies leave, blocks are written.
     TurnEnd,
 }
 
@@ -102,7 +102,7 @@ pub enum Input {
 pub struct KeeperWork {
     /// The job.
     pub job: Job,
-    /// The lane does nothing else until the keeper has nothing left to do: execution stops while the state is written.
+    /// Whether the lane waits until the keeper has finished everything: execution stops while the state is written.
     pub stops: bool,
 }
 
@@ -126,7 +126,7 @@ impl fmt::Debug for KeeperWork {
     }
 }
 
-/// A version of the state that nobody needs any more.
+/// A version of the state that is no longer needed.
 pub struct Unneeded(pub Version);
 
 impl fmt::Debug for Unneeded {
@@ -135,42 +135,42 @@ impl fmt::Debug for Unneeded {
     }
 }
 
-/// One thing to do.
+/// Work for the host.
 #[derive(Debug)]
 pub enum Effect {
     /// Connect to a member, at its last address.
     Dial {
-        /// To whom.
+        /// The member.
         replica: ReplicaId,
-        /// Which of the connections there it is to be.
+        /// The link to that member: the number of the connection, among those to it.
         link: u16,
     },
-    /// Let another lane read and write a connection from here on. What it sends stays in order, and so does what is sent on it.
+    /// Let another lane read and write a connection from now on. Frames stay in order, in both directions.
     Move {
-        /// Which.
+        /// The connection.
         conn: ConnId,
-        /// The lane, from 0, which is the one that has the node.
+        /// The lane. Lane 0 has the node.
         lane: u16,
     },
-    /// A member is reached there from now on, whatever the configuration says; none when it is no member any more.
+    /// A member has another address from now on, whatever the configuration says. There is no address if it is no longer a member.
     Address {
-        /// Who.
+        /// The member.
         replica: ReplicaId,
         /// Host and port, resolved at each dial.
         address: Option<String>,
     },
-    /// End a connection, after what was sent on it.
+    /// Close a connection after everything that was sent on it.
     Close(ConnId),
     /// Send a frame. Frames of one connection stay in order.
     Send {
-        /// Where.
+        /// The connection.
         conn: ConnId,
         /// The frame.
         frame: OutFrame,
     },
-    /// Let frames up to this many bytes through from here on: the other side said who it is.
+    /// Let frames up to this size through from now on: the other end has introduced itself.
     FrameLimit {
-        /// Where.
+        /// The connection.
         conn: ConnId,
         /// Bytes of payload.
         bytes: u32,
@@ -181,127 +181,127 @@ pub enum Effect {
     Load {
         /// The number of this question.
         load: u64,
-        /// Where they lie.
+        /// Where the records are.
         extents: Vec<Extent>,
     },
-    /// Work for the keeper of checkpoints, in order; it answers with [`Input::Kept`].
+    /// Work for the keeper, in order; answered with [`Input::Kept`].
     Keep(KeeperWork),
-    /// This version is not needed any more. Let it go where time does not matter: what only it held is freed then.
+    /// Drop a version that is no longer needed, on a thread where time does not matter: what only this version held is freed then.
     Release(Unneeded),
-    /// Read a segment of the log that is full, and check it; answered with [`Input::Scrubbed`].
+    /// Read a full segment of the log and check it; answered with [`Input::Scrubbed`].
     Scrub(SegmentScrub),
     /// Delete these segments of the log, lowest first.
     RemoveSegments(Range<u64>),
-    /// An operator asks; the host adds what it knows of the process and sends the answer.
+    /// An operator asks for the status. The host adds what it knows of the process, and sends the answer.
     Status {
-        /// Where the answer goes.
+        /// The connection that the answer goes to.
         conn: ConnId,
-        /// What the node knows.
+        /// The status of the node.
         status: Box<NodeStatus>,
     },
-    /// Something waits for this part: give its lane a turn, some time.
+    /// Something waits for this part: give the part's lane a turn, at any time.
     Run(Part),
-    /// Record what an operator did.
+    /// Record an operator's action in the audit log.
     Audit {
-        /// On which connection it was asked for.
+        /// The connection on which the operator asked.
         conn: ConnId,
-        /// Who, as the certificate says.
+        /// The name in the operator's certificate.
         who: String,
-        /// What was asked for.
+        /// The action.
         what: String,
-        /// What came of it.
+        /// The result.
         outcome: String,
     },
     /// Tell the operator.
     Event(Event),
-    /// This replica must stop: its disk can not be trusted.
+    /// Stop this replica: its disk can not be trusted, or going on would be wrong.
     Halt(Halt),
 }
 
-/// Something that an operator wants to read about.
+/// A message for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody leads now, or nobody.
+    /// An instance has another leader, or none.
     Leader {
         /// The view.
         view: u64,
-        /// Who leads.
+        /// The leader.
         leader: Option<ReplicaId>,
-        /// Of which instance, where there are several.
+        /// The instance, if there are several.
         instance: Option<InstanceId>,
     },
     /// A member refuses our connection.
     RefusedBy {
-        /// Who.
+        /// The member.
         replica: ReplicaId,
-        /// Why, in its words.
+        /// The member's reason.
         text: String,
     },
-    /// No safe connection to a member.
+    /// There is no secure connection to a member.
     Unsafe {
-        /// To whom.
+        /// The member.
         replica: ReplicaId,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         text: String,
     },
     /// We refused a connection.
     Refused {
-        /// Why, as we said it.
+        /// The reason that we gave.
         text: String,
     },
-    /// A client's request waits for too long, and all members were told of it: the leader may be faulty.
+    /// A client's request has waited for too long, and all members were told of it: the leader may be faulty.
     Overdue {
-        /// Whose session; none when it opens one.
+        /// The session; none if the request opens one.
         session: SessionId,
-        /// Its number.
+        /// The request's number.
         number: RequestNumber,
     },
     /// A connection broke the rules and was closed.
     Rejected {
-        /// Which.
+        /// The connection.
         conn: ConnId,
-        /// What it did.
+        /// What the other end did.
         text: String,
     },
     /// A member is connected in both directions.
     PeerUp(ReplicaId),
-    /// A member's connection is gone.
+    /// A member is no longer connected.
     PeerDown(ReplicaId),
-    /// Something about the membership.
+    /// News about the membership.
     Members {
-        /// In words.
+        /// The text.
         text: String,
     },
-    /// Something about the number of instances.
+    /// News about the number of instances.
     Instances {
-        /// In words.
+        /// The text.
         text: String,
     },
     /// The feature level is raised.
     Level {
-        /// To what.
+        /// The new level.
         level: u32,
-        /// It is only proposed by this replica; else it was executed.
+        /// Whether this replica has only proposed the level; otherwise the level was executed.
         begun: bool,
     },
     /// The disk is full: writes are refused until there is room.
     DiskFull,
-    /// There is room again.
+    /// The disk has room again.
     DiskHasRoom,
     /// The disk has finished nothing for a long time.
     DiskStalls,
-    /// It finishes what it is asked again.
+    /// The disk works again.
     DiskWorks,
-    /// Something about the state that an operator wants to read about, and whether it is bad.
+    /// News about the state.
     State {
-        /// In words.
+        /// The text.
         text: String,
-        /// Something is wrong.
+        /// Whether something is wrong.
         bad: bool,
     },
 }
 
-/// Effects in order, reused from step to step.
+/// A list of effects in order, reused from step to step.
 #[derive(Debug, Default)]
 pub struct Effects {
     list: Vec<Effect>,
@@ -312,19 +312,19 @@ impl Effects {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Appends one.
+    /// Appends an effect.
     pub fn push(&mut self, effect: Effect) {
         self.list.push(effect);
     }
-    /// Takes all, in order.
+    /// Takes all effects, in order.
     pub fn drain(&mut self) -> impl Iterator<Item = Effect> {
         self.list.drain(..)
     }
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
-    /// The frame limit that was asked for last for this connection.
+    /// The last frame limit in the list for this connection.
     pub fn frame_limit(&self, of: ConnId) -> Option<u32> {
         self.list.iter().rev().find_map(|effect| match effect {
             Effect::FrameLimit { conn, bytes } if *conn == of => Some(*bytes),

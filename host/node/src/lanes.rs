@@ -1,11 +1,14 @@
 //! Which parts of a replica stand on which lanes.
 //!
-//! A part that has a lane of its own is stepped there and nowhere else; the main lane has all other parts. Between the two, values pass in
-//! order, and take as long as the host likes: what a part is told waits until its lane has a turn, and what it says waits until the main lane
-//! has one. Each of them goes by what it heard of the other last. For what takes both (a checkpoint takes the place of the state, or an
-//! anchor is asked for) the main lane waits until the other one has taken everything ([`crate::Node`] calls it in).
+//! A part that has a lane of its own is stepped only there; the main lane has all other parts. Values pass between the two lanes in order,
+//! and take as long as the host likes. An input of a part waits until the part's lane has a turn, and its effects wait until the main lane
+//! has one. So each lane goes by what it heard last from the other.
 //!
-//! A host that gives a part a lane answers [`crate::Effect::Run`] with [`crate::Input::Run`], on that lane. Only the simulator does so far.
+//! Some operations take both lanes: to install a checkpoint, or to ask for an anchor. For these the main lane calls the other one in: it
+//! waits until that lane has taken everything.
+//!
+//! A host that gives a part a lane answers [`crate::Effect::Run`] with [`crate::Input::Run`], on that lane. Only the simulator does so
+//! today.
 
 use quorate_types::InstanceId;
 
@@ -18,10 +21,10 @@ pub struct Placement {
     pub groups: bool,
 }
 
-/// What has a lane.
+/// A part that may have a lane, or the main lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// All parts that have none of their own: admission, the log, the engine, the state, and more.
+    /// The main lane: all parts that have no lane of their own (admission, the log, the engine, the state, and more).
     Main,
     /// The connections.
     Gate,

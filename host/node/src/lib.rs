@@ -1,12 +1,14 @@
-//! The stages of one lane, joined into one state machine without I/O: the only place that knows the order of the stages.
+//! A replica as one state machine without I/O: it joins the stages of the path, and it alone knows their order.
 //!
-//! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends what is to be
-//! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own.
+//! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends effects: what the host must do.
+//! `host/runtime` drives it with real sockets, disks and clocks; the simulator drives it with its own.
 //!
-//! A replica is made of parts, which are stepped alone (docs/decisions/0035): `gate/` has the connections, stage 2's intake (path/2-admit) what
-//! clients ask where replicas may lie, `group/` one instance of the ordering protocol each, `journal/` the log, `engine/` the global log,
-//! execution, time, reads and replies, `keeping/` the state beside the path; `guide/` says where clients go, `leading/` who leads what,
-//! `reconfigure/` who the members are. `pipeline.rs` says which part takes what, and in which order; `together.rs` has what takes several.
+//! A replica is made of parts, each of which is stepped alone (docs/decisions/0035).
+//! `gate/` has the connections. The intake of stage 2 (path/2-admit) has the requests of clients where replicas may lie. Each `group/` has
+//! one instance of the ordering protocol. `journal/` has the log. `engine/` has the global log, execution, time, reads and replies.
+//! `keeping/` has checkpoints and transfer. `guide/` sends clients to instances, `leading/` decides which replica leads which instance, and
+//! `reconfigure/` has the membership.
+//! `pipeline.rs` says which part takes which input, and in which order; `together.rs` has the operations that take several parts.
 //!
 //! INV-NODE-1: a message that names a record leaves only after that record is durable.
 //! INV-NODE-2: what an instance decided is handed to the merge in order, each record once.

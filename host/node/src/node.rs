@@ -1,5 +1,5 @@
-//! The node: the parts of a replica, joined. What may be asked of it stands here; which part takes what, and the order of a turn, in
-//! `pipeline.rs`; what several parts do together in `together.rs`.
+//! The node: the parts of a replica, joined. This file has its start, its connections, and what others may ask of it. `pipeline.rs` has the
+//! inputs and the order of a turn; `together.rs` has the operations that take several parts.
 
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
@@ -23,10 +23,11 @@ use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time,
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
 use std::net::IpAddr;
 
-/// So many reads wait of clients that ask for much, while others wait.
+/// The most reads that may wait from clients that send much, while other clients wait.
 const CONTENDED_READS: usize = 1024;
 
-/// What a part may know of the others while it is stepped: references to them, and to nothing that it owns itself.
+/// The parts that one part may read while it is stepped: references to them, and to no field of its own.
+/// own.
 macro_rules! look {
     ($node:expr, groups) => {
         crate::group::Look {
@@ -59,14 +60,14 @@ macro_rules! look {
 }
 pub(crate) use look;
 
-/// One replica: every stage of it, all instances, no I/O.
+/// One replica: all stages and all instances, without I/O.
 pub struct Node {
     pub(crate) config: NodeConfig,
-    /// What the protocol is like, as it is configured.
+    /// The properties of the configured protocol.
     pub(crate) nature: Nature,
     pub(crate) gate: Gate,
     pub(crate) intake: Intake,
-    /// Those of instance 1, 2, ...
+    /// The groups of instances 1, 2, ...
     pub(crate) groups: Groups,
     pub(crate) admitting: Admitting,
     pub(crate) engine: Engine,
@@ -79,14 +80,14 @@ pub struct Node {
     pub(crate) now: Time,
 }
 
-/// The beginning.
+/// The start.
 impl Node {
-    /// Says which clients may use which keys; without a word all may use all.
+    /// Sets which clients may use which keys. If it is never called, all clients may use all keys.
     pub fn permit(&mut self, access: Access) {
         self.gate.permit(access);
     }
 
-    /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
+    /// Starts: dials the other members and starts the protocol. Everything that recovery wrote again is synced before.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         self.engine.start(now);
         self.keep(now, In::Begin, out);
@@ -100,8 +101,8 @@ impl Node {
         self.ask_lanes(out);
     }
 
-    /// Tells of damage that was found in the log at the start. If what this replica acknowledged may be among it, it takes no part
-    /// before it has a checkpoint that holds that.
+    /// Reports damage that was found in the log at the start. If the missing records may hold something that this replica acknowledged, it
+    /// takes no part until it has a checkpoint that holds that.
     fn on_log_damage(&mut self, now: Time, out: &mut Effects) {
         for damage in self.journal.log().damage() {
             let text = format!(
@@ -113,13 +114,13 @@ impl Node {
             out.event(Event::State { text, bad: true });
         }
         if self.needs_checkpoint() {
-            // Where the log is whole it is the checkpoint after which it begins that is lost.
+            // If the log is whole, the checkpoint in front of it is lost.
             let why = if self.journal.log().damage().is_empty() { Why::Damaged } else { Why::Lost };
             self.keep(now, In::Lacks { at_least: self.engine.merge().seq().next(), why }, out);
         }
     }
 
-    /// Writes down whose life is whose. There is always room: it happens before anything else is written.
+    /// Writes down the lives of the members. There is always room: nothing else was written before.
     fn write_life(&mut self, record: Record, out: &mut Effects) {
         match self.journal.note(record) {
             Ok(id) => self.gate.wrote_life(id),
@@ -127,7 +128,7 @@ impl Node {
         }
     }
 
-    /// Takes part in agreement from the moment at which all members are known.
+    /// Takes part in agreement as soon as all members are known.
     pub(crate) fn begin(&mut self, now: Time, out: &mut Effects) {
         let waits = self.keeping.awaits_state() || !self.unknown_members().is_empty();
         if self.has_begun() || waits || self.needs_checkpoint() {
@@ -139,7 +140,7 @@ impl Node {
         self.after_order(now, out);
     }
 
-    /// Whether an instance must not start before there is a checkpoint of the others.
+    /// Whether an instance must not start until there is a checkpoint from other replicas.
     fn needs_checkpoint(&self) -> bool {
         self.groups.iter().any(|group| group.restored().needs_checkpoint)
     }
@@ -147,12 +148,12 @@ impl Node {
 
 /// Connections.
 impl Node {
-    /// The gate takes note of something.
+    /// Steps the gate.
     pub(crate) fn at_gate(&mut self, now: Time, input: gate::In, out: &mut Effects) {
         self.gate.step(now, (&self.config, self.journal.log().durable()), input, out);
     }
 
-    /// Something happened to a connection, and it may be gone.
+    /// Handles an event of a connection, after which the connection may be gone.
     pub(crate) fn on_happened(&mut self, now: Time, input: Input, out: &mut Effects) {
         let Some(happened) = gate::In::of(input) else { return };
         match (happened.ends(), happened) {
@@ -165,12 +166,13 @@ impl Node {
         }
     }
 
-    /// Dials who is due, once this replica's own life is durable: nobody may hear of one that a crash could take back.
+    /// Dials the members that are due, once this replica's own life is durable: no other replica may hear of a life that a crash could take
+    /// back.
     pub(crate) fn dial(&mut self, now: Time, out: &mut Effects) {
         self.at_gate(now, gate::In::Deadline, out);
     }
 
-    /// Somebody says who it is.
+    /// A peer introduces itself.
     pub(crate) fn on_hello(
         &mut self,
         now: Time,
@@ -184,7 +186,7 @@ impl Node {
         self.after_connections(now, out);
     }
 
-    /// Somebody said who it is: perhaps a member of whose life this replica hears for the first time.
+    /// A peer introduced itself. It may be a member whose life this replica hears of for the first time.
     pub(crate) fn on_met(
         &mut self,
         now: Time,
@@ -194,8 +196,8 @@ impl Node {
     ) {
         if let Some((replica, record)) = learned {
             match self.journal.note(record) {
-                // Before the cluster began there is always room. Later it is a replica that joins, whose life counts from
-                // the membership on that makes it a voter.
+                // Before the cluster began there is always room. Later the member is one that joins: its life counts from the membership
+                // that makes it a voter.
                 Err(AppendError::NoRoom) if self.has_begun() => self.gate.unlearn(replica),
                 Err(why) => out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() })),
                 Ok(_) => self.begin(now, out),
@@ -225,34 +227,34 @@ impl Node {
         self.after_connections(now, out);
     }
 
-    /// Nobody waits there any more.
+    /// Forgets everything that waits for this connection.
     pub(crate) fn forget_conn(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
         self.engine.step(engine::In::Closed(conn));
         self.guide.forget(conn);
         self.keep(now, In::Left(conn), out);
     }
 
-    /// Tells the instances whose messages get to a member and back.
+    /// A member can be reached: tells the instances whose messages reach it and come back.
     pub(crate) fn connect(&mut self, now: Time, replica: ReplicaId) {
         self.leading.majority_changed();
         let peers = self.gate.peers();
         self.groups.connects(now, replica, |at| peers.is_up_in(replica, at));
     }
 
-    /// Tells the instances whose messages may have been lost.
+    /// A member can not be reached: tells the instances whose messages may have been lost.
     pub(crate) fn disconnect(&mut self, now: Time, replica: ReplicaId, change: Change) {
         self.leading.majority_changed();
         self.groups.disconnects(now, replica, |at| change.cuts(at));
     }
 
-    /// A member or a client is connected from now on.
+    /// Tells a member or a client that has just connected who the members are.
     pub(crate) fn tell_members(&self, conn: ConnId, out: &mut Effects) {
         if let Some(memberships) = self.reconfigure.to_tell() {
             out.send(conn, members_frame(memberships));
         }
     }
 
-    /// A client hears who the members are, and then again who leads: it may not have known that replica before.
+    /// Tells a client who the members are, and then again which replica leads: the client may not have known that replica before.
     pub(crate) fn tell_client(&self, conn: ConnId, out: &mut Effects) {
         if let Some(memberships) = self.reconfigure.to_tell() {
             out.send(conn, members_frame(memberships));
@@ -260,7 +262,7 @@ impl Node {
         }
     }
 
-    /// An operator wants leadership to be handed over. Says what came of it, in a line.
+    /// An operator asks to hand leadership over. Gives the result in one line.
     pub(crate) fn transfer(&mut self, now: Time, to: Option<u16>, out: &mut Effects) -> String {
         match self.leading.may_hand_over(&look!(self, leading), to) {
             Ok(to) => {
@@ -275,7 +277,7 @@ impl Node {
 
 /// Parts that have lanes of their own.
 impl Node {
-    /// Gives an input to the lane that it is for. Whether it is for another one than the main lane's.
+    /// Gives an input to another lane if it is for a part there. Whether it was.
     pub(crate) fn is_for_lane(&mut self, now: Time, input: &Input, out: &mut Effects) -> bool {
         match (input, self.gate.lane()) {
             (Input::Run(Part::Main), _) => return false,
@@ -296,7 +298,7 @@ impl Node {
         true
     }
 
-    /// What other lanes said until now arrives at the main lane.
+    /// The main lane hears everything that other lanes have said until now.
     pub(crate) fn hear_lanes(&mut self, now: Time, out: &mut Effects) {
         self.groups.hear_lanes();
         self.after_order(now, out);
@@ -305,7 +307,7 @@ impl Node {
         }
     }
 
-    /// The main lane waits until the lanes of all groups have taken everything, and hears what they say.
+    /// Waits until the lanes of all groups have taken everything, and hears what they say.
     pub(crate) fn call_in(&mut self, now: Time, out: &mut Effects) {
         if !self.config.placement.groups || planted("lane-not-called-in") {
             return;
@@ -320,13 +322,13 @@ impl Node {
         }
     }
 
-    /// Keeping takes this, which may make a checkpoint take the place of everything: all lanes have to be done with what was before.
+    /// Steps keeping with an input that may install a checkpoint. Before, all lanes must finish with the old state.
     pub(crate) fn keep_called_in(&mut self, now: Time, input: In, out: &mut Effects) {
         self.call_in(now, out);
         self.keep(now, input, out);
     }
 
-    /// Lanes are told how the main lane stands, and are asked to take what their parts were told.
+    /// Tells the lanes how the main lane stands, and asks for a turn of each lane for which something waits.
     pub(crate) fn ask_lanes(&mut self, out: &mut Effects) {
         if self.config.placement.gate {
             let (notice, durable) = (self.notice_for(None), self.journal.log().durable());
@@ -346,9 +348,9 @@ impl Node {
     }
 }
 
-/// What the parts ask, where the answer takes several of them.
+/// Questions of the parts, whose answers take several parts.
 impl Node {
-    /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
+    /// The members whose lives are not known. After a change of the membership there are none: the log says whose life is whose.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
         let changed = self.config.members.number() > MembershipId::FIRST
             || self.reconfigure.roster().current().is_some();
@@ -360,53 +362,53 @@ impl Node {
         members.filter(|replica| !self.gate.lives().is_known(*replica)).collect()
     }
 
-    /// How far the members are trusted.
+    /// How many of the members may be faulty, and how many may lie.
     pub(crate) fn trust(&self) -> Trust {
         let members = u32::try_from(self.config.members.all().len()).unwrap_or(u32::MAX).max(1);
         self.config.order.faults.among(members)
     }
 
-    /// Who of them answers a session.
+    /// The replicas that answer a session.
     pub(crate) fn answerers(&self) -> Answerers {
         let (place, members) = (self.config.members.place(), self.config.members.all().len());
         Answerers { place, members, answers: self.trust().answers() as usize }
     }
 
-    /// What this replica may take from clients, if it leads.
+    /// The room for requests of clients at this replica, if it leads.
     pub(crate) fn room(&self) -> Room {
         self.leading.room(self.journal.room(), &self.config)
     }
 
-    /// Where a client finds somebody who leads.
+    /// The notice that tells a client which replicas lead.
     pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
         self.guide.notice(&look!(self, guide), client)
     }
 
-    /// The same, for whoever is at the other end of a connection.
+    /// The notice for the client at the other end of a connection.
     pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
         self.notice_for(self.gate.peers().client(conn))
     }
 
-    /// The guide, and what it may know of the others.
+    /// The guide, and the parts that it may read.
     pub(crate) fn guide(&mut self) -> (&mut Guide, guide::Look<'_>) {
         (&mut self.guide, look!(self, guide))
     }
 
-    /// When a batch is ordered for the time alone, if this replica does that.
+    /// When to order a batch that carries only the time, if this replica has to.
     pub(crate) fn tick_at(&self) -> Option<Time> {
-        // Mostly there is no deadline, and nothing else has to be asked.
+        // There is mostly no deadline; then nothing else is asked.
         let at = self.engine.tick_at()?;
         (self.groups.first().is_idle(self.engine.merge()) && self.journal.log().has_room()).then_some(at)
     }
 
-    /// When to look whether the others went on without what this replica waits for.
+    /// When to check whether the other replicas went on without something that this replica waits for.
     pub(crate) fn left_behind_at(&self) -> Option<Time> {
         let at = self.groups.left_behind_at(self.engine.merge(), self.config.order.patience());
         at.filter(|_| !self.keeping.transfers())
     }
 }
 
-/// What hosts ask.
+/// Questions of hosts.
 impl Node {
     /// When to call again with [`crate::Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
@@ -432,17 +434,17 @@ impl Node {
         .min()
     }
 
-    /// Where this replica stands.
+    /// The status of this replica.
     pub fn status(&self) -> NodeStatus {
         report::status(self)
     }
 
-    /// Whether to let somebody in who comes from there. Whoever is not costs least when the host closes the connection at once.
+    /// Whether to accept a connection from this address. To refuse it costs least if the host closes it at once.
     pub fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
         self.gate.lets_in(from)
     }
 
-    /// What a connection is, as far as the host has to know.
+    /// The class of a connection, by which the host treats it.
     pub fn class(&self, conn: ConnId) -> ConnClass {
         self.gate.own_peers().class(conn)
     }
@@ -455,14 +457,14 @@ impl Node {
         }
     }
 
-    /// Whether the member at the other end of a connection did what no honest one does, and was not silent about it for long since: the
-    /// host gives it a small part of its time.
+    /// Whether the member at the other end of a connection is a suspect, and has misbehaved lately. The host gives such a member only a
+    /// small part of its time.
     pub fn suspects_lately(&self, now: Time, conn: ConnId) -> bool {
         self.member_at(conn).is_some_and(|member| self.intake.suspects_lately(now, member))
     }
 
-    /// Whether there is room for more of clients that send much. `contended`: others, who send little, wait behind what is taken of
-    /// them, so that has to be little, too.
+    /// Whether there is room for more requests and reads of clients that send much. `contended`: clients that send little wait behind them,
+    /// so the room is small.
     pub fn takes_more(&self, contended: bool) -> bool {
         let config = &self.config;
         let in_flight = config.bytes_in_flight_max.saturating_mul(guide::led_count(&self.groups).max(1));
@@ -478,71 +480,71 @@ impl Node {
             && bytes < config.reads.bytes_max / 2
     }
 
-    /// Whether this replica leads an instance, as far as it knows.
+    /// Whether this replica believes that it leads an instance.
     pub fn leads(&self) -> bool {
         let me = Some(self.config.members.me());
         self.groups.present().any(|group| group.leader() == me)
     }
 
-    /// The feature level that the cluster works at, as it was executed here.
+    /// The cluster's feature level, as far as it was executed here.
     pub fn level(&self) -> u32 {
         self.config.level.cluster
     }
 
-    /// Whether this replica is no member any more.
+    /// Whether this replica is no longer a member.
     pub fn is_removed(&self) -> bool {
         self.reconfigure.is_removed(self.config.members.me())
     }
 
-    /// Whether all members have been there once, so that this replica takes part.
+    /// Whether all members have been connected once, so that this replica takes part.
     pub fn has_begun(&self) -> bool {
         self.groups.first().has_started()
     }
 }
 
-/// What checks ask.
+/// Questions of checks.
 impl Node {
-    /// The view that was announced last in the first instance.
+    /// The view that the first instance announced last.
     pub fn view(&self) -> View {
         self.groups.first().view()
     }
 
-    /// What is agreed on with what was delivered to execution.
+    /// What follows from the order of the delivered batches alone.
     pub fn agreed(&self) -> &Agreed {
         self.engine.agreed()
     }
 
-    /// What was executed so far, and is final.
+    /// The final state.
     pub fn executor(&self) -> &Executor {
         self.engine.executor()
     }
 
-    /// Of each instance its view, whether it is led here, and how many questions for strong reads were answered by leases.
+    /// For each instance: its view, whether it is led here, and how many questions for strong reads were answered by leases.
     pub fn leases(&self) -> Vec<(View, bool, u64)> {
         self.groups.iter().map(|group| group.leases(self.config.members.me())).collect()
     }
 
-    /// How slots map to seqs now, and behind the border that comes, if one does.
+    /// How slots map to seqs now, and behind the coming border if there is one.
     pub fn generations(&self) -> (Generation, Option<Generation>) {
         (self.engine.merge().generation(), self.engine.merge().next_generation())
     }
 
-    /// The membership in which the cluster is, as it was ordered.
+    /// The present membership of the cluster, as it was ordered.
     pub fn membership(&self) -> Option<&Membership> {
         self.reconfigure.roster().current()
     }
 
-    /// The change that was ordered and is not over.
+    /// The ordered change that is not over yet.
     pub fn change(&self) -> Option<&Memberships> {
         self.reconfigure.roster().change()
     }
 
-    /// For whom the log is held back.
+    /// The replicas for which the log is held back.
     pub fn holds_back_for(&self) -> impl Iterator<Item = ReplicaId> {
         self.keeping.holds_back_for()
     }
 
-    /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
+    /// Panics with the name of a broken invariant; `thorough` scans everything.
     pub fn invariants(&self, thorough: bool) {
         self.journal.invariants();
         self.engine.invariants(thorough);

@@ -1,6 +1,6 @@
-//! The pipeline: which part takes what comes in, the order of a turn, and the way of what each part wants done. Nothing is decided here.
-//! A request goes from the gate by the intake to a group, as a record to the journal, decided to the engine, and as a reply to the gate
-//! (ARCHITECTURE.md, "The life of a write").
+//! The pipeline: which part takes which input, the order of a turn, and where the effects of each part go. It decides nothing.
+//! A request passes from the gate through the intake to a group, goes to the journal as a record, is decided and goes to the engine, and
+//! leaves through the gate as a reply (ARCHITECTURE.md, "Life of a request").
 
 use crate::effects::{Effect, Effects, Event, Input, Unneeded};
 use crate::engine;
@@ -23,10 +23,10 @@ use quorate_wire::{
 /// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
 const COPY_BYTES: usize = 256 << 10;
 
-/// What comes in, and who takes it.
+/// Inputs, and the parts that take them.
 impl Node {
-    /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
-    /// the turn had. A host that can be stopped between the two would answer reads by a lease that is over.
+    /// Reacts to one input. The host must read `now` after everything in the input had arrived; for [`Input::TurnEnd`], after everything in
+    /// the turn had. Otherwise a host that is stopped in between would answer reads by a lease that is over.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
         let apart = self.config.placement != Placement::default();
         if apart && self.is_for_lane(now, &input, out) {
@@ -57,7 +57,7 @@ impl Node {
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
             Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
             Input::Deadline => self.on_deadline(now, out),
-            // To a connection.
+            // Events of connections.
             input @ (Input::Accepted { .. }
             | Input::Identified { .. }
             | Input::Unsafe { .. }
@@ -172,8 +172,8 @@ impl Node {
 
 /// The order of a turn.
 impl Node {
-    /// Everything that arrived at once was handed in, so now batches are sealed, reads are grouped, replies leave and blocks are written.
-    /// Nothing here runs per command.
+    /// Ends a turn, when everything that arrived at once was handed in: batches are sealed, reads are grouped, replies leave and blocks are
+    /// written. Nothing here runs per command.
     pub(crate) fn end_turn(&mut self, now: Time, out: &mut Effects) {
         self.end_intake(now, out);
         self.wake_waiting(now, out);
@@ -196,7 +196,7 @@ impl Node {
         self.journal.sync_later(now);
     }
 
-    /// The order in which the parts hear that time passed.
+    /// Tells the parts that time passed, in this order.
     fn on_deadline(&mut self, now: Time, out: &mut Effects) {
         self.finish_late(now, out);
         self.dial(now, out);
@@ -216,9 +216,9 @@ impl Node {
     }
 }
 
-/// The way of what each part wants done.
+/// Where the effects of each part go.
 impl Node {
-    /// A gate that stands apart says something.
+    /// A gate with a lane of its own reports something.
     pub(crate) fn on_gate(&mut self, now: Time, said: Said, out: &mut Effects) {
         match said {
             Said::Arrived(conn, arrived) => self.on_arrived(now, conn, arrived, out),
@@ -229,7 +229,7 @@ impl Node {
         }
     }
 
-    /// Members came and went: who hears of it.
+    /// Tells the other parts which members came and went.
     pub(crate) fn after_connections(&mut self, now: Time, out: &mut Effects) {
         let changes = self.gate.changes(out);
         self.connections_changed(now, changes, out);
@@ -260,7 +260,7 @@ impl Node {
         }
     }
 
-    /// What the intake wants done.
+    /// Carries out an effect of the intake.
     pub(crate) fn do_intake(&mut self, now: Time, wanted: intake::Out, out: &mut Effects) {
         match wanted {
             intake::Out::Admit { instance, requests } => {
@@ -293,7 +293,7 @@ impl Node {
         }
     }
 
-    /// What a group wants done.
+    /// Carries out an effect of a group.
     pub(crate) fn do_group(&mut self, at: usize, now: Time, wanted: OrderEffect, out: &mut Effects) {
         let (id, volume) = (self.groups[at].id(), self.groups[at].volume());
         match wanted {
@@ -336,7 +336,7 @@ impl Node {
         }
     }
 
-    /// What all of them together want done.
+    /// Carries out an effect of all groups together.
     pub(crate) fn do_groups(&mut self, now: Time, wanted: group::Out) {
         match wanted {
             group::Out::Renewed(id) => self.engine.step(engine::In::Renewed(id)),
@@ -349,7 +349,7 @@ impl Node {
         }
     }
 
-    /// The engine delivered a batch of an instance: what takes effect with the order alone. It may be executed later.
+    /// The engine delivered a batch: everything takes effect that follows from the order alone. The batch may be executed later.
     pub(crate) fn delivered(
         &mut self,
         now: Time,
@@ -369,13 +369,13 @@ impl Node {
         self.keep(now, In::Delivered { seq, bytes, asks }, out);
     }
 
-    /// What the engine executed of an instance is final: who hears of it.
+    /// A batch of an instance is executed and final: the parts that wait for its outcome are told.
     pub(crate) fn executed(&mut self, id: InstanceId, proposed: bool) {
         let me = self.config.members.me();
         if let Some(group) = self.groups.of_mut(id) {
             group.answered(self.engine.outcomes(), me);
         }
-        // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
+        // The results of a diverged replica are wrong: its clients get their replies from other replicas.
         if !self.keeping.has_diverged() {
             let answerers = self.answerers();
             self.engine.reply(proposed, answerers);
@@ -385,7 +385,7 @@ impl Node {
         self.guide.executed(self.groups.len(), &self.engine);
     }
 
-    /// What the part that decides who leads what wants done.
+    /// Steps the part that decides which replica leads which instance, and carries out its effects.
     pub(crate) fn lead(&mut self, now: Time, input: leading::In, out: &mut Effects) {
         let mut outs = Vec::new();
         self.leading.step(now, &look!(self, leading), input, &mut outs);
@@ -408,7 +408,7 @@ impl Node {
         }
     }
 
-    /// Steps reconfiguring, and does what it wants done.
+    /// Steps the part for the membership, and carries out its effects.
     pub(crate) fn reconfigure<R>(
         &mut self,
         now: Time,
@@ -450,7 +450,7 @@ impl Node {
         }
     }
 
-    /// Steps keeping, and does what it wants done.
+    /// Steps keeping, and carries out its effects.
     pub(crate) fn keep(&mut self, now: Time, input: In, out: &mut Effects) {
         let facts = look!(self, keeping).facts();
         let mut outs = Vec::new();

@@ -1,5 +1,5 @@
-//! What several parts do together, each step told to one of them: to admit and propose, to do what protocols want until they rest, to
-//! capture a checkpoint, to trim the log behind it, to go on from one, to follow a membership and a number of instances.
+//! Operations that take several parts, one after the other: to admit and propose; to carry out what protocols want; to capture a
+//! checkpoint, trim the log behind it, or go on from one; to follow a membership and a number of instances.
 
 use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::engine::{self, Delivery, Finished};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Requests of clients.
 impl Node {
-    /// Steps the intake, and does what it wants done. Gives also whether that was anything.
+    /// Steps the intake and carries out its effects. Gives also whether there were any.
     pub(crate) fn intake<R>(
         &mut self,
         now: Time,
@@ -74,7 +74,7 @@ impl Node {
         match goes {
             // Replicas only crash: the leader's word is enough.
             Some(at) => self.admit(now, at, Some(conn), requests, out),
-            // Replicas may lie: this one keeps what the client asks of all.
+            // Replicas may lie: this one keeps the request, which the client sends to all.
             None => self.hear(now, (conn, client), requests, out),
         }
     }
@@ -90,7 +90,7 @@ impl Node {
         });
     }
 
-    /// Gives requests to an instance that leads here. Answers that need no agreement go to this connection, if there is one.
+    /// Gives requests to an instance that leads here. Answers that need no agreement go to the connection, if there is one.
     pub(crate) fn admit(
         &mut self,
         now: Time,
@@ -124,7 +124,7 @@ impl Node {
         }
     }
 
-    /// At the end of a turn: what was given is checked, what is to be said leaves, and proposals are looked at again.
+    /// Ends the turn of the intake: requests are checked, messages leave, and proposals are looked at again.
     pub(crate) fn end_intake(&mut self, now: Time, out: &mut Effects) {
         if matches!(self.intake, Intake::Plain) {
             return;
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// Looks at what waits for long, if it is time for that.
+    /// Looks at requests that have waited for long, if it is time for that.
     pub(crate) fn look_at_late(&mut self, now: Time, out: &mut Effects) {
         if self.intake.deadline().is_none_or(|at| at > now) {
             return;
@@ -148,10 +148,10 @@ impl Node {
     }
 }
 
-/// Proposals of those that lead here.
+/// Proposals of instances that this replica leads.
 impl Node {
-    /// Proposes while the window allows: a few small batches, so that what arrives meanwhile piles up into larger ones, and
-    /// large ones up to a limit in bytes.
+    /// Proposes while the window allows: only a few small batches, so that later requests gather in larger ones; large batches up to a
+    /// limit in bytes.
     pub(crate) fn propose(&mut self, now: Time, out: &mut Effects) {
         let pace = Pace::of(&self.config, &self.nature);
         for at in 0..self.groups.len() {
@@ -180,7 +180,7 @@ impl Node {
         self.groups[at].may_propose(self.engine.merge())
     }
 
-    /// Proposes a batch in an instance that may.
+    /// Proposes a batch in an instance in which this replica may propose.
     pub(crate) fn propose_in(&mut self, at: usize, now: Time, batch: Batch, out: &mut Effects) {
         self.engine.step(engine::In::Proposed(self.groups[at].id()));
         self.groups[at].step(now, OrderInput::Propose(batch));
@@ -193,14 +193,14 @@ impl Node {
         self.engine.header(now, settled)
     }
 
-    /// A batch that carries nothing but its header.
+    /// Proposes a batch that has only a header.
     fn propose_empty(&mut self, now: Time, header: BatchHeader, out: &mut Effects) {
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);
         self.propose_in(FIRST, now, Batch::seal(bytes, header), out);
     }
 
-    /// The batch that asks for a border, if this replica leads and one is wanted.
+    /// Proposes the batch that asks for a border, if this replica leads and a border is wanted.
     pub(crate) fn propose_border(&mut self, now: Time, out: &mut Effects) {
         if !self.keeping.wants_border() || !self.may_propose(FIRST) || self.room() == Room::Full {
             return;
@@ -210,7 +210,7 @@ impl Node {
         self.propose_empty(now, BatchHeader { border: true, ..header }, out);
     }
 
-    /// A deadline of the service passes and nothing else is under way: the time is ordered.
+    /// Orders the time if a deadline of the service has passed and nothing else is under way.
     pub(crate) fn tick(&mut self, now: Time, out: &mut Effects) {
         if self.tick_at().is_none_or(|at| at > now) {
             return;
@@ -220,7 +220,7 @@ impl Node {
         self.propose_empty(now, header, out);
     }
 
-    /// A deadline that nobody orders is waited for like a request of a client.
+    /// Lets the protocol wait for a deadline that no leader orders, as for a request of a client.
     pub(crate) fn watch_deadline(&mut self, now: Time, out: &mut Effects) {
         if self.engine.overdue_at(now).is_none_or(|at| at > now) || planted("deadlines-unwatched") {
             return;
@@ -231,7 +231,7 @@ impl Node {
         self.after_order(now, out);
     }
 
-    /// No-ops where something waits for them, and questions to leaders elsewhere.
+    /// Proposes no-ops where the merge waits for them, and asks leaders elsewhere to do so.
     pub(crate) fn fill(&mut self, now: Time, out: &mut Effects) {
         if self.groups.len() == 1 {
             return;
@@ -256,14 +256,14 @@ impl Node {
         });
     }
 
-    /// A member is there again: what it was asked is asked again.
+    /// A member is connected again: asks it again what it was asked before.
     pub(crate) fn ask_again(&mut self, replica: ReplicaId) {
         for group in self.groups.iter().filter(|group| group.leader() == Some(replica)) {
             self.engine.step(engine::In::AskAgain(group.id()));
         }
     }
 
-    /// The disk of this replica finishes nothing: if it leads, everything waits for it. Another one leads better.
+    /// Hands leadership over if this replica's disk finishes nothing: every instance that it leads would wait for the disk.
     pub(crate) fn check_stall(&mut self, now: Time, out: &mut Effects) {
         if self.journal.stalls(now, out) && self.config.members.all().len() > 1 {
             self.groups.step_led(now, &OrderInput::Transfer(None));
@@ -272,9 +272,9 @@ impl Node {
     }
 }
 
-/// Protocols: what they want is done until they rest.
+/// Protocols: their effects are carried out until there are none.
 impl Node {
-    /// A member's group says something to the group of the same instance here.
+    /// A message arrives from a member's group for the group of the same instance here.
     pub(crate) fn on_message(
         &mut self,
         now: Time,
@@ -282,17 +282,17 @@ impl Node {
         message: Verified<OrderMessage>,
         out: &mut Effects,
     ) {
-        // As if lost where there is none: this replica did not execute yet that it comes.
+        // Without such a group the message counts as lost: this replica has not yet executed that the instance comes.
         let Some(group) = self.groups.of_mut(instance) else { return };
         let open = self.engine.merge().is_open(instance);
         if !self.journal.fits(group.volume(), open, || group.brought_by(&message)) {
-            return; // as if lost: the sender sends it again, and heartbeats still pass
+            return; // counts as lost: the sender sends it again, and heartbeats still pass
         }
         group.step(now, OrderInput::Receive(message));
         self.after_order(now, out);
     }
 
-    /// Does what the protocols want done, until nothing is left.
+    /// Carries out the effects of all protocols until there are none.
     pub(crate) fn after_order(&mut self, now: Time, out: &mut Effects) {
         let mut quiet = 0;
         let mut at = 0;
@@ -301,14 +301,14 @@ impl Node {
             at = (at + 1) % self.groups.len();
         }
         for at in 0..self.groups.len() {
-            // Messages go whose records are durable.
+            // Messages leave whose records are durable.
             while let Some((to, message)) = self.groups[at].release() {
                 self.send(at, to, &message, out);
             }
         }
     }
 
-    /// Does what one protocol wants done. Whether there was anything.
+    /// Carries out the effects of one protocol. Whether there were any.
     fn drain(&mut self, at: usize, now: Time, out: &mut Effects) -> bool {
         let durable = self.journal.log().durable();
         if !self.groups[at].has_news(durable) {
@@ -320,7 +320,7 @@ impl Node {
             let stay = self.groups[at].stay().number();
             for effect in effects.drain() {
                 any = true;
-                // What was decided may have begun another stay: what this one wants does not matter any more.
+                // A decided batch may have begun another stay; then the rest of these effects does not matter.
                 if self.groups[at].stay().number() == stay
                     && let Some(effect) = self.groups[at].settle(now, effect)
                 {
@@ -346,20 +346,20 @@ impl Node {
     }
 
     pub(crate) fn send(&self, at: usize, to: ReplicaId, message: &OrderMessage, out: &mut Effects) {
-        // A message to somebody who is not connected is lost, as it would be on the way.
+        // A message to a member that is not connected is lost, as it would be on the way.
         if let Some(conn) = self.gate.peers().way(to, at) {
             out.send(conn, message.frame(self.groups[at].id()));
         }
     }
 
-    /// Something was written or synced.
+    /// A write or a sync of the log completed.
     pub(crate) fn on_durable(&mut self, now: Time, out: &mut Effects) {
         self.after_order(now, out);
         self.trim_log(out);
         self.dial(now, out);
     }
 
-    /// The disk read what an instance asked for.
+    /// The disk has read records for an instance.
     pub(crate) fn on_loaded(&mut self, now: Time, load: u64, records: &[Bytes], out: &mut Effects) {
         match self.journal.loaded(load, records) {
             None => {}
@@ -397,7 +397,7 @@ impl Node {
 
 /// Execution, reads and agreed time.
 impl Node {
-    /// Delivers what is known of the global log, and hears what became final.
+    /// Delivers what the global log has, and takes what became final.
     pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
         while let Some(delivery) = self.engine.next(now) {
             if let Delivery::Batch { seq, instance, batch } = delivery {
@@ -408,7 +408,7 @@ impl Node {
         }
     }
 
-    /// Hears what became final.
+    /// Takes from the engine what became final.
     pub(crate) fn finish(&mut self, now: Time, out: &mut Effects) {
         while let Some(finished) = self.engine.finished(now) {
             match finished {
@@ -422,7 +422,7 @@ impl Node {
         }
     }
 
-    /// Time passed: more may be final. Where a border held up what comes behind it, that is delivered.
+    /// Time passed, so more may be final. If a border held up delivery, delivery goes on.
     pub(crate) fn finish_late(&mut self, now: Time, out: &mut Effects) {
         let held = self.engine.is_at_border();
         self.finish(now, out);
@@ -431,14 +431,14 @@ impl Node {
         }
     }
 
-    /// A batch was delivered, or a checkpoint: its time is agreed.
+    /// Learns the agreed time of a batch or a checkpoint that was delivered.
     pub(crate) fn learn_time(&mut self, now: Time) {
         if let Some(ahead) = self.engine.learn_time(now) {
             self.intake.pulled(now, ahead);
         }
     }
 
-    /// Tells the engine if this replica acts much later than it wanted to: then its process was stopped, and what it knows of leaders is old.
+    /// Tells the engine if this replica acts much later than its deadline: then its process was stopped, and what it knows of leaders is old.
     pub(crate) fn notice_pause(&mut self, now: Time) {
         if now.since(self.now) > self.config.order.patience()
             && let Some(due) = self.deadline()
@@ -465,7 +465,7 @@ impl Node {
     }
 
     pub(crate) fn run_reads(&mut self, now: Time) {
-        // They expire, or are answered once the state is sound again.
+        // While the state is not sound, reads wait or expire.
         if self.keeping.sound() {
             let seats = &self.gate.peers().seats;
             self.engine.run_reads(now, |conn| seats.number(conn));
@@ -475,14 +475,14 @@ impl Node {
 
 /// Checkpoints.
 impl Node {
-    /// A border is here: what the other parts are here is known now, and the state becomes an image as soon as it is final.
+    /// A border is reached: the ordering parts are described now, and the state of execution becomes an image once it is final.
     pub(crate) fn capture(&mut self, now: Time, border: u64, seq: Seq, out: &mut Effects) {
         self.groups.take_turns(now);
         self.engine.border(Box::new(describe(&look!(self, keeping), (border, seq))));
         self.finish(now, out);
     }
 
-    /// Nobody leads what the merge waits for, for long. Where others have a checkpoint of later, it will not come any more.
+    /// The merge has waited for long for an instance without a leader. If others have a later checkpoint, it would wait in vain.
     pub(crate) fn look_behind(&mut self, now: Time, out: &mut Effects) {
         if self.left_behind_at().is_some_and(|at| at <= now) {
             self.groups.looked(now);
@@ -490,7 +490,7 @@ impl Node {
         }
     }
 
-    /// A checkpoint is fetched, with what is here already, from whoever is connected.
+    /// Fetches a checkpoint from the connected members, using the objects that are here already.
     pub(crate) fn begin_fetch(&mut self, now: Time, mut need: Need, out: &mut Effects) {
         need.local = need.local.or_else(|| self.engine.executor().objects());
         let peers = self.gate.peers().peers();
@@ -498,7 +498,7 @@ impl Node {
         self.keep(now, In::Fetch { need, connected }, out);
     }
 
-    /// The fetched checkpoint is durable: execution and ordering go on from it.
+    /// A fetched checkpoint is durable: execution and ordering go on from it.
     pub(crate) fn install(&mut self, now: Time, installing: Installing, out: &mut Effects) {
         self.call_in(now, out);
         let Installing { image, system, digests, why } = installing;
@@ -523,10 +523,10 @@ impl Node {
         self.fall_asleep(now, seq, out);
         self.reconfigure.changed();
         if self.has_begun() {
-            // Before anything is executed: the next border names where each of them stands.
+            // The new instances wake before anything is executed: the next border says where each of them stands.
             new.iter().for_each(|at| self.wake(now, *at));
         }
-        // What an instance that stays where it is said before.
+        // Delivers what instances that keep their position had decided before.
         self.deliver(now, out);
         if self.has_begun() {
             self.resume_change(now, out);
@@ -536,7 +536,7 @@ impl Node {
         }
     }
 
-    /// Forgets what a durable checkpoint holds, up to these records of the instances. What of the older records still counts is written
+    /// Trims everything that a durable checkpoint holds, up to these records of the instances. Older records that still count are written
     /// again first: the lives of the members here, view and vote by the protocol.
     pub(crate) fn trim(&mut self, now: Time, seq: Seq, records: Vec<Slot>, out: &mut Effects) {
         if !self.journal.begin_trim(seq, self.gate.lives().all()) {
@@ -552,7 +552,7 @@ impl Node {
         self.trim_log(out);
     }
 
-    /// Segments that nothing needs any more go.
+    /// Removes the segments that nothing needs any more.
     fn trim_log(&mut self, out: &mut Effects) {
         let needed = self.groups.stays().filter_map(|group| Some((group.volume(), group.keep_from()?)));
         if let Some(gone) = self.journal.go_on_trimming(needed) {
@@ -561,7 +561,7 @@ impl Node {
         }
     }
 
-    /// Begins to read everything; what is found and mended shows in the status.
+    /// Begins to read everything at rest; the status shows what was found and mended.
     pub(crate) fn scrub(&mut self, now: Time, out: &mut Effects) -> &'static str {
         if self.journal.is_in_memory() {
             return "error: with durability memory nothing is at rest";
@@ -570,7 +570,7 @@ impl Node {
         "begun"
     }
 
-    /// A segment of the log is read and checked, if it is full; or the first one, if that one is gone.
+    /// Reads and checks a segment of the log, if it is full. If that segment is gone, the first one is read.
     pub(crate) fn read_segment(&mut self, segment: u64, out: &mut Effects) {
         let segment = segment.max(self.journal.log().first_segment());
         if let Some(records) = self.journal.log().sealed_records(segment) {
@@ -583,17 +583,17 @@ impl Node {
 
 /// Members and levels.
 impl Node {
-    /// Whom instances send what they decide.
+    /// The replicas to which instances send what they decide.
     fn listeners(&self) -> Arc<[ReplicaId]> {
         self.reconfigure.listeners(&look!(self, reconfigure))
     }
 
-    /// They are told that.
+    /// Tells the instances their listeners.
     pub(crate) fn name_listeners(&mut self, now: Time) {
         self.groups.step_present(now, &OrderInput::Listeners(self.listeners()));
     }
 
-    /// A checkpoint took the place of the state, or the protocol begins: it hears of a change that is under way.
+    /// A checkpoint was installed, or the protocol begins: tells the protocol of a change that is under way.
     pub(crate) fn resume_change(&mut self, now: Time, out: &mut Effects) {
         self.reconfigure.changed();
         if self.has_begun() {
@@ -601,20 +601,20 @@ impl Node {
         }
     }
 
-    /// What all instances say of who takes part.
+    /// Takes up what all instances say about their memberships.
     pub(crate) fn meet_all_members(&mut self) {
         for at in 0..self.groups.len() {
             self.on_members(at, self.groups[at].status().membership);
         }
     }
 
-    /// What holds in an instance changed.
+    /// The membership in force in an instance changed.
     pub(crate) fn on_members(&mut self, at: usize, memberships: Arc<Memberships>) {
         self.reconfigure.in_force(at, &self.groups[at], memberships);
         self.leading.majority_changed();
     }
 
-    /// Connections follow the membership. At the end of a turn, when nothing else is under way.
+    /// Makes the connections follow the membership. Runs at the end of a turn, when nothing else is under way.
     pub(crate) fn meet_members(&mut self, now: Time, out: &mut Effects) {
         if !self.reconfigure.takes_change() {
             return;
@@ -637,8 +637,8 @@ impl Node {
         self.after_connections(now, out);
     }
 
-    /// Who is connected hears of a membership that this replica did not know when they met. One that lags may know nobody else who
-    /// knows, and takes nothing from a leader that it does not know.
+    /// Tells the connected members of a membership that this replica did not know when they connected. A member that lags may be connected
+    /// to nobody else who knows it, and takes nothing from a leader that it does not know.
     fn spread_members(&mut self, out: &mut Effects) {
         if self.reconfigure.spreads(self.config.members.number()) {
             for member in self.config.members.others() {
@@ -649,14 +649,14 @@ impl Node {
         }
     }
 
-    /// Borders follow from the log alone, so where their distance depends on the number of replicas it is the one that was ordered.
+    /// Gives keeping the ordered number of replicas, on which the distance of borders may depend. Borders follow from the log alone.
     pub(crate) fn meet_borders(&mut self) {
         let (count, place) = self.reconfigure.replicas(&look!(self, reconfigure));
         self.keeping.meet_replicas(count, place);
     }
 
-    /// The cluster works at another level from now on, as was executed. Also where this program can not do it: what it executes until it
-    /// stops is not right, but it is not called the lower level either.
+    /// The cluster works at another level from now on, as was executed. The level is taken even if this program can not do it: what it
+    /// executes until it halts is wrong, but must not pass for the lower level.
     pub(crate) fn begin_level(&mut self, level: u32, out: &mut Effects) {
         self.take_level(level);
         if let Err(halt) = self.config.level.check(level) {
@@ -666,7 +666,7 @@ impl Node {
         self.note_level();
     }
 
-    /// The state of a checkpoint took the place of what was executed here.
+    /// A checkpoint was installed, which has a level.
     fn set_level(&mut self, level: u32) {
         self.take_level(level);
         self.note_level();
@@ -678,8 +678,8 @@ impl Node {
         self.engine.set_level(if own { self.config.level.highest } else { level });
     }
 
-    /// Writes the level down, so that an older program stops before it says a word. Without room there is no such record: then it stops
-    /// when it hears of the level.
+    /// Writes the level down, so that an older program stops before it says a word. Without room there is no such record; then an older
+    /// program stops when it hears of the level.
     fn note_level(&mut self) {
         let level = self.level();
         if self.reconfigure.is_unnoted(level) && self.journal.note(level_record(level)).is_ok() {
@@ -690,7 +690,7 @@ impl Node {
 
 /// Instances come and go.
 impl Node {
-    /// From the next border on there are so many instances.
+    /// From the next border on there is another number of instances.
     pub(crate) fn change_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
         self.groups.take_turns(now);
         let before = self.engine.merge().generation().instances;
@@ -715,7 +715,7 @@ impl Node {
         }
     }
 
-    /// An instance takes part, once the log says where it begins. Without room for that it waits.
+    /// Wakes an instance: it takes part once the log says where it begins. If the log has no room for that, the instance waits.
     pub(crate) fn wake(&mut self, now: Time, at: usize) {
         let begun = self.has_begun();
         let group = &mut self.groups[at];
@@ -738,7 +738,7 @@ impl Node {
         self.on_members(at, self.groups[at].status().membership);
     }
 
-    /// Those for which the log had no room.
+    /// Wakes the instances for which the log had no room.
     pub(crate) fn wake_waiting(&mut self, now: Time, out: &mut Effects) {
         for at in 0..self.groups.len() {
             if self.groups[at].stay().unborn {
@@ -748,7 +748,7 @@ impl Node {
         }
     }
 
-    /// Something was delivered: perhaps a border.
+    /// Looks whether a delivery has begun a new generation.
     fn look_at_generation(&mut self, now: Time, out: &mut Effects) {
         let generation = self.engine.merge().generation();
         let mut outs = Vec::new();
@@ -760,14 +760,14 @@ impl Node {
         out.event(Event::Instances { text });
         outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
         for conn in self.gate.peers().clients() {
-            // Whoever waits for one that went asks again.
+            // A client that waits for an instance that left asks again.
             self.engine.step(engine::In::Unbound(conn));
         }
         let (guide, look) = self.guide();
         guide.tell_clients(&look, None, out);
     }
 
-    /// The log was given up to this seq: what is behind a border before it needs no records any more.
+    /// The log was trimmed up to this seq: instances that left before need no records any more.
     fn fall_asleep(&mut self, now: Time, trimmed: Seq, out: &mut Effects) {
         let mut outs = Vec::new();
         self.groups.take_turns(now);
@@ -790,7 +790,7 @@ impl Node {
         Ok(new)
     }
 
-    /// Volumes of stays that nobody knows any more go.
+    /// Closes the volumes of stays that no group knows any more.
     pub(crate) fn close_volumes(&mut self) {
         let live: BTreeSet<_> = self.groups.stays().map(|group| group.volume()).collect();
         self.journal.retain_volumes(|volume| live.contains(&volume));
