@@ -1,4 +1,4 @@
-//! What clients send to a leader: it is admitted to a group, or answered at once where that needs no agreement.
+//! Requests that clients send to a leader: they are admitted to a group, or answered at once if that needs no agreement.
 
 use super::Group;
 use crate::effects::Effects;
@@ -8,38 +8,38 @@ use quorate_execute::{Executor, Lookup};
 use quorate_types::{ConnId, Room};
 use quorate_wire::{FrameKind, OutFrame, write_position};
 
-/// Bytes that admission answers in a turn by itself: small requests must not fill the memory with large answers.
+/// The most bytes that admission itself answers in a turn: small requests must not fill the memory with large answers.
 const ANSWER_BYTES: usize = 8 << 20;
 
-/// What admission may know of the others.
+/// The facts of other parts that admission needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Terrain<'a> {
     pub(crate) executor: &'a Executor,
-    /// What a majority has room for.
+    /// The room of a majority.
     pub(crate) room: Room,
-    /// The own log takes no record now.
+    /// Whether this replica's log takes no record now.
     pub(crate) short: bool,
-    /// And that is not only the next segment being prepared.
+    /// Whether the disk is full. If it is not, the log may only wait for its next segment.
     pub(crate) disk_full: bool,
-    /// There is no other instance, and all that was delivered is executed. Else nobody knows whether what execution does not know exists:
-    /// others may have decided it.
+    /// Whether this is the only instance and everything delivered is executed. Otherwise a session that execution does not know may still
+    /// exist: another instance may have opened it.
     pub(crate) knows_all: bool,
 }
 
-/// Who asks.
+/// The client that sent the requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub(crate) conn: ConnId,
-    /// What it may do; everything if none is given.
+    /// Its rights; it has all if there are none.
     pub(crate) limits: Option<&'a Permissions>,
 }
 
-/// Admission's own answers.
+/// The answers of admission itself.
 #[derive(Debug)]
 pub(crate) struct Admitting {
-    /// The last answer, kept for its memory.
+    /// The buffer of the last answer, kept to be used again.
     answer: Vec<u8>,
-    /// How many bytes of answers this turn still sends.
+    /// The bytes of answers that this turn may still send.
     room: usize,
 }
 
@@ -48,12 +48,13 @@ impl Admitting {
         Self { answer: Vec::new(), room: ANSWER_BYTES }
     }
 
-    /// The next turn has room for answers again.
+    /// Ends the turn: the next one has room for answers again.
     pub(crate) fn end_turn(&mut self) {
         self.room = ANSWER_BYTES;
     }
 
-    /// Gives requests to a group that leads here. Answers go to whoever asks, if anybody does: other members may have heard it instead.
+    /// Admits requests to a group that leads here. Answers go to the client if it is connected here; other members may have heard it
+    /// instead.
     pub(crate) fn admit(
         &mut self,
         group: &mut Group,
@@ -90,7 +91,7 @@ impl Admitting {
         let Some(Asker { conn, .. }) = asker else { return };
         self.room = self.room.saturating_sub(answer.len());
         if !answer.is_empty() {
-            // Among them may be replies to what was executed earlier.
+            // The answer may hold replies to commands that were executed earlier.
             write_position(&mut answer, executor.seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
             answer.clear();

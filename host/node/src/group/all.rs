@@ -1,11 +1,13 @@
 //! The groups of a replica: one for each instance. Instances come and go: an ordered command changes their number, at a border that follows
 //! from its slot (docs/protocols/merge.md).
 //!
-//! An instance that comes begins with what all replicas know: where its last stay ended, and who the members are
-//! (path/3-order, `OrderConfig::next_stay`). Before its first record the log says so ([`super::BORN`]), since a replica that starts again
-//! reads the instance's records before it executes the command again. An instance that goes is led on, without work, so that whoever lags
-//! hears its end; once a checkpoint behind the border is durable here and the log before it given up, it falls asleep: it says nothing, and
-//! the checkpoint says where it stands. Who still waits for it by then fetches a checkpoint.
+//! When an instance comes, its stay begins with what all replicas know: where its last stay ended, and who the members are (path/3-order,
+//! `OrderConfig::next_stay`). The log says so before the instance's first record ([`super::BORN`]), because a replica that starts again
+//! reads the instance's records before it executes the command again.
+//!
+//! When an instance goes, it is led on without requests, so that replicas that lag hear its end. It falls asleep once a checkpoint behind
+//! the border is durable here and the log before it is trimmed: then it says nothing more, and the checkpoint says where it stands. A
+//! replica that still waits for it then fetches a checkpoint.
 //!
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: all/tests.rs, check/sim,
 //! front/cli/tests/all/instances.rs.
@@ -22,7 +24,7 @@ use quorate_types::{Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
 use quorate_wire::{Batch, Memberships};
 use std::ops::{Deref, DerefMut};
 
-/// What this part may know of the others.
+/// The other parts, as the groups may read them.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
@@ -30,34 +32,34 @@ pub(crate) struct Look<'a> {
     pub(crate) roster: &'a Roster,
 }
 
-/// What others have to do when instances come and go.
+/// An effect for other parts when instances come and go.
 #[derive(Debug)]
 pub(crate) enum Out {
     /// An instance begins again in the merge.
     Renewed(InstanceId),
-    /// It is led by this one, as far as the merge has to know.
+    /// An instance has this leader, for the merge.
     Led(InstanceId, Leader),
-    /// No connection is bound to it any more.
+    /// Connections are no longer bound to an instance.
     Unbound(usize),
-    /// It takes no part any more: what it said of members does not hold.
+    /// An instance takes no part any more: the memberships that it named do not hold.
     Left(usize),
-    /// What it did not write down yet is not written.
+    /// Records of this volume that are not written yet are not written at all.
     Abandoned(VolumeId),
-    /// It takes part, once the log says where it begins.
+    /// An instance takes part once the log says where it begins.
     Wake(usize),
-    /// Volumes of stays that nobody knows any more go.
+    /// Volumes of stays that no group knows any more are closed.
     CloseVolumes,
 }
 
-/// The groups of a replica; see the module. Those in force are the slice, that of instance 1 first.
+/// The groups of a replica; see the module. The slice has those in force, the group of instance 1 first.
 pub(crate) struct Groups {
     in_force: Vec<Group>,
-    /// Other stays: what the log holds of later ones, until the command is executed, and earlier ones, until a checkpoint is
-    /// durable that needs none of their records.
+    /// Other stays. Later ones are known from the log, until the command that begins them is executed. Earlier ones stay until a checkpoint
+    /// is durable that needs none of their records.
     others: Vec<Group>,
-    /// The generation that was seen last.
+    /// The generation of the last delivery.
     seen: Generation,
-    /// When this replica looked last whether others went on without it.
+    /// When this replica last checked whether the others went on without it.
     looked: Time,
 }
 
@@ -74,29 +76,29 @@ impl DerefMut for Groups {
     }
 }
 
-/// Where an instance stands in the list of all.
+/// The index of an instance in the list of groups.
 pub(crate) fn index_of(id: InstanceId) -> usize {
-    // Instance 0 is none; no list is so long.
+    // Instance 0 does not exist; its index is out of range.
     usize::from(id.number()).wrapping_sub(1)
 }
 
-/// An instance without a history, in this stay.
+/// A group without a history, in this stay.
 pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u16, stay: u64) -> Group {
     let id = InstanceId::new(number);
     let group = Group::new(id, stay, config.order.build(id, stay), config.admission, volumes.open(id));
     if config.placement.groups { group.apart() } else { group }
 }
 
-/// An instance whose stay begins there, with nothing in it yet.
+/// A group without records, whose stay begins there.
 ///
 /// # Errors
-/// When the anchor is none.
+/// When the anchor is invalid.
 pub(crate) fn born(birth: Birth, config: &NodeConfig, volumes: &mut Volumes) -> Result<Group, Halt> {
     let stay = birth.stay(&config.order)?;
     new_instance(config, volumes, birth.id.number(), stay).born(birth)
 }
 
-/// What the merge has to know of a leader.
+/// The role of a leader, for the merge.
 pub(crate) fn role_of(leader: Option<ReplicaId>, me: ReplicaId) -> Leader {
     match leader {
         Some(leader) if leader == me => Leader::Here,
@@ -105,38 +107,38 @@ pub(crate) fn role_of(leader: Option<ReplicaId>, me: ReplicaId) -> Leader {
     }
 }
 
-/// What others may ask.
+/// Questions of other parts.
 impl Groups {
     pub(crate) fn new(in_force: Vec<Group>, others: Vec<Group>, seen: Generation) -> Self {
         Self { in_force, others, seen, looked: Time::ZERO }
     }
 
-    /// That of an instance, if there is one.
+    /// The group of an instance, if there is one.
     pub(crate) fn of(&self, id: InstanceId) -> Option<&Group> {
         self.in_force.get(index_of(id))
     }
 
-    /// That of the instance that carries what is about all of them.
+    /// The group of the first instance, which carries commands to the engine and borders on request.
     pub(crate) fn first(&self) -> &Group {
         &self.in_force[0]
     }
 
-    /// The same, to be told something.
+    /// The group of an instance, to be stepped.
     pub(crate) fn of_mut(&mut self, id: InstanceId) -> Option<&mut Group> {
         self.in_force.get_mut(index_of(id))
     }
 
-    /// Those that take part in the cluster, and not only as some that others may still need.
+    /// The groups that take part in the cluster. Groups that only lead others to their end are left out.
     pub(crate) fn present(&self) -> impl Iterator<Item = &Group> {
         self.in_force.iter().filter(|group| group.stay().is_present())
     }
 
-    /// Whether this replica leads one that takes part, and may propose there.
+    /// Whether this replica leads an instance that takes part, and may propose in it.
     pub(crate) fn lead_here(&self) -> bool {
         self.present().any(|group| group.standing().leading)
     }
 
-    /// Bytes that were admitted and are not decided.
+    /// Bytes of requests that were admitted and are not decided.
     pub(crate) fn queue_bytes(&self) -> usize {
         self.in_force.iter().map(Group::queue_bytes).sum()
     }
@@ -146,7 +148,7 @@ impl Groups {
         self.in_force.iter().chain(&self.others)
     }
 
-    /// When to look whether the others went on without what this replica waits for: nobody leads it any more.
+    /// When to check whether the others went on without an instance that this replica waits for, and that nobody leads.
     pub(crate) fn left_behind_at(&self, merge: &Merge<Batch>, patience: Span) -> Option<Time> {
         if self.len() == 1 || !self.first().has_started() {
             return None;
@@ -158,23 +160,23 @@ impl Groups {
     }
 }
 
-/// What several of them are told.
+/// Inputs of several groups.
 impl Groups {
-    /// All that lead here are told this.
+    /// Steps all groups that lead here.
     pub(crate) fn step_led(&mut self, now: Time, input: &OrderInput) {
         for group in self.in_force.iter_mut().filter(|group| group.standing().leading) {
             group.step(now, input.clone());
         }
     }
 
-    /// All that take part in the cluster are.
+    /// Steps all groups that take part in the cluster.
     pub(crate) fn step_present(&mut self, now: Time, input: &OrderInput) {
         for group in self.in_force.iter_mut().filter(|group| group.stay().is_present()) {
             group.step(now, input.clone());
         }
     }
 
-    /// Names those whose lanes have to be asked to take what they were told.
+    /// Names the groups whose lanes have something to take and were not asked yet.
     pub(crate) fn ask_lanes(&mut self, mut ask: impl FnMut(InstanceId)) {
         for group in &mut self.in_force {
             if group.asks_lane() {
@@ -183,19 +185,19 @@ impl Groups {
         }
     }
 
-    /// The main lane hears what their lanes did until now. Whether there was anything.
+    /// The main lane hears the turns of all lanes. Whether there were any.
     pub(crate) fn hear_lanes(&mut self) -> bool {
         self.in_force.iter_mut().filter_map(|group| group.hear_lane().then_some(())).count() > 0
     }
 
-    /// The lanes of all have their turns now.
+    /// Gives the lanes of all groups a turn.
     pub(crate) fn take_turns(&mut self, now: Time) {
         for group in &mut self.in_force {
             group.take_turn(now);
         }
     }
 
-    /// The disk read what one of them asked for.
+    /// The disk has read records for one of the groups.
     pub(crate) fn loaded(&mut self, now: Time, loaded: &Loaded) {
         let Loaded { volume, load, records } = loaded;
         for group in self.in_force.iter_mut().filter(|group| group.volume() == *volume) {
@@ -203,7 +205,7 @@ impl Groups {
         }
     }
 
-    /// The time is up of those whose deadline it is. Whether there were any.
+    /// Steps the groups whose deadline has come. Whether there were any.
     pub(crate) fn on_deadline(&mut self, now: Time) -> bool {
         let mut any = false;
         for group in &mut self.in_force {
@@ -212,26 +214,26 @@ impl Groups {
         any
     }
 
-    /// A member's messages get through from now on, in those for which `is_up` says so.
+    /// Messages reach a member and come back from now on, in the groups for which `is_up` says so.
     pub(crate) fn connects(&mut self, now: Time, replica: ReplicaId, is_up: impl Fn(usize) -> bool) {
         for (_, group) in self.in_force.iter_mut().enumerate().filter(|(at, _)| is_up(*at)) {
             group.connects(now, replica);
         }
     }
 
-    /// They may have been lost, in those for which `is_cut` says so.
+    /// Messages of a member may have been lost, in the groups for which `is_cut` says so.
     pub(crate) fn disconnects(&mut self, now: Time, replica: ReplicaId, is_cut: impl Fn(usize) -> bool) {
         for (_, group) in self.in_force.iter_mut().enumerate().filter(|(at, _)| is_cut(*at)) {
             group.disconnects(now, replica);
         }
     }
 
-    /// They take part from now on, and hear who is there; in between others are told that they do.
+    /// Starts the groups. Before they hear which members are connected ([`Self::greet`]), other parts are told that they have started.
     pub(crate) fn begin(&mut self, now: Time) {
         self.in_force.iter_mut().filter(|group| group.stay().may_begin()).for_each(|group| group.start(now));
     }
 
-    /// All hear who is there.
+    /// Tells all groups which members are connected.
     pub(crate) fn greet(&mut self, now: Time) {
         self.in_force.iter_mut().for_each(|group| group.greet(now));
     }
@@ -239,10 +241,10 @@ impl Groups {
 
 /// Instances come and go.
 impl Groups {
-    /// There are so many instances from the next border on, and were so many before.
+    /// The number of instances changes from the next border on, from `before` to `count`.
     ///
     /// # Errors
-    /// When the protocol can not begin one.
+    /// When the protocol can not begin a stay.
     pub(crate) fn resized(
         &mut self,
         (before, count): (u16, u16),
@@ -260,7 +262,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Where the next stay of an instance begins: the same on all replicas.
+    /// Where the next stay of an instance begins; the same on all replicas.
     fn birth(&self, id: InstanceId, look: &Look<'_>) -> Result<Birth, Halt> {
         let members = look.roster.current().cloned().map(Memberships::one);
         let Some(last) = self.of(id) else {
@@ -272,7 +274,7 @@ impl Groups {
         Ok(Birth { id, record, anchor })
     }
 
-    /// The stay that begins there: what the log holds of it, or a new one.
+    /// The group of a stay that begins: the one that is known from the log, or a new one.
     fn take_stay(&mut self, birth: Birth, look: &Look<'_>, volumes: &mut Volumes) -> Result<Group, Halt> {
         let stay = birth.stay(&look.config.order)?;
         if let Some(known) = self.take_known((birth.id, stay)) {
@@ -283,7 +285,7 @@ impl Groups {
         Ok(group)
     }
 
-    /// What is known of a stay that comes in force. Where the state went back to before that, it may have ended meanwhile: not any more.
+    /// Takes the known group of a stay that comes in force. The stay may have ended before the state went back; that no longer holds.
     fn take_known(&mut self, (id, stay): (InstanceId, u64)) -> Option<Group> {
         let known = self.others.iter().position(|other| (other.id(), other.stay().number()) == (id, stay))?;
         let mut group = self.others.swap_remove(known);
@@ -291,7 +293,7 @@ impl Groups {
         Some(group)
     }
 
-    /// This stay of an instance counts from now on; those before are kept for their records.
+    /// Puts a stay of an instance in force. The stay before is kept while its records are needed.
     fn put_in_force(&mut self, at: usize, group: Group, look: &Look<'_>, out: &mut Vec<Out>) {
         out.push(Out::Unbound(at));
         let (id, stay) = (group.id(), group.stay().number());
@@ -305,15 +307,15 @@ impl Groups {
         self.end_before((id, stay), look.engine.merge().seq());
     }
 
-    /// With this stay in force at a seq, all before it are over: also those that are known from the log only, since a checkpoint of
-    /// later was installed before they came in force here.
+    /// Ends all earlier stays of an instance at the seq at which this one is in force. Some are known only from the log: a later checkpoint
+    /// was installed before they came in force here.
     fn end_before(&mut self, (id, stay): (InstanceId, u64), seq: Seq) {
         for other in self.others.iter_mut().filter(|other| other.id() == id && other.stay().number() < stay) {
             other.stay_mut().away.get_or_insert(seq);
         }
     }
 
-    /// Something was delivered. Whether there is another number of instances since: then those that are not among them leave.
+    /// Something was delivered. If a generation with fewer instances has begun, the others leave. Whether a generation has begun.
     pub(crate) fn delivered(&mut self, generation: Generation, out: &mut Vec<Out>) -> bool {
         if generation == self.seen {
             return false;
@@ -328,10 +330,10 @@ impl Groups {
         true
     }
 
-    /// The log was given up to this seq: what is behind a border before it needs no records any more.
+    /// The log was trimmed up to this seq: groups that left before need no records any more.
     ///
     /// # Errors
-    /// When the protocol can not begin one.
+    /// When the protocol can not begin a stay.
     pub(crate) fn fall_asleep(
         &mut self,
         trimmed: Seq,
@@ -353,24 +355,24 @@ impl Groups {
         Ok(())
     }
 
-    /// One more is in force, whatever the merge says.
+    /// Puts a group in force, whatever the merge says.
     #[cfg(test)]
     pub(crate) fn push(&mut self, group: Group) {
         self.in_force.push(group);
     }
 
-    /// It was looked whether others went on without what this replica waits for.
+    /// This replica has checked whether the others went on without it.
     pub(crate) fn looked(&mut self, now: Time) {
         self.looked = now;
     }
 }
 
-/// The state of a checkpoint takes the place of what was executed.
+/// A checkpoint is installed.
 impl Groups {
-    /// The instances are those of a checkpoint that was installed in the merge. Those that begin with it are in the list that is given.
+    /// Takes the instances of a checkpoint that was installed in the merge. Gives the indices of those that begin with it.
     ///
     /// # Errors
-    /// When the protocol can not begin one.
+    /// When the protocol can not begin a stay.
     pub(crate) fn meet(
         &mut self,
         system: &System,
@@ -379,7 +381,7 @@ impl Groups {
         out: &mut Vec<Out>,
     ) -> Result<Vec<usize>, Halt> {
         while self.in_force.len() > system.instances.len() {
-            // The state goes back to before they came.
+            // The state goes back to before these instances came.
             let later = self.in_force.pop();
             self.others.extend(later.filter(|later| !later.stay().asleep));
         }
@@ -411,8 +413,8 @@ impl Groups {
         Ok(new)
     }
 
-    /// An instance that is further on than the checkpoint goes on where it is, since the merge keeps what it said, unless the checkpoint
-    /// lies before what was executed: then it is all handed on again.
+    /// Lets the groups go on from a checkpoint. A group that is further on keeps its position, since the merge keeps what it decided. If
+    /// the checkpoint lies before what was executed, everything behind it is delivered again.
     ///
     /// # Errors
     /// When the protocol can not go on from it.
@@ -426,7 +428,7 @@ impl Groups {
         let many = self.len() > 1;
         for (group, part) in self.in_force.iter_mut().zip(&system.instances) {
             if group.stay().asleep {
-                continue; // it stands where the checkpoint says
+                continue; // the checkpoint says where it stands
             }
             if group.stay().unborn {
                 begin_at(group, part, look.config, volumes)?;
@@ -447,7 +449,7 @@ impl Groups {
     }
 }
 
-/// The last record of an instance that is in the global log.
+/// The last record of an instance that is in the global log, and its anchor.
 fn stands_at(group: &Group, merge: &Merge<Batch>) -> (Slot, Anchor) {
     let record = Slot::new(merge.delivered_record(group.id()).map_or(0, |record| record.0));
     let Some(anchor) = group.anchor(record) else {
@@ -456,7 +458,7 @@ fn stands_at(group: &Group, merge: &Merge<Batch>) -> (Slot, Anchor) {
     (record, anchor)
 }
 
-/// An instance of which the log says nothing yet, since it had no room, begins with a checkpoint and not before.
+/// Begins an instance with a checkpoint, because the log had no room to say that it began earlier.
 fn begin_at(
     group: &mut Group,
     part: &InstancePart,

@@ -1,6 +1,6 @@
-//! The stand-in for a protocol that has a lane of its own. The main lane tells the stand-in what it would tell the protocol, and asks it what it
-//! would ask. What the protocol is told waits until its lane has a turn, and what it wants done waits until the main lane hears of that turn. In
-//! between the main lane knows of it what it said last.
+//! The stand-in for a protocol that has a lane of its own. The main lane steps and asks the stand-in as it would the protocol. Inputs wait
+//! until the protocol's lane has a turn, and effects wait until the main lane hears of that turn. In between the main lane knows what the
+//! protocol said last.
 //!
 //! INV-NODE-9: the main lane never looks into a protocol while its lane has something to take. Tests: apart/tests.rs, check/sim.
 
@@ -27,28 +27,28 @@ impl Known {
 struct Turn {
     effects: Effects,
     known: Known,
-    /// So many proposals were taken in it.
+    /// How many proposals it took.
     proposals: usize,
 }
 
-/// What stands in for a protocol; see the module.
+/// The stand-in of a protocol; see the module.
 #[derive(Debug)]
 pub(super) struct StandIn {
     order: Box<dyn Order>,
-    /// What is known of it, once it has started: from then on its lane alone steps it.
+    /// What is known of the protocol once it has started. From then on only its lane steps it.
     known: Option<Known>,
-    /// What it was told, and its lane did not take yet.
+    /// Inputs that the lane has not taken yet.
     told: VecDeque<Input>,
-    /// The lane was asked to take it.
+    /// Whether the lane was asked to take them.
     asked: bool,
-    /// The sizes of batches that were proposed and are not in what is known of it.
+    /// The sizes of proposed batches that are not yet part of what is known.
     proposed: VecDeque<usize>,
-    /// Turns of its lane of which the main lane did not hear yet.
+    /// Turns of the lane that the main lane has not heard of yet.
     turns: VecDeque<Turn>,
 }
 
 impl StandIn {
-    /// For a protocol that has not started.
+    /// A stand-in for a protocol that has not started.
     pub(super) fn new(order: Box<dyn Order>) -> Self {
         Self {
             order,
@@ -60,12 +60,12 @@ impl StandIn {
         }
     }
 
-    /// Whether its lane has to be asked to take something.
+    /// Whether the lane has something to take and was not asked yet.
     pub(super) fn asks(&mut self) -> bool {
         !self.told.is_empty() && !std::mem::replace(&mut self.asked, true)
     }
 
-    /// A turn of the lane: the protocol takes what it was told, if there is anything.
+    /// A turn of the lane: the protocol takes its inputs, if there are any.
     pub(super) fn take_turn(&mut self, now: Time) {
         self.asked = false;
         if self.told.is_empty() {
@@ -79,7 +79,7 @@ impl StandIn {
         self.turns.push_back(Turn { effects, known: Known::of(&*self.order), proposals });
     }
 
-    /// The main lane hears what its lane did until now: what is wanted done is added to the list. Whether there was a turn.
+    /// The main lane hears the lane's turns: their effects are added to the list. Whether there was a turn.
     pub(super) fn hear(&mut self, out: &mut Effects) -> bool {
         let any = !self.turns.is_empty();
         for Turn { mut effects, known, proposals } in self.turns.drain(..) {
@@ -140,7 +140,7 @@ impl Order for StandIn {
     fn deadline(&self) -> Option<Time> {
         self.told.is_empty().then(|| self.order.deadline()).flatten()
     }
-    /// As it will be once it has taken what was proposed.
+    /// The protocol's standing as it will be when it has taken the proposed batches.
     fn standing(&self) -> Standing {
         let Some(known) = &self.known else { return self.order.standing() };
         let mut standing = known.standing;

@@ -1,5 +1,5 @@
-//! Where a stay of an instance begins, and the record of the log that says so: a replica that starts again reads the instance's records
-//! before it executes the command that made it.
+//! Where a stay of an instance begins, and the record of the log that says so. The record is needed because a replica that starts again
+//! reads the instance's records before it executes the command that made the stay.
 
 use crate::journal::NODE;
 use crate::system::InstancePart;
@@ -8,27 +8,27 @@ use quorate_log::Record;
 use quorate_order::{Anchor, OrderConfig};
 use quorate_types::{Halt, InstanceId, Slot};
 
-/// A record of the node that says where a stay begins.
+/// The kind of the node's record that says where a stay begins.
 pub(crate) const BORN: u8 = 4;
 
 /// Where a stay begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Birth {
-    /// Whose.
+    /// The instance.
     pub(crate) id: InstanceId,
-    /// The last record before it.
+    /// The last record before the stay.
     pub(crate) record: Slot,
-    /// What the protocol begins with.
+    /// The anchor with which the protocol begins.
     pub(crate) anchor: Anchor,
 }
 
 impl Birth {
-    /// Where a checkpoint says that the instance stands.
+    /// The birth at the place where a checkpoint says that the instance stands.
     pub(crate) fn of(part: &InstancePart) -> Self {
         Self { id: part.instance, record: part.record, anchor: part.anchor.clone() }
     }
 
-    /// As the log keeps it: instance u16, record u64, then the anchor.
+    /// The record of the log: instance u16, record u64, then the anchor.
     pub(crate) fn to_record(&self) -> Record {
         let mut head = self.id.number().to_le_bytes().to_vec();
         head.extend_from_slice(&self.record.number().to_le_bytes());
@@ -36,10 +36,10 @@ impl Birth {
         Record { instance: NODE, kind: BORN, head: head.into(), payload }
     }
 
-    /// Reads it back.
+    /// Reads a birth from a record.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the record is invalid.
     pub(crate) fn read(record: &Record) -> Result<Self, Halt> {
         let none =
             || Halt::LogInconsistent { why: "a record about the beginning of an instance is none".into() };
@@ -56,7 +56,7 @@ impl Birth {
     /// The number of the stay.
     ///
     /// # Errors
-    /// When the anchor is none.
+    /// When the anchor is invalid.
     pub(crate) fn stay(&self, order: &OrderConfig) -> Result<u64, Halt> {
         order.stay_of(self.record, &self.anchor)
     }

@@ -1,4 +1,4 @@
-//! Messages that wait for a record of their instance: they leave once the log has it (INV-NODE-1).
+//! Messages that wait until a record of their instance is durable (INV-NODE-1).
 
 use crate::journal::VolumeId;
 use quorate_order::OrderMessage;
@@ -14,14 +14,14 @@ struct Waiting {
     message: OrderMessage,
 }
 
-/// What an instance's messages wait for.
+/// The messages of an instance that wait.
 #[derive(Debug)]
 pub(super) struct Held {
     volume: VolumeId,
     waiting: VecDeque<Waiting>,
-    /// The last of the instance's records that its protocol knows to be durable.
+    /// The last record of the instance that its protocol knows to be durable.
     durable: RecordId,
-    /// What of the log was durable when that was looked up.
+    /// How much of the log was durable when that was looked up.
     seen: RecordId,
 }
 
@@ -34,12 +34,12 @@ impl Held {
         self.volume
     }
 
-    /// Whether so much of the log was durable when it was looked at last.
+    /// Whether this much of the log was already durable at the last look.
     pub(super) fn has_seen(&self, log: RecordId) -> bool {
         self.seen == log
     }
 
-    /// So much of the log is durable. Whether that is news.
+    /// This much of the log is durable. Whether that is new.
     pub(super) fn sees(&mut self, log: RecordId) -> bool {
         std::mem::replace(&mut self.seen, log) != log
     }
@@ -58,7 +58,7 @@ impl Held {
         self.waiting.push_back(Waiting { after, to, message });
     }
 
-    /// The next message that need not wait any more.
+    /// The next message whose record is durable.
     pub(super) fn release(&mut self) -> Option<(ReplicaId, OrderMessage)> {
         let durable = self.durable;
         let Waiting { to, message, .. } = self.waiting.pop_front_if(|wait| wait.after <= durable)?;

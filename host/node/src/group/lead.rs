@@ -1,19 +1,19 @@
-//! Who leads an instance, and since when; whether it goes to the replica whose turn it is (`leading/`).
+//! Which replica leads an instance, and since when; and whether it is the replica whose turn it is (`leading/`).
 
 use quorate_types::{ReplicaId, Slot, Span, Time, View};
 
-/// Who leads, as it was announced last.
+/// The leadership that was announced last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lead {
     view: View,
     leader: Option<ReplicaId>,
-    /// This replica leads since this was decided: what commands to the engine there were before is known once that is executed.
+    /// What was decided when this replica began to lead. Once that is executed, this replica knows all earlier commands to the engine.
     settled_at: Option<Slot>,
-    /// When leadership changed last, or it was looked at whose turn it is.
+    /// When leadership changed last, or when it was last checked whose turn it is.
     since: Time,
-    /// How often that was looked at in vain, or the instance came back.
+    /// How often that was checked in vain, or how often the instance came back.
     times: u32,
-    /// It is this replica's turn.
+    /// Whether it is this replica's turn.
     pub(crate) settled: bool,
 }
 
@@ -26,7 +26,7 @@ impl Lead {
         self.leader
     }
 
-    /// Another view, or another leader. Whether that is so.
+    /// A view or a leader was announced. Whether one of them is new.
     pub(crate) fn announced(&mut self, now: Time, view: View, leader: Option<ReplicaId>) -> bool {
         if (view, leader) == (self.view, self.leader) {
             return false;
@@ -36,12 +36,12 @@ impl Lead {
         true
     }
 
-    /// It is one that says nothing any more, or nothing yet: of that view this is known.
+    /// Keeps what is known of leadership while the instance is silent.
     pub(super) fn keep(&mut self, view: View, leader: Option<ReplicaId>) {
         (self.view, self.leader) = (view, leader);
     }
 
-    /// Who leads here knows all that was decided before this.
+    /// This replica leads and knows everything up to this slot.
     pub(crate) fn settle(&mut self, decided: Slot) {
         self.settled_at.get_or_insert(decided);
     }
@@ -55,13 +55,13 @@ impl Lead {
         self.since
     }
 
-    /// It was looked at whose turn it is: this replica's, or in vain.
+    /// It was checked whose turn it is: this replica's, or not.
     pub(crate) fn looked(&mut self, now: Time, mine: bool) {
         self.settled = mine;
         (self.since, self.times) = (now, if mine { 0 } else { self.times.saturating_add(1) });
     }
 
-    /// When to look again: later each time.
+    /// When to check again: later each time.
     pub(crate) fn due(&self, after: Span, most: Span) -> Time {
         let nanos = after.nanos().saturating_mul(1 << self.times.min(16));
         self.since.plus(Span::from_nanos(nanos.min(most.nanos())))

@@ -1,8 +1,8 @@
-//! A group: all that one instance of the ordering protocol has to itself on this replica.
+//! A group: the part of a replica that belongs to one instance of the ordering protocol.
 //!
 //! Requests of clients wait here until a batch of them is proposed. The protocol agrees on batches with the groups of the other members.
-//! What it wants done comes out effect by effect: [`Group::settle`] does what is the group's own business (messages that wait for a
-//! record, who leads, what was decided) and gives back what is for others. No group knows another one, nor the log, nor a connection.
+//! [`Group::settle`] carries out the effects that concern only the group (messages that wait for a record, leadership, decided slots) and
+//! gives back the others. A group knows no other group, no log and no connection.
 //!
 //! INV-NODE-1: a message leaves once the record that it names is durable. INV-NODE-2: what the instance decided is handed on in order, each
 //! record once. Tests: group/tests.rs, check/sim.
@@ -40,23 +40,23 @@ use stay::Stay;
 use std::any::Any;
 use std::collections::BTreeSet;
 
-/// The instance that carries what is about all of them: commands to the engine itself, and borders that somebody asks for.
+/// The index of the first instance. It carries what concerns all instances: commands to the engine, and borders on request.
 pub(crate) const FIRST: usize = 0;
 
-/// What a group may have under way at once.
+/// The most that a group may have under way at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// So many small batches; one where the protocol agrees on one slot at a time.
+    /// The most small batches; one if the protocol agrees on one slot at a time.
     pub(crate) batches_max: usize,
-    /// So many bytes of large ones.
+    /// The most bytes of large batches.
     pub(crate) bytes_max: usize,
-    /// The protocol agrees on several slots at a time.
+    /// Whether the protocol agrees on several slots at a time.
     pub(crate) pipelined: bool,
-    /// A slot waits for company for no longer than this.
+    /// The longest time for which a slot waits for more requests.
     pub(crate) gathering_max: Span,
 }
 
-/// No slot waits for company for longer than this part of two time-outs: what any leader may add to a slot. [mod_smart L142]
+/// A slot waits for more requests for at most this part of two time-outs: no leader may add more to a slot. [mod_smart L142]
 const GATHERING_PART: u64 = 16;
 
 impl Pace {
@@ -70,30 +70,30 @@ impl Pace {
     }
 }
 
-/// One instance of the ordering protocol, with what clients want of it; see the module.
+/// One instance of the ordering protocol with its requests; see the module.
 pub(crate) struct Group {
     id: InstanceId,
     stay: Stay,
-    /// What clients want of it, while it leads here.
+    /// The requests of clients, while it leads here.
     admission: Admission,
-    /// How long it waits for them, if it agrees on one slot at a time.
+    /// How long it waits for more requests, if it agrees on one slot at a time.
     gathering: Gathering,
     order: Box<dyn Order>,
     effects: Effects,
     held: Held,
     lead: Lead,
-    /// Members that its messages get to, and back from.
+    /// The members that its messages reach and whose messages come back.
     connected: BTreeSet<ReplicaId>,
-    /// Takes part: before that it hears and says nothing.
+    /// Whether it takes part: before, it takes and sends no messages.
     started: bool,
-    /// It was stepped, or has another place in the merge, since what it wants was done last.
+    /// Whether it was stepped, or has another position in the merge, since its effects were carried out last.
     touched: bool,
-    /// The last that was handed on, as the protocol counts.
+    /// The last decided slot that was handed on, in the protocol's numbers.
     decided: Slot,
 }
 
 impl Group {
-    /// One without a history, in this stay; its records are in this volume.
+    /// A group without a history in this stay, with its records in this volume.
     pub(crate) fn new(
         id: InstanceId,
         stay: u64,
@@ -121,17 +121,17 @@ impl Group {
         self.id
     }
 
-    /// Where its records are.
+    /// The volume of its records.
     pub(crate) const fn volume(&self) -> VolumeId {
         self.held.volume()
     }
 
-    /// The last that was handed on, as the protocol counts.
+    /// The last decided slot that was handed on, in the protocol's numbers.
     pub(crate) const fn decided(&self) -> Slot {
         self.decided
     }
 
-    /// Whether it takes part: before that it hears and says nothing.
+    /// Whether it takes part: before, it takes and sends no messages.
     pub(crate) const fn has_started(&self) -> bool {
         self.started
     }
@@ -141,12 +141,12 @@ impl Group {
         self.lead.view()
     }
 
-    /// Who leads in it.
+    /// The leader of the view.
     pub(crate) const fn leader(&self) -> Option<ReplicaId> {
         self.lead.leader()
     }
 
-    /// Since when, and what is known of whose turn it is.
+    /// Leadership: since when, and whose turn it is.
     pub(crate) const fn lead(&self) -> &Lead {
         &self.lead
     }
@@ -156,7 +156,7 @@ impl Group {
         &self.stay
     }
 
-    /// Another part says how far into its stay it is.
+    /// The stay, to be changed by another part.
     pub(crate) const fn stay_mut(&mut self) -> &mut Stay {
         &mut self.stay
     }
@@ -173,17 +173,17 @@ impl Group {
         self.order.restored()
     }
 
-    /// What a checkpoint at this record says of it.
+    /// The anchor for a checkpoint at this record.
     pub(crate) fn anchor(&self, record: Slot) -> Option<Anchor> {
         self.order.anchor(record)
     }
 
-    /// Whether a checkpoint holds all that it may have acknowledged.
+    /// Whether a checkpoint holds everything that this replica may have acknowledged.
     pub(crate) fn covers(&self, record: Slot, anchor: &Anchor) -> bool {
         self.order.covers(record, anchor)
     }
 
-    /// The lowest of its records that must stay.
+    /// The lowest record of this group that must stay in the log.
     pub(crate) fn keep_from(&self) -> Option<RecordId> {
         self.order.keep_from()
     }
@@ -196,42 +196,42 @@ impl Group {
     }
 }
 
-/// What it was before the process began.
+/// Restoring it when the process starts.
 impl Group {
-    /// It begins there.
+    /// Restores the place where the stay begins.
     ///
     /// # Errors
-    /// When the anchor is none.
+    /// When the anchor is invalid.
     pub(crate) fn born(mut self, birth: Birth) -> Result<Self, Halt> {
         self.restore_anchor(birth.record, &birth.anchor)?;
         self.stay.birth = Some(birth);
         Ok(self)
     }
 
-    /// It goes on from what a checkpoint says of it.
+    /// Restores what a checkpoint says of it.
     ///
     /// # Errors
-    /// When the anchor is none.
+    /// When the anchor is invalid.
     pub(crate) fn restore_anchor(&mut self, record: Slot, anchor: &Anchor) -> Result<(), Halt> {
         self.order.restore_anchor(record, anchor)?;
         self.decided = record;
         Ok(())
     }
 
-    /// A later checkpoint than that was here.
+    /// This replica once had a later checkpoint than the restored one.
     pub(crate) fn restore_outdated(&mut self) {
         self.order.restore_outdated();
     }
 
-    /// So many records at most are missing here.
+    /// At most this many records are missing here.
     pub(crate) fn restore_gap(&mut self, missing: u64) {
         self.order.restore_gap(missing);
     }
 
-    /// Takes back a record of an earlier run, the log's record `id`.
+    /// Restores a record of an earlier run, which has the number `id` in the log.
     ///
     /// # Errors
-    /// When the records do not fit together.
+    /// When the records contradict each other.
     pub(crate) fn restore(
         &mut self,
         volumes: &mut Volumes,
@@ -244,9 +244,9 @@ impl Group {
     }
 }
 
-/// What it is told, and what it wants.
+/// Inputs and effects.
 impl Group {
-    /// Takes part from now on.
+    /// Starts the protocol: it takes part from now on.
     pub(crate) fn start(&mut self, now: Time) {
         (self.started, self.touched) = (true, true);
         self.order.start(now, &mut self.effects);
@@ -255,7 +255,7 @@ impl Group {
         }
     }
 
-    /// Tells the protocol something. What it wants done then comes out of [`Self::take`].
+    /// Gives the protocol an input. [`Self::take`] then gives its effects.
     pub(crate) fn step(&mut self, now: Time, input: OrderInput) {
         if self.started {
             self.touched = true;
@@ -263,7 +263,7 @@ impl Group {
         }
     }
 
-    /// The time is up that [`Self::deadline`] named, if it is. Whether that is so.
+    /// Steps the protocol if the time of [`Self::deadline`] has come. Whether it has.
     pub(crate) fn on_deadline(&mut self, now: Time) -> bool {
         let due = self.deadline().is_some_and(|deadline| deadline <= now);
         if due {
@@ -272,7 +272,7 @@ impl Group {
         due
     }
 
-    /// How many bytes each batch has that a message makes it write down.
+    /// The sizes in bytes of the batches that the protocol would write down because of a message.
     pub(crate) fn brought_by(&self, message: &Verified<OrderMessage>) -> Vec<u64> {
         let mut brings = message.message().brings();
         if !brings.is_empty() {
@@ -282,27 +282,27 @@ impl Group {
         brings.iter().map(|batch| batch.bytes().len() as u64).collect()
     }
 
-    /// Its messages get to a member and back from now on.
+    /// Its messages reach a member and come back from now on.
     pub(crate) fn connects(&mut self, now: Time, replica: ReplicaId) {
         if self.connected.insert(replica) {
             self.step(now, OrderInput::Connected(replica));
         }
     }
 
-    /// They may have been lost.
+    /// Its messages to or from a member may have been lost.
     pub(crate) fn disconnects(&mut self, now: Time, replica: ReplicaId) {
         if self.connected.remove(&replica) {
             self.step(now, OrderInput::Disconnected(replica));
         }
     }
 
-    /// It begins only now: these are whom its messages get to.
+    /// It has just begun: sets the members that its messages reach.
     pub(crate) fn finds(&mut self, now: Time, connected: BTreeSet<ReplicaId>) {
         self.connected = connected;
         self.greet(now);
     }
 
-    /// Tells the protocol who is there.
+    /// Tells the protocol which members are connected.
     pub(crate) fn greet(&mut self, now: Time) {
         for replica in self.connected.clone() {
             self.step(now, OrderInput::Connected(replica));
@@ -313,29 +313,29 @@ impl Group {
         self.connected.contains(&replica)
     }
 
-    /// It has another place in the merge: what it wants is looked at again.
+    /// Its position in the merge changed: its effects are looked at again.
     pub(crate) fn touch(&mut self) {
         self.touched = true;
     }
 
-    /// Whether anything happened to it since it was looked at last, with so much of the log durable.
+    /// Whether anything happened to it since the last look. This much of the log is durable.
     pub(crate) fn has_news(&mut self, durable: RecordId) -> bool {
         std::mem::take(&mut self.touched) || !self.held.has_seen(durable) || !self.effects.is_empty()
     }
 
-    /// What the protocol wants done, in order; each goes through [`Self::settle`], the list comes back with [`Self::put_back`].
+    /// Takes the effects of the protocol, in order. Each goes through [`Self::settle`]; the list comes back with [`Self::put_back`].
     pub(crate) fn take(&mut self) -> Effects {
         std::mem::take(&mut self.effects)
     }
 
-    /// The list is empty, and its memory is used again.
+    /// Takes the empty list back, to use its memory again.
     pub(crate) fn put_back(&mut self, list: Effects) {
         if self.effects.is_empty() {
             self.effects = list;
         }
     }
 
-    /// Does what is the group's own business, and gives back what is for others.
+    /// Carries out an effect that concerns only the group, or gives it back.
     pub(crate) fn settle(&mut self, now: Time, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::Send { to, message, after: Some(after) } if self.held.holds(after) => {
@@ -362,7 +362,7 @@ impl Group {
         Some(effect)
     }
 
-    /// So much of the log is durable. Whether it has to be looked up what that means for its own records.
+    /// This much of the log is durable. Whether that is new, so that its own durable record must be looked up.
     pub(crate) fn sees(&mut self, log: RecordId) -> bool {
         self.held.sees(log)
     }
@@ -373,7 +373,7 @@ impl Group {
         self.step(now, OrderInput::Durable(record));
     }
 
-    /// All that it wanted is done. Whether it leads here, and knows all that was decided before.
+    /// All its effects were carried out. Whether it leads here and knows everything that was decided before.
     pub(crate) fn rest(&mut self) -> bool {
         self.touched = false;
         let settled = self.standing().settled;
@@ -383,7 +383,7 @@ impl Group {
         settled
     }
 
-    /// Whether nothing is wanted.
+    /// Whether there are no effects.
     pub(crate) fn is_quiet(&self) -> bool {
         self.effects.is_empty()
     }
@@ -393,10 +393,10 @@ impl Group {
         self.held.release()
     }
 
-    /// It goes on from a checkpoint, which may be later than the damaged one that it went on from before.
+    /// Goes on from a checkpoint. The checkpoint may be later than the damaged one from which the group went on before.
     ///
     /// # Errors
-    /// When the anchor is none.
+    /// When the anchor is invalid.
     pub(crate) fn go_on(&mut self, now: Time, record: Slot, anchor: &Anchor) -> Result<(), Halt> {
         self.decided = record;
         self.admission.reset();
@@ -404,7 +404,7 @@ impl Group {
         if self.started {
             self.step(now, installed);
         } else if self.restored().needs_checkpoint {
-            // What it needed is here now.
+            // The checkpoint that it needed is here.
             self.order.restore_installed(record, anchor)?;
         } else {
             self.stay.installed = Some(installed);
@@ -412,8 +412,8 @@ impl Group {
         Ok(())
     }
 
-    /// Takes part, if the log says where it begins and it is not over. Where it did before, the state went back to before its stay began.
-    /// Whether it does.
+    /// Takes part if the log says where its stay begins and the stay is not over. If it has started before, the state went back to before
+    /// the stay began. Whether it takes part.
     pub(crate) fn wakes(&mut self, now: Time) -> bool {
         if self.stay.unborn || !self.stay.is_present() {
             return false;
@@ -426,29 +426,29 @@ impl Group {
         true
     }
 
-    /// The state went back to before its stay began: all that it decided is handed on again.
+    /// Begins the stay again, because the state went back to before it: everything that it decided is handed on again.
     fn begin_again(&mut self, now: Time, birth: Birth) {
         self.decided = birth.record;
         self.step(now, OrderInput::Installed { slot: birth.record, anchor: birth.anchor });
     }
 
-    /// It takes no part any more, behind this seq.
+    /// It takes no part behind this seq.
     pub(crate) fn leave(&mut self, base: Seq) {
         self.stay.away = Some(base);
         self.admission.reset();
     }
 
-    /// Of who leads, this is known.
+    /// Sets what is known of its leadership.
     pub(crate) fn is_led(&mut self, view: View, leader: Option<ReplicaId>) {
         self.lead.keep(view, leader);
     }
 
-    /// It was looked at whose turn it is to lead.
+    /// Leadership, to be changed when it was checked whose turn it is to lead.
     pub(crate) fn lead_mut(&mut self) -> &mut Lead {
         &mut self.lead
     }
 
-    /// Panics with the name of an invariant that does not hold; `durable`: what the log says of its records.
+    /// Panics with the name of a broken invariant; `durable`: its last durable record according to the log.
     pub(crate) fn invariants(&self, thorough: bool, durable: RecordId) {
         self.order.invariants(thorough);
         let first = self.held.awaited();
@@ -459,9 +459,9 @@ impl Group {
     }
 }
 
-/// Its lane, where it has one of its own.
+/// Its lane, if it has one of its own.
 impl Group {
-    /// The protocol has a lane of its own, once it has started.
+    /// Gives the protocol a lane of its own, once it has started.
     #[must_use]
     pub(crate) fn apart(mut self) -> Self {
         self.order = Box::new(StandIn::new(self.order));
@@ -472,20 +472,20 @@ impl Group {
         (&mut *self.order as &mut dyn Any).downcast_mut()
     }
 
-    /// Whether its lane has to be asked to take what it was told.
+    /// Whether its lane has something to take and was not asked yet.
     pub(crate) fn asks_lane(&mut self) -> bool {
         self.stand_in().is_some_and(StandIn::asks)
     }
 
-    /// Its lane has its turn, if there is something to take.
+    /// Its lane has a turn: the protocol takes its inputs, if there are any.
     pub(crate) fn take_turn(&mut self, now: Time) {
         if let Some(order) = self.stand_in() {
             order.take_turn(now);
         }
     }
 
-    /// Its view, whether it leads here, and how many questions for strong reads it answered by a lease: as its lane knows it, where it has
-    /// one.
+    /// The view, whether this replica leads in it, and how many questions for strong reads were answered by a lease. A protocol with a lane
+    /// of its own says it as that lane knows it.
     pub(crate) fn leases(&self, me: ReplicaId) -> (View, bool, u64) {
         let (answered, me) = (self.status().answered_by_lease, Some(me));
         match (&*self.order as &dyn Any).downcast_ref::<StandIn>().map(StandIn::own_status) {
@@ -494,7 +494,7 @@ impl Group {
         }
     }
 
-    /// The main lane hears what its lane did until now. Whether there was anything.
+    /// The main lane hears the turns of its lane. Whether there were any.
     pub(crate) fn hear_lane(&mut self) -> bool {
         let mut effects = self.take();
         let any = self.stand_in().is_some_and(|order| order.hear(&mut effects));
@@ -504,7 +504,7 @@ impl Group {
     }
 }
 
-/// What clients want of it.
+/// Requests of clients.
 impl Group {
     pub(crate) fn admission(&self) -> &Admission {
         &self.admission
@@ -514,12 +514,12 @@ impl Group {
         &mut self.admission
     }
 
-    /// Whether it leads here, and the merge takes one more batch of it.
+    /// Whether it leads here and the merge takes one more of its batches.
     pub(crate) fn may_propose(&self, merge: &Merge<Batch>) -> bool {
         self.standing().leading && merge.room(self.id) > 0
     }
 
-    /// Whether it may propose a batch for the time alone: nothing else is under way.
+    /// Whether it may propose a batch only for the time: nothing else is under way.
     pub(crate) fn is_idle(&self, merge: &Merge<Batch>) -> bool {
         let standing = self.standing();
         self.may_propose(merge)
@@ -528,14 +528,14 @@ impl Group {
             && self.admission.waiting_bytes() == 0
     }
 
-    /// Whether its batch that was taken off the merge last was proposed here, in the view in which this replica leads now.
+    /// Whether its last batch that left the merge was proposed here, in the view in which this replica leads now.
     pub(crate) fn proposed(&self, merge: &Merge<Batch>, me: ReplicaId) -> bool {
         let before = self.lead.settled_at().filter(|_| self.leader() == Some(me));
         let taken = merge.delivered_record(self.id);
         before.zip(taken).is_some_and(|(before, record)| record.0 > before.number())
     }
 
-    /// A batch of it was executed. If it leads here, what came through it is not in flight any more where execution did not take it.
+    /// One of its batches was executed. If it leads here, requests that execution refused are no longer in flight.
     pub(crate) fn answered(&mut self, outcomes: &[Outcome], me: ReplicaId) {
         if self.leader() != Some(me) {
             return;
@@ -554,12 +554,12 @@ impl Group {
         }
     }
 
-    /// Bytes that were admitted and are not decided.
+    /// Bytes of requests that were admitted and are not decided.
     pub(crate) fn queue_bytes(&self) -> usize {
         self.admission.waiting_bytes() + self.standing().in_flight_bytes
     }
 
-    /// Whether the next batch waits for more of those who asked lately. `is_wanted`: something else waits for this instance.
+    /// Whether the next batch waits for more requests. `is_wanted`: something else waits for this instance.
     pub(crate) fn gathers(&mut self, now: Time, pace: &Pace, is_wanted: impl FnOnce() -> bool) -> bool {
         let standing = self.order.standing();
         if pace.pipelined || !standing.leading {
@@ -578,8 +578,8 @@ impl Group {
         self.gathering.waits(now, waiting, pace.gathering_max)
     }
 
-    /// The next batch to propose, while the window allows: a few small ones, so that what arrives meanwhile piles up into larger ones, and
-    /// large ones up to a limit in bytes.
+    /// The next batch to propose, while the window allows: only a few small batches, so that later requests gather in larger ones; large
+    /// batches up to a limit in bytes.
     pub(crate) fn next_batch(
         &mut self,
         now: Time,

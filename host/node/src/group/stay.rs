@@ -1,4 +1,4 @@
-//! How far into its stay an instance is: each time that it comes back to the cluster it begins another one (docs/protocols/merge.md).
+//! The stay of an instance: each time that an instance comes back to the cluster, it begins another one (docs/protocols/merge.md).
 
 use super::Birth;
 use quorate_order::Input as OrderInput;
@@ -11,11 +11,11 @@ pub(crate) struct Stay {
     number: u64,
     /// Where this stay begins, if it is not the first one.
     pub(crate) birth: Option<Birth>,
-    /// The log does not say that yet.
+    /// Whether the log does not say yet where the stay begins.
     pub(crate) unborn: bool,
-    /// It takes no part any more, behind this seq.
+    /// The seq behind which it takes no part, if it has left.
     pub(crate) away: Option<Seq>,
-    /// And says nothing any more.
+    /// Whether it says nothing any more.
     pub(crate) asleep: bool,
     /// A checkpoint that was installed before the protocol began.
     pub(super) installed: Option<OrderInput>,
@@ -31,12 +31,12 @@ impl Stay {
         self.number
     }
 
-    /// Whether it takes part in the cluster, and not only as one that others may still need.
+    /// Whether it takes part in the cluster. An instance that only leads others to its end does not.
     pub(crate) const fn is_present(&self) -> bool {
         self.away.is_none()
     }
 
-    /// Whether its protocol may begin.
+    /// Whether its protocol may start.
     pub(crate) const fn may_begin(&self) -> bool {
         !self.asleep && !self.unborn
     }
