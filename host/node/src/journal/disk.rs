@@ -1,9 +1,9 @@
-//! What the disk does: how long writes take, whether it is full, and whether it finishes anything.
+//! The state of the disk: how long writes take, whether it is full, and whether it has stalled.
 
 use quorate_types::{Span, Time};
 use std::collections::VecDeque;
 
-/// How often room is looked for on a full disk.
+/// How often to look for room on a full disk.
 const PREPARE_RETRY: Span = Span::from_millis(500);
 /// How long written data stays without a sync in async mode.
 const SYNC_DELAY: Span = Span::from_millis(50);
@@ -11,17 +11,17 @@ const SYNC_DELAY: Span = Span::from_millis(50);
 /// The disk under the log.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    /// A disk that finishes nothing for so long stalls.
+    /// A disk that finishes nothing for this long has stalled.
     stall: Span,
     /// When to look for room again, or to sync.
     retry: Option<Time>,
-    /// The last segment that was asked for could not be made.
+    /// Whether the last segment could not be prepared.
     full: bool,
-    /// When the writes began that the disk is at.
+    /// When each write under way began.
     writes: VecDeque<Time>,
-    /// How long writes take.
+    /// The average time of a write.
     write_time: Span,
-    /// It finishes nothing.
+    /// Whether the disk has stalled.
     stalled: bool,
 }
 
@@ -37,17 +37,17 @@ impl Disk {
         }
     }
 
-    /// Whether the last segment that was asked for could not be made.
+    /// Whether the last segment could not be prepared.
     pub(crate) const fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Whether it has finished nothing for long.
+    /// Whether the disk has finished nothing for long.
     pub(crate) const fn is_stalled(&self) -> bool {
         self.stalled
     }
 
-    /// How long writes take lately.
+    /// The average time of recent writes.
     pub(crate) const fn write_time(&self) -> Span {
         self.write_time
     }
@@ -57,7 +57,7 @@ impl Disk {
         self.writes.push_back(now);
     }
 
-    /// It finished a write. Whether it had finished nothing for long.
+    /// A write completed. Whether the disk had stalled before.
     pub(super) fn wrote(&mut self, now: Time) -> bool {
         if let Some(began) = self.writes.pop_front() {
             // An average in which the last sixteen count most.
@@ -75,7 +75,7 @@ impl Disk {
         }
     }
 
-    /// What was written is to be synced before long.
+    /// Plans a sync of what was written.
     pub(super) fn sync_later(&mut self, now: Time) {
         self.retry.get_or_insert(now.plus(SYNC_DELAY));
     }
@@ -84,17 +84,17 @@ impl Disk {
         self.retry
     }
 
-    /// Whether it is time to look for room, and to sync.
+    /// Whether it is time to look for room and to sync.
     pub(super) fn retries(&mut self, now: Time) -> bool {
         self.retry.take_if(|at| *at <= now).is_some()
     }
 
-    /// When it has finished nothing for long, if it goes on like this.
+    /// When the disk will have stalled if it finishes nothing.
     pub(crate) fn stalls_at(&self) -> Option<Time> {
         self.writes.front().filter(|_| !self.stalled).map(|began| began.plus(self.stall))
     }
 
-    /// Whether it has by now, which was not known.
+    /// Whether the disk has just stalled.
     pub(super) fn stalls(&mut self, now: Time) -> bool {
         let stalls = self.stalls_at().is_some_and(|at| at <= now);
         self.stalled |= stalls;

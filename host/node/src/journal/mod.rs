@@ -1,11 +1,11 @@
-//! The journal: the write-ahead log of a replica, with what each instance has in it.
+//! The journal: the write-ahead log of a replica, and the records of each instance in it.
 //!
-//! Instances number their own records, the log numbers all ([`records`]). What an instance persists waits here while there is no room, and
-//! everything behind it waits with it ([`Volume`]). What the disk does is timed here ([`Disk`]). The journal says what became durable; what may
-//! leave then, and what is decided by it, is the instances' business.
+//! Instances number their own records; the log numbers all records ([`records`]). A record without room waits here, and all later ones of
+//! the instance wait behind it ([`Volume`]). The journal also measures the disk ([`Disk`]). It says what became durable; the instances
+//! decide what may leave then, and what is decided.
 //!
-//! INV-NODE-3: an instance numbers its records without gaps. INV-NODE-4: only durable records of this log are read back, and every place that was
-//! asked for is answered. Tests: `journal/tests.rs`.
+//! INV-NODE-3: an instance numbers its records without gaps. INV-NODE-4: only durable records of this log are read back, and every question
+//! is answered. Tests: `journal/tests.rs`.
 
 mod disk;
 pub(crate) mod records;
@@ -24,17 +24,17 @@ use quorate_types::{Halt, InstanceId, RecordId, Room, Span, Time, planted};
 use std::collections::BTreeMap;
 use trimming::Trimming;
 
-/// Records of the node itself, as opposed to those of its instances.
+/// The instance number of the node's own records.
 pub(crate) const NODE: InstanceId = InstanceId::new(0);
 
-/// More than a protocol's own part of a batch's record takes, in bytes.
+/// The most bytes that a protocol adds to the record of a batch, rounded up.
 const ENTRY_HEAD_MAX: u64 = 64;
 
-/// What an instance asked for, and where it lies.
+/// A question of an instance, and the log's records that answer it.
 #[derive(Debug)]
 struct Load {
     volume: VolumeId,
-    /// The instance's own number of this question.
+    /// The instance's number of the question.
     load: u64,
     extents: Vec<Extent>,
 }
@@ -42,11 +42,11 @@ struct Load {
 /// Records that an instance asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Loaded {
-    /// Whose they are.
+    /// The volume of the instance.
     pub(crate) volume: VolumeId,
-    /// The instance's own number of the question.
+    /// The instance's number of the question.
     pub(crate) load: u64,
-    /// The records, in the order in which they were asked for.
+    /// The records, in the order of the question.
     pub(crate) records: Vec<Stored>,
 }
 
@@ -55,47 +55,47 @@ pub(crate) struct Journal {
     log: Log,
     sync: SyncMode,
     volumes: Volumes,
-    /// Questions to the disk that are not answered yet, by number, and how many there were.
+    /// The open questions to the disk by number, and how many there have been.
     loads: BTreeMap<u64, Load>,
     asked: u64,
     disk: Disk,
-    /// The log's beginning goes.
+    /// The trimming under way.
     trimming: Option<Trimming>,
 }
 
 impl Journal {
-    /// The log that goes on after what was taken back; `stall`: a disk that finishes nothing for so long holds up whoever waits for it.
+    /// A journal on a restored log. `stall`: a disk that finishes nothing for this long holds up everything.
     pub(crate) fn new(log: Log, sync: SyncMode, stall: Span, volumes: Volumes) -> Self {
         Self { log, sync, volumes, loads: BTreeMap::new(), asked: 0, disk: Disk::new(stall), trimming: None }
     }
 
-    /// The log itself, to be looked at.
+    /// The log.
     pub(crate) const fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The disk, to be looked at.
+    /// The disk.
     pub(crate) const fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// Whether nothing is at rest: everything is in memory only.
+    /// Whether the log is in memory only.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.sync == SyncMode::Memory
     }
 
-    /// One instance more has records here.
+    /// The volumes of the instances.
     pub(crate) fn volumes(&mut self) -> &mut Volumes {
         &mut self.volumes
     }
 
-    /// These volumes are of use; the others go, with what was asked for.
+    /// Keeps these volumes, and drops the others with their open questions.
     pub(crate) fn retain_volumes(&mut self, is_live: impl Fn(VolumeId) -> bool) {
         self.volumes.retain(&is_live);
         self.loads.retain(|_, load| is_live(load.volume));
     }
 
-    /// An instance went: nothing that waits for room is written any more, and nobody waits for what was asked for.
+    /// An instance left: its waiting records are not written, and its open questions are dropped.
     pub(crate) fn leave(&mut self, volume: VolumeId) {
         self.volumes.forget_unwritten(volume);
         self.loads.retain(|_, load| load.volume != volume);
@@ -114,7 +114,7 @@ impl Journal {
         self.log.synced(id);
     }
 
-    /// A segment was prepared, or there was no room for it; what waits for room is written if there is some.
+    /// A segment was prepared, or there was no room for it. Writes what waits for room.
     pub(crate) fn prepared(
         &mut self,
         now: Time,
@@ -122,7 +122,7 @@ impl Journal {
         result: Result<(), DiskFull>,
         out: &mut Effects,
     ) {
-        // Kept until a segment is ready: while the log tries again it does not know whether there is room.
+        // `full` stays true until a segment is ready: while the log tries again it does not know whether there is room.
         let is_full = result.is_err();
         let changed = self.disk.is_full() != is_full;
         self.log.prepared(segment, result);
@@ -133,7 +133,7 @@ impl Journal {
         self.write_waiting(out);
     }
 
-    /// A protocol wants a record durable, its own record `own`.
+    /// A protocol wants a record durable, which it numbers `own`.
     pub(crate) fn persist(
         &mut self,
         (volume, own): (VolumeId, RecordId),
@@ -154,7 +154,7 @@ impl Journal {
         }
     }
 
-    /// A record of the replica itself, which may use the room that is kept in reserve.
+    /// Appends a record of the replica itself, which may use the reserved room.
     ///
     /// # Errors
     /// When there is no room, or the log is broken.
@@ -162,7 +162,7 @@ impl Journal {
         self.log.append(record, Class::Vital)
     }
 
-    /// Gives the log what waits for room; whether it takes it at all.
+    /// Appends the records that wait for room. Whether the log takes records at all.
     fn write_waiting(&mut self, out: &mut Effects) -> bool {
         match self.volumes.write(&mut self.log) {
             Ok(()) => true,
@@ -173,8 +173,8 @@ impl Journal {
         }
     }
 
-    /// The end of a turn: the log gets what waits for room, and the disk what the log wants done. Room comes with a new segment, and also when
-    /// what is queued goes out: then nothing else would say so.
+    /// Ends the turn: the log gets the records that wait for room, and the disk gets the log's work. Room comes not only with a new
+    /// segment, but also when queued blocks go out; nothing else reports that.
     pub(crate) fn end_turn(&mut self, now: Time, out: &mut Effects) {
         loop {
             if !planted("room-forgotten") && !self.write_waiting(out) {
@@ -192,7 +192,7 @@ impl Journal {
         }
     }
 
-    /// What was written is to be synced before long, if nothing else asks for that.
+    /// Plans a sync of what was written, if nothing else asks for it.
     pub(crate) fn sync_later(&mut self, now: Time) {
         if self.sync == SyncMode::Async && self.log.position() > self.log.synced_to() {
             self.disk.sync_later(now);
@@ -212,7 +212,7 @@ impl Journal {
         }
     }
 
-    /// Whether the disk has finished nothing for long, which was not known.
+    /// Whether the disk has just stalled.
     pub(crate) fn stalls(&mut self, now: Time, out: &mut Effects) -> bool {
         let stalls = self.disk.stalls(now);
         if stalls {
@@ -221,16 +221,19 @@ impl Journal {
         stalls
     }
 
-    /// Whether there is room for what a message makes an instance persist. Entries without room are dropped as if lost on the way, while votes,
-    /// heartbeats and the first record of a view pass: replicas with full disks still elect a leader, and it confirms reads.
+    /// Whether there is room for the records that an instance would write because of a message. Entries without room are dropped as if lost
+    /// on the way. Votes, heartbeats and the first record of a view pass: replicas with full disks still elect a leader, which confirms
+    /// reads.
     ///
-    /// By the sizes of the entries, while a leader takes requests only as long as a block of any size fits: what it took fits
-    /// the others, too, so that a new leader finds a majority that can hold what it has.
-    /// `open`: the merge takes more of this instance. Where it does not, the others are behind, and what came would only lie in memory.
-    /// `brings`: how many bytes each batch has that is to be persisted.
+    /// The sizes of the entries count. A leader takes requests only while a block of any size fits, so what it took fits the others, too,
+    /// and a new leader finds a majority that can hold what it has.
+    ///
+    /// `open`: whether the merge takes more of this instance. If not, the other instances are behind, and the entries would only lie in
+    /// memory.
+    /// `brings`: the size in bytes of each batch that would be written.
     pub(crate) fn fits(&self, volume: VolumeId, open: bool, brings: impl FnOnce() -> Vec<u64>) -> bool {
-        // Many small entries count for more than a segment takes. While the disk is not full they may wait for room here: else
-        // such a message would never be taken.
+        // Many small entries count for more than a segment takes. They may wait here while the disk is not full; otherwise such a message
+        // would never be taken.
         let soon = !self.log.is_disk_full() && self.log.has_room() && !planted("small-entries-refused");
         let takes = open && !self.volumes.waits(volume);
         if takes && soon {
@@ -241,22 +244,22 @@ impl Journal {
         batches.is_empty() || (takes && self.log.has_room_for(records))
     }
 
-    /// The last of an instance's own records that is durable.
+    /// The last durable record of an instance, in its own numbers.
     pub(crate) fn durable(&self, volume: VolumeId) -> RecordId {
         self.volumes.durable(volume, self.log.durable())
     }
 
-    /// The same, if that is news.
+    /// The last durable record of an instance, in its own numbers, if it is a new one.
     pub(crate) fn newly_durable(&mut self, volume: VolumeId) -> Option<RecordId> {
         self.volumes.newly_durable(volume, self.log.durable())
     }
 
-    /// What an instance has to say again of its own record may be where the log keeps it; none if the log does not hold it.
+    /// The number in the log of an instance's own record; none if the log does not hold it.
     pub(crate) fn locate(&self, volume: VolumeId, own: RecordId) -> Option<RecordId> {
         self.volumes.log_record(volume, own)
     }
 
-    /// An instance wants to read these of its own records back.
+    /// An instance asks for some of its own records.
     pub(crate) fn load(&mut self, volume: VolumeId, load: u64, records: &[RecordId], out: &mut Effects) {
         let extent = |own: &RecordId| self.log.locate(self.volumes.log_record(volume, *own)?);
         let extents: Option<Vec<Extent>> = records.iter().map(extent).collect();
@@ -266,10 +269,10 @@ impl Journal {
         out.push(Effect::Load { load: self.asked, extents });
     }
 
-    /// What was read; none if nobody waits for it any more.
+    /// Takes what the disk has read; none if the question was dropped.
     ///
     /// # Errors
-    /// When something else lies there.
+    /// When the disk has other records there.
     pub(crate) fn loaded(&mut self, load: u64, records: &[Bytes]) -> Option<Result<Loaded, Halt>> {
         let Load { volume, load, extents } = self.loads.remove(&load)?;
         let instance = self.volumes.instance(volume)?;
@@ -281,12 +284,12 @@ impl Journal {
         Some(parsed.collect::<Result<Vec<Stored>, Halt>>().map(|records| Loaded { volume, load, records }))
     }
 
-    /// What this replica has room for.
+    /// The room for requests at this replica.
     pub(crate) fn room(&self) -> Room {
         self.log.room()
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of a broken invariant.
     pub(crate) fn invariants(&self) {
         self.log.invariants();
     }

@@ -1,20 +1,20 @@
-//! Which record of the log is which record of an instance: instances number their own records, the log numbers all.
+//! The two numbers of a record: instances number their own records, the log numbers all.
 
 use quorate_types::RecordId;
 
-/// Both numberings are consecutive, so they differ by a constant except where another instance's record, or one of the
-/// node's own, lies between: only those places are kept.
+/// Maps the two numberings. Both are consecutive, so they differ by a constant, except where a record of another instance or of the node
+/// lies in between. Only those places are kept.
 #[derive(Debug, Default)]
 pub(crate) struct RecordMap {
-    /// (instance's record, log's record) at the start of each run.
+    /// (The instance's number, the log's number) at the start of each run.
     runs: Vec<(u64, u64)>,
     last: u64,
-    /// Records below this one of the log are forgotten.
+    /// Records below this number of the log are forgotten.
     begin: u64,
 }
 
 impl RecordMap {
-    /// Notes that the instance's next record is this one of the log.
+    /// The instance's next record has this number in the log.
     pub(crate) fn push(&mut self, own: RecordId, log: RecordId) {
         let (own, log) = (own.number(), log.number());
         assert_eq!(own, self.last + 1, "INV-NODE-3 an instance numbers its records without gaps");
@@ -25,7 +25,7 @@ impl RecordMap {
         }
     }
 
-    /// Forgets the records whose number in the log is lower: the log does not hold them any more.
+    /// Forgets the records below this number of the log, which the log does not hold any more.
     pub(crate) fn forget_below(&mut self, log: RecordId) {
         let gone = self.runs.partition_point(|(_, l)| *l <= log.number()).saturating_sub(1);
         self.runs.drain(..gone);
@@ -43,7 +43,7 @@ impl RecordMap {
         Some(RecordId::new(l + (own - o))).filter(|log| log.number() >= self.begin)
     }
 
-    /// The instance's last record that is not after this one of the log; the zeroth where that is forgotten.
+    /// The instance's last record that is not after this one of the log; 0 if it is forgotten.
     pub(crate) fn own_up_to(&self, log: RecordId) -> RecordId {
         let log = log.number();
         let Some(run) = self.runs.partition_point(|(_, l)| *l <= log).checked_sub(1) else {

@@ -1,8 +1,8 @@
-//! The log's beginning: what durable checkpoints hold goes from it, segment by segment.
+//! Trimming: the beginning of the log is removed, segment by segment, as far as durable checkpoints hold it.
 //!
-//! The log itself says up to which seq. With several instances that does not follow from the records that are left, since one may stand for many
-//! slots. With one instance a log may also begin behind a checkpoint that nobody agreed on. Tests: journal/tests.rs,
-//! check/sim/tests/all/stopped.rs.
+//! A record in the log says up to which seq it was trimmed. With several instances that does not follow from the remaining records, since
+//! one record may stand for many slots. With one instance a log may also begin behind a checkpoint that was not agreed on. Tests:
+//! journal/tests.rs, check/sim/tests/all/stopped.rs.
 
 use super::{Journal, NODE, VolumeId};
 use bytes::Bytes;
@@ -10,15 +10,15 @@ use quorate_log::Record;
 use quorate_types::{Halt, RecordId, Seq};
 use std::ops::Range;
 
-/// A record of the node that says it.
+/// The kind of the node's record that says it.
 pub(crate) const TRIMMED: u8 = 3;
 
-/// What the log says of its own beginning.
+/// The seq up to which the log was trimmed, as the log says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trimmed(pub(crate) Seq);
 
 impl Trimmed {
-    /// Takes back what an earlier run wrote down.
+    /// Restores it from a record.
     pub(crate) fn restore(&mut self, record: &Record) -> Result<(), Halt> {
         let Some(seq) = record.head.first_chunk::<8>().filter(|_| record.head.len() == 8) else {
             return Err(Halt::LogInconsistent { why: "a record about the log's beginning is none".into() });
@@ -33,25 +33,25 @@ impl Trimmed {
     }
 }
 
-/// Trimming under way: the records that say again what old ones said.
+/// A trimming under way: the records that repeat what older ones said.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trimming {
     /// The first of them.
     first: Option<RecordId>,
-    /// They are durable once this one is.
+    /// The last of them: all are durable once this one is.
     end: RecordId,
 }
 
 impl Journal {
-    /// The log begins after this checkpoint from now on. A record of its own says so: where records stand for many slots nothing else does,
-    /// and a log that begins there may also have ended before it, which is no reason to stand for the checkpoint.
+    /// The log begins after this checkpoint from now on. A record says so: where records stand for many slots nothing else does. A log that
+    /// begins there may also have ended before the checkpoint, so it alone is no reason to vouch for the checkpoint.
     pub(crate) fn note_trimmed(&mut self, seq: Seq) {
-        // Without room the replica knows less after a restart, and keeps more.
+        // Without room for the record the replica knows less after a restart, and keeps more.
         let _ = self.note(Trimmed(seq).record());
     }
 
-    /// Begins to forget what a durable checkpoint of this seq holds. What of the node's own older records still counts is written again
-    /// first. Whether there was room for that; where there was none the next checkpoint tries it again.
+    /// Begins to trim what a durable checkpoint of this seq holds. Older records of the node that still count are written again first.
+    /// Whether there was room for them; if not, the next checkpoint tries again.
     pub(crate) fn begin_trim(&mut self, seq: Seq, counts: Vec<Record>) -> bool {
         let mut first = None;
         for record in counts {
@@ -65,7 +65,7 @@ impl Journal {
         true
     }
 
-    /// Segments that nothing needs any more go, if there are some: those before what instances need of their own records.
+    /// Gives the segments that nothing needs any more, if there are some: those before the records that instances need.
     pub(crate) fn go_on_trimming(
         &mut self,
         needed: impl Iterator<Item = (VolumeId, RecordId)>,

@@ -1,11 +1,11 @@
-//! What each instance has in the log.
+//! The records of each instance in the log.
 
 use super::records::RecordMap;
 use quorate_log::{AppendError, Class, Log, Record};
 use quorate_types::{Halt, InstanceId, RecordId};
 use std::collections::VecDeque;
 
-/// Names the volume of one stay of an instance; never used again.
+/// The name of a volume, which is used only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VolumeId(usize);
 
@@ -14,26 +14,26 @@ pub(crate) struct VolumeId(usize);
 struct Volume {
     instance: InstanceId,
     records: RecordMap,
-    /// Records that found no room; everything persisted later waits behind them.
+    /// Records without room; all later records of the volume wait behind them.
     unwritten: VecDeque<(RecordId, Record, Class)>,
-    /// The last of its records that the protocol knows to be durable, and what of the log was durable when that was looked up.
+    /// The last durable record of the volume that the protocol knows of, and how much of the log was durable at that look-up.
     durable: RecordId,
     seen: RecordId,
 }
 
-/// Those of all instances.
+/// The volumes of all instances.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
-    /// By their ids; none where a stay is over.
+    /// By id; none for stays that are over.
     list: Vec<Option<Volume>>,
-    /// Those that are of use, by instance: in this order what waits for room is written.
+    /// The open volumes, by instance: waiting records are written in this order.
     order: Vec<(InstanceId, VolumeId)>,
-    /// Something may wait for room.
+    /// Whether records may wait for room.
     waits: bool,
 }
 
 impl Volumes {
-    /// A stay of an instance begins, and has no records yet.
+    /// Opens a volume without records, for a stay of an instance that begins.
     pub(crate) fn open(&mut self, instance: InstanceId) -> VolumeId {
         let id = VolumeId(self.list.len());
         self.list.push(Some(Volume {
@@ -56,7 +56,7 @@ impl Volumes {
         self.list.get_mut(id.0)?.as_mut()
     }
 
-    /// Whose a volume is, while it is of use.
+    /// The instance of a volume, while it is open.
     pub(super) fn instance(&self, id: VolumeId) -> Option<InstanceId> {
         self.get(id).map(|volume| volume.instance)
     }
@@ -68,7 +68,7 @@ impl Volumes {
         }
     }
 
-    /// Takes back a record of an earlier run, which is durable. Gives its own number.
+    /// Restores a durable record of an earlier run. Gives the number that the instance gives it.
     pub(crate) fn restore(&mut self, id: VolumeId, log: RecordId) -> RecordId {
         let Some(volume) = self.get_mut(id) else { return RecordId::ZERO };
         let own = volume.durable.next();
@@ -83,7 +83,7 @@ impl Volumes {
         }
     }
 
-    /// Whether something waits for room.
+    /// Whether records of a volume wait for room.
     pub(super) fn waits(&self, id: VolumeId) -> bool {
         self.get(id).is_some_and(|volume| !volume.unwritten.is_empty())
     }
@@ -102,7 +102,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// Gives the log what waits for room.
+    /// Appends the records of all volumes that wait for room.
     pub(super) fn write(&mut self, log: &mut Log) -> Result<(), Halt> {
         if !self.waits {
             return Ok(());
@@ -141,7 +141,7 @@ impl Volumes {
 }
 
 impl Volume {
-    /// Appends what waits for room, in order.
+    /// Appends the records that wait for room, in order.
     fn write(&mut self, log: &mut Log) -> Result<(), Halt> {
         while let Some((own, record, class)) = self.unwritten.pop_front() {
             match log.append(record.clone(), class) {
