@@ -1,8 +1,9 @@
-//! The answers to reads: how many leave in a turn, and whose reads wait for the next ones.
+//! The answers to reads: how many leave in a turn, and which reads wait for the next turn.
 //!
-//! Small questions can have large answers, and while those are copied and sealed nobody else is served. So a turn answers about
-//! [`TURN_BYTES`], and no client gets more of that than it leaves for others; reads beyond that are put off, in the order in which they
-//! came from each client, and clients take turns. Of those that a turn left, the next one answers one at least. Answered later, a read sees no less.
+//! Small queries can have large answers, and while these are copied and sealed no other client is served. So a turn answers about
+//! [`TURN_BYTES`], and no client gets more of that than it leaves for others. Reads beyond that are put off: those of one client stay in
+//! order, and clients take turns. Of the reads that a turn has left, the next turn answers at least one. A read that is answered later sees
+//! no older state.
 //! Tests: `answers/tests.rs`.
 
 use crate::config::REPLY_FRAME_BYTES;
@@ -12,7 +13,7 @@ use quorate_types::{ConnId, Span, Time};
 use quorate_wire::{ReadStatus, read_reply_header};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes that one turn answers; the last answer may be larger.
+/// The bytes that one turn answers; the last answer may exceed them.
 pub(crate) const TURN_BYTES: usize = 1 << 20;
 
 /// A read that was put off.
@@ -21,30 +22,30 @@ struct PutOff {
     conn: ConnId,
     read: u64,
     query: Box<[u8]>,
-    /// Nobody waits for it any longer.
+    /// When the read expires.
     until: Time,
 }
 
-/// The answers to reads that leave at the end of the turn, and reads that are put off.
+/// The answers to reads that leave at the end of the turn, and the reads that are put off.
 #[derive(Debug)]
 pub(crate) struct Answers {
     open: BTreeMap<ConnId, Vec<u8>>,
-    /// Bytes answered in this turn.
+    /// The bytes answered in this turn.
     bytes: usize,
-    /// And to whom.
+    /// The bytes answered in this turn, by the client's number.
     of_owners: BTreeMap<u64, usize>,
     full: Vec<(ConnId, Vec<u8>)>,
-    /// By the client's number.
+    /// The reads that are put off, by the client's number.
     put_off: BTreeMap<u64, VecDeque<PutOff>>,
-    /// Whose turn it is.
+    /// The clients whose reads are put off, in the order of their turns.
     turns: VecDeque<u64>,
-    /// Reads that are put off, and the bytes of their queries.
+    /// The number of reads that are put off, and the bytes of their queries.
     waiting: (usize, usize),
     waiting_max: (usize, usize),
     patience: Span,
-    /// Some were left by the turn before.
+    /// Whether the turn before left some.
     left: bool,
-    /// When the oldest one was put off, as far as that matters: a turn without input goes on with them.
+    /// When the oldest read was put off. A turn without input goes on with these reads.
     since: Option<Time>,
 }
 
@@ -65,19 +66,19 @@ impl Answers {
         }
     }
 
-    /// Whether there is room for one more answer in this turn. Nobody gets more than is left for others.
+    /// Whether this turn has room for one more answer. No client gets more than it leaves for others.
     fn has_room(&self, owner: u64) -> bool {
         let own = self.of_owners.get(&owner).copied().unwrap_or(0);
         self.bytes + own < TURN_BYTES
     }
 
-    /// So much was answered.
+    /// Counts an answer.
     fn answered(&mut self, owner: u64, bytes: usize) {
         self.bytes += bytes;
         *self.of_owners.entry(owner).or_default() += bytes;
     }
 
-    /// Asks the service and keeps its answer for this connection, and for the client that has it; or puts that off.
+    /// Asks the service and keeps the answer for the client on this connection, or puts the read off.
     pub(crate) fn run(&mut self, now: Time, executor: &Executor, to: (ConnId, u64), read: u64, query: &[u8]) {
         let (conn, owner) = to;
         if self.has_room(owner) && !self.put_off.contains_key(&owner) {
@@ -96,7 +97,7 @@ impl Answers {
         queue.push_back(PutOff { conn, read, query: query.into(), until: now.plus(self.patience) });
     }
 
-    /// Answers what was put off, as much of it as this turn has room for. `owner`: whose connection it is now.
+    /// Answers as many of the reads that are put off as this turn has room for. `owner`: the client on a connection now.
     pub(crate) fn run_put_off(&mut self, now: Time, executor: &Executor, owner: impl Fn(ConnId) -> u64) {
         let mut full = VecDeque::new();
         let mut first = self.left;
@@ -149,22 +150,22 @@ impl Answers {
         self.roll(conn);
     }
 
-    /// Whether no answer waits to leave.
+    /// Whether there are no answers to send.
     pub(crate) fn is_empty(&self) -> bool {
         self.full.is_empty() && self.open.is_empty()
     }
 
-    /// Whether reads wait for the next turn: whoever sends many is not read then, where others wait behind it.
+    /// Whether reads are put off. Clients that send many reads are then not read while others wait behind them.
     pub(crate) fn has_put_off(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Reads that wait for the next turns.
+    /// The number of reads that are put off.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.0
     }
 
-    /// When there is to be another turn for those that were put off: at once.
+    /// When the next turn is due for the reads that are put off: at once.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.since
     }
@@ -186,7 +187,7 @@ impl Answers {
         self.full.drain(..).chain(std::mem::take(&mut self.open))
     }
 
-    /// The next turn has room again.
+    /// Ends the turn: the next one has room again.
     pub(crate) fn end_turn(&mut self) {
         self.bytes = 0;
         self.of_owners.clear();

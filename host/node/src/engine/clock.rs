@@ -1,72 +1,76 @@
-//! Agreed time as this replica extends it: what it would propose as the time of a batch, and what it expects of others.
+//! Agreed time as this replica extends it: the time that it would propose for a batch, and the time that it expects of others.
 //!
-//! With one leader the lag of agreed time behind real time never shrinks. A replica extends the time of the last batch that it executed, from
-//! the moment at which it executed that batch. Who leads extends its own proposals. A short time without a leader counts. A long one does not,
-//! since nobody could renew anything meanwhile. Nor does what its last leader proposed before it noticed that it was alone, or the time for which
-//! this replica's process was stopped.
+//! With one leader the lag of agreed time behind real time never shrinks. A replica extends the time of the last batch that it executed,
+//! from the moment at which it executed that batch. A leader extends its own proposals.
 //!
-//! With several leaders a replica's extension is at most [`LEADERS_APART`] ahead of a batch when the replica executes it. Execution does the rest.
-//! docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs, front/cli/tests/hurt/etcd_leases.rs.
+//! A short time without a leader counts; a long one does not, since no client could renew anything meanwhile. Two more times do not count:
+//! the time for which the last leader may have proposed before it noticed that it was alone, and the time for which this replica's process
+//! was stopped.
+//!
+//! With several leaders a replica's extension is at most [`LEADERS_APART`] ahead of a batch when the replica executes it. Execution does
+//! the rest. docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs,
+//! front/cli/tests/hurt/etcd_leases.rs.
 
 use quorate_execute::LEADERS_APART;
 use quorate_types::{AgreedTime, Span, Time, planted};
 
-/// Where replicas may lie, what is executed slows the own extension down by such a part of the time that passed at most.
+/// Where replicas may lie, an executed batch may slow this replica's extension by at most the passed time divided by this.
 const SLOWER: u64 = 10;
 
 /// An extension of agreed time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Agreed time was this
+    /// The agreed time
     agreed: AgreedTime,
-    /// at this moment of the own clock.
+    /// at this moment of this replica's clock.
     at: Time,
-    /// It stands still until this moment, and while nobody was heard to lead in this life.
+    /// The extension stands still until this moment. It is the end of time until the first leader of this life is heard.
     stands: Time,
-    /// Nobody is known to lead.
+    /// The present time without a known leader, if there is one.
     gap: Option<Gap>,
-    /// This replica leads, and has proposed as its leader.
+    /// Whether this replica leads and has proposed as the leader.
     proposes: bool,
 }
 
-/// A time in which nobody is known to lead.
+/// A time without a known leader.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     since: Time,
-    /// For how long nobody may have led when that was noticed.
+    /// How long there may have been no leader before that was noticed.
     noticed: Span,
 }
 
-/// How a replica takes what it executes.
+/// How a replica takes the times of executed batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
-    /// Others may lie: the time of their batches has to stay near the own extension.
+    /// Whether leaders may lie: the time of their batches must stay near this replica's extension.
     pub(crate) liars: bool,
-    /// Several leaders propose.
+    /// Whether several leaders propose.
     pub(crate) many: bool,
-    /// A leader that is silent for so long is given up. A gap without one that is longer than twice that counts for nothing.
+    /// After this silence a leader is given up. A time without a leader that is more than twice as long does not count.
     pub(crate) patience: Span,
-    /// An own extension that is off by more is wrong itself.
+    /// If this replica's extension is further off than this, the extension is wrong itself.
     pub(crate) off: Span,
 }
 
 impl Rule {
-    /// A time without a leader that is longer counts for nothing.
+    /// A time without a leader that is longer than this does not count.
     fn long(&self) -> Span {
         self.patience.times(2)
     }
 }
 
 impl Clock {
-    /// A life begins: time goes on from what was executed in an earlier one. Nobody knows how long ago that was: it stands until somebody leads.
+    /// Begins a life: time goes on from what an earlier life executed. It is unknown how long ago that was, so time stands still until a
+    /// replica leads.
     pub(crate) fn new(agreed: AgreedTime, now: Time) -> Self {
         let gap = Gap { since: now, noticed: Span::ZERO };
         let stands = if planted("time-of-outages") { now } else { Time::MAX };
         Self { agreed, at: now, stands, gap: Some(gap), proposes: false }
     }
 
-    /// What it is now. As long as nobody leads it stands where a leader was heard for the last time: whoever leads another instance by then
-    /// must not count a gap that may become a long one.
+    /// The extension now. While no replica is known to lead, it stands at the moment at which a leader was last heard: a leader of another
+    /// instance must not count a time that may become a long one.
     pub(crate) fn read(&self, now: Time) -> AgreedTime {
         let passed = match self.gap {
             Some(gap) if !planted("time-of-outages") => {
@@ -77,24 +81,24 @@ impl Clock {
         self.agreed.plus(passed)
     }
 
-    /// From when on time passes.
+    /// The moment from which time passes.
     fn from(&self) -> Time {
         self.at.max(self.stands)
     }
 
-    /// When it will be that time.
+    /// The moment at which the extension reaches this time.
     pub(crate) fn reaches(&self, time: AgreedTime) -> Time {
         self.from().plus(time.since(self.agreed))
     }
 
-    /// Somebody leads again. What passed from the moment `since` until now does not count. The leader of before may have proposed alone until it noticed
-    /// that it was alone, and this may be agreed on from now on. So time stands still for as long as that leader may have gone on.
+    /// Goes on after a time that does not count: from the moment `since` until now. The leader before may have proposed until it noticed
+    /// that it was alone, and these proposals may be decided from now on. So time stands still for as long as that leader may have gone on.
     fn go_on(&mut self, since: Time, now: Time, rule: Rule) {
         let alone = if rule.liars || planted("time-of-the-lonely") { Span::ZERO } else { rule.long() };
         (self.agreed, self.at, self.stands) = (self.read(since), now, now.plus(alone));
     }
 
-    /// Somebody is known to lead, or nobody any more. Whoever led before does not propose by its old extension.
+    /// A leader is known, or none any more. A leader of before does not propose by its old extension.
     pub(crate) fn led(&mut self, now: Time, leader: bool, rule: Rule) {
         self.proposes = false;
         match (leader, self.gap) {
@@ -104,7 +108,7 @@ impl Clock {
                 if self.stands == Time::MAX || gone > rule.long() {
                     self.go_on(now, now, rule);
                 } else if self.stands > gap.since {
-                    // What is left of it follows.
+                    // The rest of the standstill follows the gap.
                     self.stands = self.stands.plus(gone);
                 }
                 self.gap = None;
@@ -114,20 +118,20 @@ impl Clock {
         }
     }
 
-    /// This replica wanted to act at the moment `since`, and acts only now: its process was stopped. If it led, nobody else may have led meanwhile, so a
-    /// long time counts as one without a leader.
+    /// This replica wanted to act at the moment `since` and acts only now, because its process was stopped. If it led, there may have been
+    /// no other leader meanwhile, so a long stop counts as a time without a leader.
     pub(crate) fn woke(&mut self, since: Time, now: Time, rule: Rule) {
         if now.since(since) > rule.long() && self.gap.is_none() && !planted("time-of-pauses") {
             self.go_on(since, now, rule);
         }
     }
 
-    /// This replica leads, knows all that was ordered before, and proposes: its extension is the cluster's from now on.
+    /// This replica leads, knows everything that was ordered before, and proposes: its extension is the cluster's from now on.
     pub(crate) fn propose(&mut self) {
         self.proposes = true;
     }
 
-    /// A batch was executed, of this time.
+    /// Takes the time of an executed batch.
     pub(crate) fn executed(&mut self, now: Time, executed: AgreedTime, rule: Rule) {
         let own = self.read(now);
         if executed >= own {
@@ -139,7 +143,7 @@ impl Clock {
             return;
         }
         if rule.liars && behind <= rule.off {
-            // Who leads must not hold time back by saying so.
+            // A lying leader must not hold time back.
             let less = Span::from_nanos(behind.nanos().min(now.since(self.from()).nanos() / SLOWER));
             if !self.proposes {
                 (self.agreed, self.at) = (AgreedTime::from_nanos(own.nanos() - less.nanos()), now);

@@ -1,9 +1,11 @@
-//! The engine: what instances decide becomes one global log, which is executed; who asked is answered; agreed time goes on with it.
+//! The engine: it merges what instances decide into one global log, executes that, and answers clients. It also extends agreed time.
 //!
-//! Decided slots come in, each instance's in order. The merge puts them in one order, in which they are delivered to execution
-//! ([`Engine::next`]). What became final ([`Engine::finished`]) goes to the connections that wait for it ([`Engine::reply`]). Delivery
-//! never waits for execution: time, members, levels and borders take effect at delivery, and only final state answers. Reads wait here until a leader confirmed their place and this replica executed it
-//! (`reads.rs`). Time is extended from what was executed (`time.rs`). Nobody else writes any of this.
+//! Decided slots come in, those of each instance in order. The merge puts them into one order, in which they are delivered to execution
+//! ([`Engine::next`]). The outcomes of a final batch ([`Engine::finished`]) go to the connections that wait for them ([`Engine::reply`]).
+//!
+//! Delivery never waits for execution: time, members, levels and borders take effect at delivery, and only final state answers. A read
+//! waits until a leader has confirmed its place and this replica has executed up to there (`reads.rs`). Time is extended from what was
+//! executed (`time.rs`). No other part changes any of this.
 //!
 //! Tests: engine/tests.rs, check/sim.
 
@@ -34,84 +36,84 @@ use std::collections::VecDeque;
 use time::Timing;
 use wants::Wants;
 
-/// What the engine is told once.
+/// The configuration of the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineConfig {
-    /// Members may lie: their time has to stay near this replica's own, and all answer.
+    /// Whether members may lie. Then the time of their batches must stay near this replica's own, and all answer.
     pub(crate) may_lie: bool,
-    /// After how long without a word of its leader everybody wants another one.
+    /// How long a leader may be silent before the others want another one.
     pub(crate) patience: Span,
-    /// What waiting reads may hold.
+    /// Limits of waiting reads.
     pub(crate) reads: ReadLimits,
-    /// The cluster's time at its beginning.
+    /// The cluster's time at its start.
     pub(crate) start_time: AgreedTime,
-    /// Randomness for batches follows from it.
+    /// The seed of the randomness for batches.
     pub(crate) seed: u64,
 }
 
-/// What changes the merge beside decided slots.
+/// Inputs that change the merge, beside decided slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum In {
     /// An instance has another leader.
     Led(InstanceId, Leader),
-    /// Who leads an instance here knows all that was decided before.
+    /// The leader of an instance here knows everything that was decided before.
     Settled(InstanceId),
     /// An instance that leads here proposes a batch.
     Proposed(InstanceId),
-    /// It could propose more, and the merge has no room for it.
+    /// An instance that leads here could propose more, but the merge has no room.
     WaitsForRoom(InstanceId),
-    /// Its leader is connected again, and is asked again for what it was asked.
+    /// An instance's leader is connected again, and is asked again.
     AskAgain(InstanceId),
-    /// A member wants everything up to a place; how far the members are trusted.
+    /// A member wants everything up to a place. The trust says how many members may be faulty or lie.
     Wanted(ReplicaId, Place, Trust),
-    /// An instance begins again, with nothing of before.
+    /// An instance begins again without its history.
     Renewed(InstanceId),
-    /// What a durable checkpoint holds is forgotten.
+    /// The log was trimmed up to a durable checkpoint.
     Trimmed(Seq),
     /// A leader confirmed a record for the reads of a group.
     ReadConfirmed(u64, InstanceId, RecordIndex),
-    /// No leader confirmed anything for them.
+    /// No leader confirmed anything for the reads of a group.
     ReadFailed(u64),
-    /// A connection is gone: nobody waits there.
+    /// A connection is gone, with everything that waits on it.
     Closed(ConnId),
-    /// Who waits on a connection asks again, elsewhere.
+    /// The client on a connection asks again, perhaps at another replica.
     Unbound(ConnId),
 }
 
-/// What was delivered.
+/// A delivery.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// A batch.
     Batch {
         /// Its place in the global log.
         seq: Seq,
-        /// Whose it is.
+        /// The instance that decided it.
         instance: InstanceId,
         /// The batch.
         batch: Batch,
     },
-    /// Slots that hold nothing.
+    /// Slots without batches.
     Nothing,
 }
 
-/// What became final.
+/// Something that became final.
 pub(crate) enum Finished {
-    /// A batch of this instance; its outcomes are those of [`Engine::outcomes`]. `proposed`: it was proposed here.
+    /// A batch of this instance; [`Engine::outcomes`] has its outcomes. `proposed`: it was proposed here.
     Batch { instance: InstanceId, proposed: bool },
-    /// The objects where capturing begins for the border with this number.
+    /// The objects at the point where capturing begins, for the border with this number.
     Ahead(u64, Version),
-    /// The state at a border, with what was said of the other parts there; or why the service can not give it.
+    /// The state at a border, with the description of the other parts there; or the reason why the service can not give its state.
     Image(Box<System>, Result<ImageParts, CheckpointError>),
 }
 
-/// Who of the members answers a session: each session has some of them that do. Who asks again is answered by all.
+/// Which members answer a session. Each session is answered by some of them; a request that is sent again is answered by all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answerers {
-    /// The place of this replica among the members, from 0.
+    /// The position of this replica among the members, from 0.
     pub(crate) place: usize,
     /// How many members there are.
     pub(crate) members: usize,
-    /// How many of them answer each session.
+    /// How many members answer each session.
     pub(crate) answers: usize,
 }
 
@@ -122,7 +124,7 @@ impl Answerers {
     }
 }
 
-/// What `status` counts since the start of the process.
+/// The counts in `status` since the start of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -135,12 +137,12 @@ pub(crate) struct Engine {
     may_lie: bool,
     merge: Merge<Batch>,
     execution: Box<dyn Execution>,
-    /// The batches that were delivered and are not final: whose they are, and whether they were proposed here.
+    /// Batches that are delivered and not final: their instances, and whether they were proposed here.
     under_way: VecDeque<(Seq, InstanceId, bool)>,
-    /// What is said of the other parts at borders at which the state is not final yet.
+    /// The descriptions of the other parts at borders whose state is not final yet.
     borders: VecDeque<Box<System>>,
     outcomes: Outcomes,
-    /// Who hears what batches changed, once they are final.
+    /// The service's observer of ordered events, which are handed on when their batch is final.
     observer: Option<Box<dyn Observer>>,
     timing: Timing,
     reads: ReadPath,
@@ -151,7 +153,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Goes on from a state and from where the global log stands.
+    /// Goes on from a state, and from a position in the global log.
     pub(crate) fn new(config: &EngineConfig, merge: Merge<Batch>, mut execution: Box<dyn Execution>) -> Self {
         let (observer, restored) = (execution.state_mut().observer(), execution.state_mut().take_events());
         let mut engine = Self {
@@ -173,60 +175,60 @@ impl Engine {
         engine
     }
 
-    /// Whoever watches hears what is final.
+    /// Hands final events to the observer.
     fn tell(&mut self, events: Option<Events>) {
         if let Some((observer, events)) = self.observer.as_mut().zip(events) {
             observer.told(events);
         }
     }
 
-    /// The process begins: nobody knows how long ago the last batch was executed.
+    /// The process starts. How long ago the last batch was executed is unknown.
     pub(crate) fn start(&mut self, now: Time) {
         self.timing.start(self.execution.agreed().time(), now);
         self.meet_leaders();
     }
 
-    /// The global log, to be looked at.
+    /// The global log.
     pub(crate) const fn merge(&self) -> &Merge<Batch> {
         &self.merge
     }
 
-    /// The final state, to be looked at.
+    /// The final state.
     pub(crate) fn executor(&self) -> &Executor {
         self.execution.state()
     }
 
-    /// What is agreed on with what was delivered.
+    /// What follows from the order of the delivered batches alone.
     pub(crate) fn agreed(&self) -> &Agreed {
         self.execution.agreed()
     }
 
-    /// Whether there is no image yet of the last border that was delivered.
+    /// Whether the last delivered border has no image yet.
     pub(crate) fn is_at_border(&self) -> bool {
         !self.borders.is_empty()
     }
 
-    /// Whether something was delivered that is not final yet.
+    /// Whether a delivered batch is not final yet.
     pub(crate) fn is_behind(&self) -> bool {
         self.execution.is_behind()
     }
 
-    /// When more may be final, if nothing else is delivered.
+    /// When more may become final without another delivery.
     pub(crate) fn execution_deadline(&self) -> Option<Time> {
         self.execution.deadline()
     }
 
-    /// How the requests of the batch that was executed last ended.
+    /// The outcomes of the requests in the batch that became final last.
     pub(crate) fn outcomes(&self) -> &[Outcome] {
         self.outcomes.list()
     }
 
-    /// What was done since the start.
+    /// The counts since the start.
     pub(crate) const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Takes note of what changes the merge.
+    /// Takes an input that changes the merge.
     pub(crate) fn step(&mut self, input: In) {
         match input {
             In::Led(instance, leader) => self.merge.leader(instance, leader),
@@ -247,7 +249,7 @@ impl Engine {
                 self.routes.unbind_conn(conn);
                 self.reads.drop_conn(conn);
             }
-            // What is under way is answered where it was asked: it may be that nobody else does.
+            // Requests under way are answered on the connection where they came in: it may be that no other replica answers them.
             In::Unbound(_) if self.is_behind() => {}
             In::Unbound(conn) => self.routes.unbind_conn(conn),
         }
@@ -268,8 +270,8 @@ impl Engine {
         })
     }
 
-    /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until its image is there: how far the next
-    /// one is depends on how large the state is at this one.
+    /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until the border's image is there:
+    /// the distance to the next border depends on the size of the state at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
         if self.is_at_border() {
             return None;
@@ -288,23 +290,23 @@ impl Engine {
         }
     }
 
-    /// Of the batch that was delivered last: whose it is, and whether it was proposed here.
+    /// Notes the instance of the batch that was delivered last, and whether it was proposed here.
     pub(crate) fn is_under_way(&mut self, seq: Seq, instance: InstanceId, proposed: bool) {
         self.under_way.push_back((seq, instance, proposed));
     }
 
-    /// Capturing begins here for the border with this number.
+    /// Begins to capture for the border with this number.
     pub(crate) fn ahead(&mut self, border: u64) {
         self.execution.deliver(Ordered::Ahead(border));
     }
 
-    /// A border was delivered, at which this is to be said of the other parts: the state there becomes an image.
+    /// A border was delivered. The description of the other parts is kept until the state there is an image.
     pub(crate) fn border(&mut self, of_others: Box<System>) {
         self.borders.push_back(of_others);
         self.execution.deliver(Ordered::Border);
     }
 
-    /// What became final next, if anything did.
+    /// The next batch, state or image that became final, if there is one.
     pub(crate) fn finished(&mut self, now: Time) -> Option<Finished> {
         loop {
             match self.execution.next(now, &mut self.outcomes)? {
@@ -326,8 +328,8 @@ impl Engine {
         }
     }
 
-    /// Sends the outcomes of the last batch to those who wait. `proposed`: it was proposed here, so that this replica answers what it only
-    /// refuses, too; where members may lie a client counts what each of them says.
+    /// Sends the outcomes of the last batch to the clients that wait. If the batch was proposed here, this replica also answers requests
+    /// that are only refused. Where members may lie, a client counts the answers of all.
     pub(crate) fn reply(&mut self, proposed: bool, answerers: Answerers) {
         let executor = self.execution.state();
         let owns = Some(executor).filter(|_| self.may_lie && executor.has_own_replies());
@@ -335,49 +337,49 @@ impl Engine {
         self.routes.route(&self.outcomes, self.may_lie || proposed, answers, owns);
     }
 
-    /// Whether several leaders may propose what follows what was delivered. Once they did, it stays so: leases that were renewed by one of
-    /// them may end by another one.
+    /// Whether several leaders may propose what follows. Once there were several, it stays so: leases that one of them renewed may be ended
+    /// by another.
     pub(crate) fn leads_many(&self) -> bool {
         self.merge.next_generation().is_some() || self.merge.generation() != Generation::begin(1)
     }
 
-    /// Execution is told how many leaders there may be.
+    /// Tells execution how many leaders there may be.
     pub(crate) fn meet_leaders(&mut self) {
         let (many, liars) = (self.leads_many(), self.may_lie);
         self.execution.state_mut().set_leaders(many, liars);
     }
 
-    /// The cluster works at another feature level.
+    /// Sets the cluster's feature level.
     pub(crate) fn set_level(&mut self, level: u32) {
         self.execution.set_level(level);
     }
 
-    /// A change of the membership is done: the service hears it where that stands in the order.
+    /// A change of the membership is complete: the service hears of it at this position in the order.
     pub(crate) fn members_changed(&mut self, now: MembershipNow) {
         self.execution.deliver(Ordered::Members(now));
     }
 
-    /// From the next border on there are so many instances.
+    /// From the next border on there are this many instances.
     pub(crate) fn change_instances(&mut self, count: u16) -> Result<Generation, Refused> {
         self.merge.change(count)
     }
 
-    /// The next no-op that an instance is to propose, which leads here.
+    /// The next no-op that an instance, which leads here, must propose.
     pub(crate) fn fill(&mut self, instance: InstanceId) -> Option<Slot> {
         self.merge.fill(instance)
     }
 
-    /// Names the instances that are led elsewhere and lack what is waited for here.
+    /// Names the instances that are led elsewhere and whose slots are missing here.
     pub(crate) fn asks(&mut self, ask: impl FnMut(InstanceId, Place)) {
         self.merge.asks(ask);
     }
 
-    /// Copies a part of the state ahead of the next image.
+    /// Copies a part of the state before the next image.
     pub(crate) fn prepare_image(&mut self, bytes: usize) {
         self.execution.state_mut().prepare_image(bytes);
     }
 
-    /// Another state takes the place of this one.
+    /// Replaces the state by another one.
     ///
     /// # Errors
     /// When it can not be restored.
@@ -390,7 +392,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The global log goes on from a checkpoint: from a later place, or from an earlier one, after which all is handed on again.
+    /// The global log goes on from a checkpoint, at a later or an earlier position. After an earlier one everything is delivered again.
     ///
     /// # Errors
     /// When it does not fit.
@@ -406,19 +408,19 @@ impl Engine {
         done.map_err(|why| unusable(&why.to_string()))
     }
 
-    /// A leader does not have the log any more before this record of an instance. Gives the seq that a checkpoint has to reach. `alone`: there is
-    /// no other instance. Of many nobody knows which seq such a record has. A checkpoint that is here already is no help: the leader's log may
-    /// begin after a record that has no seq.
+    /// The seq that a checkpoint must reach, when a leader's log does not go back to this record of an instance. With several instances
+    /// (not `alone`) the seq of a record is unknown. A checkpoint that is here already does not help: the leader's log may begin after a
+    /// record that has no seq.
     pub(crate) fn lacks(&self, instance: InstanceId, slot: Slot, alone: bool) -> Seq {
         let next = self.merge.seq().next();
         if alone { self.merge.estimate(instance, RecordIndex(slot.number())).max(next) } else { next }
     }
 
-    /// Notes that replies to these requests go to this connection. What can not be bound is over a limit and is answered by nobody; its
-    /// client asks again. `takes`: whether requests of such a kind are taken at all.
+    /// Binds the replies to these requests to this connection. A request that can not be bound is over a limit and gets no reply; its
+    /// client sends it again. `takes`: whether requests of this kind are accepted at all.
     ///
     /// # Errors
-    /// When the client does what none may, in words: it speaks for its own sessions only.
+    /// When the client breaks a rule, in words: a client may only use its own sessions.
     pub(crate) fn bind(
         &mut self,
         (conn, client): (ConnId, ClientId),
@@ -441,7 +443,7 @@ impl Engine {
                     Some(_) => {
                         self.routes.bind(header.session, conn);
                     }
-                    // It is over, or was opened by a batch that was not executed here yet: nobody knows whose it is.
+                    // The session is over, or a batch opened it that was not executed here yet: its client is unknown.
                     None => {}
                 }
             }
@@ -449,7 +451,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The connection to which replies of a session go, if it is here.
+    /// The connection to which replies of a session go, if there is one.
     pub(crate) fn conn(&self, session: SessionId) -> Option<ConnId> {
         self.routes.conn(session)
     }
@@ -459,12 +461,12 @@ impl Engine {
         self.routes.mode(conn)
     }
 
-    /// A client says how it wants to be answered.
+    /// Sets how a client wants to be answered.
     pub(crate) fn set_mode(&mut self, conn: ConnId, mode: AnswerMode) {
         self.routes.set_mode(conn, mode);
     }
 
-    /// The end of a turn: replies leave.
+    /// Sends the replies at the end of a turn.
     pub(crate) fn send_replies(&mut self, out: &mut Effects) {
         if self.routes.is_empty() {
             return self.send_answers(out);
@@ -476,7 +478,7 @@ impl Engine {
         self.send_answers(out);
     }
 
-    /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
+    /// Panics with the name of a broken invariant; `thorough` scans everything.
     pub(crate) fn invariants(&self, thorough: bool) {
         self.merge.invariants(thorough);
     }

@@ -1,4 +1,5 @@
-//! Reads: strong ones wait until a leader confirmed a place in the global log and this replica executed it; weak ones are answered at once.
+//! Reads: a strong read waits until a leader has confirmed a place in the global log and this replica has executed up to there; a weak read
+//! is answered at once.
 
 use super::Engine;
 use crate::effects::Effects;
@@ -10,7 +11,7 @@ use quorate_types::{ConnId, InstanceId, Time};
 use quorate_wire::{FrameKind, OutFrame, ReadRequest, ReadStatus};
 
 impl Engine {
-    /// `owner`: whose connection it is.
+    /// `owner`: the client on the connection.
     fn read(&mut self, now: Time, (conn, owner): (ConnId, u64), read: &ReadRequest<'_>) {
         match self.reads.ask(now, self.execution.state().seq(), conn, read) {
             Asked::Now => {
@@ -22,8 +23,8 @@ impl Engine {
         }
     }
 
-    /// A client reads. It is refused where the state is not `sound`, since then another replica answers, and where the client has no right
-    /// to it.
+    /// Takes a read of a client. It is refused if the state is not `sound`, since then another replica answers, or if the client has no
+    /// right to it.
     pub(crate) fn asked(
         &mut self,
         now: Time,
@@ -40,30 +41,29 @@ impl Engine {
         }
     }
 
-    /// A read is not answered here.
+    /// Refuses a read.
     fn refuse_read(&mut self, conn: ConnId, read: u64, why: ReadStatus) {
         self.answers.fail(self.execution.state(), conn, read, why);
     }
 
-    /// The strong reads that wait for a leader to be asked, as one group.
+    /// Groups the strong reads for which a leader must be asked.
     pub(crate) fn take_reads(&mut self) -> Option<u64> {
         self.reads.take_group()
     }
 
-    /// Through which instance a leader is asked for a group; the first one if it does not matter.
+    /// The instance through which a leader is asked for a group of reads; none if it does not matter.
     pub(crate) fn read_through(&self, has_leader: impl Fn(InstanceId) -> bool) -> Option<InstanceId> {
-        // Where each replica says for itself how far it accepted, all have to speak of the same instance.
+        // Where each replica says by itself how far it has accepted, all of them must speak of the same instance.
         if self.may_lie { None } else { self.merge.read_through(has_leader) }
     }
 
-    /// What leaders confirmed is known: reads may run, or another leader is asked. Gives the groups of those.
+    /// Takes what leaders confirmed: reads may run, or another leader must be asked. Gives the groups of the latter.
     pub(crate) fn confirm_reads(&mut self) -> Vec<u64> {
         let mut again = Vec::new();
         if !self.merge.has_reads() {
             return again;
         }
-        // Those whose clients were told that nobody answered, or went away, wait for nothing. Their place is behind what was delivered: it may not be
-        // executed yet.
+        // Expired or abandoned reads wait for nothing. Their place is set behind what was delivered, which may not be executed yet.
         let (reads, seq) = (&mut self.reads, self.execution.agreed().seq());
         self.merge.retain_reads(|group| reads.waits(group));
         self.merge.reads(|group, end| match end {
@@ -73,7 +73,7 @@ impl Engine {
         again
     }
 
-    /// Answers what may be answered. `owner`: whose connection it is now.
+    /// Answers the reads that may be answered. `owner`: the client on a connection now.
     pub(crate) fn run_reads(&mut self, now: Time, owner: impl Fn(ConnId) -> u64) {
         if self.reads.is_empty() && !self.answers.has_put_off() {
             return;
@@ -92,7 +92,7 @@ impl Engine {
         self.reads.failed(group, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
     }
 
-    /// Who waited for too long is told that nobody leads.
+    /// Tells clients whose reads waited for too long that there is no leader.
     pub(crate) fn expire_reads(&mut self, now: Time) {
         let (executor, answers) = (self.execution.state(), &mut self.answers);
         self.reads.expire(now, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
@@ -103,17 +103,17 @@ impl Engine {
         self.reads.deadline()
     }
 
-    /// When there is to be another turn for reads that were put off.
+    /// When the next turn is due for reads that were put off.
     pub(crate) fn put_off_deadline(&self) -> Option<Time> {
         self.answers.deadline()
     }
 
-    /// Whether reads wait for the next turn: whoever sends many is not read then, where others wait behind it.
+    /// Whether reads are put off. Clients that send many reads are then not read while others wait behind them.
     pub(crate) fn has_put_off(&self) -> bool {
         self.answers.has_put_off()
     }
 
-    /// Reads that wait, and the bytes of those that wait for a leader.
+    /// The number of waiting reads, and the bytes of those that wait for a leader.
     pub(crate) fn waiting_reads(&self) -> (usize, usize) {
         (self.reads.len() + self.answers.waiting(), self.reads.byte_len())
     }
@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// The next turn has room for answers again.
+    /// Ends the turn: the next one has room for answers again.
     pub(crate) fn end_turn(&mut self) {
         self.answers.end_turn();
     }

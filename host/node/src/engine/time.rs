@@ -1,8 +1,8 @@
-//! Agreed time at this replica: what it would propose, and when the service's deadlines pass.
+//! Agreed time at this replica: the time that it would propose, and when the service's deadlines pass.
 //!
-//! When a deadline passes and nothing else is ordered, the leader orders an empty batch that carries the time. Execution decides whether the
-//! deadline is reached: the batch's time may be that of another leader whose clock runs behind. While batches are under way they carry the
-//! time themselves, so that a busy system orders nothing more for it. Tests: engine/tests.rs, `host/quorate/tests/all/deadlines.rs`.
+//! When a deadline passes and nothing else is ordered, the leader orders an empty batch that carries the time. Execution decides whether
+//! the deadline is reached, since another leader with a slow clock may have set the batch's time. While batches are under way they carry
+//! the time themselves, so a busy system orders nothing more for it. Tests: engine/tests.rs, `host/quorate/tests/all/deadlines.rs`.
 
 use super::clock::{Clock, Rule};
 use super::{Engine, EngineConfig};
@@ -11,22 +11,22 @@ use quorate_order::Input as OrderInput;
 use quorate_types::{AgreedTime, Digest, Random, Span, Time};
 use quorate_wire::BatchHeader;
 
-/// Without a batch for so long the time is ordered, as long as there is a deadline.
+/// As long as there is a deadline, the time is ordered after this long without a batch.
 const EVERY: Span = Span::from_secs(5);
-/// A batch that was not executed after so long is no reason to wait on: it may be lost.
+/// A batch for a deadline that is not executed after this long may be lost; another one is proposed.
 const AGAIN: Span = Span::from_millis(200);
-/// Clocks differ, and a leader may have taken its office a moment ago.
+/// The allowance for clocks that differ, and for a leader that has just begun.
 const GRACE: Span = Span::from_secs(1);
 
-/// What is known of time beside what was executed.
+/// What is known of time, beside what was executed.
 #[derive(Debug)]
 pub(super) struct Timing {
     clock: Clock,
     patience: Span,
     random: Random,
-    /// The time of the last batch that was ordered for a deadline of the service, and when.
+    /// The last batch that was ordered for a deadline of the service: its agreed time, and when.
     ticked: Option<(AgreedTime, Time)>,
-    /// The service's deadline that is past, while nobody orders that; its leader is complained about.
+    /// The past deadline of the service that no leader orders; the protocol waits for it as for a request.
     overdue: Option<AgreedTime>,
 }
 
@@ -46,7 +46,7 @@ impl Timing {
     }
 }
 
-/// Under which name a deadline is watched: no request has it, since theirs are hashes.
+/// The name under which a deadline is watched. No request has it, since names of requests are hashes.
 fn name_of(due: AgreedTime) -> Digest {
     let mut name = [0; 32];
     name[..8].copy_from_slice(&due.nanos().to_le_bytes());
@@ -54,7 +54,7 @@ fn name_of(due: AgreedTime) -> Digest {
 }
 
 impl Engine {
-    /// How the time of batches is taken here.
+    /// The rule by which this replica takes the time of batches.
     fn time_rule(&self) -> Rule {
         let (liars, many) = (self.may_lie, self.leads_many());
         Rule { liars, many, patience: self.timing.patience, off: AHEAD_MAX }
@@ -65,19 +65,19 @@ impl Engine {
         self.timing.clock.read(now)
     }
 
-    /// Somebody is known to lead the first instance, or nobody any more.
+    /// The first instance has a known leader, or none any more.
     pub(crate) fn led(&mut self, now: Time, leader: bool) {
         let rule = self.time_rule();
         self.timing.clock.led(now, leader, rule);
     }
 
-    /// This replica wanted to act at the moment `since`, and acts only now: its process was stopped.
+    /// This replica wanted to act at the moment `since` and acts only now: its process was stopped.
     pub(crate) fn woke(&mut self, since: Time, now: Time) {
         let rule = self.time_rule();
         self.timing.clock.woke(since, now, rule);
     }
 
-    /// The header of a batch that is proposed now. `settled`: this replica knows all that was ordered before, so that it extends its own
+    /// The header of a batch that is proposed now. `settled`: this replica knows everything that was ordered before, so it extends its own
     /// proposals.
     pub(crate) fn header(&mut self, now: Time, settled: bool) -> BatchHeader {
         if settled {
@@ -89,7 +89,7 @@ impl Engine {
         BatchHeader { time, base, seed, ..BatchHeader::default() }
     }
 
-    /// A batch was delivered, or a checkpoint: its time is agreed. Gives by how much it is ahead of this replica's own.
+    /// Learns the agreed time of a batch or a checkpoint that was delivered. Gives how far it is ahead of this replica's own.
     pub(crate) fn learn_time(&mut self, now: Time) -> Option<Span> {
         let (own, executed) = (self.agreed_time(now), self.agreed().time());
         let rule = self.time_rule();
@@ -97,30 +97,30 @@ impl Engine {
         (executed > own).then(|| executed.since(own))
     }
 
-    /// When the service's deadline passes by this replica's extension of the agreed time, and it is to say so.
+    /// When the service's deadline passes by this replica's extension of agreed time, and the leader must order the time.
     pub(crate) fn tick_at(&self) -> Option<Time> {
         // In an idle cluster each start would lose the time since the last batch.
         let passes = self.timing.clock.reaches(self.awaited()?);
-        // The one before was not executed yet.
+        // The batch before was not executed yet.
         let before = self.timing.ticked.filter(|(time, _)| self.agreed().time() < *time);
         Some(before.map_or(passes, |(_, since)| passes.max(since.plus(AGAIN))))
     }
 
-    /// A batch that carries this time was proposed for a deadline.
+    /// A batch with this time was proposed for a deadline.
     pub(crate) fn ticked(&mut self, now: Time, time: AgreedTime) {
         self.timing.ticked = Some((time, now));
     }
 
-    /// When whoever leads should order the time, if nothing else tells it: a deadline passes, or long nothing was ordered.
+    /// The agreed time at which a leader must order the time: a deadline passes, or nothing was ordered for long.
     fn awaited(&self) -> Option<AgreedTime> {
         if self.is_behind() {
-            return None; // what was delivered may be what the service waits for
+            return None; // the service may wait for a batch that is delivered and not executed
         }
         Some(self.executor().next_deadline()?.min(self.agreed().time().plus(EVERY)))
     }
 
-    /// When that has passed for so long that whoever leads has to be asked why. Where nobody lies a leader that lives orders it. Who waited for ten
-    /// seconds would not trust its own clock any more, and vote for any time.
+    /// When a deadline has been past for so long that the leader is suspected. Without liars there is no such moment: a leader that lives
+    /// orders the time. A replica that waited for ten seconds would no longer trust its own clock, and vote for any time.
     pub(crate) fn overdue_at(&self, now: Time) -> Option<Time> {
         if !self.may_lie {
             return None;
@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// A deadline that nobody orders is waited for like a request of a client: what changes about that now.
+    /// The change, if any, of the deadline that the protocol must wait for as for a request of a client.
     pub(crate) fn overdue(&mut self) -> Option<OrderInput> {
         if let Some(before) = self.timing.overdue.take() {
             return Some(OrderInput::Unwatch(name_of(before)));
