@@ -1,8 +1,8 @@
-//! A gate that has a lane of its own. Another gate is there in its place, which is the main lane's: it shows the connections as the lane showed
-//! them last. What the main lane wants done with them waits until the lane has a turn, and what the lane has to say waits until the main lane hears of
-//! it. The lane in turn goes by what the main lane told it last.
+//! A gate that has a lane of its own. The main lane keeps a gate in its place, which shows the connections as the lane showed them last.
+//! Inputs from the main lane wait until the lane has a turn, and reports of the lane wait until the main lane hears them. The lane in turn
+//! goes by what the main lane told it last.
 //!
-//! What comes in over one connection reaches the main lane in order, its end last. Tests: apart/tests.rs, check/sim.
+//! Everything from one connection reaches the main lane in order, its end last. Tests: apart/tests.rs, check/sim.
 
 use super::{Arrived, Change, Gate, In, Lives, Peers};
 use crate::config::NodeConfig;
@@ -13,48 +13,48 @@ use quorate_types::{ConnId, RecordId, ReplicaId, Time};
 use quorate_wire::{Frame, LeaderNotice};
 use std::collections::VecDeque;
 
-/// What a gate says to the main lane.
+/// A report of a gate to the main lane.
 #[derive(Debug)]
 pub(crate) enum Said {
-    /// What came in over a connection that stands.
+    /// A frame came in over an established connection, and was read.
     Arrived(ConnId, Arrived),
-    /// A stranger said who it is. If it is a member of whose life this replica hears for the first time: the record that says it.
+    /// A peer introduced itself. If it is a member whose life was not known: the record that says it.
     Met(ConnId, Option<(ReplicaId, Record)>),
     /// A member that was dialed answered.
     Answered(ConnId, ReplicaId),
     /// A connection is gone.
     Closed(ConnId),
-    /// These members came and went.
+    /// Members came and went.
     Changed(Vec<Change>),
 }
 
-/// What the main lane wants of a gate.
+/// An input for a gate from the main lane.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// Something happened.
+    /// An event of a connection.
     Step(In),
-    /// A connection broke the rules.
+    /// A connection broke the rules, in words.
     Reject(ConnId, String),
-    /// What came was wrong in another way.
+    /// Something else broke a rule: it is counted.
     Wrong,
-    /// These are the members from now on.
+    /// The members have changed.
     Meet(Members),
-    /// What was learned of a member could not be written down.
+    /// There was no room to write down the life of a member.
     Unlearn(ReplicaId),
-    /// It goes by this from now on.
+    /// The facts of the main lane have changed.
     Facts(Box<Facts>),
 }
 
-/// What a gate knows of the main lane.
+/// The facts of the main lane that a gate goes by.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     config: NodeConfig,
     notice: LeaderNotice,
-    /// So much of the log is durable.
+    /// How much of the log is durable.
     durable: RecordId,
 }
 
-/// What the main lane sees of a gate.
+/// What a gate shows to the main lane.
 #[derive(Debug)]
 struct Shown {
     peers: Peers,
@@ -62,24 +62,25 @@ struct Shown {
     rejected: u64,
 }
 
-/// The lane of a gate, and what is under way between it and the main lane.
+/// The lane of a gate, with everything that is under way between it and the main lane.
 #[derive(Debug)]
 pub(crate) struct GateLane {
     /// The gate that has the connections.
     gate: Gate,
-    /// What it goes by.
+    /// The facts that the gate goes by.
     facts: Facts,
-    /// What it was told, and did not take yet.
+    /// Inputs that the gate has not taken yet.
     told: VecDeque<Told>,
-    /// The lane was asked to take it.
+    /// Whether the lane was asked to take them.
     asked: bool,
-    /// The last facts that it was told: the number of the membership, the feature level, who leads, and whether the own life is durable.
+    /// The last facts that the lane was told: the number of the membership, the feature level, the leaders, and whether the own life is
+    /// durable.
     last: (u64, u32, LeaderNotice, bool),
-    /// What it said, and the main lane did not hear yet; with what it shows since.
+    /// Reports that the main lane has not heard yet, with what the gate shows since then.
     said: VecDeque<(Said, Option<Box<Shown>>)>,
 }
 
-/// What hosts ask.
+/// Questions of hosts.
 impl GateLane {
     pub(super) const fn gate(&self) -> &Gate {
         &self.gate
@@ -89,15 +90,15 @@ impl GateLane {
         &mut self.gate
     }
 
-    /// When it has to have its turn, if nothing else happens.
+    /// When the lane must have a turn, if nothing else happens.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.told.is_empty().then(|| self.gate.deadline(self.facts.durable)).flatten()
     }
 }
 
-/// What the main lane does.
+/// Methods for the main lane.
 impl GateLane {
-    /// The gate that is there goes to a lane of its own.
+    /// Gives the gate a lane of its own.
     pub(super) fn new(gate: Gate, config: &NodeConfig, notice: LeaderNotice, durable: RecordId) -> Self {
         let speaks = gate.may_speak(durable);
         Self {
@@ -110,12 +111,12 @@ impl GateLane {
         }
     }
 
-    /// The lane is to do this.
+    /// Queues an input for the gate.
     pub(super) fn tell(&mut self, told: Told) {
         self.told.push_back(told);
     }
 
-    /// The main lane stands like this: the lane is told what it does not know.
+    /// Tells the lane what has changed about the main lane.
     pub(crate) fn learn(&mut self, config: &NodeConfig, notice: LeaderNotice, durable: RecordId) {
         let speaks = self.gate.may_speak(durable);
         let now = (config.members.number().number(), config.level.cluster, notice, speaks);
@@ -124,15 +125,15 @@ impl GateLane {
         }
     }
 
-    /// Whether the lane has to be asked to take something.
+    /// Whether the lane has something to take and was not asked yet.
     pub(crate) fn asks(&mut self) -> bool {
         !self.told.is_empty() && !std::mem::replace(&mut self.asked, true)
     }
 }
 
-/// What its lane does.
+/// Methods for the lane.
 impl GateLane {
-    /// A turn of the lane: it takes what the main lane told it.
+    /// A turn of the lane: the gate takes its inputs.
     pub(crate) fn take_turn(&mut self, now: Time, out: &mut Effects) {
         self.asked = false;
         for told in std::mem::take(&mut self.told) {
@@ -148,7 +149,7 @@ impl GateLane {
         self.say_changes(out);
     }
 
-    /// Something happened to a connection.
+    /// Handles an event of a connection.
     pub(crate) fn happened(&mut self, now: Time, input: In, out: &mut Effects) {
         let gone = input.ends();
         self.act(now, input, out);
@@ -159,7 +160,7 @@ impl GateLane {
         self.say_changes(out);
     }
 
-    /// A frame came in.
+    /// Handles a frame.
     pub(crate) fn framed(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
         let said = match self.gate.arrived(now, conn, frame, &self.facts.config.order) {
             Arrived::Nothing => return,
@@ -182,7 +183,7 @@ impl GateLane {
         self.gate.step(now, (&self.facts.config, self.facts.durable), input, out);
     }
 
-    /// The main lane is told who came and went, and shown how the connections stand.
+    /// Reports to the main lane which members came and went, and shows the connections.
     fn say_changes(&mut self, out: &mut Effects) {
         let said = Said::Changed(self.gate.changes(out));
         let shown = self.shown();
@@ -197,9 +198,9 @@ impl GateLane {
     }
 }
 
-/// The main lane's gate, where another one has the connections.
+/// The main lane's gate, while another one has the connections.
 impl Gate {
-    /// The connections go to a lane of their own.
+    /// Moves the connections to a lane of their own.
     pub(crate) fn stands_apart(&mut self, config: &NodeConfig, notice: LeaderNotice, durable: RecordId) {
         let gate = Self {
             peers: self.peers.clone(),
@@ -212,7 +213,7 @@ impl Gate {
         self.lane = Some(Box::new(GateLane::new(gate, config, notice, durable)));
     }
 
-    /// The main lane hears what the lane said next, and sees what it showed with that.
+    /// The main lane takes the lane's next report, and sees what the gate showed with it.
     pub(crate) fn hear(&mut self) -> Option<Said> {
         let (said, shown) = self.lane.as_mut()?.said.pop_front()?;
         if let Some(shown) = shown {

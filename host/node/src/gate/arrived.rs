@@ -1,4 +1,4 @@
-//! What came in over a connection, read as whoever is at its other end may send it. Tests: arrived/tests.rs, fuzz.
+//! A frame that came in, read as the peer at the other end may send it. Tests: arrived/tests.rs, fuzz.
 
 use super::Conn;
 use bytes::Bytes;
@@ -11,64 +11,64 @@ use quorate_wire::{
     read_caught_up, read_fill, read_instances_request, read_room, read_upgrade_request,
 };
 
-/// Who sent what.
+/// A message, by the kind of its sender.
 #[derive(Debug)]
 pub(crate) enum Arrived {
-    /// Somebody who is not known yet says who it is; perhaps this client.
+    /// An unknown peer introduces itself; it may be this client.
     Hello(Frame, Option<ClientId>),
     /// A member that was dialed answers.
     Answer { replica: ReplicaId, link: u16, frame: Frame },
-    /// A member says something.
+    /// A message of a member.
     Member(ReplicaId, Says),
-    /// Somebody for whom this replica is no member says who the members are.
+    /// A replica that does not count this one as a member says who the members are.
     Members(Memberships),
-    /// A client asks for something.
+    /// A request of a client.
     Client(ClientId, ClientMessage),
-    /// An operator does.
+    /// A request of an operator.
     Operator(Asks),
-    /// That breaks the rules, in words.
+    /// A message that breaks the rules, in words.
     Wrong(String),
-    /// It does not matter.
+    /// A message without a meaning here.
     Nothing,
 }
 
-/// What members say to each other.
+/// A message between members.
 #[derive(Debug)]
 pub(crate) enum Says {
-    /// In an instance of the ordering protocol.
+    /// A message of an instance's ordering protocol.
     Order(InstanceId, Verified<OrderMessage>),
-    /// About the state.
+    /// A message about checkpoints.
     State(StateMessage),
-    /// What it has room for.
+    /// The room that the sender has.
     Room(Room),
-    /// Whose leaders it hears.
+    /// The instances whose leaders the sender hears.
     Sight(Sight),
-    /// Who the members are.
+    /// The membership that the sender knows.
     Members(Memberships),
-    /// Who has caught up with what it leads.
+    /// The replicas that have caught up with an instance that the sender leads.
     CaughtUp(InstanceId, Vec<ReplicaId>),
-    /// It waits for what leads here.
+    /// The sender waits for an instance that leads here, up to this place.
     Fill(Place),
-    /// What clients asked of it.
+    /// Requests that the sender heard from clients.
     Requests(Bytes),
 }
 
-/// What operators ask for.
+/// A request of an operator.
 #[derive(Debug)]
 pub(crate) enum Asks {
-    /// Where this replica stands.
+    /// The status of this replica.
     Status,
-    /// That leadership is handed over to this replica; 0: to any.
+    /// To hand leadership over to this replica; 0 stands for any.
     Transfer(Option<u16>),
-    /// Another membership.
+    /// To change the membership.
     Members(MemberRequest),
-    /// A feature level.
+    /// To raise the feature level.
     Level(u32),
-    /// So many instances.
+    /// To change the number of instances.
     Instances(u16),
-    /// That everything at rest is read.
+    /// To read everything at rest.
     Scrub,
-    /// A checkpoint.
+    /// To fetch a checkpoint.
     State(StateMessage),
 }
 
@@ -85,7 +85,7 @@ impl Arrived {
                 Ok(says) => Self::Member(replica, says),
                 Err(why) => Self::Wrong(why),
             },
-            // What else it sends is for a member.
+            // Everything else that it sends is meant for a member.
             Conn::Better(_) if frame.kind == FrameKind::Members => {
                 Memberships::decode(frame.payload).map_or(Self::Nothing, Self::Members)
             }
@@ -112,7 +112,7 @@ impl Says {
             FrameKind::CaughtUp => read_caught_up(&frame.payload).map(|(at, who)| Self::CaughtUp(at, who)),
             FrameKind::Fill => {
                 let (slot, instance) = read_fill(&frame.payload).map_err(|why| why.to_string())?;
-                // The last of all instances stands for the whole slot, however many there are.
+                // The last of all instances stands for the whole slot, however many instances there are.
                 if !(1..=INSTANCES_MAX).contains(&instance.number()) || slot.number() > SLOT_MAX {
                     return Err(format!("there is no place {slot} of {instance}"));
                 }
@@ -147,7 +147,7 @@ impl Asks {
         asks.map_err(|why| why.to_string())
     }
 
-    /// What is recorded of it, if it is worth that. A backup is recorded where it begins, not with each of its parts.
+    /// The text for the audit log, if the request belongs there. A backup is recorded when it begins, not with each of its parts.
     pub(crate) fn what(&self) -> Option<String> {
         Some(match self {
             Self::Status => return None,
@@ -169,7 +169,7 @@ impl Asks {
     }
 }
 
-/// Which client says hello, if one does.
+/// The client that sends this hello, if it is one.
 fn client_of(frame: &Frame) -> Option<ClientId> {
     match (frame.kind, Hello::decode(frame.payload.clone())) {
         (FrameKind::Hello, Ok(Hello { role: Role::Client(client), .. })) => Some(client),

@@ -1,10 +1,11 @@
 //! The connections between this replica and one member, in both directions.
 //!
-//! A replica with several lanes dials each member once for each of them. The first connection makes the two known to each other and
-//! carries what is about the whole replica (state, room, membership, questions for no-ops); each further one carries the ordering
-//! messages of the instances of one lane, and is dialed when the first one stands. Where there is one lane the first one carries
-//! everything. An instance counts as connected to a member while the first connection stands in both directions, its own way there
-//! stands, and the way back did not break.
+//! A replica with several lanes dials each member once for each of them. The first connection makes the two known to each other, and
+//! carries what concerns the whole replica: state, room, membership, questions for no-ops. Each further one is dialed when the first one is
+//! established, and carries the ordering messages of the instances of one lane. With one lane the first connection carries everything.
+//!
+//! An instance counts as connected to a member while the first connection is established in both directions, its own way to the member is,
+//! and the way back did not break.
 //! Tests: links/tests.rs, check/sim.
 
 use quorate_types::{ConnId, Span, Time};
@@ -14,11 +15,11 @@ use std::collections::BTreeMap;
 pub(crate) const REDIAL_FIRST: Span = Span::from_millis(20);
 const REDIAL_MAX: Span = Span::from_millis(500);
 
-/// The lane of an instance, where there are so many; lane 0 is the one that has the node, and no instances where there are others.
+/// The lane of an instance, of this many lanes. Lane 0 has the node; it has instances only if it is the only lane.
 pub(crate) fn lane_of(at: usize, lanes: u16) -> u16 {
     match usize::from(lanes) {
         0 | 1 => 0,
-        // Smaller than the number of lanes.
+        // The result is smaller than the number of lanes.
         many => 1 + (at % (many - 1)) as u16,
     }
 }
@@ -28,7 +29,7 @@ pub(crate) fn carries(link: Link, at: usize) -> bool {
     lane_of(at, link.of) == link.number
 }
 
-/// The lane here for what a member sends on one of its links.
+/// The lane here for messages that a member sends on one of its links.
 pub(crate) fn lane_for(link: Link, lanes: u16) -> u16 {
     match (link.number, lanes) {
         (0, _) | (_, 0 | 1) => 0,
@@ -37,7 +38,7 @@ pub(crate) fn lane_for(link: Link, lanes: u16) -> u16 {
     }
 }
 
-/// How far a connection is that this replica makes.
+/// The state of a connection that this replica makes.
 #[derive(Clone, Debug)]
 pub(crate) enum Outgoing {
     Waiting { until: Time },
@@ -46,7 +47,7 @@ pub(crate) enum Outgoing {
     Ready(ConnId),
 }
 
-/// One connection that this replica makes, again and again.
+/// A connection that this replica makes, and makes again when it ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) outgoing: Outgoing,
@@ -65,7 +66,7 @@ impl Line {
         }
     }
 
-    /// When it is dialed, if nothing happens before.
+    /// When to dial it, if nothing happens before.
     pub(crate) fn due(&self) -> Option<Time> {
         match self.outgoing {
             Outgoing::Waiting { until } | Outgoing::Dialing { until } => Some(until),
@@ -73,26 +74,26 @@ impl Line {
         }
     }
 
-    /// Whether a dial is being made, or was given up, and no other one came through.
+    /// Whether a dial is under way or was given up, and no other one succeeded.
     pub(crate) fn awaits_dial(&self) -> bool {
         self.due().is_some()
     }
 
-    /// It is dialed again after `wait`, and next time later.
+    /// Dials again at `until`; the wait doubles each time, up to a limit.
     pub(crate) fn later(&mut self, until: Time) {
         self.outgoing = Outgoing::Waiting { until };
         self.backoff = self.backoff.times(2).min(REDIAL_MAX);
     }
 }
 
-/// What this replica makes to one member.
+/// The connections that this replica makes to one member.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     list: Vec<Line>,
 }
 
 impl Lines {
-    /// As many as there are lanes.
+    /// One connection for each lane.
     pub(crate) fn new(now: Time, lanes: u16) -> Self {
         Self { list: (0..lanes.max(1)).map(|_| Line::new(now)).collect() }
     }
@@ -109,53 +110,53 @@ impl Lines {
         self.list.get_mut(usize::from(link))
     }
 
-    /// Which of them this is.
+    /// The link with this number.
     pub(crate) fn link(&self, number: u16) -> Link {
         if number == 0 { Link::FIRST } else { Link { number, of: self.list.len() as u16 } }
     }
 
-    /// The one on which an instance's messages go.
+    /// The connection for the messages of an instance.
     pub(crate) fn of(&self, at: usize) -> &Line {
         &self.list[usize::from(lane_of(at, self.list.len() as u16))]
     }
 
-    /// How many of them may be dialed now: the further ones when the first one stands.
+    /// How many of them may be dialed now: the further ones only when the first one is established.
     fn dialed(&self) -> usize {
         if self.first().ready().is_some() { self.list.len() } else { 1 }
     }
 
-    /// Those that may be dialed.
+    /// The connections that may be dialed.
     pub(crate) fn dialable(&mut self) -> impl Iterator<Item = (u16, &mut Line)> {
         let count = self.dialed();
         (0..).zip(self.list[..count].iter_mut())
     }
 
-    /// When the next one is dialed.
+    /// When to dial the next one.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.list[..self.dialed()].iter().filter_map(Line::due).min()
     }
 
-    /// The first one is gone, and with it the others.
+    /// Drops the further connections, because the first one is gone.
     pub(crate) fn forget_further(&mut self, now: Time) {
         self.list[1..].iter_mut().for_each(|line| *line = Line::new(now));
     }
 
-    /// How many stand.
+    /// How many are established.
     pub(crate) fn standing(&self) -> usize {
         self.list.iter().filter(|line| line.ready().is_some()).count()
     }
 }
 
-/// What one member makes to this replica.
+/// The connections that one member makes to this replica.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Incoming {
     pub(crate) first: Option<ConnId>,
-    /// Further ones since the first one stands; none where one broke.
+    /// Further connections since the first one was established; none for one that broke.
     further: BTreeMap<Link, Option<ConnId>>,
 }
 
 impl Incoming {
-    /// One more came. Gives the one whose place it takes.
+    /// Notes a new connection. Gives the connection that it replaces.
     pub(crate) fn came(&mut self, link: Link, conn: ConnId) -> Option<ConnId> {
         if link == Link::FIRST {
             self.first.replace(conn)
@@ -164,7 +165,7 @@ impl Incoming {
         }
     }
 
-    /// One broke.
+    /// A connection broke.
     pub(crate) fn broke(&mut self, link: Link) {
         if link == Link::FIRST {
             self.first = None;
@@ -173,12 +174,12 @@ impl Incoming {
         }
     }
 
-    /// The first one is gone, and with it the others.
+    /// Drops the further connections, because the first one is gone.
     pub(crate) fn forget_further(&mut self) {
         self.further.clear();
     }
 
-    /// Whether an instance's messages may have been lost on their way here, and will be.
+    /// Whether messages of an instance to this replica may have been lost, and will go on being lost.
     pub(crate) fn broken_for(&self, at: usize) -> bool {
         self.further.iter().any(|(link, conn)| conn.is_none() && carries(*link, at))
     }

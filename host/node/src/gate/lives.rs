@@ -1,10 +1,10 @@
-//! Which life of each member this replica knows: whoever comes back with another one has lost its disk, and with it votes and records
-//! that others count on.
+//! The lives of the members, as far as this replica knows them. A member that comes back with another life has lost its disk, and with it
+//! votes and records that other members count on.
 //!
-//! A replica draws its life when it first starts and writes it to its log before it says a word. It writes down the life of every other
-//! member when it first hears of it, and takes no part in agreement before it knows them all: so a cluster begins when all its
-//! members have been there once, and from then on nobody can vote under an old name, not even with a fresh copy of the directory that
-//! `init` made. The records lie in the log before everything that is decided, so they are durable before it.
+//! A replica draws its life when it first starts, and writes it to its log before it sends anything. It writes down the life of every other
+//! member when it first hears of it, and takes no part in agreement until it knows them all. So a cluster begins when all its members have
+//! been connected once. From then on no replica can vote under an old name, not even with a fresh copy of the directory that `init` made.
+//! The records lie in the log before everything that is decided, so they are durable before it.
 //!
 //! INV-NODE-5: a member's life, once known, never changes.
 
@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 const LIFE: u8 = 1;
 const HEAD: usize = 10;
 
-/// The lives of all members, as far as they are known.
+/// The known lives of the members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lives {
     known: BTreeMap<ReplicaId, u64>,
 }
 
 impl Lives {
-    /// Takes back what an earlier run wrote down.
+    /// Restores a life from a record of an earlier run.
     pub(crate) fn restore(&mut self, record: &Record) -> Result<(), Halt> {
         let inconsistent = |why: &str| Err(Halt::LogInconsistent { why: why.to_owned() });
         let (Some(id), Some(life)) = (record.head.first_chunk::<2>(), record.head.last_chunk::<8>()) else {
@@ -40,7 +40,7 @@ impl Lives {
         }
     }
 
-    /// The life of this replica; if it has none yet, it begins one, which is to be written down.
+    /// The life of this replica. If it has none yet, a new one begins; gives the record to write.
     pub(crate) fn begin(&mut self, me: ReplicaId, seed: u64) -> (u64, Option<Record>) {
         if let Some(life) = self.known.get(&me) {
             return (*life, None);
@@ -50,29 +50,29 @@ impl Lives {
         (life, self.learn(me, life))
     }
 
-    /// Whether this member may be heard: it has the life that is known of it, or none is known.
+    /// Whether this member's messages may be taken: its life is the known one, or none is known.
     pub(crate) fn fits(&self, replica: ReplicaId, life: u64) -> bool {
         self.known.get(&replica).is_none_or(|known| *known == life)
     }
 
-    /// Notes a member's life; gives the record to write if that is news.
+    /// Notes a member's life; gives the record to write if it is new.
     pub(crate) fn learn(&mut self, replica: ReplicaId, life: u64) -> Option<Record> {
         let before = self.known.insert(replica, life);
         assert!(before.is_none_or(|before| before == life), "INV-NODE-5 the life of {replica} changed");
         before.is_none().then(|| record(replica, life))
     }
 
-    /// What was learned of a member could not be written down: it may come with another life after all.
+    /// Forgets a member's life that could not be written down: the member may come with another life after all.
     pub(crate) fn unlearn(&mut self, replica: ReplicaId) {
         self.known.remove(&replica);
     }
 
-    /// The records that say everything that is known, to write again what lies far back in the log.
+    /// The records of all known lives, to be written again before old ones are trimmed.
     pub(crate) fn all(&self) -> Vec<Record> {
         self.known.iter().map(|(replica, life)| record(*replica, *life)).collect()
     }
 
-    /// The life that is known of a member.
+    /// The known life of a member.
     pub(crate) fn of(&self, replica: ReplicaId) -> Option<u64> {
         self.known.get(&replica).copied()
     }

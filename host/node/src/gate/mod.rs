@@ -1,8 +1,10 @@
-//! The gate: every connection of this replica, and what it lets through. It shakes hands, knows who is a member, a client or an operator,
-//! keeps the places of each, and closes who breaks the rules. What comes in over a connection that stands is not looked at here.
+//! The gate: all connections of this replica, and what may pass. It does the handshakes, knows which peer is a member, a client or an
+//! operator, keeps the seats for each, and closes connections that break the rules. It reads frames as their sender may send them, and does
+//! not look at their meaning.
 //!
-//! `peers.rs` has the connections and the handshake, `links.rs` those of one member on several lanes, `seats.rs` how many there may be,
-//! `lives.rs` whether a member is still the one that it was, `access.rs` what clients may do. Tests: gate/tests.rs, and beside each of them.
+//! `peers.rs` has the connections and the handshake, `links.rs` the connections of one member on several lanes, `seats.rs` how many there
+//! may be, `lives.rs` whether a member is still the same, and `access.rs` the rights of clients. Tests: gate/tests.rs, and beside each
+//! file.
 
 mod access;
 mod apart;
@@ -34,29 +36,29 @@ use quorate_wire::{Frame, LeaderNotice, Refusal, RefusalReason, StateMessage};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What happened to a connection.
+/// An event of a connection.
 #[derive(Debug)]
 pub(crate) enum In {
-    /// Somebody connected, from there if that is known.
+    /// A connection was accepted, from this address if it is known.
     Accepted { conn: ConnId, from: Option<IpAddr> },
-    /// It showed its certificate.
+    /// The peer showed its certificate.
     Identified { conn: ConnId, identity: Arc<Identity> },
-    /// It could not be made safe.
+    /// The connection could not be secured.
     Unsafe { conn: ConnId, why: String },
-    /// A dial came through.
+    /// A dial succeeded.
     Dialed { conn: ConnId, replica: ReplicaId, link: u16 },
-    /// It did not.
+    /// A dial failed.
     DialFailed { replica: ReplicaId, link: u16 },
-    /// A connection is gone.
+    /// A connection was closed.
     Closed(ConnId),
     /// A member that was dialed answered our hello.
     Answer { conn: ConnId, replica: ReplicaId, link: u16, frame: Frame },
-    /// The time is up that [`Gate::deadline`] named, perhaps.
+    /// The time of [`Gate::deadline`] may have come.
     Deadline,
 }
 
 impl In {
-    /// What an input of the host says about a connection, if it is about one, and no frame.
+    /// The event that an input of the host reports, if it is about a connection and no frame.
     pub(crate) fn of(input: Input) -> Option<Self> {
         Some(match input {
             Input::Accepted { conn, from } => Self::Accepted { conn, from },
@@ -69,7 +71,7 @@ impl In {
         })
     }
 
-    /// The connection that is gone with that.
+    /// The connection that ends with this event.
     pub(crate) fn ends(&self) -> Option<ConnId> {
         match self {
             Self::Closed(conn) | Self::Unsafe { conn, .. } => Some(*conn),
@@ -78,21 +80,21 @@ impl In {
     }
 }
 
-/// Every connection of this replica; see the module.
+/// All connections of this replica; see the module.
 #[derive(Debug)]
 pub(crate) struct Gate {
     peers: Peers,
     lives: Lives,
-    /// This replica's life, and the record that must be durable before anybody hears of it.
+    /// This replica's life, and the record that must be durable before any other replica may hear of the life.
     own_life: (u64, RecordId),
     access: Access,
-    /// What broke a rule since the start of the process.
+    /// Broken rules since the start of the process.
     rejected: u64,
-    /// The connections have a lane of their own: this is how it showed them last.
+    /// The lane of the connections, if they have one of their own; then this gate shows them as the lane did last.
     lane: Option<Box<GateLane>>,
 }
 
-/// What others may ask of it.
+/// Questions of other parts.
 impl Gate {
     pub(crate) fn new(config: &NodeConfig, lives: Lives) -> Self {
         Self {
@@ -105,12 +107,12 @@ impl Gate {
         }
     }
 
-    /// The connections, to be looked at.
+    /// The connections, as the main lane knows them.
     pub(crate) const fn peers(&self) -> &Peers {
         &self.peers
     }
 
-    /// The same, as the host has them.
+    /// The connections, as the host has them.
     pub(crate) fn own_peers(&self) -> &Peers {
         self.lane.as_ref().map_or(&self.peers, |lane| lane.gate().peers())
     }
@@ -120,17 +122,17 @@ impl Gate {
         self.lane.as_deref_mut()
     }
 
-    /// Which life of each member is known.
+    /// The known lives of the members.
     pub(crate) const fn lives(&self) -> &Lives {
         &self.lives
     }
 
-    /// What broke a rule since the start of the process.
+    /// Broken rules since the start of the process.
     pub(crate) const fn rejected(&self) -> u64 {
         self.rejected
     }
 
-    /// What whoever is at the other end may do; everything if none is given.
+    /// The rights of the peer at the other end; it may do everything if there are none.
     pub(crate) fn rights(&self, conn: ConnId) -> Option<&Arc<Permissions>> {
         self.access.of(self.peers.identity(conn))
     }
@@ -140,12 +142,12 @@ impl Gate {
         self.access.named.is_empty() && self.access.others.is_none()
     }
 
-    /// Whether anybody may hear of this replica: its own life is durable, and no crash can take it back.
+    /// Whether other replicas may hear of this one: its own life is durable, and no crash can take it back.
     fn may_speak(&self, durable: RecordId) -> bool {
         durable >= self.own_life.1
     }
 
-    /// When to step it with [`In::Deadline`], if nothing else happens; so much of the log is durable.
+    /// When to step it with [`In::Deadline`], if nothing else happens. This much of the log is durable.
     pub(crate) fn deadline(&self, durable: RecordId) -> Option<Time> {
         match &self.lane {
             Some(lane) => lane.deadline(),
@@ -154,26 +156,26 @@ impl Gate {
     }
 }
 
-/// What it is told.
+/// Inputs.
 impl Gate {
-    /// Says which clients may use which keys; without a word all may use all.
+    /// Sets which clients may use which keys. If it is never called, all clients may use all keys.
     pub(crate) fn permit(&mut self, access: Access) {
         self.access = access;
     }
 
-    /// The process begins: gives the record that says whose life this is, if it is a new one.
+    /// The process starts. Gives the record of this replica's life, if it is a new one.
     pub(crate) fn begin(&mut self, me: ReplicaId, seed: u64) -> Option<Record> {
         let (life, record) = self.lives.begin(me, seed);
         self.own_life.0 = life;
         record
     }
 
-    /// That record is this one of the log.
+    /// The life's record has this number in the log.
     pub(crate) fn wrote_life(&mut self, id: RecordId) {
         self.own_life.1 = id;
     }
 
-    /// Something happened to a connection; so much of the log is durable.
+    /// Handles an event of a connection. This much of the log is durable.
     pub(crate) fn step(
         &mut self,
         now: Time,
@@ -204,7 +206,7 @@ impl Gate {
         }
     }
 
-    /// A frame came in: reads it as whoever is at the other end may send it.
+    /// Reads a frame as the peer at the other end may send it.
     pub(crate) fn arrived(&mut self, now: Time, conn: ConnId, frame: Frame, order: &OrderConfig) -> Arrived {
         let Some(who) = self.peers.conn(conn) else { return Arrived::Nothing };
         if let Conn::From(replica, _) = who {
@@ -213,14 +215,14 @@ impl Gate {
         Arrived::read(who, frame, order)
     }
 
-    /// Says something about the state to a member, if it is connected.
+    /// Sends a message about checkpoints to a member, if it is connected.
     pub(crate) fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
         if let Some(conn) = self.peers.to(to) {
             out.send(conn, message.frame());
         }
     }
 
-    /// Records what an operator asked for, and what came of it.
+    /// Records an operator's request and its result in the audit log.
     pub(crate) fn audit(&self, conn: ConnId, what: String, outcome: String, out: &mut Effects) {
         let who = match self.peers.identity(conn) {
             Some(identity) => identity.holder.to_string(),
@@ -229,7 +231,7 @@ impl Gate {
         out.push(Effect::Audit { conn, who, what, outcome });
     }
 
-    /// A stranger says who it is. Gives the member of whose life this replica hears for the first time, and the record that says it.
+    /// A peer introduces itself. Gives the member whose life was not known, and the record that says it.
     pub(crate) fn hello(
         &mut self,
         now: Time,
@@ -242,7 +244,7 @@ impl Gate {
         self.lives.learn(replica, life).map(|record| (replica, record))
     }
 
-    /// What was learned of a member could not be written down: it may come with another life after all.
+    /// Forgets a member's life that could not be written down: the member may come with another life after all.
     pub(crate) fn unlearn(&mut self, replica: ReplicaId) {
         self.lives.unlearn(replica);
         if let Some(lane) = &mut self.lane {
@@ -250,7 +252,7 @@ impl Gate {
         }
     }
 
-    /// These are the members from now on.
+    /// Takes the members as they are from now on.
     pub(crate) fn meet(&mut self, now: Time, members: &Members, out: &mut Effects) {
         match &mut self.lane {
             Some(lane) => lane.tell(Told::Meet(members.clone())),
@@ -258,13 +260,13 @@ impl Gate {
         }
     }
 
-    /// Which members came and went since this was asked last. Connections that go with those that ended are closed.
+    /// The members that came and went since the last call. Connections that depend on ended ones are closed.
     pub(crate) fn changes(&mut self, out: &mut Effects) -> Vec<Change> {
         self.peers.orphans.drain(..).for_each(|conn| out.push(Effect::Close(conn)));
         std::mem::take(&mut self.peers.changes)
     }
 
-    /// A connection broke the rules: that is counted, and it is closed.
+    /// Counts a broken rule, and closes the connection.
     pub(crate) fn reject(&mut self, conn: ConnId, text: String, out: &mut Effects) {
         if let Some(lane) = &mut self.lane {
             return lane.tell(Told::Reject(conn, text));
@@ -277,7 +279,7 @@ impl Gate {
         out.push(Effect::Close(conn));
     }
 
-    /// What came was wrong in another way.
+    /// Counts something else that broke a rule.
     pub(crate) fn count_wrong(&mut self) {
         match &mut self.lane {
             Some(lane) => lane.tell(Told::Wrong),
@@ -285,7 +287,7 @@ impl Gate {
         }
     }
 
-    /// Whether to let somebody in who comes from there.
+    /// Whether to accept a connection from this address.
     pub(crate) fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
         match &mut self.lane {
             Some(lane) => lane.gate_mut().lets_in(from),

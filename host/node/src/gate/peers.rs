@@ -1,7 +1,7 @@
-//! Connections: the handshake, the members that we dial and that dial us, and everybody else.
+//! Connections: the handshake, the members that we dial and that dial us, and all other peers.
 //!
-//! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both
-//! directions are. Where there are several lanes, it makes further connections to each; see `links.rs`.
+//! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both directions
+//! are. With several lanes a member makes further connections to each other member; see `links.rs`.
 
 use super::levels::{check_level, too_low};
 use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
@@ -20,28 +20,28 @@ use std::sync::Arc;
 
 /// How long a dial may take.
 const DIAL_TIME: Span = Span::from_millis(2000);
-/// A refusal is not going to change soon.
+/// How long to wait after a refusal, which does not change soon.
 const REDIAL_REFUSED: Span = Span::from_millis(1000);
 
-/// Clients put together frames of up to 1 MiB, and no smaller ones where requests are small.
+/// What a frame of a client may have beyond its requests: clients put requests together into frames of up to 1 MiB.
 const CLIENT_FRAME_MORE: usize = 2 << 20;
 
-/// What a connection is.
+/// The kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conn {
-    /// Somebody dialed and has not said who it is.
+    /// Accepted; the peer has not introduced itself.
     Stranger { until: Time },
-    /// We dialed a member, on the link with this number, and wait to be welcomed.
+    /// Dialed, on this link to a member; the welcome has not come yet.
     Dialed { replica: ReplicaId, link: u16, until: Time },
-    /// We send ordering messages to this member.
+    /// Established: we send ordering messages to this member.
     To(ReplicaId, u16),
-    /// This member sends ordering messages to us.
+    /// Established: this member sends ordering messages to us.
     From(ReplicaId, Link),
-    /// This replica is no member here, and knows a later membership: it says so, and nothing else.
+    /// Established with a replica that does not count this one as a member and knows a later membership: it sends that, and nothing else.
     Better(ReplicaId),
-    /// A client.
+    /// Established with a client.
     Client(ClientId),
-    /// An operator.
+    /// Established with an operator.
     Admin,
 }
 
@@ -50,11 +50,11 @@ struct Peer {
     address: String,
     lines: Lines,
     incoming: Incoming,
-    /// The highest feature level that it can do: as it said when it dialed, and when it was dialed.
+    /// The highest feature level of the member's program: as it said when it dialed, and when it was dialed.
     levels: [u32; 2],
     /// When the last frame came in on `incoming`.
     heard: Time,
-    /// Why there is no connection, in words.
+    /// The reason why there is no connection, in words.
     problem: Option<String>,
 }
 
@@ -79,19 +79,19 @@ impl Peer {
     }
 }
 
-/// What a change of connections means to the ordering protocol.
+/// A change of connections that matters to the ordering protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Up(ReplicaId),
     Down(ReplicaId),
-    /// A further connection is there.
+    /// A further connection is established.
     Joined(ReplicaId),
     /// A further connection broke, in one of the directions.
     Cut(ReplicaId, Link),
 }
 
 impl Change {
-    /// Whether an instance is cut off by it.
+    /// Whether this change cuts an instance off.
     pub(crate) fn cuts(self, at: usize) -> bool {
         match self {
             Self::Down(_) => true,
@@ -101,21 +101,21 @@ impl Change {
     }
 }
 
-/// What a stranger is checked against and told.
+/// This replica's side of a handshake: what a hello is checked against, and what it is answered.
 pub(crate) struct Us<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) notice: LeaderNotice,
     pub(crate) lives: &'a Lives,
 }
 
-/// Whom there was no place for, since the start of the process.
+/// The connections that found no seat, since the start of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refused {
-    /// They were over a limit.
+    /// Over a limit.
     pub(crate) too_many: u64,
-    /// They did not say in time who they were.
+    /// Not introduced in time.
     pub(crate) late: u64,
-    /// They had not said so yet, and made room for others.
+    /// Not introduced yet, and closed to make room.
     pub(crate) crowded_out: u64,
 }
 
@@ -124,15 +124,15 @@ pub(crate) struct Refused {
 pub(crate) struct Peers {
     conns: BTreeMap<ConnId, Conn>,
     peers: BTreeMap<ReplicaId, Peer>,
-    /// Who those that connected are, as their certificates say.
+    /// The identities in the certificates of peers that connected.
     identities: BTreeMap<ConnId, Arc<Identity>>,
-    /// Where those that connected come from, where that is known.
+    /// The addresses of peers that connected, where they are known.
     addresses: BTreeMap<ConnId, IpAddr>,
     pub(crate) seats: Seats,
     pub(crate) refused: Refused,
     random: Random,
     pub(crate) changes: Vec<Change>,
-    /// Connections that go with others that ended; nothing comes from them any more.
+    /// Connections that depend on others that ended; nothing is taken from them any more.
     pub(crate) orphans: Vec<ConnId>,
     lanes: u16,
 }
@@ -170,7 +170,7 @@ impl Peers {
         self.conns.remove(&conn)
     }
 
-    /// Whose connection it is, as far as that can be told.
+    /// The owner of a connection, as far as it is known.
     pub(crate) fn owner(&self, conn: ConnId) -> Owner {
         match (self.identities.get(&conn), self.addresses.get(&conn)) {
             (Some(identity), _) => Owner::Holder(identity.holder.clone()),
@@ -183,22 +183,22 @@ impl Peers {
         self.conns.get(&conn).copied()
     }
 
-    /// Where what is about the whole replica goes, for this member; nowhere while it is not connected.
+    /// The connection to a member for what concerns the whole replica; none while the member is not connected.
     pub(crate) fn to(&self, replica: ReplicaId) -> Option<ConnId> {
         self.peers.get(&replica)?.lines.first().ready()
     }
 
-    /// Where the messages of an instance go.
+    /// The connection to a member for the messages of an instance.
     pub(crate) fn way(&self, replica: ReplicaId, at: usize) -> Option<ConnId> {
         self.peers.get(&replica)?.lines.of(at).ready()
     }
 
-    /// Whether the messages of an instance get to a member and back.
+    /// Whether the messages of an instance reach a member and come back.
     pub(crate) fn is_up_in(&self, replica: ReplicaId, at: usize) -> bool {
         self.peers.get(&replica).is_some_and(|peer| peer.up_in(at))
     }
 
-    /// How many connections stand on which this replica sends to a member.
+    /// How many connections are established on which this replica sends to a member.
     pub(crate) fn standing(&self, replica: ReplicaId) -> usize {
         self.peers.get(&replica).map_or(0, |peer| peer.lines.standing())
     }
@@ -214,7 +214,7 @@ impl Peers {
         self.conns.iter().filter(|(_, c)| matches!(c, Conn::Client(_))).map(|(id, _)| *id)
     }
 
-    /// Which client is connected there.
+    /// The client at the other end of a connection.
     pub(crate) fn client(&self, conn: ConnId) -> Option<ClientId> {
         match self.conns.get(&conn)? {
             Conn::Client(client) => Some(*client),
@@ -222,7 +222,7 @@ impl Peers {
         }
     }
 
-    /// What a connection is to the host.
+    /// The class of a connection, for the host.
     pub(crate) fn class(&self, conn: ConnId) -> ConnClass {
         match self.conn(conn) {
             Some(Conn::Client(_) | Conn::Admin | Conn::Better(_)) => {
@@ -233,7 +233,7 @@ impl Peers {
         }
     }
 
-    /// Connections of clients and operators.
+    /// How many connections clients and operators have.
     pub(crate) fn others(&self) -> usize {
         self.seats.clients() + self.seats.operators()
     }
@@ -258,7 +258,7 @@ impl Peers {
         self.peers.iter().map(|(id, p)| (*id, p.address.as_str(), p.up(), p.problem.as_deref()))
     }
 
-    /// Whether somebody who comes from there is to be let in.
+    /// Whether to accept a connection from this address.
     pub(crate) fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
         let lets_in = self.seats.lets_in(from);
         self.refused.crowded_out += u64::from(!lets_in);
@@ -290,7 +290,7 @@ impl Peers {
         out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });
     }
 
-    /// Says why, and ends it.
+    /// Sends a refusal, and closes the connection.
     fn turn_away(&mut self, conn: ConnId, refusal: Refusal, out: &mut Effects) {
         out.event(Event::Refused { text: refusal.text.clone() });
         out.send(conn, refusal.frame());
@@ -298,19 +298,19 @@ impl Peers {
         out.push(Effect::Close(conn));
     }
 
-    /// Somebody who connected showed its certificate.
+    /// A peer that connected showed its certificate.
     pub(crate) fn on_identified(&mut self, conn: ConnId, identity: Arc<Identity>) {
         if self.conns.contains_key(&conn) {
             self.identities.insert(conn, identity);
         }
     }
 
-    /// Who that is, as its certificate says; none where connections are plain.
+    /// The identity in the certificate of a peer; none where connections are plain.
     pub(crate) fn identity(&self, conn: ConnId) -> Option<&Arc<Identity>> {
         self.identities.get(&conn)
     }
 
-    /// A connection could not be made safe. Certificates do not change soon.
+    /// A connection could not be secured. Certificates do not change soon, so the next dial comes later.
     pub(crate) fn on_unsafe(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
         let Some(Conn::Dialed { replica, link, .. } | Conn::To(replica, link)) = self.conn(conn) else {
             return out.event(Event::Refused { text });
@@ -342,7 +342,7 @@ impl Peers {
         let first = peer.lines.first().ready().is_some() || link == 0;
         let number = peer.lines.link(link);
         let Some(line) = peer.lines.get_mut(link).filter(|line| first && line.awaits_dial()) else {
-            // An earlier dial that was given up, and came through after all.
+            // An earlier dial that was given up has succeeded after all.
             out.push(Effect::Close(conn));
             return;
         };
@@ -356,14 +356,14 @@ impl Peers {
     }
 
     pub(crate) fn on_dial_failed(&mut self, now: Time, (replica, link): (ReplicaId, u16)) {
-        // One that was given up before may fail while a later one stands.
+        // A dial that was given up before may fail while a later one is established.
         let line = self.peers.get_mut(&replica).and_then(|peer| peer.lines.get_mut(link));
         if line.is_some_and(|line| line.awaits_dial()) {
             self.redial_later(now, (replica, link), None);
         }
     }
 
-    /// These are the members from now on: connections to others end, new ones are dialed.
+    /// Takes the members as they are from now on: connections to others end, new members are dialed.
     pub(crate) fn meet(&mut self, now: Time, members: &Members, out: &mut Effects) {
         let gone: Vec<ReplicaId> =
             self.peers.keys().copied().filter(|id| members.others().all(|m| m.replica != *id)).collect();
@@ -382,7 +382,7 @@ impl Peers {
             self.peers.remove(&replica);
             out.push(Effect::Address { replica, address: None });
         }
-        // Who is known now comes again, as a member.
+        // A replica that has become a member connects again as one.
         let better = |conn: &Conn| matches!(conn, Conn::Better(_));
         let heard: Vec<ConnId> =
             self.conns.iter().filter(|(_, conn)| better(conn)).map(|(id, _)| *id).collect();
@@ -413,7 +413,7 @@ impl Peers {
         line.later(now.plus(wait).plus(jitter));
     }
 
-    /// Turns away somebody who said who it is; whoever came in another role than its certificate's is in the audit log.
+    /// Refuses a peer that has introduced itself. If its role is not that of its certificate, the audit log gets an entry.
     fn refuse(&mut self, conn: ConnId, refusal: Refusal, out: &mut Effects) {
         self.refused.too_many += u64::from(refusal.reason == RefusalReason::TooMany);
         if let (RefusalReason::Certificate, Some(who)) = (refusal.reason, self.identity(conn)) {
@@ -423,7 +423,7 @@ impl Peers {
         self.turn_away(conn, refusal, out);
     }
 
-    /// A stranger said who it is. Gives the member and its life, if it is one and was taken.
+    /// A peer introduced itself. Gives the member and its life, if it is one and was accepted.
     pub(crate) fn on_hello(
         &mut self,
         now: Time,
@@ -491,7 +491,7 @@ impl Peers {
         }
     }
 
-    /// Whether one more connection of this kind is taken.
+    /// Whether one more connection of this kind is accepted.
     fn room_for(&self, now: Time, conn: ConnId, hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
         let too_many = |text| Refusal { reason: RefusalReason::TooMany, text };
         match hello.role {
@@ -532,7 +532,7 @@ impl Peers {
         peer.heard = now;
         if first {
             peer.levels[0] = hello.feature_level;
-            // It is there, so our own dialing need not wait.
+            // The member is up, so our own dial need not wait.
             let line = peer.lines.first_mut();
             if let Outgoing::Waiting { until } = &mut line.outgoing {
                 *until = now;
@@ -564,7 +564,7 @@ impl Peers {
         }
     }
 
-    /// The first connection in one direction is gone, or another one: the further ones in this direction go, too.
+    /// The first connection in one direction is gone or replaced: the further ones in this direction end, too.
     fn end_further(&mut self, now: Time, replica: ReplicaId, incoming: bool) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         if incoming {
@@ -665,7 +665,7 @@ impl Peers {
         Ok(())
     }
 
-    /// A connection is gone.
+    /// A connection was closed.
     pub(crate) fn on_closed(&mut self, now: Time, conn: ConnId) {
         match self.remove(conn) {
             Some(Conn::Dialed { replica, link, .. }) => self.redial_later(now, (replica, link), None),
@@ -695,7 +695,7 @@ impl Peers {
         }
     }
 
-    /// The highest feature level that a member can do, while it is connected in both directions.
+    /// The highest feature level of a member's program, while the member is connected in both directions.
     pub(crate) fn level(&self, replica: ReplicaId) -> Option<u32> {
         let [dialed, was_dialed] = self.peers.get(&replica).filter(|peer| peer.up())?.levels;
         Some(dialed.min(was_dialed))
@@ -707,10 +707,10 @@ impl Peers {
         }
     }
 
-    /// Dials who is due, and closes who has not said who it is for too long.
+    /// Dials the members that are due, and closes connections whose peers have not introduced themselves in time.
     pub(crate) fn on_deadline(&mut self, now: Time, config: &NodeConfig, out: &mut Effects) {
         for (replica, peer) in &mut self.peers {
-            // A dial that nobody answers is given up: the system would wait for minutes after a partition.
+            // A dial without an answer is given up: the operating system would wait for minutes after a partition.
             for (link, line) in peer.lines.dialable() {
                 if line.due().is_some_and(|due| due <= now) {
                     line.outgoing = Outgoing::Dialing { until: now.plus(DIAL_TIME) };
@@ -745,7 +745,7 @@ fn client_frame_bytes(config: &NodeConfig) -> u32 {
     u32::try_from(largest).unwrap_or(u32::MAX)
 }
 
-/// A member with another life than the one that is known of it lost its disk.
+/// Refuses a member whose life is not the known one: it has lost its disk.
 fn check_life(hello: &Hello, lives: &Lives, members: &Members) -> Result<(), Refusal> {
     let fits = |replica| {
         lives.fits(replica, hello.life) && members.life(replica).is_none_or(|life| life == hello.life)

@@ -1,11 +1,12 @@
 //! How many connections there may be, and whose. A crowd of clients must not keep out replicas, operators or other clients.
 //!
-//! Replicas always have a place: there is one for each member. Operators have places of their own. The places of clients are counted
-//! for each client, by the name in its certificate, or by its address where connections are plain; no client has more than its part.
-//! Whoever has not said who it is has a place for strangers, for a short time. When these are used up, the one that came first from
-//! the address with the most of them has to leave: somebody who only holds connections open makes room for somebody who goes on. Of
-//! those who come from that very address, only one in [`CROWD_PASSES`] makes another one leave, so that whoever goes on has time for it;
-//! the rest is turned away at once, which costs least.
+//! Replicas always have a seat: there is one for each member. Operators have seats of their own. Seats of clients are counted for each
+//! client, by the name in its certificate, or by its address where connections are plain. No client has more than its part.
+//!
+//! A peer that has not introduced itself is a stranger, and has a seat for strangers for a short time. When these are used up, the oldest
+//! stranger from the address with the most strangers must leave: a peer that only holds connections open makes room for one that goes on.
+//! Of newcomers from that very address, only one in [`CROWD_PASSES`] gets a seat in this way, so that those who go on have time for it. The
+//! others are refused at once, which costs least.
 //! Tests: seats/tests.rs.
 
 use super::peers::Conn;
@@ -13,14 +14,14 @@ use quorate_types::{ConnId, Holder, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// How many of each kind.
+/// How many connections of each kind there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeatLimits {
-    /// Clients at once.
+    /// The most clients at once.
     pub clients_max: usize,
-    /// Connections of one client at once.
+    /// The most connections of one client at once.
     pub per_client_max: usize,
-    /// Connections at once that have not said who they are.
+    /// The most strangers at once.
     pub strangers_max: usize,
 }
 
@@ -30,30 +31,30 @@ impl Default for SeatLimits {
     }
 }
 
-/// What a connection is to the host, which reads some before others.
+/// The class of a connection, by which the host decides what to read first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnClass {
-    /// It has not said who it is.
+    /// A peer that has not introduced itself.
     Stranger,
     /// It belongs to a member.
     Member,
-    /// It belongs to a client or operator. All connections of one client have the same number, those of operators each their own.
+    /// A client or an operator. All connections of one client have the same number; each of an operator has its own.
     Client(u64),
 }
 
-/// Of a crowd, one in so many gets a place.
+/// One in this many of a crowd gets a seat.
 const CROWD_PASSES: u64 = 16;
-/// Operators at once. They look and leave.
+/// The most operators at once. They look and leave.
 pub(crate) const OPERATORS_MAX: usize = 64;
 
-/// Whose connection it is, as far as that can be told.
+/// The owner of a connection, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
-    /// Whoever has this certificate.
+    /// The holder of this certificate.
     Holder(Holder),
-    /// Whoever is there.
+    /// A peer at this address.
     Address(IpAddr),
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -67,7 +68,7 @@ impl std::fmt::Display for Owner {
     }
 }
 
-/// The addresses that one machine can easily have count as one.
+/// Addresses that one machine can easily have count as one.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -78,7 +79,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Where a connection sits.
+/// The seat of a connection.
 #[derive(Clone, Debug)]
 enum Seat {
     Shaking { until: Time, from: Option<IpAddr> },
@@ -86,29 +87,29 @@ enum Seat {
     Operator(u64),
 }
 
-/// What one owner takes up, and which number it is.
+/// The seats of one owner, and its number.
 #[derive(Clone, Debug)]
 struct Taken {
     connections: usize,
     number: u64,
 }
 
-/// Who is here.
+/// All seats.
 #[derive(Clone, Debug)]
 pub(crate) struct Seats {
     limits: SeatLimits,
     seats: BTreeMap<ConnId, Seat>,
-    /// Connections whose handshake is not over, in the order in which their time is.
+    /// Connections whose handshake is not over, in the order in which their time ends.
     shaking: BTreeSet<(Time, ConnId)>,
-    /// Those among them that came to us, by the network that they came from.
+    /// Strangers, by the network that they came from.
     strangers: BTreeMap<Option<IpAddr>, BTreeSet<ConnId>>,
     strangers_count: usize,
     clients: BTreeMap<Owner, Taken>,
     clients_count: usize,
     operators: usize,
-    /// The last number that was given to somebody.
+    /// The last number that was given to an owner.
     numbers: u64,
-    /// Those that came from where most strangers are while there was no place.
+    /// Strangers that came from the most crowded network while there was no seat.
     crowded: u64,
 }
 
@@ -128,7 +129,7 @@ impl Seats {
         }
     }
 
-    /// Whether somebody from there is to be let in at all.
+    /// Whether to accept a connection from this address at all.
     #[must_use]
     pub(crate) fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
         if self.strangers_count < self.limits.strangers_max {
@@ -142,7 +143,7 @@ impl Seats {
         self.crowded.is_multiple_of(CROWD_PASSES)
     }
 
-    /// Somebody comes. Gives who has to leave for it.
+    /// Gives an accepted connection a seat. Gives the connection that must be closed for it.
     #[must_use]
     pub(crate) fn came(&mut self, conn: ConnId, from: Option<IpAddr>, until: Time) -> Option<ConnId> {
         let leaves = (self.strangers_count >= self.limits.strangers_max).then(|| self.crowd()).flatten();
@@ -155,13 +156,13 @@ impl Seats {
         leaves
     }
 
-    /// The stranger that came first of where most of them came from.
+    /// The oldest stranger from the network with the most strangers.
     fn crowd(&self) -> Option<ConnId> {
         let most = self.strangers.values().max_by_key(|conns| conns.len())?;
         most.first().copied()
     }
 
-    /// Takes the seat that belongs to this kind of connection.
+    /// Takes the seat for this kind of connection.
     pub(crate) fn take(&mut self, conn: ConnId, kind: Conn, owner: impl FnOnce() -> Owner) {
         self.leave(conn);
         let seat = match kind {
@@ -189,7 +190,7 @@ impl Seats {
         self.seats.insert(conn, seat);
     }
 
-    /// The connection is gone, or becomes something else.
+    /// The connection is gone or changes its kind.
     pub(crate) fn leave(&mut self, conn: ConnId) {
         match self.seats.remove(&conn) {
             Some(Seat::Shaking { until, from }) => {
@@ -214,10 +215,10 @@ impl Seats {
         }
     }
 
-    /// Whether there is a place for one more client of this owner.
+    /// Whether there is a seat for one more client of this owner.
     ///
     /// # Errors
-    /// Why not, and what to do.
+    /// The reason, and what to do.
     pub(crate) fn room_for_client(&self, owner: &Owner) -> Result<(), String> {
         let SeatLimits { clients_max, per_client_max, .. } = self.limits;
         let own = self.clients.get(owner).map_or(0, |group| group.connections);
@@ -235,10 +236,10 @@ impl Seats {
         Ok(())
     }
 
-    /// Whether there is a place for one more operator.
+    /// Whether there is a seat for one more operator.
     ///
     /// # Errors
-    /// Why not, and what to do.
+    /// The reason, and what to do.
     pub(crate) fn room_for_operator(&self) -> Result<(), String> {
         if self.operators >= OPERATORS_MAX {
             return Err(format!("{OPERATORS_MAX} operators are connected, which is the limit: close some"));
@@ -246,12 +247,12 @@ impl Seats {
         Ok(())
     }
 
-    /// Whose time to say who they are is over.
+    /// The strangers whose time is over.
     pub(crate) fn late(&self, now: Time) -> Vec<ConnId> {
         self.shaking.iter().take_while(|(until, _)| *until <= now).map(|(_, conn)| *conn).collect()
     }
 
-    /// When the next one's time is over.
+    /// When the next stranger's time is over.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.shaking.first().map(|(until, _)| *until)
     }
@@ -278,7 +279,7 @@ impl Seats {
         largest.map(|(owner, group)| (owner, group.connections))
     }
 
-    /// The number of whoever has this connection; 0 when it is no client's and no operator's.
+    /// The number of the owner of this connection; 0 if it is no client and no operator.
     pub(crate) fn number(&self, conn: ConnId) -> u64 {
         match self.seats.get(&conn) {
             Some(Seat::Client(_, number) | Seat::Operator(number)) => *number,
