@@ -1,9 +1,10 @@
-//! Who leads what. This part decides when an instance that leads here is handed to another replica; protocols decide the rest.
+//! Which replica leads which instance. This part decides when an instance that leads here is handed to another replica; protocols decide
+//! the rest.
 //!
-//! A leader gives way where it holds up the others ([`Leading::lags_at`]), hands over where its disk is full and another member has room
-//! (`rooms.rs`), gathers with other leaders that it does not hear (`sights.rs`), and hands each instance to the replica whose turn it is,
-//! so that every replica leads about as many ([`Leading::spread_at`]). What members say of their room and of whose leaders they hear is
-//! kept here, and what they are told of this replica is decided here.
+//! A leader gives way if it holds up the others ([`Leading::lags_at`]). If its disk is full, it hands over to a member that has room
+//! (`rooms.rs`). If it does not hear other leaders, it gathers with them (`sights.rs`). And each instance goes to the replica whose turn it
+//! is, so that every replica leads about as many ([`Leading::spread_at`]). This part keeps what members say of their room and of the
+//! leaders that they hear, and decides what to tell members of this replica.
 //!
 //! Tests: leading/tests.rs, and beside each of the files; check/sim.
 
@@ -23,15 +24,16 @@ use rooms::Rooms;
 use sights::Sights;
 use std::collections::BTreeSet;
 
-/// A new leader keeps its instance for so long before it hands it over to spread the work; each time twice as long, up to the second.
+/// How long a new leader keeps its instance before it hands it over to spread the work. Each time it is twice as long, up to the second
+/// value.
 const SPREAD_AFTER: Span = Span::from_secs(2);
 const SPREAD_AFTER_MAX: Span = Span::from_secs(64);
-/// Whoever lacks more than this is not handed an instance.
+/// A member that lacks more bytes than this is not handed an instance.
 const SPREAD_LAG_MAX: u64 = 4 << 20;
 /// A leader with a full disk hands over at most this often: leadership must not go round and round.
 const HAND_OVER_AGAIN: Span = Span::from_secs(30);
 
-/// What this part may know of the others.
+/// The other parts, as this one may read them.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
@@ -43,49 +45,49 @@ pub(crate) struct Look<'a> {
     pub(crate) keeping: &'a Keeping,
 }
 
-/// What happened.
+/// An input.
 #[derive(Debug)]
 pub(crate) enum In {
-    /// The time is up that [`Leading::deadline`] named, perhaps.
+    /// The time of [`Leading::deadline`] may have come.
     Deadline,
-    /// The end of a turn: members are told what changed.
+    /// The end of a turn: members hear of changes.
     TurnEnd,
-    /// A member is connected from now on.
+    /// A member is connected.
     Connected(ReplicaId),
-    /// Its connection is gone, and it will say everything again.
+    /// A member's connection is gone. The member will say everything again.
     Lost(ReplicaId),
     /// A member says what it has room for.
     Room(ReplicaId, Room),
-    /// A member says whose leaders it hears.
+    /// A member says which leaders it hears.
     Sight(ReplicaId, Sight),
     /// A request found no room on this leader's disk.
     Full,
 }
 
-/// What is to be done.
+/// An effect.
 #[derive(Debug)]
 pub(crate) enum Out {
-    /// An instance that leads here is handed to this member, or to the most advanced one.
+    /// Hand an instance that leads here to this member, or to the most advanced one.
     Transfer { at: usize, to: Option<ReplicaId> },
-    /// It was looked at whose turn it is to lead an instance.
+    /// It was checked whose turn it is to lead an instance; `mine`: this replica's.
     Looked { at: usize, mine: bool },
-    /// A member is told something.
+    /// Send a message to a member.
     Tell { conn: ConnId, frame: OutFrame },
 }
 
-/// Who leads what; see the module.
+/// Which replica leads which instance; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Leading {
     rooms: Rooms,
     sights: Sights,
-    /// When a leader here gave way last, since it held up the others.
+    /// When a leader here last gave way because it held up the others.
     gave_way: Time,
-    /// When it handed over last since its disk is full.
+    /// When it last handed over because its disk is full.
     handed_over: Option<Time>,
 }
 
 impl Leading {
-    /// Takes note of what happened, and says what is to be done.
+    /// Takes an input, and gives effects.
     pub(crate) fn step(&mut self, now: Time, look: &Look<'_>, input: In, out: &mut Vec<Out>) {
         match input {
             In::Deadline => {
@@ -120,11 +122,11 @@ impl Leading {
         }
     }
 
-    /// An operator wants this replica to hand over what it leads: to the member with this number, or for 0 to the most advanced one. Gives to
-    /// which.
+    /// Checks whether this replica can hand over what it leads, as an operator wants: to the member with this number, or for 0 to the most
+    /// advanced one. Gives the member.
     ///
     /// # Errors
-    /// Why that can not be, in words.
+    /// The reason, in words.
     pub(crate) fn may_hand_over(
         &self,
         look: &Look<'_>,
@@ -150,7 +152,7 @@ impl Leading {
         Ok(to)
     }
 
-    /// Others are members, or connected: whether they are a majority is looked at again.
+    /// Members or connections have changed: whether there is a majority is checked again.
     pub(crate) fn majority_changed(&mut self) {
         self.sights.majority_changed();
     }
@@ -160,12 +162,12 @@ impl Leading {
         [self.lags_at(look), self.gathers_at(look), self.spread_at(look)].into_iter().flatten().min()
     }
 
-    /// What this replica may take from clients, if it leads.
+    /// The room for requests of clients at this replica, if it leads.
     pub(crate) fn room(&self, own: Room, config: &NodeConfig) -> Room {
         self.rooms.to_take(own, others(config))
     }
 
-    /// Who has no room, if that keeps a majority from taking writes.
+    /// The members without room, if they keep a majority from taking requests.
     pub(crate) fn without_room(&self, look: &Look<'_>) -> Vec<ReplicaId> {
         if self.room(look.journal.room(), look.config) == Room::Data {
             return Vec::new();
@@ -173,7 +175,7 @@ impl Leading {
         others(look.config).filter(|member| !self.rooms.has_all(*member)).collect()
     }
 
-    /// Whose disks are full, as far as they said.
+    /// The replicas that have said that their disks are full.
     pub(crate) fn full_disks(&self, look: &Look<'_>) -> Vec<u16> {
         let own = look.journal.disk().is_full().then_some(look.config.members.me());
         let others = others(look.config).filter(|member| !self.rooms.has_all(*member));
@@ -181,15 +183,15 @@ impl Leading {
     }
 }
 
-/// Giving way, and handing over where there is no room.
+/// Giving way, and handing over without room.
 impl Leading {
-    /// When a leader here that holds up the merge hands over, if it goes on like this: what it would have to propose lies too far ahead of
-    /// what is executed here, or it lacks a checkpoint. For that the others may need a border, which it can not order.
+    /// When a leader here that holds up the merge must hand over. It holds it up if its proposals lie too far ahead of what is executed
+    /// here, or if it lacks a checkpoint: the others may then need a border, which it can not order.
     fn lags_at(&self, look: &Look<'_>) -> Option<Time> {
         if !look.groups.iter().any(|group| holds_up(look, group)) {
             return None;
         }
-        // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.
+        // While the instance that the merge waits for has no leader, it needs an election first, and then some time.
         let waits = look.engine.merge().waits().and_then(|waits| {
             let group = look.groups.get(index_of(waits.instance))?;
             group.leader().map(|_| waits.since.max(group.lead().since()))
@@ -198,7 +200,7 @@ impl Leading {
         Some(since.plus(look.config.order.patience()))
     }
 
-    /// Leads no longer where it holds up the others: somebody who executed more leads better.
+    /// Hands over where this replica holds up the others: a replica that has executed more leads better.
     fn give_way(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         if self.lags_at(look).is_none_or(|at| at > now) {
             return;
@@ -209,7 +211,7 @@ impl Leading {
         }
     }
 
-    /// The disk of this leader is full. If another one has room, it leads better.
+    /// Hands over because the disk is full, if another member has room.
     fn hand_over(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         let due = self.handed_over.is_none_or(|at| now.since(at) >= HAND_OVER_AGAIN);
         let Some(member) = self.with_room(look).filter(|_| due) else { return };
@@ -219,7 +221,7 @@ impl Leading {
         }
     }
 
-    /// Who would better lead since this replica's disk is full: a member with room, if with it a majority has some.
+    /// The member that leads better since this replica's disk is full. It has room, and with it a majority has.
     fn with_room(&self, look: &Look<'_>) -> Option<ReplicaId> {
         let majority = self.rooms.of_majority(Room::Full, others(look.config)) == Room::Data;
         let able =
@@ -227,7 +229,7 @@ impl Leading {
         others(look.config).find(able).filter(|_| majority)
     }
 
-    /// Tells the members if there is more or less room than they know. While a segment is only being prepared there is room.
+    /// Tells the members if the room has changed. While a segment is only being prepared there is room.
     fn tell_room(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         let room = if look.journal.disk().is_full() { look.journal.room() } else { Room::Data };
         if room != self.rooms.told {
@@ -245,7 +247,7 @@ impl Leading {
 
 /// Gathering with leaders that are not heard here.
 impl Leading {
-    /// Whose leaders are heard here. Who reaches no majority can not lead: it says that it hears nobody.
+    /// The instances whose leaders are heard here. A replica that reaches no majority can not lead, and says that it hears none.
     fn sight(&mut self, look: &Look<'_>) -> Sight {
         if !self.reaches_majority(look) {
             return Sight::default();
@@ -261,7 +263,7 @@ impl Leading {
         })
     }
 
-    /// Tells the members whose leaders are heard here, if that changed.
+    /// Tells the members which leaders are heard here, if that has changed.
     fn tell_sight(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         let present = seen_together(look);
         if present.is_empty() {
@@ -282,7 +284,8 @@ impl Leading {
         }
     }
 
-    /// When a leader here looks for a member that hears more leaders. It waits for a moment: of an election one hears sooner than another.
+    /// When a leader here looks for a member that hears more leaders. It waits for a moment, since one replica hears of an election sooner
+    /// than another.
     fn gathers_at(&self, look: &Look<'_>) -> Option<Time> {
         let since = self.sights.blind_since?;
         let gather = !look.nature.fetches && !planted("leaders-apart");
@@ -294,7 +297,7 @@ impl Leading {
         Some(self.sights.looked.map_or(due, |looked| due.max(looked.plus(patience))))
     }
 
-    /// Hands what leads here to the member that hears the most leaders.
+    /// Hands the instances that lead here to the member that hears the most leaders.
     fn gather(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         if self.gathers_at(look).is_none_or(|at| at > now) {
             return;
@@ -313,7 +316,7 @@ impl Leading {
 
 /// Spreading: every replica leads about as many instances.
 impl Leading {
-    /// When to look next whether an instance that leads here is another replica's.
+    /// When to check next whether it is another replica's turn to lead an instance that leads here.
     fn spread_at(&self, look: &Look<'_>) -> Option<Time> {
         if look.groups.len() == 1 || look.nature.rotates {
             return None;
@@ -322,8 +325,8 @@ impl Leading {
         Some(due.max(calm_at(look)))
     }
 
-    /// Hands over the instances that lead here although it is another replica's turn, those of one replica at a time: it may be that the
-    /// next one does not hear it. Whoever does not keep it is not asked again soon.
+    /// Hands over instances whose turn is another replica's, those of one replica at a time: the next replica may not hear that one. A
+    /// replica that does not keep an instance is not asked again soon.
     fn spread(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         if self.spread_at(look).is_none_or(|at| at > now) {
             return;
@@ -368,7 +371,7 @@ fn may_lie(look: &Look<'_>) -> bool {
     look.config.order.faults.may_lie()
 }
 
-/// An instance is handed over once at a time.
+/// Adds a transfer, unless the instance is being handed over already.
 fn transfer(at: usize, to: Option<ReplicaId>, out: &mut Vec<Out>) {
     let begun = |known: &Out| matches!(known, Out::Transfer { at: known, .. } if *known == at);
     if !out.iter().any(begun) {
@@ -376,15 +379,15 @@ fn transfer(at: usize, to: Option<ReplicaId>, out: &mut Vec<Out>) {
     }
 }
 
-/// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
-/// something is lacking that only a checkpoint brings.
+/// Whether an instance that leads here can not go on: too little is executed here, the state differs from that of the others, or a
+/// checkpoint is missing.
 fn holds_up(look: &Look<'_>, group: &Group) -> bool {
     let lacks = !look.keeping.sound() || look.keeping.fetches_since().is_some();
     let full = group.standing().settled && look.engine.merge().lags(group.id());
     group.standing().leading && look.engine.merge().expects(group.id()) && (lacks || full)
 }
 
-/// The instances that take part, where their leaders have to hear each other.
+/// The instances that take part and whose leaders have to hear each other.
 fn seen_together(look: &Look<'_>) -> Sight {
     if look.groups.len() == 1 || may_lie(look) {
         return Sight::default();
@@ -400,13 +403,13 @@ fn whose_turn(at: usize, group: &Group) -> Option<ReplicaId> {
     voters.get(at % voters.len().max(1)).copied()
 }
 
-/// When to look at this instance, if it leads here.
+/// When to check an instance, if it leads here.
 fn spread_due(look: &Look<'_>, group: &Group) -> Option<Time> {
     let looks = group.standing().leading && !group.lead().settled && look.engine.merge().stays(group.id());
     looks.then(|| group.lead().due(SPREAD_AFTER, SPREAD_AFTER_MAX))
 }
 
-/// When members had the time to say whether they hear those who began to lead last.
+/// When the members have had time to say whether they hear the newest leaders.
 fn calm_at(look: &Look<'_>) -> Time {
     let patience = look.config.order.patience();
     let last = look.groups.iter().map(|group| group.lead().since()).max().unwrap_or_default();
