@@ -1,5 +1,5 @@
-//! From a border to the log that is trimmed: the state is captured, its digest is compared, and what a durable checkpoint holds is given
-//! up. Or the state turns out to be wrong.
+//! From a border to a trimmed log: the state is captured, its digest is compared, and the log and older checkpoints are trimmed as far as a
+//! durable checkpoint holds them. The comparison may also show that the state is wrong.
 
 use super::Keeping;
 use super::borders::{Executed, Point};
@@ -14,7 +14,7 @@ use quorate_types::{Digest, Halt, ReplicaId, Seq, Slot, Time};
 use quorate_wire::StateMessage;
 
 impl Keeping {
-    /// A batch was executed: perhaps a border is near, or here.
+    /// A batch was delivered: a border may be near or reached.
     pub(super) fn on_delivered(
         &mut self,
         now: Time,
@@ -36,7 +36,7 @@ impl Keeping {
         let bounded = self.config.may_lie;
         match self.borders.executed(Executed { bytes, asks, bounded, time: facts.time }) {
             None => {}
-            // What this replica has now is not what is agreed on: nobody needs a checkpoint of it.
+            // This replica's state is not the agreed one: no checkpoint of it is needed.
             Some(_) if self.has_diverged() => {}
             Some(Point::Ahead(border)) => out.push(Out::CaptureAhead(border)),
             Some(Point::Border(border)) => {
@@ -48,7 +48,7 @@ impl Keeping {
         }
     }
 
-    /// The state at a border: the keeper computes its digest, and writes it if it is this replica's turn.
+    /// Takes the state at a border: the keeper computes its digest, and writes it if it is this replica's turn.
     pub(super) fn on_captured(&mut self, image: Image, records: Vec<Slot>, out: &mut Vec<Out>) {
         let (seq, border) = (image.seq, image.border);
         self.trims.holds(seq, records);
@@ -64,17 +64,17 @@ impl Keeping {
         out.push(Out::Keep(KeeperWork { job: Job::Border { image, write }, stops }));
     }
 
-    /// A checkpoint can not be made, written or used.
+    /// Notes that a checkpoint could not be made, written or used.
     pub(super) fn in_trouble(&mut self, text: String, out: &mut Vec<Out>) {
         self.trouble = Some(text.clone());
         out.push(Out::alarm(text));
     }
 
-    /// The keeper did or found something.
+    /// Handles a report of the keeper.
     pub(super) fn on_kept(&mut self, now: Time, facts: &Facts, report: Report, out: &mut Vec<Out>) {
         match report {
             Report::GaveUp { .. } => self.own.gave_up(),
-            // They were on their way when the keeper was told to give them up.
+            // The keeper sent this before it was told to give the checkpoint up.
             Report::Digest { seq, .. } if self.own.gives_up(seq) => {}
             Report::Written { seq, .. } if self.own.gives_up(seq) => self.on_skipped(now, seq),
             Report::Digest { seq, digests, .. } => {
@@ -106,7 +106,7 @@ impl Keeping {
                 self.serving.step(now, ServeInput::Answered { ticket, answer }, out);
             }
             Report::Chunk { ticket, answer } => {
-                // One rotten chunk does not mean that the others are not here.
+                // A checkpoint with one rotten chunk still has the others.
                 let none = if self.rot.places() > 0 { Answer::Rotten } else { Answer::NotHeld };
                 let answer = answer.map_or(none, |bytes| Answer::Chunk { bytes });
                 self.serving.step(now, ServeInput::Answered { ticket, answer }, out);
@@ -114,7 +114,7 @@ impl Keeping {
             Report::Rot { seq, digest, file, place } => {
                 self.rot.found(now, (seq, place), digest, file, &self.agreement, out);
                 if place == RotAt::Whole {
-                    // The next border brings another.
+                    // The next border brings another checkpoint.
                     self.own.drop_from(seq);
                     self.want_border(now, facts, out);
                 }
@@ -130,7 +130,7 @@ impl Keeping {
 
     fn on_skipped(&mut self, now: Time, seq: Seq) {
         self.own.not_written(seq);
-        // Execution went on by the log meanwhile, and its next border pushed the fetched checkpoint out.
+        // Execution went on by the log meanwhile, and its next border displaced the fetched checkpoint.
         if self.transfer.is_installing(seq) {
             self.transfer.install_later(now);
         }
@@ -146,7 +146,7 @@ impl Keeping {
         out.push(Out::Then(Rest::Written { seq, digest }));
     }
 
-    /// The fetched checkpoint is durable: execution and ordering go on from it, unless the log brought this replica as far.
+    /// The fetched checkpoint is durable: execution and ordering go on from it, unless the log has brought this replica as far.
     pub(super) fn install(&mut self, facts: &Facts, out: &mut Vec<Out>) {
         let Some(installing) = self.transfer.installed() else { return };
         out.push(Out::forget_partial());
@@ -156,7 +156,7 @@ impl Keeping {
         }
     }
 
-    /// Execution goes on from a checkpoint of the others.
+    /// Execution goes on from a checkpoint of the other replicas.
     pub(super) fn on_installed(&mut self, facts: &Facts, installed: Installed, out: &mut Vec<Out>) {
         let Installed { seq, border, digests, why, bytes, records } = installed;
         self.borders.resume(border, facts.time, bytes);
@@ -170,8 +170,8 @@ impl Keeping {
         out.push(Out::notice(format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name())));
     }
 
-    /// The state was repaired by this checkpoint. Nobody knows how long it had been wrong before that was seen: what was written then is for
-    /// nobody, and nothing that was said of it counts.
+    /// Disowns this replica's checkpoints before the one that repaired the state. The state may have been wrong for long before that was
+    /// seen, so no replica may use those checkpoints, and what this replica said of them does not count.
     fn disown(&mut self, repaired: Seq, out: &mut Vec<Out>) {
         self.own.drop_before(repaired);
         self.agreement.forget_own(Seq::ZERO);
@@ -179,7 +179,7 @@ impl Keeping {
         out.push(Out::job(Job::Forget { keep: repaired }));
     }
 
-    /// This replica has a digest at a border, or has the checkpoint in a durable file (`held`).
+    /// This replica has the digest of a border. `held`: the checkpoint is in a durable file.
     pub(super) fn on_digest(
         &mut self,
         now: Time,
@@ -196,14 +196,14 @@ impl Keeping {
         self.on_verdicts(now, facts, verdicts, out);
     }
 
-    /// Says to all what this replica has at a border.
+    /// Tells all members what this replica has at a border.
     fn tell_own(&self, seq: Seq, out: &mut Vec<Out>) {
         if let Some(Said { digest, held }) = self.agreement.own_report(seq) {
             out.push(Out::Tell(StateMessage::Digest { seq, digest, held }));
         }
     }
 
-    /// Somebody said what it has at borders.
+    /// A member said what it has at borders.
     pub(super) fn on_verdicts(
         &mut self,
         now: Time,
@@ -215,18 +215,18 @@ impl Keeping {
         self.judge(now, facts, verdicts, out);
     }
 
-    /// What follows from what became known at borders.
+    /// Acts on new facts about borders.
     pub(super) fn judge(&mut self, now: Time, facts: &Facts, verdicts: Vec<DigestEvent>, out: &mut Vec<Out>) {
         let mut verdicts = verdicts.into_iter();
         while let Some(verdict) = verdicts.next() {
             match verdict {
                 DigestEvent::Agreed { seq, .. } => {
                     self.divergence.agreed(seq);
-                    // What differs is compared with the agreed state once that is here.
+                    // A state that differs is compared with the agreed one once that is here.
                     if !differs_at(seq, verdicts.as_slice()) {
                         out.extend(self.own.forget_versions(seq).into_iter().map(Out::Release));
                     }
-                    // What is held may be fetched from now on.
+                    // Other members may fetch this checkpoint from now on.
                     if self.agreement.own_report(seq).is_some_and(|own| own.held) {
                         self.tell_own(seq, out);
                     }
@@ -251,7 +251,7 @@ impl Keeping {
         self.offer(now, facts, out);
     }
 
-    /// This replica's state is not what the members agree on: it stops answering reads, hands over, and fetches what differs.
+    /// This replica's state is not the agreed one: it stops answering reads, hands over, and fetches what differs.
     fn on_diverged(&mut self, seq: Seq, own: Digest, agreed: Digest, by: &[ReplicaId], out: &mut Vec<Out>) {
         let by: Vec<String> = by.iter().map(ToString::to_string).collect();
         out.push(Out::alarm(format!(
@@ -259,7 +259,7 @@ impl Keeping {
              repaired from them",
             by.join(", ")
         )));
-        // Nothing of what it wrote since is of use, except to start from.
+        // What it has written since is of no use, except to start from.
         let above = self.own.diverged_above(seq, self.trims.gone());
         self.own.discard(above);
         self.transfer.drop_installing();
@@ -269,14 +269,14 @@ impl Keeping {
         let state = self.last.filter(|(last, _)| *last == seq).and_then(|(_, digests)| Some(digests?.state));
         let own = version.clone().map(|objects| Wrong { seq, objects, state });
         out.extend(self.own.forget_all_versions().into_iter().map(Out::Release));
-        // The log begins only after its floor: an older state would not do.
+        // The log begins only after its floor, so an older state would not do.
         let at_least = seq.max(self.trims.gone());
         let need = Need::new(at_least, Why::Diverged);
         out.push(Out::Fetch(Need { local: version, own, ..need }));
         out.push(Out::HandOver);
     }
 
-    /// Gives up what a durable checkpoint holds: older checkpoints, and the log up to it as far as nobody needs it.
+    /// Trims what a durable checkpoint holds: older checkpoints, and the log as far as no replica needs it.
     pub(super) fn trim(&mut self, facts: &Facts, out: &mut Vec<Out>) {
         let most = self.config.log_bytes_max;
         let damaged = self.scrubs.rotten().is_some();
@@ -286,7 +286,7 @@ impl Keeping {
         }
         if self.trims.forget_before(own.seq) {
             out.push(Out::job(Job::Forget { keep: own.seq }));
-            // Who wanted one of those before gets this one instead, agreed on or not.
+            // A member that wanted an older one gets this one instead, agreed on or not.
             self.agreement.vouch(own.seq);
             self.tell_own(own.seq, out);
         }
@@ -295,13 +295,13 @@ impl Keeping {
         if own.seq <= self.trims.trimmed() {
             return;
         }
-        // Of one from before a restart it may not be known.
+        // After a restart it may be unknown.
         let Some(records) = self.trims.records_at(own.seq, facts.instances) else { return };
         out.push(Out::Trim { seq: own.seq, records });
     }
 }
 
-/// Whether it is among these that this replica differs from what is agreed on at a border.
+/// Whether this replica's state differs from the agreed one at a border, according to these events.
 fn differs_at(seq: Seq, events: &[DigestEvent]) -> bool {
     events.iter().any(|event| matches!(event, DigestEvent::OwnDiffers { seq: at, .. } if *at == seq))
 }

@@ -1,46 +1,46 @@
-//! Borders out of turn: somebody needs one, and whoever leads puts it into the log.
+//! Borders out of turn: a replica needs one, and the leader puts it into the log.
 
 use quorate_types::{Span, Time};
 
-/// How often at most a border is asked for out of turn.
+/// The shortest time between two requests for a border out of turn.
 const ASK_AGAIN: Span = Span::from_secs(2);
 
-/// What this replica wants, and when it asked for it.
+/// Whether this replica must order a border, and when it asked for one.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
-    /// It leads, and is to order one.
+    /// Whether this replica leads and must order one.
     wanted: bool,
-    /// When one was asked for last.
+    /// When this replica last asked for one.
     asked: Option<Time>,
 }
 
 impl Asking {
-    /// One is asked for, from whoever leads.
+    /// Notes that the leader was asked.
     pub(super) fn asked(&mut self, now: Time) {
         self.asked = Some(now);
     }
 
-    /// Whether one was asked for just before.
+    /// Whether the leader was asked a short time ago.
     pub(super) fn lately(&self, now: Time) -> bool {
         self.asked.is_some_and(|at| now.since(at) < ASK_AGAIN)
     }
 
-    /// When to ask again, as long as one is needed.
+    /// When to ask again, while a border is needed.
     pub(super) fn again_at(&self) -> Time {
         self.asked.map_or(Time::ZERO, |at| at.plus(ASK_AGAIN))
     }
 
-    /// This replica is to order one as soon as it may.
+    /// This replica must order a border as soon as it may.
     pub(super) fn order(&mut self) {
         self.wanted = true;
     }
 
-    /// Whether it is to.
+    /// Whether this replica must order a border.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    /// It did.
+    /// This replica has ordered it.
     pub(super) fn ordered(&mut self) {
         self.wanted = false;
     }

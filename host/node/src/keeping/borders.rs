@@ -1,36 +1,38 @@
-//! Borders: the seqs at which all replicas capture the state. They follow from the log alone, so that checkpoints of different
-//! replicas can be compared byte by byte (000, section 5.2).
+//! Borders: the seqs at which all replicas capture the state. They follow from the log alone, so that checkpoints of different replicas can
+//! be compared byte by byte (000, section 5.2).
 //!
-//! A border comes when the batches since the last one have taken the interval. A batch may ask for one before
-//! ([`quorate_wire::BatchHeader::border`]), and that one comes at once. Where replicas may lie it comes when a share of the interval is over, one
-//! divided by the number of members, where agreed time counts as if bytes were written in it. So a leader that asks with each batch costs a bounded
-//! part of what replicas do, and one that asks in an idle cluster waits for seconds at most (decision 0029). What was asked for too early is
-//! not forgotten: execution remembers it until the share is over.
+//! A border comes when the batches since the last border have filled the interval. A batch may ask for one earlier
+//! ([`quorate_wire::BatchHeader::border`]), which then comes at once.
 //!
-//! A part of the interval before the border is the point at which capturing begins, so that at the border only completion is left.
+//! Where replicas may lie, it comes when a share of the interval is over: the interval divided by the number of members, where agreed time
+//! counts as if bytes were written in it. So a leader that asks with each batch costs only a bounded part of the replicas' work, and a
+//! leader that asks in an idle cluster waits a few seconds at most (decision 0029). A request that comes too early is not forgotten:
+//! execution remembers it until the share is over.
 //!
-//! A checkpoint costs by the size of the state, and is paid for by the commands of one interval. So the interval follows the size
-//! that the state had at the last border ([`BorderConfig::state_percent`]): what each command pays is bounded, however large it grows.
+//! Capturing begins a part of the interval before the border, so that at the border it only has to be completed.
+//!
+//! A checkpoint costs by the size of the state, and the commands of one interval pay for it. So the interval follows the size of the state
+//! at the last border ([`BorderConfig::state_percent`]): the cost of each command is bounded, however large the state grows.
 //!
 //! INV-BORDER-1: borders depend on the executed batches and nothing else. Tests: `borders/tests.rs`.
 
 use quorate_types::{AgreedTime, Span, planted};
 
-/// How checkpoints are made; part of what the replicas of a cluster must agree on.
+/// How checkpoints are made. All replicas of a cluster must agree on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointMode {
-    /// Execution stops while the whole state is written. The usual way, to compare with.
+    /// Execution stops while the whole state is written: the usual way, for comparison.
     StopAndCopy,
-    /// Like that, but each replica writes at its own border, while all compute the digest at every border (Dura-SMaRt, 003).
+    /// As stop-and-copy, but each replica writes at its own border, while all compute the digest at every border (Dura-SMaRt, 003).
     Staggered,
-    /// The whole state, captured while execution goes on.
+    /// The whole state is captured while execution goes on.
     Full,
-    /// What differs from the border before, and now and then the whole state.
+    /// What differs from the border before is captured, and now and then the whole state.
     Differential,
 }
 
 impl CheckpointMode {
-    /// What configuration and `status` call it.
+    /// The name in the configuration and in `status`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::StopAndCopy => "stop-and-copy",
@@ -41,57 +43,57 @@ impl CheckpointMode {
     }
 }
 
-/// When the borders are, and what is written there.
+/// When borders come, and what is written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BorderConfig {
     /// How checkpoints are made.
     pub mode: CheckpointMode,
-    /// Bytes of batches from one border to the next, at least. A batch counts with a sector more, as its record does.
+    /// The least bytes of batches between two borders. A batch counts a sector more than its bytes, as its record does.
     pub interval_bytes: u64,
-    /// The interval is this part of what the state's keys and values took at the last border, where that is more.
+    /// If it is more, the interval is this part, in percent, of the bytes of the state at the last border.
     pub state_percent: u64,
-    /// And never more than this, nor less than `interval_bytes`.
+    /// The largest interval; the smallest is `interval_bytes`.
     pub interval_bytes_max: u64,
-    /// How much of the interval before the border capturing begins, in percent.
+    /// Capturing begins this part of the interval before the border, in percent.
     pub ahead_percent: u64,
-    /// Every so many borders the whole state is written, where otherwise differences are.
+    /// With differences, the whole state is written at one border of this many.
     pub full_every: u64,
 }
 
-/// What a batch counts beside its own bytes.
+/// The bytes that each batch counts beside its own.
 const BATCH_COST: u64 = 512;
 
-/// Where a border was asked for, a second of agreed time counts like so many bytes of batches: an idle cluster may need one, too.
+/// After a request for a border, each second of agreed time counts as this many bytes: an idle cluster may need a border, too.
 const SECOND_BYTES: u64 = 8 << 20;
 
-/// What counts of one executed batch.
+/// The facts about an executed batch that count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executed {
-    /// Its bytes.
+    /// Its size.
     pub(crate) bytes: u64,
-    /// It asks for a border.
+    /// Whether it asks for a border.
     pub(crate) asks: bool,
-    /// Whether asking has bounds: where replicas may lie.
+    /// Whether requests for borders are limited: where replicas may lie.
     pub(crate) bounded: bool,
     /// The agreed time after it.
     pub(crate) time: AgreedTime,
 }
 
-/// What is to be done after a batch.
+/// What must be done after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// Begin to capture for this border.
+    /// Begin to capture for the border with this number.
     Ahead(u64),
-    /// This border is here.
+    /// The border with this number is reached.
     Border(u64),
 }
 
-/// What to write at a border.
+/// What a replica writes at a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Writing {
-    /// The whole state, as opposed to what differs.
+    /// The whole state, or only what differs.
     pub(crate) full: bool,
-    /// Execution waits until it is written.
+    /// Whether execution waits until it is written.
     pub(crate) stops: bool,
 }
 
@@ -100,18 +102,18 @@ pub(crate) struct Writing {
 pub(crate) struct Borders {
     config: BorderConfig,
     members: u64,
-    /// How many members come before this one.
+    /// The position of this replica among the members, from 0.
     place: u64,
-    /// Borders so far.
+    /// The number of the last border.
     pub(crate) number: u64,
-    /// Bytes since the last one.
+    /// Bytes since the last border.
     since: u64,
-    /// What the state took at the last one.
+    /// The bytes of the state at the last border.
     state_bytes: u64,
     begun: bool,
-    /// When the last one was.
+    /// The agreed time of the last border.
     at: AgreedTime,
-    /// One was asked for, too early.
+    /// Whether a border was asked for too early, and is still due.
     owed: bool,
 }
 
@@ -122,12 +124,12 @@ impl Borders {
         Self { config, members, place, number: 0, since: 0, state_bytes: 0, begun: false, at, owed: false }
     }
 
-    /// There are so many members from now on, and so many of them come before this one.
+    /// Sets the number of members, and this replica's position among them.
     pub(crate) fn set_members(&mut self, members: usize, place: usize) {
         (self.members, self.place) = (members.max(1) as u64, place as u64);
     }
 
-    /// Goes on after the border with this number, which was at this agreed time, and where the state took so many bytes.
+    /// Goes on after the border with this number, with its agreed time and the bytes of the state there.
     pub(crate) fn resume(&mut self, number: u64, at: AgreedTime, state_bytes: u64) {
         self.begin(number, at);
         self.state_bytes = state_bytes;
@@ -138,33 +140,33 @@ impl Borders {
         (self.since, self.begun, self.owed) = (0, false, false);
     }
 
-    /// At the border that was just reached the state takes so many bytes.
+    /// Sets the bytes of the state at the border that was just reached.
     pub(crate) fn measured(&mut self, state_bytes: u64) {
         self.state_bytes = state_bytes;
     }
 
-    /// What is written while each replica writes once.
+    /// The bytes in which each replica writes once.
     fn whole(&self) -> u64 {
         let wanted = u128::from(self.state_bytes) * u128::from(self.config.state_percent) / 100;
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.config.interval_bytes_max);
         wanted.max(self.config.interval_bytes)
     }
 
-    /// The least from one border to the next, whoever asks.
+    /// The least bytes between two borders, however often one is asked for.
     fn share(&self) -> u64 {
         (self.whole() / self.members).max(1)
     }
 
-    /// From the last border to the next.
+    /// The bytes from the last border to the next.
     fn interval(&self) -> u64 {
-        // With every replica writing at its own border, there are as many borders in the time in which each writes once.
+        // If every replica writes at its own border, there are as many borders as members in the time in which each writes once.
         match self.config.mode {
             CheckpointMode::Staggered => self.share(),
             _ => self.whole().max(1),
         }
     }
 
-    /// Whether one may come because somebody asked for it.
+    /// Whether a border may come early because a batch asked for it.
     fn may_come_early(&self, batch: Executed) -> bool {
         let passed = u128::from(batch.time.since(self.at).nanos()) * u128::from(SECOND_BYTES);
         let passed = passed / u128::from(Span::from_secs(1).nanos());
@@ -192,7 +194,7 @@ impl Borders {
         None
     }
 
-    /// Whether one was asked for that did not come yet: with the next batch it may.
+    /// Whether a border that was asked for has not come yet: it may come with the next batch.
     pub(crate) fn is_owed(&self) -> bool {
         self.owed
     }

@@ -1,9 +1,9 @@
-//! Whether this replica's state is what the members agree on, and what an operator hears when it is not.
+//! Whether this replica's state is the agreed one, and what an operator is told if it is not.
 
 use quorate_state::transfer::Differing;
 use quorate_types::{Digest, ReplicaId, Seq, planted};
 
-/// This replica's state is not what the members agree on.
+/// This replica's state is not the agreed one.
 #[derive(Clone, Debug)]
 struct Diverged {
     seq: Seq,
@@ -11,14 +11,14 @@ struct Diverged {
     agreed: Digest,
 }
 
-/// What is known of that.
+/// What is known of divergence.
 #[derive(Debug, Default)]
 pub(super) struct Divergence {
-    /// Until it is repaired.
+    /// Set until the state is repaired.
     diverged: Option<Diverged>,
-    /// The border at which nobody agreed.
+    /// The border at which the members do not agree.
     none_agree: Option<(Seq, Vec<(ReplicaId, Digest)>)>,
-    /// The checkpoint that this replica's state came from, at the start or by a transfer.
+    /// The checkpoint that this replica's state came from: at the start, or by a transfer.
     base: Seq,
 }
 
@@ -28,21 +28,21 @@ impl Divergence {
         self.base = seq;
     }
 
-    /// The state came from the others.
+    /// The state was repaired by a checkpoint of the other replicas.
     pub(super) fn repaired(&mut self, seq: Seq) {
         self.diverged = None;
         self.based_on(seq);
     }
 
-    /// At which border it was seen, until it is repaired.
+    /// The border at which the divergence was seen, until it is repaired.
     pub(super) fn at(&self) -> Option<Seq> {
         self.diverged.as_ref().map(|diverged| diverged.seq)
     }
 
-    /// The state differs at a border. Whether it is of no use from now on.
+    /// The state differs at a border. Whether it is useless from now on.
     pub(super) fn found(&mut self, seq: Seq, own: Digest, agreed: Digest) -> bool {
-        // What it says of a border before the checkpoint that its state came from is not about this state; and the log may begin
-        // only after that checkpoint, which must not be given up.
+        // What this replica said of borders before the checkpoint that its state came from is not about this state. And that checkpoint
+        // must not be given up: the log may begin only after it.
         if self.diverged.is_some() || planted("divergence-ignored") || seq < self.base {
             return false;
         }
@@ -55,14 +55,14 @@ impl Divergence {
         self.none_agree.take_if(|(at, _)| *at <= seq);
     }
 
-    /// They can not agree on it any more. What an operator must know.
+    /// The members can not agree on the state at a border any more. Gives the text for operators.
     pub(super) fn nobody_agrees(&mut self, seq: Seq, digests: Vec<(ReplicaId, Digest)>) -> String {
         let text = none_agree(seq, &digests);
         self.none_agree = Some((seq, digests));
         text
     }
 
-    /// What is wrong, with what to do.
+    /// Adds what is wrong, and what to do.
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         if let Some(Diverged { seq, own, agreed }) = &self.diverged {
             problems.push(format!(
@@ -76,7 +76,7 @@ impl Divergence {
     }
 }
 
-/// What an operator must know when no two replicas have the same state.
+/// The text for operators if no two replicas have the same state.
 fn none_agree(seq: Seq, digests: &[(ReplicaId, Digest)]) -> String {
     let all: Vec<String> = digests.iter().map(|(member, digest)| format!("{member} {digest:?}")).collect();
     format!(
@@ -87,7 +87,8 @@ fn none_agree(seq: Seq, digests: &[(ReplicaId, Digest)]) -> String {
     )
 }
 
-/// What an operator hears of what differed. `same`: whether the state was the agreed one, beside which something else differed; if known.
+/// The text for operators about what differed. `same`: whether the state was the agreed one and only something beside it differed, if that
+/// is known.
 pub(super) fn difference(seq: Seq, same: Option<bool>, differing: &Differing) -> String {
     if same == Some(true) {
         return format!(

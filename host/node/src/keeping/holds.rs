@@ -1,41 +1,41 @@
-//! Who fetches which checkpoint from here. It stays until they have it, and so does the log since: all of a state may change faster
-//! than it can be sent, and whoever had to begin anew with each border would never be done.
+//! Which peer fetches which checkpoint from here. The checkpoint stays until it has been sent, and so does the log since then: the state
+//! may change faster than it can be sent, and a peer that had to begin anew at each border would never finish.
 //!
-//! Members say what they have reached at each border, and operators who make backups leave. The log grows no further for them than the
-//! configuration allows (`log_bytes_max`), and not at all on a full disk. Whoever asks for nothing for [`IDLE`] has given up, though its
-//! connection stands. Tests: `holds/tests.rs`, front/cli/tests/hurt/state.rs.
+//! A hold ends when a member says that it has reached a border, or when an operator who makes a backup disconnects. The log grows for them
+//! only as far as the configuration allows (`log_bytes_max`), and not at all on a full disk. A peer that asks for nothing for [`IDLE`] has
+//! given up, even if its connection is open. Tests: `holds/tests.rs`, front/cli/tests/hurt/state.rs.
 
 use super::own::Own;
 use quorate_types::{ReplicaId, Seq, Span, Time};
 use std::collections::BTreeMap;
 
-/// A checkpoint is kept for so long after the last part of it was asked for.
+/// How long a checkpoint is kept after a peer last asked for a part of it.
 pub(super) const IDLE: Span = Span::from_secs(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold {
-    /// It needs the log from here on.
+    /// The seq from which the peer needs the log.
     seq: Seq,
-    /// It needs the checkpoint itself, too: when it asked for a part of it last.
+    /// If the peer needs the checkpoint itself, too: when it last asked for a part of it.
     fetches: Option<Time>,
 }
 
-/// What is held back, and for whom.
+/// What is held back, and for which peers.
 #[derive(Debug, Default)]
 pub(super) struct Holds(BTreeMap<ReplicaId, Hold>);
 
 impl Holds {
-    /// Somebody asks for parts of a checkpoint; `here`: this replica has it.
+    /// A peer asks for a part of a checkpoint; `here`: whether this replica has the checkpoint.
     pub(super) fn asked(&mut self, now: Time, by: ReplicaId, seq: Seq, here: bool) {
         if here {
             self.0.insert(by, Hold { seq, fetches: Some(now) });
         } else {
-            // What it fetched before it has given up.
+            // The peer has given up the checkpoint that it fetched before.
             self.0.remove(&by);
         }
     }
 
-    /// Somebody has the state at a border; `newest` is the newest one that is durable here.
+    /// A member has the state at a border; `newest` is the newest durable checkpoint here.
     pub(super) fn reached(&mut self, by: ReplicaId, seq: Seq, newest: Seq) {
         let Some(hold) = self.0.get_mut(&by).filter(|hold| hold.seq <= seq) else { return };
         *hold = Hold { seq, fetches: None };
@@ -44,12 +44,12 @@ impl Holds {
         }
     }
 
-    /// Its connection is gone.
+    /// A peer's connection is gone.
     pub(super) fn left(&mut self, by: ReplicaId) {
         self.0.remove(&by);
     }
 
-    /// Lets go what nobody asked for in a long time.
+    /// Drops holds that no peer used for long.
     pub(super) fn expire(&mut self, now: Time) {
         self.0.retain(|_, hold| hold.fetches.is_none_or(|asked| now.since(asked) < IDLE));
     }
@@ -59,7 +59,7 @@ impl Holds {
         self.0.values().filter_map(|hold| hold.fetches).min().map(|asked| asked.plus(IDLE))
     }
 
-    /// The checkpoints that are being fetched.
+    /// The checkpoints that peers are fetching.
     pub(super) fn fetched(&self) -> Vec<Seq> {
         let mut seqs: Vec<Seq> =
             self.0.values().filter(|hold| hold.fetches.is_some()).map(|hold| hold.seq).collect();
@@ -68,13 +68,13 @@ impl Holds {
         seqs
     }
 
-    /// For whom the log is held back.
+    /// The peers for which the log is held back.
     pub(super) fn members(&self) -> impl Iterator<Item = ReplicaId> {
         self.0.keys().copied()
     }
 
-    /// How far the log may be trimmed where all else would let it be trimmed up to `to`. `own`: the checkpoints here, oldest first;
-    /// `log`: where the log begins and ends, in bytes.
+    /// How far the log may be trimmed, if everything else allows `to`. `own`: the checkpoints here, oldest first; `log`: the bytes at which
+    /// the log begins and ends.
     pub(super) fn hold_back<'a>(
         &self,
         to: Own,

@@ -1,4 +1,4 @@
-//! What goes into keeping and what comes out.
+//! The inputs and effects of keeping.
 
 use super::transfer::{Found, Installing, Need, Unfit, Why};
 use crate::config::NodeConfig;
@@ -15,7 +15,7 @@ use quorate_state::store::Version;
 use quorate_types::{AgreedTime, ConnId, Digest, Halt, ReplicaId, Seq, Slot};
 use quorate_wire::StateMessage;
 
-/// What this part may know of the others.
+/// The other parts, as keeping may read them.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
@@ -26,7 +26,7 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// The little of it that matters.
+    /// The facts about them that keeping needs.
     pub(crate) fn facts(&self) -> Facts {
         let (log, first) = (self.journal.log(), self.groups.first());
         let first_segment = log.first_segment();
@@ -44,100 +44,100 @@ impl Look<'_> {
     }
 }
 
-/// How the rest of the replica stands. It is read anew for each step.
+/// Facts about the rest of the replica, read anew for each step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
-    /// This replica takes part in agreement.
+    /// Whether this replica takes part in agreement.
     pub(crate) begun: bool,
-    /// Who leads the first instance, as was announced last.
+    /// The leader that the first instance announced last.
     pub(crate) leader: Option<ReplicaId>,
     /// How many instances there are.
     pub(crate) instances: usize,
     /// The last seq that was delivered to execution.
     pub(crate) delivered: Seq,
-    /// The agreed time then.
+    /// The agreed time there.
     pub(crate) time: AgreedTime,
     /// The last seq that the merge delivered.
     pub(crate) merged: Seq,
-    /// Where the log begins and ends, in bytes.
+    /// The bytes at which the log begins and ends.
     pub(crate) log: (u64, u64),
-    /// The segment that it begins with.
+    /// The first segment of the log.
     pub(crate) first_segment: u64,
-    /// There is no room for another segment.
+    /// Whether there is no room for another segment.
     pub(crate) disk_full: bool,
 }
 
-/// What happened.
+/// An input of keeping.
 pub(crate) enum In {
     /// The replica begins.
     Begin,
     /// A batch was delivered to execution.
     Delivered {
         seq: Seq,
-        /// How long the batch is.
+        /// The size of the batch.
         bytes: u64,
-        /// It asks for a border.
+        /// Whether it asks for a border.
         asks: bool,
     },
-    /// The state at a border, which [`Out::Capture`] asked for. `records`: the last record of each instance that is in it.
+    /// The state at a border: the answer to [`Out::Capture`]. `records`: the last record of each instance in it.
     Captured { image: Box<Image>, records: Vec<Slot> },
-    /// The service can not give its state, in words.
+    /// The service can not give its state, for the reason in words.
     NotCaptured { seq: Seq, why: String },
-    /// The keeper did or found something.
+    /// A report of the keeper.
     Kept(Report),
-    /// A member says something about the state.
+    /// A message of a member.
     Heard { from: ReplicaId, message: StateMessage },
-    /// An operator asks for a checkpoint, to make a backup: it is served like a member, under a number of its own.
+    /// An operator asks for a checkpoint, to make a backup. The operator is served like a member, under an id of its own.
     Asked {
         conn: ConnId,
-        /// The ids that are taken.
+        /// The ids of the members, which are taken.
         members: Vec<ReplicaId>,
         message: StateMessage,
     },
-    /// A connection ended; perhaps it was an operator's.
+    /// A connection ended; it may be an operator's.
     Left(ConnId),
-    /// A member is connected from now on: it hears what this replica said while it was away.
+    /// A member is connected: it is told what this replica said while it was away.
     Connected(ReplicaId),
     /// A member is gone.
     Disconnected(ReplicaId),
-    /// Others are members from now on; what the voters say counts.
+    /// The members have changed. What the voters say counts.
     Members { voters: Vec<ReplicaId>, others: Vec<ReplicaId> },
-    /// A leader does not have the log any more that this replica lacks: without a checkpoint of this seq it does not go on.
+    /// A leader's log does not go back to what this replica lacks: it needs a checkpoint of this seq or later.
     Behind(Seq),
-    /// The others went on without what this replica waits for: a checkpoint of this seq or later would do.
+    /// The other replicas went on without something that this one waits for: a checkpoint of this seq or later would do.
     LeftBehind(Seq),
-    /// The log does not hold all that this replica acknowledged, or does not begin where a checkpoint ends. A later one than that is
-    /// needed.
+    /// The log does not hold everything that this replica acknowledged, or does not begin where a checkpoint ends. A checkpoint of this seq
+    /// or later is needed.
     Lacks { at_least: Seq, why: Why },
-    /// A checkpoint is fetched from now on. The answer to [`Out::Fetch`], with who is connected.
+    /// Begin to fetch a checkpoint from these connected members: the answer to [`Out::Fetch`].
     Fetch { need: Need, connected: Vec<ReplicaId> },
-    /// Whether this replica can go on from what was fetched. The answer to [`Out::Examine`].
+    /// Whether this replica can go on from a fetched checkpoint: the answer to [`Out::Examine`].
     Examined { found: Box<Found>, verdict: Result<Box<System>, Unfit> },
-    /// Execution goes on from a checkpoint that was fetched. The answer to [`Out::Install`].
+    /// Execution goes on from a fetched checkpoint: the answer to [`Out::Install`].
     Installed(Installed),
-    /// An operator wants everything at rest to be read.
+    /// An operator asks to read everything at rest.
     Scrub,
-    /// It may be time to do that anyway.
+    /// It may be time to read everything at rest without a request.
     ScrubInTurn,
-    /// A segment was read.
+    /// A segment of the log was read.
     Scrubbed { segment: u64, result: Result<ScrubOk, Rot> },
     /// The moment that [`super::Keeping::deadline`] named has come.
     Deadline,
-    /// The rest of an input, see [`Out::Then`].
+    /// The rest of an input; see [`Out::Then`].
     Rest(Rest),
 }
 
 /// What is left to do of an input.
 pub(crate) enum Rest {
-    /// Of a deadline: repairs, what could not be made durable, borders that are needed.
+    /// The rest of a deadline: repairs, checkpoints that could not be made durable, borders that are needed.
     Deadline,
-    /// A leader does not have the log any more that leads to this seq.
+    /// The rest of [`In::Behind`] for this seq.
     Behind(Seq),
-    /// What else became known at borders.
+    /// More facts about borders.
     Verdicts(Vec<DigestEvent>),
     /// The checkpoint of this seq is durable.
     Written { seq: Seq, digest: Digest },
-    /// Perhaps the log may be trimmed.
+    /// The log may be ready to be trimmed.
     Trim,
 }
 
@@ -146,73 +146,73 @@ pub(crate) struct Installed {
     pub(crate) seq: Seq,
     pub(crate) border: u64,
     pub(crate) digests: Digests,
-    /// Why it was fetched.
+    /// Why the checkpoint was fetched.
     pub(crate) why: Why,
-    /// What its objects take.
+    /// The bytes of its objects.
     pub(crate) bytes: u64,
-    /// The last record of each instance that is in it.
+    /// The last record of each instance in it.
     pub(crate) records: Vec<Slot>,
 }
 
-/// What is to be done, in this order.
+/// An effect; effects are carried out in order.
 pub(crate) enum Out {
     /// Work for the keeper.
     Keep(KeeperWork),
-    /// Nobody needs this version any more.
+    /// Drop a version that is no longer needed.
     Release(Version),
-    /// A member is to know this.
+    /// Send a message to a member.
     Send { to: ReplicaId, message: StateMessage },
-    /// An operator is to have this.
+    /// Send a message to an operator.
     Answer { conn: ConnId, message: StateMessage },
-    /// All other members are to know this.
+    /// Send a message to all other members.
     Tell(StateMessage),
-    /// An operator broke the rules.
+    /// Close the connection of an operator that broke the rules.
     Reject { conn: ConnId, why: &'static str },
-    /// A member sent wrong bytes: it is counted.
+    /// Count wrong bytes of a member.
     CountWrong,
-    /// Something that an operator wants to read about; `bad`: something is wrong.
+    /// Tell operators; `bad`: something is wrong.
     Say { text: String, bad: bool },
-    /// This replica must stop.
+    /// Stop this replica.
     Halt(Halt),
-    /// A border comes near: a part of what the service keeps by itself is copied ahead.
+    /// A border comes near: copy a part of the state that the service keeps by itself.
     CopyAhead,
-    /// Capturing begins for the border with this number, from the state as it is now.
+    /// Begin to capture the present state for the border with this number.
     CaptureAhead(u64),
-    /// The border with this number is here: say what the state is ([`In::Captured`]).
+    /// The border with this number is reached: give the state ([`In::Captured`]).
     Capture { border: u64, seq: Seq },
-    /// A checkpoint is needed: add what there is here, and say that it is fetched ([`In::Fetch`]).
+    /// A checkpoint is needed: add what is here already, and begin to fetch it ([`In::Fetch`]).
     Fetch(Need),
-    /// Say whether this replica can go on from this checkpoint ([`In::Examined`]).
+    /// Check whether this replica can go on from this checkpoint ([`In::Examined`]).
     Examine(Box<Found>),
-    /// This checkpoint is durable: execution and ordering go on from it ([`In::Installed`]).
+    /// This checkpoint is durable: go on from it ([`In::Installed`]).
     Install(Box<Installing>),
-    /// This replica's state is wrong: it leads no longer.
+    /// This replica's state is wrong: hand its instances over.
     HandOver,
-    /// The log may be trimmed up to this checkpoint ([`super::Keeping::trimmed`]). It holds the records of the instances up to these.
+    /// Trim the log up to this checkpoint ([`super::Keeping::trimmed`]), which holds these last records of the instances.
     Trim { seq: Seq, records: Vec<Slot> },
-    /// Read this segment of the log, or the first one after it ([`super::Keeping::reads`]).
+    /// Read this segment of the log, or the first one if it is gone ([`super::Keeping::reads`]).
     ReadSegment(u64),
-    /// Step with this once all before it is done: what this part does then depends on that.
+    /// Step keeping with this once all effects before it are carried out: the rest depends on them.
     Then(Rest),
 }
 
 impl Out {
-    /// A job for the keeper, for which nothing waits.
+    /// A job for the keeper during which the lane goes on.
     pub(super) fn job(job: Job) -> Self {
         Self::Keep(KeeperWork { job, stops: false })
     }
 
-    /// What was kept of a transfer is of no use any more.
+    /// The job to drop the stored parts of a transfer.
     pub(super) fn forget_partial() -> Self {
         Self::job(Job::ForgetPartial)
     }
 
-    /// Something is as it should not be.
+    /// A message for operators that something is wrong.
     pub(super) fn alarm(text: impl Into<String>) -> Self {
         Self::Say { text: text.into(), bad: true }
     }
 
-    /// Something happened.
+    /// A message for operators.
     pub(super) fn notice(text: impl Into<String>) -> Self {
         Self::Say { text: text.into(), bad: false }
     }

@@ -1,15 +1,15 @@
-//! Keeping: the state beside the path. At borders it is captured, its digest is compared with the others', what a replica lacks is
-//! fetched, what others lack is sent, rot is found and mended, and the log is trimmed.
+//! Keeping: the state beside the path. At borders it captures the state and compares digests with the other replicas. It fetches
+//! checkpoints that this replica needs, sends those that others need, finds and mends rot, and trims the log.
 //!
-//! It is a part of its own: it is stepped by what happens ([`In`]), knows of the rest of the replica what a few facts say ([`Facts`]), and
-//! says what is to be done ([`Out`]), in order. The pipeline hands that on. What depends on how that went comes back as an input:
-//! an image that was asked for, a checkpoint that execution goes on from, the rest of an input ([`Out::Then`]).
+//! Keeping is a part of its own: it takes inputs ([`In`]), knows a few facts about the rest of the replica ([`Facts`]), and gives effects
+//! ([`Out`]) in order. The pipeline carries them out. What depends on their result comes back as an input: an image, an installed
+//! checkpoint, or the rest of an input ([`Out::Then`]).
 //!
-//! This file has the part and what others may ask of it. `agreeing.rs` goes from a border to the log that is trimmed; `moving.rs` has what
-//! goes to and comes from others. The files beside them have one thing each, which knows nothing of the others.
+//! This file has the part and what others may ask of it. `agreeing.rs` goes from a border to a trimmed log; `moving.rs` has what goes to
+//! other replicas and comes from them. Each of the other files has one thing, and knows nothing of the others.
 //!
 //! INV-NODE-7: what a replica fetched is durable before ordering goes on from it.
-//! INV-NODE-9: while the state is sound, no checkpoint is given up for an earlier one, after which the log may not begin any more.
+//! INV-NODE-9: while the state is sound, no checkpoint is given up for an earlier one, since the log may begin after it.
 //!
 //! Sources: deterministic fuzzy checkpoints (000, section 5.2), state transfer (003, section 2.3.2). Docs: docs/protocols/state.md.
 //! Tests: `tests/`, each of the files, check/sim.
@@ -55,37 +55,37 @@ use transfer::Transfer;
 pub(crate) use transfer::{Found, Installing, Need, Unfit, Why};
 use trims::Trims;
 
-/// What keeping is told once.
+/// The configuration of keeping.
 struct Config {
     me: ReplicaId,
     mode: CheckpointMode,
-    /// A member may lie.
+    /// Whether a member may lie.
     may_lie: bool,
-    /// How long a leader is given.
+    /// How long a leader may be silent before the others want another one.
     patience: Span,
-    /// What bounds a transfer to here.
+    /// Limits of a transfer to this replica.
     fetch: FetchLimits,
-    /// Log kept since the last agreed checkpoint, in bytes, even if this replica has newer ones of its own.
+    /// The most bytes of log to keep since the last agreed checkpoint, even if this replica has newer ones of its own.
     log_bytes_max: u64,
-    /// How often everything at rest is read.
+    /// How often everything at rest is read and checked.
     scrub_every: Option<Span>,
-    /// There is anything at rest.
+    /// Whether anything is at rest.
     at_rest: bool,
 }
 
-/// What an earlier run left.
+/// What an earlier run has left.
 pub(crate) struct Left {
     /// Checkpoints that are durable here, oldest first.
     pub(crate) durable: Vec<(Seq, Digest)>,
-    /// The one that execution goes on from, if its state could be read.
+    /// The checkpoint that execution goes on from, if its state could be read.
     pub(crate) from: Option<Origin>,
     /// The seq that the log goes on from.
     pub(crate) base: Seq,
-    /// The last record of each instance that is in it.
+    /// The last record of each instance in that checkpoint.
     pub(crate) records: Option<Vec<Slot>>,
-    /// The seq up to which the log was given up.
+    /// The seq up to which the log was trimmed.
     pub(crate) gone: Seq,
-    /// The checkpoints that others may need in the place of what was given up: up to here, and the one in which instances fell asleep.
+    /// The seqs of checkpoints that others may need: the one up to which the log was trimmed, and the one in which instances fell asleep.
     pub(crate) needed: (Seq, Option<Seq>),
     /// A damaged checkpoint.
     pub(crate) damaged: Option<Damaged>,
@@ -99,13 +99,13 @@ pub(crate) struct Left {
 pub(crate) struct Origin {
     pub(crate) seq: Seq,
     pub(crate) border: u64,
-    /// What its objects take.
+    /// The bytes of its objects.
     pub(crate) bytes: u64,
     /// The agreed time in it.
     pub(crate) time: AgreedTime,
 }
 
-/// The part. See the module.
+/// Keeping; see the module.
 pub(crate) struct Keeping {
     config: Config,
     borders: Borders,
@@ -118,21 +118,21 @@ pub(crate) struct Keeping {
     divergence: Divergence,
     rot: Rot,
     scrubs: Scrubs,
-    /// The last border executed here, and what stands for the image there once it is known.
+    /// The last delivered border, and the digests of the image there once they are known.
     last: Option<(Seq, Option<Digests>)>,
-    /// A checkpoint could not be written, in words; until one can.
+    /// Why a checkpoint could not be written, in words, until one can.
     trouble: Option<String>,
 }
 
 impl Keeping {
-    /// Goes on from what an earlier run left.
+    /// Goes on from what an earlier run has left.
     pub(crate) fn new(config: &NodeConfig, left: Left) -> Self {
         let me = config.members.me();
         let ids: Vec<ReplicaId> = config.members.all().iter().map(|member| member.replica).collect();
         let place = ids.iter().filter(|id| **id < me).count();
         let mut agreement = Agreement::new(me, &ids, config.order.faults);
         if config.members.number() > MembershipId::FIRST {
-            // Who joins later begins with a list of those who may have a checkpoint for it.
+            // A replica that joins later begins with a list of members that may have a checkpoint for it.
             let others: Vec<ReplicaId> = ids.iter().copied().filter(|id| *id != me).collect();
             let nothing = agreement.set_members(&others, &[me]);
             debug_assert!(nothing.is_empty(), "nothing was heard yet");
@@ -176,10 +176,11 @@ impl Keeping {
         keeping
     }
 
-    /// After a start, which checkpoints others may have on this replica's word: what they need in the place of the log that was given up,
-    /// `trimmed`, and `asleep`, the one in which instances fell asleep. The checkpoint before the oldest one here went for that one, which
-    /// was agreed on then. A log that ended before the newest checkpoint begins after it now, and nobody needs that one: what
-    /// this replica did not write down before it was executed, enough others did.
+    /// After a start, vouches for checkpoints that others need in place of the trimmed log: `trimmed`, and `asleep`, in which instances
+    /// fell asleep. The checkpoint before the oldest one here was deleted for that one, which was agreed on then.
+    ///
+    /// If a log ended before the newest checkpoint, it begins after it now. No replica needs that checkpoint: what this replica had not
+    /// written down before it was executed, enough others had.
     fn stand_for(&mut self, (trimmed, asleep): (Seq, Option<Seq>)) {
         let gave_up = self.trims.gone() > Seq::ZERO;
         let oldest = self.own.durable().next().filter(|_| gave_up).map(|own| own.seq);
@@ -187,24 +188,24 @@ impl Keeping {
         self.agreement.vouch(upto.unwrap_or_default());
     }
 
-    /// Borders follow from the log alone, so where their distance depends on the number of replicas it is the one that was ordered:
-    /// there are `count`, and `before` of them come before this one.
+    /// Sets the ordered number of replicas, `count`, and this one's position, `before`. The distance of borders may depend on them, and
+    /// borders follow from the log alone.
     pub(crate) fn meet_replicas(&mut self, count: usize, before: usize) {
         self.borders.set_members(count, before);
     }
 
-    /// A border is needed, and whoever asked for it heard that this replica orders one.
+    /// A border is needed, and the replica that asked for it was told that this one orders it.
     pub(crate) fn order_border(&mut self) {
         self.asking.order();
     }
 
-    /// The batch that asks for a border was proposed here.
+    /// The batch that asks for the border was proposed here.
     pub(crate) fn border_ordered(&mut self) {
         self.asking.ordered();
     }
 
-    /// The log was trimmed up to this checkpoint, as [`Out::Trim`] wanted. Who lacks what is forgotten now gets this checkpoint instead:
-    /// it was vouched for when those before it went.
+    /// The log was trimmed up to this checkpoint, as [`Out::Trim`] asked. Replicas that lack what was trimmed now get this checkpoint: this
+    /// replica vouched for it when earlier ones were deleted.
     pub(crate) fn trimmed(&mut self, seq: Seq) {
         self.trims.trimmed_to(seq);
         self.own.drop_before(seq);
@@ -215,12 +216,12 @@ impl Keeping {
         self.scrubs.begins_with(segment);
     }
 
-    /// A segment of the log is being read, as [`Out::ReadSegment`] wanted, and must have these records.
+    /// A segment of the log is being read, as [`Out::ReadSegment`] asked. It must have these records.
     pub(crate) fn reads(&mut self, segment: u64, records: Range<RecordId>) {
         self.scrubs.reads(segment, records);
     }
 
-    /// Reacts to one input, and says what is to be done.
+    /// Takes an input and gives effects.
     pub(crate) fn step(&mut self, now: Time, facts: &Facts, input: In, out: &mut Vec<Out>) {
         match input {
             In::Begin => out.extend(self.transfer.damaged().map(Out::Fetch)),
@@ -280,44 +281,44 @@ impl Keeping {
         }
     }
 
-    /// Whether reads may be answered: the state is what the members agree on, as far as this replica knows.
+    /// Whether reads may be answered: the state is the agreed one, as far as this replica knows.
     pub(crate) fn sound(&self) -> bool {
         !self.has_diverged() && !self.awaits_state()
     }
 
-    /// This replica's state is not what the members agree on.
+    /// Whether this replica's state is not the agreed one.
     pub(crate) fn has_diverged(&self) -> bool {
         self.divergence.at().is_some()
     }
 
-    /// There is no state to execute on until a transfer has ended.
+    /// Whether there is no state to execute on until a transfer has ended.
     pub(crate) fn awaits_state(&self) -> bool {
         self.transfer.brings_the_state()
     }
 
-    /// One is fetched, or made durable.
+    /// Whether a checkpoint is being fetched, or being made durable.
     pub(crate) fn transfers(&self) -> bool {
         self.transfer.is_on()
     }
 
-    /// Since when one is fetched.
+    /// Since when a checkpoint is being fetched.
     pub(crate) fn fetches_since(&self) -> Option<Time> {
         self.transfer.since()
     }
 
-    /// Whether this replica is to order a border as soon as it may.
+    /// Whether this replica must order a border as soon as it may.
     pub(crate) fn wants_border(&self) -> bool {
         self.asking.is_wanted()
     }
 
-    /// Who has a durable checkpoint of this seq or later, as far as is known here; this replica, too.
+    /// The replicas that have a durable checkpoint of this seq or later, as far as this one knows; it may be among them.
     pub(crate) fn holders(&self, seq: Seq) -> BTreeSet<ReplicaId> {
         let own = self.own.newest() >= seq && self.own.newest() > Seq::ZERO;
         let offers = self.agreement.offers(seq);
         offers.into_iter().flat_map(|offer| offer.holders).chain(own.then_some(self.config.me)).collect()
     }
 
-    /// For whom the log is held back.
+    /// The replicas for which the log is held back.
     pub(crate) fn holds_back_for(&self) -> impl Iterator<Item = ReplicaId> {
         self.serving.held_for()
     }
@@ -370,7 +371,7 @@ impl Keeping {
         }
     }
 
-    /// What is wrong, with what to do.
+    /// Adds what is wrong, and what to do.
     pub(crate) fn problems(&self, problems: &mut Vec<String>) {
         self.divergence.problems(problems);
         self.transfer.problems(problems);
@@ -378,7 +379,7 @@ impl Keeping {
         self.rot.problems(problems);
     }
 
-    /// Panics with the name of an invariant that does not hold. Goes through everything.
+    /// Panics with the name of a broken invariant. Scans everything.
     pub(crate) fn invariants(&self) {
         self.agreement.invariants();
         self.transfer.invariants();

@@ -1,5 +1,5 @@
-//! What goes to others and comes from them: what they say and ask, checkpoints that are fetched here and sent from here, borders that are
-//! asked for. And what is due by the time: repairs, scrubs, what could not be made durable.
+//! Messages between replicas about the state: what members say and ask, checkpoints that are fetched and sent, borders that are asked for.
+//! Also what is due with time: repairs, scrubs, and checkpoints that could not be made durable.
 
 use super::Keeping;
 use super::divergence::difference;
@@ -13,11 +13,11 @@ use quorate_state::transfer::{Effect as FetchEffect, Fetched, Input as FetchInpu
 use quorate_types::{ConnId, Digest, ReplicaId, Seq, Time, planted};
 use quorate_wire::{RefusedWhy, StateMessage};
 
-/// So many differing keys are told.
+/// The most differing keys to name.
 const KEYS_TOLD: usize = 16;
 
 impl Keeping {
-    /// A member says something about the state.
+    /// A message of a member.
     pub(super) fn on_heard(
         &mut self,
         now: Time,
@@ -56,7 +56,7 @@ impl Keeping {
         }
     }
 
-    /// An operator asks for checkpoints, to make a backup: served like a member.
+    /// An operator asks for checkpoints, to make a backup, and is served like a member.
     pub(super) fn on_asked(
         &mut self,
         now: Time,
@@ -80,7 +80,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// A member is connected from now on: it hears what this replica said while it was away.
+    /// A member is connected: it is told what this replica said while it was away.
     pub(super) fn on_connected(&mut self, now: Time, facts: &Facts, member: ReplicaId, out: &mut Vec<Out>) {
         self.tell_reports(member, out);
         self.fetch(now, facts, FetchInput::Connected(member), out);
@@ -98,7 +98,7 @@ impl Keeping {
         self.fetch(now, facts, FetchInput::Disconnected(member), out);
     }
 
-    /// Says what this replica has at borders.
+    /// Tells a member what this replica has at borders.
     fn tell_reports(&self, to: ReplicaId, out: &mut Vec<Out>) {
         for (seq, report) in self.agreement.own_reports() {
             let (digest, held) = (report.digest, report.held);
@@ -106,13 +106,13 @@ impl Keeping {
         }
     }
 
-    /// Somebody fetches a checkpoint from here.
+    /// A peer fetches a checkpoint from here.
     fn serve(&mut self, now: Time, from: ReplicaId, message: StateMessage, out: &mut Vec<Out>) {
         let (seq, _) = message.about();
         self.serving.asked(now, from, message, self.own.has(seq), out);
     }
 
-    /// What can be fetched may have changed.
+    /// The checkpoints that can be fetched may have changed.
     pub(super) fn offer(&mut self, now: Time, facts: &Facts, out: &mut Vec<Out>) {
         if let Some(at_least) = self.transfer.at_least() {
             let offers = self.agreement.offers(at_least);
@@ -123,7 +123,7 @@ impl Keeping {
         }
     }
 
-    /// A leader does not have the log any more that this replica lacks.
+    /// A leader's log does not go back to what this replica lacks.
     pub(super) fn on_behind(&mut self, now: Time, facts: &Facts, seq: Seq, out: &mut Vec<Out>) {
         if self.transfer.is_behind(now, seq) {
             self.offer(now, facts, out);
@@ -131,14 +131,15 @@ impl Keeping {
         out.push(Out::Then(Rest::Behind(seq)));
     }
 
-    /// It fetches a checkpoint, unless one is on its way.
+    /// Fetches a checkpoint of this seq or later, unless one is being fetched.
     pub(super) fn fetch_behind(&self, now: Time, seq: Seq, out: &mut Vec<Out>) {
         if !self.transfers() {
             out.push(Out::Fetch(Need { told: Some(now), ..Need::new(seq, Why::Behind) }));
         }
     }
 
-    /// The others went on without what this replica waits for. Where nobody has a checkpoint of later, they may have none yet.
+    /// The other replicas went on without something that this one waits for. If none has a later checkpoint, they may not have made one
+    /// yet.
     pub(super) fn on_left_behind(&mut self, now: Time, facts: &Facts, seq: Seq, out: &mut Vec<Out>) {
         if self.agreement.offers(seq).is_empty() {
             return self.want_border(now, facts, out);
@@ -169,7 +170,7 @@ impl Keeping {
         self.offer(now, facts, out);
     }
 
-    /// Something happened that a fetch reacts to, if there is one.
+    /// Gives an input to the fetch under way, if there is one.
     pub(super) fn fetch(&mut self, now: Time, facts: &Facts, input: FetchInput, out: &mut Vec<Out>) {
         for effect in self.transfer.step(now, input) {
             match effect {
@@ -203,12 +204,12 @@ impl Keeping {
     fn on_fetched(&mut self, facts: &Facts, fetched: Fetched, out: &mut Vec<Out>) {
         out.push(match self.transfer.fetched(fetched, facts.delivered) {
             Some(found) => Out::Examine(Box::new(found)),
-            // It came by in the log meanwhile.
+            // What was missing came in the log meanwhile.
             None => Out::forget_partial(),
         });
     }
 
-    /// A whole, verified checkpoint is here; it becomes durable before anything goes on from it, if this replica can go on from it.
+    /// A whole, verified checkpoint is here. If this replica can go on from it, it is made durable first.
     pub(super) fn on_examined(
         &mut self,
         facts: &Facts,
@@ -223,7 +224,7 @@ impl Keeping {
             Err(Unfit::Stops(halt)) => return out.push(Out::Halt(halt)),
             Err(Unfit::Unusable(error)) => {
                 self.in_trouble(format!("the agreed checkpoint of seq {seq} can not be used: {error}"), out);
-                // Whoever needs a state has none before one comes that can be used.
+                // A replica that needs a state has none until a usable one comes.
                 out.push(Out::forget_partial());
                 return out.push(Out::Fetch(Need { own, ..later }));
             }
@@ -250,7 +251,7 @@ impl Keeping {
         out.extend(image.map(|image| Out::job(Job::Install { image })));
     }
 
-    /// What is to be made durable in the place of all later checkpoints.
+    /// The fetched image that must be made durable in place of all later checkpoints.
     fn next_install(&mut self) -> Option<Image> {
         let Installing { image, why, .. } = self.transfer.installing()?;
         let newest = self.own.newest();
@@ -263,7 +264,7 @@ impl Keeping {
         Some(image.clone())
     }
 
-    /// What was fetched and could not be made durable is tried again, if it is still of use.
+    /// Tries again to make a fetched checkpoint durable, if it is still of use.
     fn install_again(&mut self, facts: &Facts, out: &mut Vec<Out>) {
         if self.transfer.drop_late(facts.delivered) {
             out.push(Out::forget_partial());
@@ -271,7 +272,7 @@ impl Keeping {
         out.extend(self.next_install().map(|image| Out::job(Job::Install { image })));
     }
 
-    /// A border is needed before its turn: whoever leads puts one into the log.
+    /// A border is needed out of turn: asks the leader to order one.
     pub(super) fn want_border(&mut self, now: Time, facts: &Facts, out: &mut Vec<Out>) {
         let newest = self.agreement.newest();
         let (seq, digest) = newest.unwrap_or((Seq::ZERO, Digest::new([0; 32])));
@@ -280,22 +281,22 @@ impl Keeping {
         match facts.leader {
             Some(leader) if leader == self.config.me => self.asking.order(),
             Some(to) => out.push(Out::Send { to, message }),
-            // Who takes no part does not know who leads. Those who do pass it on.
+            // A replica that takes no part does not know the leader. Those who do pass the request on.
             None if !facts.begun => out.push(Out::Tell(message)),
             None => {}
         }
     }
 
     fn on_want_border(&mut self, now: Time, facts: &Facts, after: Seq, out: &mut Vec<Out>) {
-        // One that is agreed since, or under way, serves as well.
+        // A checkpoint that was agreed on since, or is under way, serves as well.
         let newer = self.agreement.newest().is_some_and(|(seq, _)| seq > after);
         if !newer && !self.asking.lately(now) {
             self.want_border(now, facts, out);
         }
     }
 
-    /// When to ask for a border again: this replica fetches and finds nothing to fetch, one is lost, or one was asked for too early. Whoever
-    /// was asked may not have led, or ordered one just before.
+    /// When to ask for a border again: this replica finds no checkpoint to fetch, has lost one, or asked too early. The replica that was
+    /// asked may not have led, or may have ordered a border just before.
     pub(super) fn ask_due(&self) -> Option<Time> {
         let nothing = |at_least| self.agreement.offers(at_least).is_empty();
         let nothing = self.transfer.at_least().is_some_and(nothing);
@@ -303,7 +304,7 @@ impl Keeping {
         (nothing || replaces || self.borders.is_owed()).then(|| self.asking.again_at())
     }
 
-    /// What else is due by the time.
+    /// Does the rest of what is due.
     pub(super) fn on_deadline(&mut self, now: Time, facts: &Facts, out: &mut Vec<Out>) {
         if self.rot.deadline().is_some_and(|at| at <= now) {
             self.rot.ask(now, &self.agreement, out);
@@ -316,7 +317,7 @@ impl Keeping {
         }
     }
 
-    /// Begins to read everything at rest, if it is time for that.
+    /// Begins to read everything at rest, if it is time.
     pub(super) fn scrub_in_turn(&mut self, now: Time, facts: &Facts, out: &mut Vec<Out>) {
         let Some(every) = self.config.scrub_every else { return };
         if self.scrubs.is_due(now, every) && self.config.at_rest {

@@ -1,36 +1,36 @@
-//! This replica's own checkpoints: which are durable, which are being written or given up, and up to which of them the log may go.
+//! This replica's own checkpoints: which are durable, which are being written or given up, and up to which of them the log may be trimmed.
 //!
-//! INV-NODE-6: the log is trimmed only up to a checkpoint that is durable here, and never up to the newest one: with the one before it
-//! and the log since, a rotten newest checkpoint costs time and no data. Tests: `own/tests.rs`.
+//! INV-NODE-6: the log is trimmed only up to a checkpoint that is durable here, and never up to the newest one. So if the newest checkpoint
+//! is rotten, the one before and the log since then still give all data. Tests: `own/tests.rs`.
 
 use quorate_state::agreement::Agreement;
 use quorate_state::store::Version;
 use quorate_types::{Digest, Seq};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Versions at borders that are not agreed yet are kept up to this many: a replica that has diverged compares them.
+/// The most versions at borders to keep before their digests are agreed on. A replica that has diverged compares them.
 const RECENT_MAX: usize = 2;
 
-/// A checkpoint of this replica that is durable.
+/// A durable checkpoint of this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Own {
     pub(crate) seq: Seq,
     pub(crate) digest: Digest,
-    /// Where the log stood when it was written: what lies before is older.
+    /// Where the log ended when the checkpoint was written: the log before that is older.
     pub(crate) log_position: u64,
 }
 
-/// What the keeper has, and what it was told.
+/// The checkpoints that the keeper has, and those that it was told to write or to give up.
 #[derive(Default)]
 pub(super) struct OwnCheckpoints {
-    /// Oldest first.
+    /// The durable ones, oldest first.
     durable: VecDeque<Own>,
-    /// The borders that the keeper is to write, or works at: their seqs. It skips those that come while it writes.
+    /// The seqs of borders that the keeper must write or is writing. It skips those that come while it writes.
     writing: BTreeSet<Seq>,
-    /// The keeper was told to give up its checkpoints above these seqs, and did not say yet that it did.
+    /// The keeper was told to give up its checkpoints above these seqs, and has not confirmed it yet.
     giving_up: VecDeque<Seq>,
-    /// What was stable at the borders of `durable` and `writing`: a slow disk writes while many borders come, and what the members say is
-    /// known of the newest only.
+    /// The agreed digests at the borders of `durable` and `writing`. They are kept here because a slow disk writes while many borders come,
+    /// and what members say is kept only for the newest ones.
     stable: BTreeMap<Seq, Digest>,
     /// The state at borders whose digest is not agreed on yet.
     recent: BTreeMap<Seq, Version>,
@@ -43,12 +43,12 @@ impl OwnCheckpoints {
         self.durable.push_back(own);
     }
 
-    /// Those that are durable, oldest first.
+    /// The durable checkpoints, oldest first.
     pub(super) fn durable(&self) -> impl DoubleEndedIterator<Item = &Own> {
         self.durable.iter()
     }
 
-    /// The seq of the newest durable one; 0 when there is none.
+    /// The seq of the newest durable checkpoint; 0 if there is none.
     pub(super) fn newest(&self) -> Seq {
         self.durable.back().map_or(Seq::ZERO, |own| own.seq)
     }
@@ -58,27 +58,27 @@ impl OwnCheckpoints {
         self.durable.iter().any(|own| own.seq == seq)
     }
 
-    /// The state was repaired, or the log trimmed: those before this one are for nobody.
+    /// Drops the checkpoints before this one, since the state was repaired or the log trimmed.
     pub(super) fn drop_before(&mut self, seq: Seq) {
         self.durable.retain(|own| own.seq >= seq);
     }
 
-    /// Nothing can be read of this one, nor of what may build on it.
+    /// Drops an unreadable checkpoint, and later ones that may build on it.
     pub(super) fn drop_from(&mut self, seq: Seq) {
         self.durable.retain(|own| own.seq < seq);
     }
 
-    /// The keeper is to write what it has at this border.
+    /// The keeper must write the checkpoint at this border.
     pub(super) fn writes(&mut self, seq: Seq) {
         self.writing.insert(seq);
     }
 
-    /// The first border that the keeper is at.
+    /// The first border that the keeper must write or is writing.
     pub(super) fn writing(&self) -> Option<Seq> {
         self.writing.first().copied()
     }
 
-    /// The keeper did not write it.
+    /// The keeper did not write this one.
     pub(super) fn not_written(&mut self, seq: Seq) {
         self.writing.remove(&seq);
     }
@@ -88,50 +88,50 @@ impl OwnCheckpoints {
         self.writing.retain(|other| *other > seq);
     }
 
-    /// The keeper is told to give up what is above this seq.
+    /// The keeper was told to give up its checkpoints above this seq.
     pub(super) fn give_up(&mut self, above: Seq) {
         self.giving_up.push_back(above);
     }
 
-    /// The state is wrong: only what lies up to this seq is of use, to start from.
+    /// The state is wrong: only checkpoints up to this seq are of use, to start from.
     pub(super) fn discard(&mut self, above: Seq) {
         self.durable.retain(|own| own.seq <= above);
         self.give_up(above);
     }
 
-    /// The keeper gave up what it was told to, the first time that it did not say so yet.
+    /// The keeper confirmed the first order to give up checkpoints that was still open.
     pub(super) fn gave_up(&mut self) {
         self.giving_up.pop_front();
     }
 
-    /// Whether what the keeper says of a checkpoint crossed the word that it goes.
+    /// Whether the keeper may have reported this checkpoint before it took the order to give it up.
     pub(super) fn gives_up(&self, seq: Seq) -> bool {
         self.giving_up.iter().any(|above| seq > *above)
     }
 
-    /// Keeps the version at a border until its digest is agreed on. Gives back one that is kept no longer.
+    /// Keeps the version at a border until its digest is agreed on. Gives back a version that is no longer kept.
     pub(super) fn remember(&mut self, seq: Seq, version: Version) -> Option<Version> {
         self.recent.insert(seq, version);
         if self.recent.len() <= RECENT_MAX { None } else { self.recent.pop_first().map(|(_, old)| old) }
     }
 
-    /// The version at a border, if it is still here.
+    /// The version at a border, if it is kept.
     pub(super) fn version_at(&self, seq: Seq) -> Option<Version> {
         self.recent.get(&seq).cloned()
     }
 
-    /// Versions up to an agreed border are not needed any more.
+    /// Drops the versions up to an agreed border.
     pub(super) fn forget_versions(&mut self, up_to: Seq) -> Vec<Version> {
         let later = self.recent.split_off(&up_to.next());
         std::mem::replace(&mut self.recent, later).into_values().collect()
     }
 
-    /// Another state takes the place of what all versions are of.
+    /// Drops all versions, since another state replaces the one they belong to.
     pub(super) fn forget_all_versions(&mut self) -> Vec<Version> {
         std::mem::take(&mut self.recent).into_values().collect()
     }
 
-    /// A member said what it has. What is stable stays so.
+    /// A member said what it has. Digests that are agreed on are noted, and stay.
     pub(super) fn note_stable(&mut self, agreement: &Agreement) {
         let kept: Vec<Seq> =
             self.durable.iter().map(|own| own.seq).chain(self.writing.iter().copied()).collect();
@@ -143,7 +143,7 @@ impl OwnCheckpoints {
         }
     }
 
-    /// The first of them that the members agree on, as far as this replica knows. One that differs from what is agreed is of no use, and
+    /// The first checkpoint that the members agree on, as far as this replica knows. One that differs from the agreed one is of no use, and
     /// those before it may be all that there is to start from.
     fn vouched<'a>(
         &self,
@@ -151,7 +151,7 @@ impl OwnCheckpoints {
         mut newest_first: impl Iterator<Item = &'a Own>,
     ) -> Option<Own> {
         if !agreement.trusts_one() {
-            // Only what others can agree on without this replica; or could, if there is a later one for whoever is behind.
+            // It counts only if others can agree on it without this replica, or could but have a later one for replicas that lag.
             let held = |own: &Own| agreement.own_report(own.seq).is_some_and(|said| said.held);
             let offers = self.durable.iter().any(|own| held(own) && agreement.is_stable(own.seq, own.digest));
             let was = |own: &Own| offers && self.stable.get(&own.seq) == Some(&own.digest);
@@ -162,10 +162,10 @@ impl OwnCheckpoints {
         newest_first.find(|own| own.seq <= agreed && sound(own)).copied()
     }
 
-    /// The checkpoint up to which the log may be trimmed: never the newest, and an agreed one, unless the log since the last
+    /// The checkpoint up to which the log may be trimmed. It is never the newest one, and it is agreed on, unless the log since the last
     /// agreed one is too long.
     ///
-    /// With a damaged log the newest one counts, too: what lies before it is of no use. `log`: where the log begins and ends.
+    /// With a damaged log the newest one counts, too: the log before it is of no use. `log`: the bytes at which the log begins and ends.
     pub(super) fn trim_to(
         &self,
         agreement: &Agreement,
@@ -176,8 +176,8 @@ impl OwnCheckpoints {
         let newest = self.durable.back()?.seq;
         let older = |own: &&Own| damaged || own.seq < newest;
         let vouched = self.vouched(agreement, self.durable.iter().rev().filter(older));
-        // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk. With Byzantine faults
-        // nobody could be told to trust it, too, and the disk fills up instead.
+        // The log must not grow without end. With crash faults a replica may trust its own disk, agreed or not. With Byzantine faults
+        // others could not be told to trust it, and the disk fills up instead.
         if !agreement.trusts_one() {
             return vouched;
         }
@@ -188,9 +188,9 @@ impl OwnCheckpoints {
         vouched
     }
 
-    /// What a replica that diverged at this border gives up: its checkpoints above the result. Where its log begins only after the slot
-    /// of a checkpoint, `gone`, not all: if it stopped before the repair is durable, it would have a log that nothing leads to. It starts
-    /// again from what it has, hears once more that it has diverged, and is repaired then.
+    /// The seq above which a replica that diverged at this border gives up its checkpoints. If its log begins only after the checkpoint
+    /// `gone`, some must stay: if the replica stopped before the repair is durable, nothing would lead to its log. It would start from what
+    /// it has, hear again that it has diverged, and be repaired then.
     pub(super) fn diverged_above(&self, seq: Seq, gone: Seq) -> Seq {
         if gone == Seq::ZERO {
             return seq.previous();

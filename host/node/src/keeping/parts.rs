@@ -1,4 +1,4 @@
-//! What a checkpoint says of the other parts, and whether they can go on from one.
+//! What a checkpoint says of the other parts, and whether a replica can go on from it.
 
 use super::{Found, In, Look, Unfit};
 use crate::config::NodeConfig;
@@ -10,8 +10,7 @@ use quorate_merge::{Generation, InstanceAt};
 use quorate_state::checkpoint::Image;
 use quorate_types::{Seq, Slot, planted};
 
-/// The system part of the checkpoint at a border, which is delivered: the merge and the instances stand there. The executor's own part is not
-/// in it yet.
+/// The system part of the checkpoint at a delivered border: where the merge and the instances stand. The executor's half is added later.
 pub(crate) fn describe(parts: &Look<'_>, (border, seq): (u64, Seq)) -> System {
     let merge = parts.engine.merge().checkpoint();
     let level = &parts.config.level;
@@ -35,7 +34,7 @@ pub(crate) fn describe(parts: &Look<'_>, (border, seq): (u64, Seq)) -> System {
     }
 }
 
-/// The state at a border is final: the image is whole, or the service can not give its state.
+/// The input about a border whose state is final: the whole image, or the reason why the service can not give its state.
 pub(crate) fn captured(system: System, state: Result<ImageParts, CheckpointError>) -> In {
     let (seq, border) = (system.seq, system.border);
     match state {
@@ -48,7 +47,7 @@ pub(crate) fn captured(system: System, state: Result<ImageParts, CheckpointError
     }
 }
 
-/// What a checkpoint says of an instance.
+/// The part of a checkpoint about one instance.
 fn part((instance, at): (&Group, &InstanceAt)) -> InstancePart {
     let record = Slot::new(at.record.0);
     let Some(anchor) = instance.anchor(record) else {
@@ -57,7 +56,7 @@ fn part((instance, at): (&Group, &InstanceAt)) -> InstancePart {
     InstancePart { instance: instance.id(), slot: at.slot, record, offset: at.offset, anchor }
 }
 
-/// Whether this replica can go on from a checkpoint that was fetched.
+/// Whether this replica can go on from a fetched checkpoint.
 ///
 /// # Errors
 /// When it can not.

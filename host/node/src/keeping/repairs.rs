@@ -1,5 +1,5 @@
-//! Single parts of this replica's checkpoints that were found rotten: each is asked for from a member that holds the same checkpoint,
-//! and from another one if no answer comes. The keeper verifies the bytes before it writes them. Tests: `repairs/tests.rs`.
+//! Single rotten parts of this replica's checkpoints. Each part is asked for from a member that holds the same checkpoint, and from another
+//! one if no answer comes. The keeper verifies the bytes before it writes them. Tests: `repairs/tests.rs`.
 
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
 use quorate_wire::StateMessage;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 /// How long an answer may take.
 const PATIENCE: Span = Span::from_secs(2);
-/// More than so many parts at once are not asked for: a scrub finds the others again.
+/// The most parts to ask for: a scrub finds the others again.
 const PARTS_MAX: usize = 4096;
-/// So many are asked for at once.
+/// The most parts to ask for at once.
 const AT_ONCE: usize = 16;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Part {
     tries: usize,
 }
 
-/// The parts that lack.
+/// The missing parts.
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
     parts: BTreeMap<(Seq, u32), Part>,
@@ -33,12 +33,12 @@ impl Repairs {
         }
     }
 
-    /// How many parts lack.
+    /// How many parts are missing.
     pub(super) fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// It is sound again, or its checkpoint is gone.
+    /// A part is sound again, or its checkpoint is gone.
     pub(super) fn done(&mut self, seq: Seq, part: u32) {
         self.parts.remove(&(seq, part));
     }
@@ -48,31 +48,31 @@ impl Repairs {
         self.parts.retain(|(of, _), _| *of != seq);
     }
 
-    /// Whether this answer is for us: the part, if so.
+    /// Whether this answer is for an open question: its part, if so.
     pub(super) fn takes(&mut self, from: ReplicaId, seq: Seq, digest: Digest, part: u32) -> bool {
         self.parts.get(&(seq, part)).is_some_and(|waiting| {
             waiting.digest == digest && waiting.asked.is_some_and(|(asked, _)| asked == from)
         })
     }
 
-    /// What came was of no use, or nothing came: somebody else is asked.
+    /// The answer was useless, or none came: another member is asked.
     pub(super) fn again(&mut self, seq: Seq, part: u32) {
         if let Some(part) = self.parts.get_mut(&(seq, part)) {
             part.asked = None;
         }
     }
 
-    /// A member does not send what it was asked for.
+    /// A member does not send the part.
     pub(super) fn refused(&mut self, from: ReplicaId, seq: Seq) {
         for ((of, _), part) in &mut self.parts {
             if *of == seq && part.asked.is_some_and(|(asked, _)| asked == from) {
-                // Until the time is over: then another one is asked.
+                // Another member is asked when the time is over.
                 part.tries += 1;
             }
         }
     }
 
-    /// What to ask now, given who holds which checkpoint.
+    /// What to ask now. It depends on which member holds which checkpoint.
     pub(super) fn ask(
         &mut self,
         now: Time,
@@ -85,7 +85,7 @@ impl Repairs {
             }
             let holders = holders(*seq, part.digest);
             let Some(from) = holders.get(part.tries % holders.len().max(1)).copied() else {
-                // Nobody holds it now: look again later.
+                // No member holds it now: look again later.
                 part.asked = Some((ReplicaId::new(0), now));
                 continue;
             };

@@ -1,7 +1,7 @@
-//! Rot in this replica's checkpoints: what was found and is not mended yet, and how it is mended. A part of the state comes from
-//! another replica that has the same checkpoint; a checkpoint of which nothing can be read any more is replaced by the next one.
+//! Rot in this replica's checkpoints: what was found and not mended yet, and how it is mended. A rotten part of the state comes from
+//! another replica that has the same checkpoint; an unreadable checkpoint is replaced by the next one.
 //!
-//! What is rotten is forgotten together with the file it is in. Tests: front/cli/tests/hurt/state.rs, check/sim.
+//! Rot is forgotten together with its file. Tests: front/cli/tests/hurt/state.rs, check/sim.
 
 use super::inout::Out;
 use super::repairs::Repairs;
@@ -11,7 +11,7 @@ use quorate_state::checkpoint::{Job, RotAt};
 use quorate_types::{Digest, ReplicaId, Seq, Time};
 use std::collections::BTreeMap;
 
-/// Places that were found damaged: each with the file it is in, once however often it is found.
+/// Damaged places, each with its file, and once however often it is found.
 #[derive(Debug, Default)]
 struct Rotten(BTreeMap<(Seq, RotAt), String>);
 
@@ -20,17 +20,17 @@ impl Rotten {
         self.0.insert((seq, place), file);
     }
 
-    /// Whether it was known to be damaged.
+    /// A place is sound again. Whether it was known to be damaged.
     fn mended(&mut self, seq: Seq, place: RotAt) -> bool {
         self.0.remove(&(seq, place)).is_some()
     }
 
-    /// A checkpoint is gone, and so is its file.
+    /// A checkpoint is gone, with its file.
     fn gone(&mut self, seq: Seq, file: &str) {
         self.0.retain(|(of, _), there| *of != seq && there != file);
     }
 
-    /// Takes out the checkpoints below this one of which nothing is of use: it stands for them.
+    /// Takes out the unreadable checkpoints before this one, which replaces them.
     fn replaced(&mut self, by: Seq) -> Vec<Seq> {
         let whole = |(seq, place): &(Seq, RotAt)| (*place == RotAt::Whole && *seq < by).then_some(*seq);
         let replaced: Vec<Seq> = self.0.keys().filter_map(whole).collect();
@@ -38,34 +38,34 @@ impl Rotten {
         replaced
     }
 
-    /// Whether there is a checkpoint of which nothing is of use, and none that stands for it.
+    /// Whether an unreadable checkpoint has no replacement yet.
     fn any_whole(&self) -> bool {
         self.0.keys().any(|(_, place)| *place == RotAt::Whole)
     }
 
-    /// How many there are.
+    /// The number of damaged places.
     fn len(&self) -> u64 {
         self.0.len() as u64
     }
 }
 
-/// Rot, and what is done about it.
+/// Rot, and its repair.
 #[derive(Debug, Default)]
 pub(super) struct Rot {
-    /// What was found and is not mended.
+    /// Damaged places that are not mended yet.
     rotten: Rotten,
     /// Parts that are asked for.
     repairs: Repairs,
-    /// Mended since the start.
+    /// Places mended since the start.
     repaired: u64,
-    /// Scrubs that ended since the start.
+    /// Scrubs that have ended since the start.
     scrubs: u64,
-    /// What the last scrub read.
+    /// The bytes that the last scrub read.
     scrubbed: Option<u64>,
 }
 
 impl Rot {
-    /// A place is damaged. Its part comes from another replica.
+    /// A place is damaged. Its part is asked for from another replica.
     pub(super) fn found(
         &mut self,
         now: Time,
@@ -78,7 +78,7 @@ impl Rot {
         let text = format!("the checkpoint of seq {seq} is damaged on this disk: {place:?} in {file}");
         out.push(Out::alarm(text));
         if place == RotAt::Whole {
-            // Damage in its parts does not matter any more.
+            // Damage in its single parts does not matter any more.
             self.gone(seq, &file);
         }
         self.rotten.add(seq, place, file);
@@ -99,7 +99,7 @@ impl Rot {
         }
     }
 
-    /// What came was not what had to come: another member is asked.
+    /// The bytes that came were wrong: another member is asked.
     pub(super) fn not_repaired(
         &mut self,
         now: Time,
@@ -117,7 +117,7 @@ impl Rot {
         self.repairs.forget(seq);
     }
 
-    /// A checkpoint is durable: what is of no use before it is not missed any more.
+    /// A checkpoint is durable, and replaces unreadable ones before it.
     pub(super) fn replaced(&mut self, by: Seq, out: &mut Vec<Out>) {
         for seq in self.rotten.replaced(by) {
             self.repaired += 1;
@@ -126,7 +126,7 @@ impl Rot {
         }
     }
 
-    /// What a member sent, if it is a part that it was asked for: the keeper compares it before it is written.
+    /// Takes a message of a member, if it is a part that the member was asked for: the keeper verifies it before it is written.
     pub(super) fn takes(
         &mut self,
         from: ReplicaId,
@@ -137,12 +137,12 @@ impl Rot {
         takes.then(|| Out::job(Job::Repair { seq, chunk, bytes: bytes.clone() }))
     }
 
-    /// A member does not send what it was asked for.
+    /// A member does not send the part.
     pub(super) fn refused(&mut self, from: ReplicaId, seq: Seq) {
         self.repairs.refused(from, seq);
     }
 
-    /// Asks for the parts that lack, from those who have the same checkpoint.
+    /// Asks for the missing parts, from members that have the same checkpoint.
     pub(super) fn ask(&mut self, now: Time, agreement: &Agreement, out: &mut Vec<Out>) {
         let holders = |seq: Seq, digest: Digest| {
             let offers = agreement.offers(seq);
@@ -153,33 +153,33 @@ impl Rot {
         out.extend(asked.into_iter().map(|(to, message)| Out::Send { to, message }));
     }
 
-    /// Whether parts lack.
+    /// Whether parts are missing.
     pub(super) fn lacks(&self) -> bool {
         self.repairs.len() > 0
     }
 
-    /// How many places are damaged.
+    /// The number of damaged places.
     pub(super) fn places(&self) -> u64 {
         self.rotten.len()
     }
 
-    /// How many were mended since the start.
+    /// The number of places mended since the start.
     pub(super) fn mended(&self) -> u64 {
         self.repaired
     }
 
-    /// Whether there is a checkpoint of which nothing is of use, and none that stands for it.
+    /// Whether an unreadable checkpoint has no replacement yet.
     pub(super) fn lost_one(&self) -> bool {
         self.rotten.any_whole()
     }
 
-    /// The keeper has read everything: so many bytes.
+    /// The keeper has read everything at rest, which is this many bytes.
     pub(super) fn scrubbed(&mut self, bytes: u64) {
         self.scrubs += 1;
         self.scrubbed = Some(bytes);
     }
 
-    /// How many scrubs ended, and what the last one read.
+    /// The number of scrubs that have ended, and the bytes that the last one read.
     pub(super) fn scrubs(&self) -> (u64, Option<u64>) {
         (self.scrubs, self.scrubbed)
     }
@@ -189,7 +189,7 @@ impl Rot {
         self.repairs.deadline()
     }
 
-    /// What is wrong, with what to do.
+    /// Adds what is wrong, and what to do.
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         if self.rotten.len() > 0 {
             problems.push(format!(

@@ -1,7 +1,7 @@
-//! Scrubbing: everything at rest is read now and then, beside all other work, so that rot is found while others still have what it took.
-//! The keeper reads the checkpoints; the log is read here, one full segment after the other, by the thread that reads old records.
+//! Scrubbing: everything at rest is read now and then, beside all other work, so that rot is found while other replicas still have what was
+//! lost. The keeper reads the checkpoints. The thread that reads old records reads the log, one full segment after the other.
 //!
-//! A rotten segment costs nothing as long as this process lives: its state is in memory. So a border is asked for, and once its checkpoint
+//! A rotten segment does no harm while this process lives, since its state is in memory. So a border is asked for, and once its checkpoint
 //! is durable the log is trimmed beyond the damage. Tests: host/runtime/tests/all/rot.rs, check/sim.
 
 use super::inout::Out;
@@ -13,32 +13,32 @@ use std::ops::Range;
 /// A segment to be read and checked with [`quorate_log::scrub`].
 #[derive(Clone, Debug)]
 pub struct SegmentScrub {
-    /// Whose blocks must be in it.
+    /// The log whose blocks must be in it.
     pub log_id: u64,
     /// The log's sizes.
     pub config: LogConfig,
-    /// Its number.
+    /// The segment's number.
     pub segment: u64,
 }
 
-/// How far scrubbing is.
+/// The progress of scrubbing.
 #[derive(Debug, Default)]
 pub(super) struct Scrubs {
     /// The segment that is being read, and the records that must be in it.
     reading: Option<(u64, Range<RecordId>)>,
     /// The highest segment in which rot was found.
     rotten: Option<u64>,
-    /// When the next one begins by itself.
+    /// When the next scrub begins without a request.
     next: Option<Time>,
 }
 
 impl Scrubs {
-    /// With the damage that was found at the start.
+    /// Starts with the damage that was found at the start.
     pub(super) fn knowing(rotten: Option<u64>) -> Self {
         Self { rotten, ..Self::default() }
     }
 
-    /// Begins to read everything. The log begins with the segment `first`.
+    /// Begins to read everything. `first`: the log's first segment.
     pub(super) fn begin(&mut self, first: u64, out: &mut Vec<Out>) {
         out.push(Out::job(Job::Scrub));
         if self.reading.is_none() {
@@ -51,7 +51,7 @@ impl Scrubs {
         self.reading = Some((segment, records));
     }
 
-    /// A segment was read; the next one follows. Whether it is damaged, as far as the log begins with the segment `first` or before.
+    /// A segment was read; the next one follows. Gives what was found, if the log's first segment is still `first` or earlier.
     pub(super) fn read(
         &mut self,
         segment: u64,
@@ -67,7 +67,7 @@ impl Scrubs {
             Ok(_) => Some("other records than were written".to_owned()),
             Err(rot) => Some(rot.to_string()),
         };
-        // What was trimmed meanwhile may be gone.
+        // A segment that was trimmed meanwhile may be gone.
         let Some(why) = found.filter(|_| segment >= first) else { return Read::Sound };
         let text = format!(
             "segment {segment} of the log is damaged on this disk ({why}): a checkpoint is made, and the log trimmed beyond it"
@@ -77,7 +77,7 @@ impl Scrubs {
         Read::Damaged
     }
 
-    /// Whether it is time to begin by itself, once in this time.
+    /// Whether it is time for a scrub without a request, once in this time.
     pub(super) fn is_due(&mut self, now: Time, every: Span) -> bool {
         if self.next.is_some_and(|at| at > now) {
             return false;
@@ -100,19 +100,19 @@ impl Scrubs {
         self.rotten
     }
 
-    /// When one begins by itself.
+    /// When a scrub begins without a request.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.next
     }
 }
 
-/// What came of reading a segment.
+/// The result of reading a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// It is as it was written, or gone meanwhile.
+    /// The segment is sound, or was trimmed meanwhile.
     Sound,
-    /// It is not.
+    /// The segment is damaged.
     Damaged,
-    /// Nobody waits for it.
+    /// Another segment was asked for.
     Another,
 }

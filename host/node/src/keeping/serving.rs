@@ -1,5 +1,5 @@
-//! Checkpoints of this replica on their way to others: members that lag, and operators who make backups. What somebody fetches stays
-//! meanwhile (`holds.rs`). Tests: `serving/tests.rs`.
+//! Checkpoints that this replica sends to others: members that lag, and operators who make backups. A checkpoint stays while a peer fetches
+//! it (`holds.rs`). Tests: `serving/tests.rs`.
 
 use super::holds::Holds;
 use super::inout::Out;
@@ -10,24 +10,24 @@ use quorate_types::{ConnId, ReplicaId, Seq, Time};
 use quorate_wire::StateMessage;
 use std::collections::BTreeMap;
 
-/// So many operators at once may fetch checkpoints.
+/// The most operators that may fetch checkpoints at once.
 const OPERATORS_MAX: usize = 16;
 
-/// Who is sent what, and what is held back for them.
+/// What is sent to which peer, and what is held back for it.
 pub(super) struct Serving {
     serve: Serve,
     holds: Holds,
-    /// Operators who make backups, by the numbers under which they are served.
+    /// Operators who make backups, by the ids under which they are served.
     operators: BTreeMap<ReplicaId, ConnId>,
 }
 
 impl Serving {
-    /// Nobody asked yet.
+    /// Nothing has been asked for yet.
     pub(super) fn new(limits: ServeLimits) -> Self {
         Self { serve: Serve::new(limits), holds: Holds::default(), operators: BTreeMap::new() }
     }
 
-    /// The number under which an operator is served: no member's.
+    /// The id under which an operator is served; no member has it.
     pub(super) fn operator(&mut self, conn: ConnId, members: &[ReplicaId]) -> Option<ReplicaId> {
         let known = self.number_of(conn);
         if known.is_some() {
@@ -50,7 +50,7 @@ impl Serving {
         }
     }
 
-    /// Somebody asks for a part of a checkpoint: it stays meanwhile. `here`: this replica has it.
+    /// A peer asks for a part of a checkpoint, which is held for it. `here`: whether this replica has the checkpoint.
     pub(super) fn asked(
         &mut self,
         now: Time,
@@ -64,18 +64,18 @@ impl Serving {
         self.step(now, ServeInput::Asked { from, message }, out);
     }
 
-    /// Somebody is gone.
+    /// A peer is gone.
     pub(super) fn left(&mut self, now: Time, who: ReplicaId, out: &mut Vec<Out>) {
         self.change(|holds| holds.left(who), out);
         self.step(now, ServeInput::Disconnected(who), out);
     }
 
-    /// Somebody has the state at a border; `newest` is the newest one that is durable here.
+    /// A member has the state at a border; `newest` is the newest durable checkpoint here.
     pub(super) fn reached(&mut self, by: ReplicaId, seq: Seq, newest: Seq, out: &mut Vec<Out>) {
         self.change(|holds| holds.reached(by, seq, newest), out);
     }
 
-    /// Its deadline has come, or another one.
+    /// The deadline of this file, or another one, has come.
     pub(super) fn on_deadline(&mut self, now: Time, out: &mut Vec<Out>) {
         if self.holds.deadline().is_some_and(|at| at <= now) {
             self.change(|holds| holds.expire(now), out);
@@ -83,7 +83,7 @@ impl Serving {
         self.step(now, ServeInput::Deadline, out);
     }
 
-    /// Something happened that sending reacts to.
+    /// Gives an input to the sender.
     pub(super) fn step(&mut self, now: Time, input: ServeInput, out: &mut Vec<Out>) {
         let mut effects = Vec::new();
         self.serve.step(now, input, &mut effects);
@@ -100,7 +100,7 @@ impl Serving {
         }
     }
 
-    /// Sends to a member, or to an operator under its number.
+    /// A message to a member, or to an operator under its id.
     pub(super) fn send(&self, to: ReplicaId, message: StateMessage) -> Out {
         match self.operators.get(&to) {
             Some(conn) => Out::Answer { conn: *conn, message },
@@ -118,7 +118,7 @@ impl Serving {
         }
     }
 
-    /// How far the log may be trimmed, where all else would let it be trimmed up to `to`: see [`Holds::hold_back`].
+    /// How far the log may be trimmed, if everything else allows `to`: see [`Holds::hold_back`].
     pub(super) fn hold_back<'a>(
         &self,
         to: Own,
@@ -129,7 +129,7 @@ impl Serving {
         self.holds.hold_back(to, own, log, log_bytes_max)
     }
 
-    /// For whom the log is held back.
+    /// The peers for which the log is held back.
     pub(super) fn held_for(&self) -> impl Iterator<Item = ReplicaId> {
         self.holds.members()
     }
@@ -145,7 +145,7 @@ impl Serving {
     }
 }
 
-/// A number that is neither a member's nor an operator's, unless there are too many operators.
+/// An id that no member and no operator has; none if there are too many operators.
 fn free_number(
     operators: &BTreeMap<ReplicaId, ConnId>,
     is_member: impl Fn(ReplicaId) -> bool,

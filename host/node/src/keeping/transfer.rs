@@ -1,6 +1,6 @@
-//! A checkpoint on its way to this replica: first it is fetched, then made durable, and only then execution goes on from it.
+//! A checkpoint on its way to this replica: it is fetched, then made durable, and only then execution goes on from it.
 //!
-//! INV-NODE-10: nothing is fetched while what was fetched is made durable. Tests: `transfer/tests.rs`.
+//! INV-NODE-10: nothing is fetched while a fetched checkpoint is made durable. Tests: `transfer/tests.rs`.
 
 use crate::recovered::Damaged;
 use crate::status::TransferStatus;
@@ -10,24 +10,24 @@ use quorate_state::store::{Store, Version};
 use quorate_state::transfer::{Effect, Fetch, FetchLimits, Fetched, Input, Kept};
 use quorate_types::{Digest, Halt, Seq, Span, Time, planted};
 
-/// When to try again to write a checkpoint that was fetched.
+/// When to try again to write a fetched checkpoint.
 const INSTALL_AGAIN: Span = Span::from_secs(2);
 
 /// Why a checkpoint is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// The others do not have the log any more that this replica lacks.
+    /// The other replicas' logs do not go back to what this replica lacks.
     Behind,
-    /// The state differs from what the members agree on.
+    /// The state differs from the agreed one.
     Diverged,
     /// The checkpoint on this disk is damaged, and the log alone does not give the state.
     Damaged,
-    /// The log on this disk is damaged, and what this replica acknowledged may be among what is lost.
+    /// The log on this disk is damaged, and records that this replica acknowledged may be lost.
     Lost,
 }
 
 impl Why {
-    /// What `status` calls it.
+    /// The name in `status`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Behind => "behind",
@@ -40,33 +40,33 @@ impl Why {
 
 /// A checkpoint that this replica needs.
 pub(crate) struct Need {
-    /// It must reach this seq at least.
+    /// The lowest seq that will do.
     pub(crate) at_least: Seq,
     pub(crate) why: Why,
-    /// What is here already and likely the same. Without it, what the service has now.
+    /// Objects that are here already and are likely the same. If there are none, the service's present ones are used.
     pub(crate) local: Option<Version>,
-    /// What this replica had at the border where it diverged.
+    /// The state that this replica had at the border where it diverged.
     pub(crate) own: Option<Wrong>,
-    /// When a leader said that it does not have the log any more that this replica lacks.
+    /// When a leader said that its log does not go back to what this replica lacks.
     pub(crate) told: Option<Time>,
 }
 
 impl Need {
-    /// A checkpoint of this seq or later.
+    /// The need for a checkpoint of this seq or later.
     pub(crate) fn new(at_least: Seq, why: Why) -> Self {
         Self { at_least, why, local: None, own: None, told: None }
     }
 }
 
-/// What a replica had at the border where it diverged.
+/// The state that a replica had at the border where it diverged.
 pub(crate) struct Wrong {
     pub(crate) seq: Seq,
     pub(crate) objects: Version,
-    /// What stands for the state there, if that is known.
+    /// The digest of the state there, if it is known.
     pub(crate) state: Option<Digest>,
 }
 
-/// A whole, verified checkpoint. Nobody looked yet whether this replica can go on from it.
+/// A whole, verified checkpoint, which is not yet checked for whether this replica can go on from it.
 pub(crate) struct Found {
     pub(crate) seq: Seq,
     pub(crate) border: u64,
@@ -75,24 +75,24 @@ pub(crate) struct Found {
     pub(crate) system: SystemPart,
     /// Its objects.
     pub(crate) store: Store,
-    /// Why it was fetched.
+    /// Why the checkpoint was fetched.
     pub(crate) why: Why,
-    /// What this replica had at the border where it diverged.
+    /// The state that this replica had at the border where it diverged.
     pub(crate) own: Option<Wrong>,
 }
 
-/// Why this replica does not go on from a checkpoint that was fetched.
+/// Why this replica can not go on from a fetched checkpoint.
 #[derive(Debug)]
 pub(crate) enum Unfit {
-    /// It can not be used, in words.
+    /// The checkpoint can not be used, for the reason in words.
     Unusable(&'static str),
-    /// It does not hold all that this replica may have acknowledged.
+    /// The checkpoint may lack something that this replica has acknowledged.
     TooEarly,
-    /// This program is too old for it.
+    /// This program is too old for the checkpoint.
     Stops(Halt),
 }
 
-/// A checkpoint that was fetched and is being made durable.
+/// A fetched checkpoint that is being made durable.
 pub(crate) struct Installing {
     pub(crate) image: Image,
     pub(crate) system: System,
@@ -101,32 +101,32 @@ pub(crate) struct Installing {
 }
 
 impl Installing {
-    /// Whether it is of no use any more, since the log brought this replica as far meanwhile. Of a wrong state that says nothing.
+    /// Whether it is of no use any more, since the log has brought this replica as far meanwhile. With a wrong state that does not count.
     fn is_late(&self, executed: Seq) -> bool {
         self.why == Why::Behind && executed >= self.image.seq && !planted("late-install")
     }
 }
 
-/// What is being fetched.
+/// The fetch under way.
 struct Fetching {
     /// When it began.
     since: Time,
-    /// When a leader said last that it does not have the log any more that this replica lacks.
+    /// When a leader last said that its log does not go back to what this replica lacks.
     told: Option<Time>,
     fetch: Fetch,
     why: Why,
-    /// The checkpoint must reach this seq at least.
+    /// The lowest seq that will do.
     at_least: Seq,
-    /// What this replica had at the border where it diverged.
+    /// The state that this replica had at the border where it diverged.
     own: Option<Wrong>,
 }
 
-/// How far that is.
+/// The progress of a transfer.
 #[derive(Default)]
 pub(super) struct Transfer {
     fetching: Option<Fetching>,
     installing: Option<Installing>,
-    /// When to try again to make durable what was fetched.
+    /// When to try again to make the fetched checkpoint durable.
     install_at: Option<Time>,
     /// Parts of a transfer that an earlier run kept.
     partial: Vec<Kept>,
@@ -135,18 +135,18 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// As an earlier run left it.
+    /// Starts with what an earlier run has left.
     pub(super) fn new(partial: Vec<Kept>, damaged: Option<Damaged>) -> Self {
         Self { partial, damaged, ..Self::default() }
     }
 
-    /// What the checkpoint needs that was found damaged at the start; once.
+    /// Takes the need of the checkpoint that was found damaged at the start.
     pub(super) fn damaged(&mut self) -> Option<Need> {
         let Damaged { seq, objects, .. } = self.damaged.take()?;
         Some(Need { local: Some(objects), ..Need::new(seq, Why::Damaged) })
     }
 
-    /// Begins to fetch. Gives what an earlier run kept of a transfer.
+    /// Begins to fetch. Gives the parts that an earlier run kept.
     pub(super) fn begin(&mut self, now: Time, need: Need, limits: FetchLimits) -> Vec<Kept> {
         assert!(
             self.installing.is_none(),
@@ -159,7 +159,7 @@ impl Transfer {
         std::mem::take(&mut self.partial)
     }
 
-    /// Something happened that a fetch reacts to, if there is one.
+    /// Gives an input to the fetch under way, if there is one.
     pub(super) fn step(&mut self, now: Time, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         if let Some(fetching) = &mut self.fetching {
@@ -168,13 +168,13 @@ impl Transfer {
         effects
     }
 
-    /// From which seq on a checkpoint would do, while one is fetched.
+    /// The lowest seq that will do, while a checkpoint is being fetched.
     pub(super) fn at_least(&self) -> Option<Seq> {
         self.fetching.as_ref().map(|fetching| fetching.at_least)
     }
 
-    /// A leader said that it does not have the log any more from which this replica would come to `seq`. Whether an earlier
-    /// checkpoint does from now on: another leader's log may begin earlier, and what the one before had may be lost.
+    /// A leader said that its log does not go back far enough to bring this replica to `seq`. Whether an earlier checkpoint will do from
+    /// now on: another leader's log may begin earlier, and the log of the leader before may be lost.
     pub(super) fn is_behind(&mut self, now: Time, seq: Seq) -> bool {
         let Some(fetching) = &mut self.fetching else { return false };
         fetching.told = Some(now);
@@ -186,7 +186,7 @@ impl Transfer {
         earlier
     }
 
-    /// It is fetched. What came by in the log meanwhile is of no use any more.
+    /// The checkpoint is fetched. It is dropped if its batches came in the log meanwhile.
     pub(super) fn fetched(&mut self, fetched: Fetched, executed: Seq) -> Option<Found> {
         let Fetching { why, own, .. } = self.fetching.take()?;
         let Fetched { manifest, system, store } = fetched;
@@ -195,10 +195,10 @@ impl Transfer {
         (!late).then_some(Found { seq, border, digests, system, store, why, own })
     }
 
-    /// What this replica lacked came by in the log after all, from another leader. Whether something is not fetched any more.
+    /// Drops a fetch whose batches came in the log after all, from another leader. Whether it was dropped.
     ///
-    /// Of many instances nobody knows which seq a record has, so that something was executed does not mean that nothing is lacking. But a
-    /// leader says so again and again: it is over once none did for `long`.
+    /// With several instances (`many`) the seq of a record is unknown, so progress of execution does not prove that nothing is missing. But
+    /// a leader repeats what it said: the fetch is over once none has said it for `long`.
     pub(super) fn drop_needless(&mut self, now: Time, executed: Seq, many: bool, long: Span) -> bool {
         let needless = |fetching: &mut Fetching| {
             let told = fetching.told.is_none_or(|told| now.since(told) > long);
@@ -207,7 +207,7 @@ impl Transfer {
         self.fetching.take_if(needless).is_some()
     }
 
-    /// An earlier run kept parts of a transfer that this one, which has come to a border by the log, does not need. Whether it did.
+    /// Drops the kept parts of a transfer that this run does not need, since the log has brought it to a border. Whether there were any.
     pub(super) fn drop_partial(&mut self) -> bool {
         let needless = !self.is_on() && !self.partial.is_empty();
         if needless {
@@ -216,8 +216,8 @@ impl Transfer {
         needless
     }
 
-    /// What was fetched goes where the log brought this replica as far: to make it durable then would give up later checkpoints, after
-    /// which the log may begin. Whether something went.
+    /// Drops a fetched checkpoint if the log has brought this replica as far. To make it durable then would give up later checkpoints,
+    /// after which the log may begin. Whether it was dropped.
     pub(super) fn drop_late(&mut self, executed: Seq) -> bool {
         let late = self.installing.take_if(|installing| installing.is_late(executed)).is_some();
         if late {
@@ -226,54 +226,54 @@ impl Transfer {
         late
     }
 
-    /// It is to be made durable.
+    /// Holds the checkpoint that is to be made durable.
     pub(super) fn holds(&mut self, installing: Installing) {
         self.installing = Some(installing);
     }
 
-    /// What is to be made durable.
+    /// The checkpoint that is being made durable.
     pub(super) fn installing(&self) -> Option<&Installing> {
         self.installing.as_ref()
     }
 
-    /// Whether the checkpoint of this seq is the one that was fetched.
+    /// Whether the checkpoint of this seq is the fetched one.
     pub(super) fn is_installing(&self, seq: Seq) -> bool {
         self.installing.as_ref().is_some_and(|installing| installing.image.seq == seq)
     }
 
-    /// It is durable.
+    /// The checkpoint is durable.
     pub(super) fn installed(&mut self) -> Option<Installing> {
         self.installing.take()
     }
 
-    /// It is of no use: the state that it was for is wrong itself.
+    /// Drops it: the state that it was fetched for is wrong itself.
     pub(super) fn drop_installing(&mut self) {
         (self.installing, self.install_at) = (None, None);
     }
 
-    /// What was fetched could not be made durable: there may be room later.
+    /// The fetched checkpoint could not be made durable: there may be room later.
     pub(super) fn install_later(&mut self, now: Time) {
         if self.installing.is_some() {
             self.install_at = Some(now.plus(INSTALL_AGAIN));
         }
     }
 
-    /// Whether it is time to try that again.
+    /// Whether it is time to try again.
     pub(super) fn installs_again(&mut self, now: Time) -> bool {
         self.install_at.take_if(|at| *at <= now).is_some()
     }
 
-    /// Since when something is fetched.
+    /// Since when a checkpoint is being fetched.
     pub(super) fn since(&self) -> Option<Time> {
         self.fetching.as_ref().map(|fetching| fetching.since)
     }
 
-    /// Whether something is fetched, or made durable.
+    /// Whether a checkpoint is being fetched or made durable.
     pub(super) fn is_on(&self) -> bool {
         self.why().is_some()
     }
 
-    /// Whether there is no state to execute on until it has ended.
+    /// Whether there is no state to execute on until the transfer has ended.
     pub(super) fn brings_the_state(&self) -> bool {
         matches!(self.why(), Some(Why::Damaged | Why::Lost))
     }
@@ -289,7 +289,7 @@ impl Transfer {
         [fetch, self.install_at].into_iter().flatten().min()
     }
 
-    /// Panics with the name of an invariant that does not hold.
+    /// Panics with the name of a broken invariant.
     pub(super) fn invariants(&self) {
         if let Some(Fetching { fetch, .. }) = &self.fetching {
             assert!(
@@ -300,7 +300,7 @@ impl Transfer {
         }
     }
 
-    /// What is wrong, with what to do.
+    /// Adds what is wrong, and what to do.
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         let text = match self.why() {
             Some(Why::Lost) => {
