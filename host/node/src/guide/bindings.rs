@@ -1,20 +1,20 @@
-//! Through which instance each client's connection goes: what one connection sends stays in order, and each lane has as many.
-//! Tests: bindings/tests.rs.
+//! Binds each client's connection to an instance: the requests of one connection stay in order, and instances have about as many
+//! connections. Tests: bindings/tests.rs.
 
 use crate::gate::lane_of;
 use quorate_types::ConnId;
 use std::collections::BTreeMap;
 
-/// Through which instance each client's connection goes, while it leads here.
+/// The instance to which each client's connection is bound, while it leads here.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
     instances: BTreeMap<ConnId, usize>,
-    /// Connections that only read so far, and the lanes that they were given.
+    /// Connections that have only read so far, and their lanes.
     readers: BTreeMap<ConnId, u16>,
 }
 
 impl Bindings {
-    /// A connection that is bound to no instance reads: the lane that it is given, the one with the fewest, if it has none yet.
+    /// Gives a lane to a connection that is bound to no instance, if it has none yet: the lane with the fewest.
     pub(super) fn lane_to_read(&mut self, conn: ConnId, lanes: u16) -> Option<u16> {
         if lanes == 1 || self.instances.contains_key(&conn) || self.readers.contains_key(&conn) {
             return None;
@@ -29,12 +29,12 @@ impl Bindings {
         Some(lane)
     }
 
-    /// The instance of this connection, of those that lead here: as before.
+    /// The instance to which this connection is bound, if it still leads here.
     pub(super) fn bound(&self, conn: ConnId, led: &[usize]) -> Option<usize> {
         self.instances.get(&conn).copied().filter(|at| led.contains(at))
     }
 
-    /// Another one for this connection: the one whose turn it is, or the one with the fewest.
+    /// Binds this connection to an instance that leads here: the one whose turn it is, or the one with the fewest connections.
     pub(super) fn choose(&mut self, conn: ConnId, led: &[usize], turn: usize) -> Option<usize> {
         let turn = Some(turn).filter(|at| led.contains(at));
         let at = turn.or_else(|| led.iter().copied().min_by_key(|at| (self.count(*at), *at)))?;
@@ -47,7 +47,7 @@ impl Bindings {
         self.readers.remove(&conn);
     }
 
-    /// Whether a connection is bound to another instance than this one.
+    /// Whether a connection is bound to an instance other than this one.
     pub(super) fn goes_on(&self, conn: ConnId, without: usize) -> bool {
         self.instances.get(&conn).is_some_and(|at| *at != without)
     }

@@ -1,8 +1,8 @@
-//! The guide: where a client's requests go. It names the leader that a client is sent to, and binds each connection to an instance that
-//! leads here.
+//! The guide decides where the requests of clients go. It names the leader that a client is sent to, and binds each connection to an
+//! instance that leads here.
 //!
-//! Each client is sent to the leader of one instance, all together to all of them (`ranks.rs`); what one connection sends goes through one
-//! instance, so that it stays in order (`bindings.rs`). Tests: guide/tests.rs, and beside both files; check/sim.
+//! Each client is sent to the leader of one instance, and clients are spread over all instances (`ranks.rs`). The requests of one
+//! connection go through one instance, so that they stay in order (`bindings.rs`). Tests: guide/tests.rs, and beside both files; check/sim.
 
 mod bindings;
 mod ranks;
@@ -20,10 +20,10 @@ use quorate_types::{ClientId, ConnId, View};
 use quorate_wire::{Batch, LeaderNotice};
 use ranks::Ranks;
 
-/// A border counts for more than all the views before it together, by slot.
+/// How much a notice counts for a border of the instances, beside its views: more for each slot than all views before it together.
 pub(crate) const BORDER_VIEWS: u64 = 1 << 16;
 
-/// What this part may know of the others.
+/// The other parts, as the guide may read them.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
@@ -32,34 +32,34 @@ pub(crate) struct Look<'a> {
     pub(crate) gate: &'a Gate,
 }
 
-/// Where clients' requests go; see the module.
+/// Where the requests of clients go; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Guide {
     bindings: Bindings,
     ranks: Ranks,
 }
 
-/// Whom a client is sent to.
+/// The leader that a client is sent to.
 impl Guide {
-    /// Where a client finds somebody who leads: one that is connected, or none where nothing is known of it.
+    /// The notice that tells a client where to send its requests. Without a client it is that of rank 0.
     pub(crate) fn notice(&self, look: &Look<'_>, client: Option<ClientId>) -> LeaderNotice {
         notice_to(look, client.map_or(0, |client| self.ranks.of(client)))
     }
 
-    /// Nothing leads here through which a client's requests could go: it is told where to go. A leader that hands over can not say where yet.
+    /// Sends a client away, because no instance leads here for its requests. A leader that hands over does not know the next one yet.
     pub(crate) fn send_away(&self, look: &Look<'_>, conn: ConnId, out: &mut Effects) {
         let mut notice = self.notice(look, look.gate.peers().client(conn));
         notice.leader = notice.leader.filter(|leader| *leader != look.config.members.me());
         out.send(conn, notice.frame());
     }
 
-    /// The rank of a connection's client, as far as it is known.
+    /// The rank of the client on a connection, if it is known.
     fn rank_of(&self, look: &Look<'_>, conn: ConnId) -> u64 {
         look.gate.peers().client(conn).map_or(0, |client| self.ranks.of(client))
     }
 
-    /// Clients hear who leads, since one instance has another leader, or since it is about all of them. Those whose requests go through
-    /// another one, whose turn it is, hear nothing: for them nothing changed, and they would send everything again.
+    /// Tells clients which replica leads: for an instance with a new leader, or for all. A client whose requests go through another
+    /// instance in its turn is not told: nothing has changed for it, and it would send everything again.
     pub(crate) fn tell_clients(&mut self, look: &Look<'_>, of: Option<usize>, out: &mut Effects) {
         self.ranks.read(look.engine.executor().sessions());
         let here = Some(look.config.members.me());
@@ -69,7 +69,7 @@ impl Guide {
             if notice.leader != here {
                 self.bindings.forget(conn);
             } else if self.rebind(look, conn, turn, out) {
-                // It sends everything again, since what is under way goes another way.
+                // The client sends everything again, since its requests go through another instance now.
             } else if of.is_some_and(|of| self.bindings.goes_on(conn, of)) {
                 continue;
             }
@@ -77,12 +77,12 @@ impl Guide {
         }
     }
 
-    /// An instance has another leader, or none. Gives the connections on which nobody waits here any more: whoever did asks the new leader
-    /// again, which then answers.
+    /// An instance has another leader, or none. Gives the connections that are no longer answered here: their clients ask the new leader
+    /// again, which answers.
     pub(crate) fn led(&mut self, look: &Look<'_>, at: usize, out: &mut Effects) -> Vec<ConnId> {
         let many = look.groups.len() > 1;
         if look.config.order.faults.may_lie() {
-            // Clients ask all replicas, whoever leads, and some of them the leader first.
+            // Clients ask all replicas, whichever leads, and some clients ask the leader first.
             for conn in look.gate.peers().clients() {
                 out.send(conn, self.notice(look, look.gate.peers().client(conn)).frame());
             }
@@ -95,7 +95,7 @@ impl Guide {
         unbound
     }
 
-    /// A batch was executed. Whoever opened a first session with it has a rank from now on, where there are several instances.
+    /// A batch was executed. With several instances, clients that opened their first session in it have ranks from now on.
     pub(crate) fn executed(&mut self, instances: usize, engine: &Engine) {
         if instances > 1 {
             let conn = |session| engine.conn(session);
@@ -103,8 +103,8 @@ impl Guide {
         }
     }
 
-    /// Behind their replies, clients that are new move to whoever's turn it is. Who may stay may have come to another instance: before
-    /// its first session nobody knew whose turn it is.
+    /// After the replies, new clients move to the instance whose turn it is. Even a client that stays may have come to another instance:
+    /// before its first session its turn was unknown.
     pub(crate) fn end_turn(&mut self, look: &Look<'_>, out: &mut Effects) {
         if self.ranks.opened.is_empty() {
             return; // in nearly every turn
@@ -124,9 +124,9 @@ impl Guide {
     }
 }
 
-/// Through which instance a client's requests go.
+/// The instance through which a client's requests go.
 impl Guide {
-    /// Through which one, if any leads here.
+    /// The instance through which a client's requests go, if one leads here.
     pub(crate) fn instance_for(&mut self, look: &Look<'_>, conn: ConnId, out: &mut Effects) -> Option<usize> {
         let lanes = look.config.lanes;
         if let ([one], 1) = (look.groups, lanes) {
@@ -144,8 +144,8 @@ impl Guide {
         Some(at)
     }
 
-    /// A client whose requests go through an instance that leads here takes this one from now on, if it leads here, too. Whether that is
-    /// another one.
+    /// Binds a client's connection to this instance, if the connection is bound to an instance and this one leads here. Whether it is
+    /// another instance than before.
     fn rebind(&mut self, look: &Look<'_>, conn: ConnId, at: usize, out: &mut Effects) -> bool {
         let led = led(look);
         if !led.contains(&at) || self.bindings.bound(conn, &led).is_none_or(|bound| bound == at) {
@@ -158,14 +158,14 @@ impl Guide {
         true
     }
 
-    /// A client's connection reads. One that no instance has is given a lane, too: what it costs is to be opened and sealed.
+    /// A client's connection reads. A connection that is bound to no instance gets a lane, too: opening and sealing its frames is the work.
     pub(crate) fn place_reader(&mut self, conn: ConnId, lanes: u16, out: &mut Effects) {
         if let Some(lane) = self.bindings.lane_to_read(conn, lanes) {
             out.push(Effect::Move { conn, lane });
         }
     }
 
-    /// How many connections go through an instance.
+    /// How many connections are bound to an instance.
     pub(crate) fn count(&self, at: usize) -> usize {
         self.bindings.count(at)
     }
@@ -175,13 +175,13 @@ impl Guide {
         self.bindings.forget(conn);
     }
 
-    /// An instance is led elsewhere, or gone.
+    /// An instance is led elsewhere, or has left.
     pub(crate) fn forget_instance(&mut self, at: usize) {
         self.bindings.forget_instance(at);
     }
 }
 
-/// How many instances lead here; with one it does not matter.
+/// How many instances lead here; if there is only one instance, 1.
 pub(crate) fn led_count(groups: &[Group]) -> usize {
     match groups {
         [_] => 1,
@@ -189,35 +189,36 @@ pub(crate) fn led_count(groups: &[Group]) -> usize {
     }
 }
 
-/// The instances that lead here, and go on.
+/// The instances that lead here and do not leave with the coming border.
 fn led(look: &Look<'_>) -> Vec<usize> {
     let merge = look.engine.merge();
     let led = |(_, group): &(usize, &Group)| group.standing().leading && merge.stays(group.id());
     look.groups.iter().enumerate().filter(led).map(|(at, _)| at).collect()
 }
 
-/// How many instances there are before and after whatever border comes.
+/// How many instances stay across the coming border, if there is one.
 fn lasting(merge: &Merge<Batch>) -> usize {
     let now = merge.generation().instances;
     usize::from(merge.next_generation().map_or(now, |next| next.instances.min(now)))
 }
 
-/// The instance whose turn it is with the client of this rank.
+/// The instance whose turn it is for the client of this rank.
 fn instance_in_turn(look: &Look<'_>, rank: u64) -> usize {
     (rank % lasting(look.engine.merge()) as u64) as usize
 }
 
-/// Whom the client of this rank is sent to. What orders such words is the sum of all views: views only grow, so whoever says a larger one
-/// knows more. Behind a border of the number of instances it begins anew, higher.
+/// The notice for the client of this rank. Notices are ordered by the sum of all views: views only grow, so a replica with a larger sum
+/// knows more. Behind a border of the instances the sum begins anew, at a higher value.
 fn notice_to(look: &Look<'_>, rank: u64) -> LeaderNotice {
     let (config, generation) = (look.config, look.engine.merge().generation());
     let present = look.groups.iter().take(usize::from(generation.instances));
     let views: u64 = present.map(|group| config.order.rank_of(group.view())).sum();
     let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
-    // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
+    // A leader of any instance serves any client. But all replicas name the same leader to a client, so that clients spread.
     let (count, from) = (lasting(look.engine.merge()), instance_in_turn(look, rank));
     let leader = (0..count).find_map(|step| look.groups[(from + step) % count].leader());
-    // Where clients believe this of f+1 they send there first, which is of use only if everything goes through one instance.
+    // Where clients believe a notice of f+1 replicas, they send to that leader first. This helps only if everything goes through one
+    // instance.
     let leader = leader.filter(|_| count == 1 || !config.order.faults.may_lie());
     LeaderNotice { view: View::new(views.saturating_add(borders)), leader }
 }

@@ -1,27 +1,27 @@
-//! Clients take instances in turn, in the order in which they came.
+//! The ranks of clients: clients take instances in turn, in the order in which they came.
 //!
-//! That order follows from the table of sessions, which is the same everywhere, so that replicas name the same leader without a word
-//! between them. Nobody knows anything of a client without a session: its number decides, and it moves once when its first session is
-//! opened. Tests: ranks/tests.rs.
+//! The order follows from the table of sessions, which is the same on all replicas, so all name the same leader to a client without talking
+//! about it. A client without a session has no rank yet: its number decides, and the client moves once when its first session is opened.
+//! Tests: ranks/tests.rs.
 
 use quorate_execute::{Outcome, SessionTable};
 use quorate_types::{ClientId, ConnId, SessionId};
 use std::collections::BTreeMap;
 
-/// The places of clients in the order in which they came.
+/// The ranks of clients, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Ranks {
     of: BTreeMap<ClientId, u32>,
-    /// How often the table had changed when it was read.
+    /// The table's count of changes when the ranks were read from it.
     seen: u64,
-    /// And when it was looked at last.
+    /// The table's count of changes at the last look.
     changes: u64,
-    /// Clients that opened their first session in this turn, and which number they are.
+    /// Clients that opened their first session in this turn: their connections and ranks.
     pub(super) opened: Vec<(ConnId, u64)>,
 }
 
 impl Ranks {
-    /// Reads the table again, if anything changed.
+    /// Reads the ranks from the table, if it has changed.
     pub(super) fn read(&mut self, table: &SessionTable) {
         if self.seen == table.changes() {
             return;
@@ -34,7 +34,7 @@ impl Ranks {
         }
     }
 
-    /// The same, once so much changed that reading it costs no more than the changes did.
+    /// Reads the ranks from the table once it has changed so much that reading costs no more than the changes.
     fn read_by_and_by(&mut self, table: &SessionTable) {
         if table.changes().abs_diff(self.seen) > table.len() as u64 / 4 + 16 {
             self.read(table);
@@ -45,7 +45,8 @@ impl Ranks {
         self.of.get(&client).map_or(client.number(), |rank| u64::from(*rank))
     }
 
-    /// A batch was executed. Whoever opened a first session with it has a rank from now on. `conn`: where its replies go.
+    /// A batch was executed. Clients that opened their first session in it have ranks from now on. `conn`: the connection for the replies
+    /// of a session.
     pub(super) fn executed(
         &mut self,
         table: &SessionTable,
