@@ -1,35 +1,36 @@
-//! Which learners have caught up: each leader knows it of its own instance, and tells whoever leads the first one, which promotes them.
+//! Which learners have caught up. Each leader knows it for its own instance, and tells the leader of the first instance, which promotes
+//! them.
 
 use crate::group::Group;
 use quorate_types::ReplicaId;
 use std::collections::BTreeMap;
 
-/// Who has caught up, as leaders tell each other.
+/// What leaders tell each other about learners that have caught up.
 #[derive(Debug, Default)]
 pub(super) struct CaughtUp {
-    /// In the instances that others lead, as those told.
+    /// What the leaders of other instances told: by instance and leader, the replicas that have caught up.
     told: BTreeMap<(usize, ReplicaId), Vec<ReplicaId>>,
-    /// What this replica told of the instances that it leads, and whom.
+    /// What this replica told about the instances that it leads: by instance, to which replica, and the replicas that have caught up.
     said: BTreeMap<usize, (ReplicaId, Vec<ReplicaId>)>,
 }
 
 impl CaughtUp {
-    /// Another replica is connected anew: what it was told is told again.
+    /// A replica is connected: what it was told is told again.
     pub(super) fn met(&mut self, replica: ReplicaId) {
         self.said.retain(|_, (to, _)| *to != replica);
     }
 
-    /// It is lost: what it said may not be so any more.
+    /// A replica is lost: what it said may no longer be true.
     pub(super) fn lost(&mut self, replica: ReplicaId) {
         self.told.retain(|(_, from), _| *from != replica);
     }
 
-    /// Another leader says who has caught up with it.
+    /// A leader says which replicas have caught up with its instance.
     pub(super) fn told(&mut self, at: usize, from: ReplicaId, replicas: Vec<ReplicaId>) {
         self.told.insert((at, from), replicas);
     }
 
-    /// Those that have caught up in all instances, as the leader of the first one knows.
+    /// The replicas that have caught up in all instances, as far as the leader of the first one knows.
     pub(super) fn of_all(&self, groups: &[Group], me: ReplicaId) -> Vec<ReplicaId> {
         let Some(first) = groups.first() else { return Vec::new() };
         let mut all = first.status().caught_up;
@@ -40,14 +41,14 @@ impl CaughtUp {
                 Some(leader) => self.told.get(&(at, leader)).cloned().unwrap_or_default(),
                 None => Vec::new(),
             };
-            // Who leads there lacks nothing of it.
+            // The leader of an instance lacks nothing of it.
             let leads = |replica: &ReplicaId| group.leader() == Some(*replica);
             all.retain(|replica| of.contains(replica) || leads(replica));
         }
         all
     }
 
-    /// What whoever leads the first instance is not told yet: the instance, and who has caught up in it.
+    /// What the leader of the first instance was not told yet: instances, and the replicas that have caught up with them.
     pub(super) fn news(&mut self, groups: &[Group], to: ReplicaId) -> Vec<(usize, Vec<ReplicaId>)> {
         let mut news = Vec::new();
         for (at, group) in groups.iter().enumerate().skip(1) {

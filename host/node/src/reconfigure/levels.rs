@@ -1,14 +1,15 @@
-//! The feature level: what the cluster does that older programs can not do. Everything that is new on disk, in checkpoints or between
-//! replicas, and that a program of the level before would not understand, begins with a level (docs/operations/upgrades.md).
+//! The feature level: what the cluster does that older programs can not do. A new form on disk, in checkpoints or between replicas begins
+//! with a level if a program of the level before would not understand it (docs/operations/upgrades.md).
 //!
-//! The level is agreed on in the log: an ordered command raises it, so that all replicas work by it from the same seq on, whatever
-//! their programs could do before. A leader proposes the command only when every member, learners too, is connected and said in its
-//! handshake that it can: by itself after a time in which that did not change, or when an operator asks. Until then each replica can go
-//! back to the program before; afterwards a program that can not do the level stops, and is refused by the others.
+//! The level is agreed on in the log. An ordered command raises it, so that all replicas work by it from the same seq, whatever their
+//! programs can do. A leader proposes the command only when every member (learners, too) is connected and has said in its handshake that it
+//! can. The leader does so by itself after that has been true for some time, or when an operator asks. Until then each replica can go back
+//! to the program before. Afterwards a program that can not work at the level stops, and the others refuse it.
 //!
-//! Nothing depends on the level yet: level 1 is made up, so that there is one to raise (docs/decisions/0036-forms-of-nobody-go.md).
+//! Nothing depends on the level yet: level 1 does nothing, and exists so that there is a level to raise
+//! (docs/decisions/0036-forms-of-nobody-go.md).
 //!
-//! INV-LEVEL-1: what depends on the level follows from the executed commands, never from the own program. Tests: levels/tests.rs,
+//! INV-LEVEL-1: what depends on the level follows from the executed commands, never from a replica's own program. Tests: levels/tests.rs,
 //! check/sim, front/cli/tests/hurt/upgrades.rs.
 
 use crate::journal::NODE;
@@ -17,27 +18,27 @@ use quorate_log::Record;
 use quorate_types::{Halt, Span, Time};
 use quorate_wire::{FEATURE_LEVEL, FEATURE_LEVEL_MIN};
 
-/// A record of the node that says which level it works at: a program that can not do it stops before it takes part.
+/// The kind of the node's record with the cluster's level. A program that can not work at it stops before it takes part.
 pub(crate) const LEVEL: u8 = 2;
 
-/// What a replica is told about feature levels.
+/// The configuration of feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelConfig {
-    /// The level that the cluster works at: at the start of a replica the one that the cluster was made with, then as it was executed.
+    /// The level of the cluster: at first the one with which the cluster was made, then the executed one.
     pub cluster: u32,
-    /// The highest that this program can work at.
+    /// The highest level of this program.
     pub highest: u32,
-    /// A leader raises it by itself when all members could do more for so long.
+    /// How long all members must be able to work at a higher level before a leader raises it by itself.
     pub raise_after: Option<Span>,
 }
 
 impl LevelConfig {
-    /// A cluster that was made with this level, and a program that can do what it can.
+    /// A cluster that was made with this level, and this program with its highest level.
     pub fn made_with(cluster: u32) -> Self {
         Self { cluster, highest: FEATURE_LEVEL, raise_after: None }
     }
 
-    /// The same for a program that can work at this level at most.
+    /// Limits this program to a highest level.
     pub fn limit(&mut self, highest: Option<u32>) {
         self.highest = self.highest.min(highest.unwrap_or(self.highest));
     }
@@ -55,17 +56,17 @@ impl LevelConfig {
     }
 }
 
-/// What a replica knows of levels beside the executed one.
+/// What a replica knows of levels, beside the executed one.
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
-    /// Since when all members can do more, at a leader that raises by itself.
+    /// The higher level that all members can work at, and since when; for a leader that raises the level by itself.
     since: Option<(u32, Time)>,
-    /// What a record of this log says.
+    /// The level in this log's records.
     noted: u32,
 }
 
 impl Levels {
-    /// Takes back what an earlier run wrote down.
+    /// Restores the level from a record of an earlier run.
     pub(crate) fn restore(&mut self, record: &Record, config: &LevelConfig) -> Result<(), Halt> {
         let Some(level) = record.head.first_chunk::<4>().filter(|_| record.head.len() == 4) else {
             return Err(Halt::LogInconsistent { why: "a record about the feature level is none".into() });
@@ -74,17 +75,17 @@ impl Levels {
         config.check(self.noted)
     }
 
-    /// Whether the log does not say this level yet.
+    /// Whether this log does not have the level yet.
     pub(super) const fn is_unnoted(&self, level: u32) -> bool {
         self.noted < level
     }
 
-    /// The log says it.
+    /// This log has the level.
     pub(super) fn noted(&mut self, level: u32) {
         self.noted = level;
     }
 
-    /// The level that a leader raises to by itself, if all members could do so much for long enough; `possible`: what they can do now.
+    /// The level to which a leader raises by itself, if all members could work at it for long enough. `possible`: what they can do now.
     pub(super) fn raises(&mut self, now: Time, config: &LevelConfig, possible: Option<u32>) -> Option<u32> {
         let before = self.since.take();
         let level = possible?;
@@ -96,13 +97,13 @@ impl Levels {
         None
     }
 
-    /// When that is, if nothing changes.
+    /// When the leader raises the level, if nothing changes.
     pub(super) fn due(&self, config: &LevelConfig) -> Option<Time> {
         Some(self.since?.1.plus(config.raise_after?))
     }
 }
 
-/// The record that says the level.
+/// The record of a level.
 pub(crate) fn record(level: u32) -> Record {
     let head = Bytes::copy_from_slice(&level.to_le_bytes());
     Record { instance: NODE, kind: LEVEL, head, payload: Bytes::new() }

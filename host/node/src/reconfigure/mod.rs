@@ -1,11 +1,13 @@
-//! Reconfiguring: who the members are, how many instances there are, and at which feature level the cluster works.
+//! Reconfiguration: the membership, the number of instances, and the feature level of the cluster.
 //!
-//! An operator asks, the leader of the first instance checks what is asked (`planning.rs`) and proposes a command to the engine. All
-//! replicas execute it alike ([`Reconfigure::executed`]); of a membership it only begins a change (`../roster.rs`), which each instance carries
-//! out in its own log (path/3-order), and once all are through a second command ends it. Connections follow what holds in the instances
-//! (`standing.rs`). One thing changes at a time.
+//! An operator asks for a change. The leader of the first instance checks it (`planning.rs`) and proposes a command to the engine, which
+//! all replicas execute alike ([`Reconfigure::executed`]).
 //!
-//! This part proposes nothing and connects nobody by itself: it says what is to be done ([`Out`]).
+//! A command about the membership only begins a change (`../roster.rs`). Each instance carries the change out in its own log
+//! (path/3-order). Once all have, a second command ends it. Connections follow the memberships in force in the instances (`standing.rs`).
+//! There is one change at a time.
+//!
+//! This part proposes nothing and connects to nothing itself: it gives effects ([`Out`]).
 //! Tests: members/tests.rs, beside each of the files, check/sim, front/cli/tests/all/member.rs.
 
 mod caught_up;
@@ -36,7 +38,7 @@ use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
 use standing::Standing;
 use std::sync::Arc;
 
-/// What this part may know of the others.
+/// The other parts, as this one may read them.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
@@ -57,7 +59,7 @@ impl Look<'_> {
         self.config.members.me()
     }
 
-    /// What a majority has room for.
+    /// The room of a majority.
     fn room(&self) -> Room {
         self.leading.room(self.journal.room(), self.config)
     }
@@ -68,32 +70,33 @@ impl Look<'_> {
     }
 }
 
-/// What is to be done.
+/// An effect.
 #[derive(Debug)]
 pub(crate) enum Out {
-    /// A command goes into the first instance, which leads here.
+    /// Propose a command in the first instance, which leads here.
     Propose(SystemCommand),
-    /// All instances are told whom to send what they decide.
+    /// Tell all instances their listeners.
     NameListeners,
-    /// Each instance makes this change in its own log, when it can.
+    /// Tell the instances of this change: each makes it in its own log when it can.
     BeginChange(Arc<Memberships>),
-    /// A change of the membership is done: the service hears it.
+    /// Tell the service that a change of the membership is complete.
     Changed(MembershipNow),
-    /// The number of replicas is another one: borders depend on it.
+    /// Tell keeping the number of replicas, on which borders depend.
     MeetBorders,
-    /// There are so many instances from the next border on.
+    /// Change the number of instances from the next border on.
     ChangeInstances(u16),
-    /// The cluster works at this level.
+    /// Take this feature level.
     Level(u32),
-    /// A border is to be ordered.
+    /// Order a border.
     OrderBorder,
-    /// Whoever leads the first instance is told who has caught up in an instance.
+    /// Tell the leader of the first instance which replicas have caught up with an instance.
     TellCaughtUp { to: ReplicaId, at: usize, replicas: Vec<ReplicaId> },
-    /// Said to whoever watches.
+    /// Tell operators.
     Say(Event),
 }
 
-/// The view in which something was proposed that was not executed here yet: operators who ask again and again fill no queue.
+/// For each kind of command: the view in which one was proposed that was not executed here yet. So operators who ask again and again fill
+/// no queue.
 #[derive(Debug, Default)]
 struct Begun {
     change: Option<View>,
@@ -113,7 +116,7 @@ pub(crate) struct Reconfigure {
     begun: Begun,
 }
 
-/// What others may ask of it.
+/// Questions of other parts.
 impl Reconfigure {
     pub(crate) fn new(roster: Roster, levels: Levels) -> Self {
         Self {
@@ -125,21 +128,21 @@ impl Reconfigure {
         }
     }
 
-    /// What was ordered about the membership.
+    /// The membership as it was ordered.
     pub(crate) const fn roster(&self) -> &Roster {
         &self.roster
     }
 
-    /// Whether this replica is no member any more.
+    /// Whether this replica is no longer a member.
     pub(crate) fn is_removed(&self, me: ReplicaId) -> bool {
         self.roster.used().contains(&me)
             && self.roster.change().is_none()
             && self.roster.current().is_some_and(|current| current.get(me).is_none())
     }
 
-    /// Whom instances send what they decide, whatever holds in them: nobody is left out for a change that was not executed here yet.
-    /// After a restart from a checkpoint there may be many: whoever left with one of them may lead what the others wait for, or be the
-    /// only one that can.
+    /// The replicas to which instances send what they decide, whatever membership is in force there: no replica is left out for a change
+    /// that was not executed here yet. After a restart from a checkpoint there may be many such changes. A replica that left with one of
+    /// them may lead an instance that the others wait for, or be the only one that can.
     pub(crate) fn listeners(&self, look: &Look<'_>) -> Arc<[ReplicaId]> {
         let founders = look.config.members.all().iter().map(|known| known.replica);
         let mut all = self.roster.audience(founders);
@@ -147,28 +150,28 @@ impl Reconfigure {
         all.into_iter().collect()
     }
 
-    /// Memberships that hold in instances and were not executed here, with the last one that was; none where execution knows all.
+    /// The memberships in force in instances that were not executed here, with the last executed one; none if all were executed.
     fn unexecuted(&self, look: &Look<'_>) -> Vec<Arc<Memberships>> {
         let present = look.groups.iter().filter(|group| group.stay().is_present());
         self.roster.unexecuted(present.flat_map(|group| group.status().memberships).collect())
     }
 
-    /// What to tell others of the members, if there is anything that they may not know.
+    /// The memberships to tell others, if there are any that they may not know.
     pub(crate) fn to_tell(&self) -> Option<&Memberships> {
         self.standing.to_tell()
     }
 
-    /// Whom to dial and to let in, if what is configured says less.
+    /// The replicas to dial and to accept, if the configuration says less.
     pub(crate) fn directory(&self, look: &Look<'_>) -> Option<Directory> {
         self.standing.directory(&self.roster, &self.unexecuted(look), &look.config.members)
     }
 
-    /// Those that have caught up in all instances, as the leader of the first one knows.
+    /// The replicas that have caught up in all instances, as far as the leader of the first one knows.
     pub(crate) fn caught_up(&self, look: &Look<'_>) -> Vec<ReplicaId> {
         self.caught_up.of_all(look.groups, look.me())
     }
 
-    /// How many replicas there are as ordered, and which of them this one is, from 0.
+    /// The ordered number of replicas, and this one's position among them, from 0.
     pub(crate) fn replicas(&self, look: &Look<'_>) -> (usize, usize) {
         let me = look.me();
         let place = match self.roster.current() {
@@ -192,14 +195,14 @@ impl Reconfigure {
     }
 }
 
-/// What it is told.
+/// Inputs.
 impl Reconfigure {
-    /// Another replica is connected anew.
+    /// A replica is connected.
     pub(crate) fn met(&mut self, replica: ReplicaId) {
         self.caught_up.met(replica);
     }
 
-    /// Another replica is lost.
+    /// A replica is lost.
     pub(crate) fn lost(&mut self, replica: ReplicaId) {
         self.caught_up.lost(replica);
     }
@@ -209,20 +212,20 @@ impl Reconfigure {
         self.standing.left(at);
     }
 
-    /// What holds in an instance changed.
+    /// The membership in force in an instance changed.
     pub(crate) fn in_force(&mut self, at: usize, group: &Group, memberships: Arc<Memberships>) {
         let said = memberships.now().number() > MembershipId::FIRST && group.stay().is_present();
         self.standing.in_force(at, Some(memberships).filter(|_| said));
     }
 
-    /// Another replica says who the members are. It may know better; or lie, where the members never change.
+    /// Another replica says who the members are. It may know more than this one. Where replicas may lie, the members never change, and the message is ignored.
     pub(crate) fn told(&mut self, memberships: Memberships, config: &NodeConfig) {
         if !config.order.faults.may_lie() || planted("members-of-one") {
             self.standing.told(memberships);
         }
     }
 
-    /// Another leader says who has caught up with it.
+    /// A leader says which replicas have caught up with its instance.
     pub(crate) fn told_caught_up(
         &mut self,
         groups: &Groups,
@@ -235,37 +238,37 @@ impl Reconfigure {
         }
     }
 
-    /// The log says the level.
+    /// This log has the level.
     pub(crate) fn noted(&mut self, level: u32) {
         self.levels.noted(level);
     }
 
-    /// Whether the log does not say this level yet.
+    /// Whether this log does not have the level yet.
     pub(crate) fn is_unnoted(&self, level: u32) -> bool {
         self.levels.is_unnoted(level)
     }
 
-    /// Whether connections do not fit the members any more; asked once for each change.
+    /// Whether connections do not fit the members any more; true once for each change.
     pub(crate) fn takes_change(&mut self) -> bool {
         std::mem::take(&mut self.standing.changed)
     }
 
-    /// Whether those who are connected were not told of this membership.
+    /// Whether the connected members were not told of this membership yet.
     pub(crate) fn spreads(&mut self, number: MembershipId) -> bool {
         self.standing.spreads(number)
     }
 
-    /// What a checkpoint says takes the place of what was executed here.
+    /// A checkpoint was installed, with this roster.
     pub(crate) fn installed(&mut self, roster: Roster) {
         self.roster = roster;
     }
 
-    /// A checkpoint took the place of the state: connections are looked at again.
+    /// A checkpoint was installed: connections are checked again.
     pub(crate) fn changed(&mut self) {
         self.standing.changed = true;
     }
 
-    /// The protocol begins, or goes on from a checkpoint: it hears of a change that is under way.
+    /// The protocol begins, or goes on from a checkpoint: it is told of a change that is under way.
     pub(crate) fn resumed(&mut self, out: &mut Vec<Out>) {
         match self.roster.change().cloned() {
             Some(change) => carry_out(change, out),
@@ -273,13 +276,13 @@ impl Reconfigure {
         }
     }
 
-    /// A batch was executed that holds a command to the engine.
+    /// A batch with a command to the engine was delivered.
     pub(crate) fn executed(&mut self, look: &Look<'_>, command: SystemCommand, out: &mut Vec<Out>) {
         let refused = |why: &str| say(format!("a change of the membership was refused: {why}"));
         match command {
             SystemCommand::Raise(level) => return self.raised(look, level, out),
             SystemCommand::Instances(count) => return self.resized(look, count, out),
-            // The protocol's own; it says so itself.
+            // This command belongs to the protocol, which acts on it by itself.
             SystemCommand::Holds(_) => return,
             SystemCommand::Change(_) | SystemCommand::Changed(_) => self.begun.change = None,
         }
@@ -313,7 +316,7 @@ impl Reconfigure {
         self.standing.changed = true;
     }
 
-    /// The level was raised by an ordered command.
+    /// An ordered command raised the level.
     fn raised(&mut self, look: &Look<'_>, level: u32, out: &mut Vec<Out>) {
         self.begun.raise = None;
         if level > look.config.level.cluster {
@@ -321,7 +324,7 @@ impl Reconfigure {
         }
     }
 
-    /// A command asks for another number of instances. All replicas come to the same answer.
+    /// An ordered command asks for another number of instances. All replicas give the same answer.
     fn resized(&mut self, look: &Look<'_>, count: u16, out: &mut Vec<Out>) {
         self.begun.instances = None;
         match self.may_resize(&look.config.order) {
@@ -340,13 +343,13 @@ impl Reconfigure {
         Ok(order.nature().can(Feature::ChangeInstances)?)
     }
 
-    /// The end of a turn: what is due is proposed.
+    /// Proposes what is due at the end of a turn.
     pub(crate) fn end_turn(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         self.end_change(look, out);
         self.raise_in_turn(now, look, out);
     }
 
-    /// The change that was ordered is done in all instances: whoever leads the first one says so in the log.
+    /// Ends an ordered change that is complete in all instances: the leader of the first instance orders its end.
     fn end_change(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
         let standing = look.first().standing();
@@ -365,7 +368,7 @@ impl Reconfigure {
         }
     }
 
-    /// A leader that is to raise the level by itself does so when all could do more for long enough.
+    /// Raises the level without a request, if all members could work at a higher one for long enough.
     fn raise_in_turn(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         let level = &look.config.level;
         if level.raise_after.is_none() || level.cluster >= level.highest {
@@ -383,7 +386,7 @@ impl Reconfigure {
         out.push(Out::Propose(SystemCommand::Raise(level)));
     }
 
-    /// At the end of a turn: whoever leads the first instance hears which learners have caught up in those that are led here.
+    /// Tells the leader of the first instance, at the end of a turn, which learners have caught up with the instances that lead here.
     pub(crate) fn tell_caught_up(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         if look.groups.len() == 1 || !self.standing.has_learners() {
             return;
@@ -396,9 +399,9 @@ impl Reconfigure {
     }
 }
 
-/// What an operator asks for: each says in a line what came of it.
+/// Requests of operators; each answer is one line.
 impl Reconfigure {
-    /// Another membership.
+    /// Changes the membership.
     pub(crate) fn change(
         &mut self,
         look: &Look<'_>,
@@ -417,7 +420,7 @@ impl Reconfigure {
         }
     }
 
-    /// Another level; 0 for the highest possible.
+    /// Raises the level; 0 stands for the highest possible.
     pub(crate) fn raise(&mut self, look: &Look<'_>, wanted: u32, out: &mut Vec<Out>) -> String {
         match Plan::new(self, look).raise(wanted) {
             Ok(level) => {
@@ -428,7 +431,7 @@ impl Reconfigure {
         }
     }
 
-    /// Another number of instances.
+    /// Changes the number of instances.
     pub(crate) fn resize(&mut self, look: &Look<'_>, count: u16, out: &mut Vec<Out>) -> String {
         let planned = Plan::new(self, look).resize(count);
         match planned.and_then(|()| past_is_held(look, usize::from(count), out)) {
@@ -442,8 +445,8 @@ impl Reconfigure {
     }
 }
 
-/// Until all instances have made the change, whoever leaves is sent the records of all: it may lead one, and what the others decided is
-/// what it lacks to execute the command, and to hand over.
+/// Begins a change. Until all instances have made it, replicas that leave are sent the records of all instances: such a replica may lead
+/// one, and needs what the others decided to execute the command and to hand over.
 fn carry_out(change: Memberships, out: &mut Vec<Out>) {
     out.extend([Out::NameListeners, Out::BeginChange(Arc::new(change))]);
 }
@@ -452,9 +455,9 @@ fn say(text: String) -> Out {
     Out::Say(Event::Members { text })
 }
 
-/// What instances said that left is of no use any more where a majority has a checkpoint of after that: whoever lags finds one with
-/// every majority. Else those who are in one stay and those who are in the next could be too few in both; and who joins could not
-/// learn what it never was sent. Asks for a checkpoint if there is none.
+/// Checks that a majority has a checkpoint behind the last stay that ended. Then what the instances decided in that stay is not needed: a
+/// replica that lags finds the checkpoint in every majority. Otherwise the replicas in one stay and those in the next could each be too
+/// few, and a replica that joins could not learn what it was never sent. Asks for a checkpoint if there is none.
 fn past_is_held(look: &Look<'_>, among: usize, out: &mut Vec<Out>) -> Result<(), String> {
     let left: Option<Seq> = look.groups.iter().take(among).filter_map(|group| group.stay().away).max();
     let Some(left) = left.filter(|_| !planted("stays-overlap")) else { return Ok(()) };
@@ -467,13 +470,13 @@ fn past_is_held(look: &Look<'_>, among: usize, out: &mut Vec<Out>) -> Result<(),
         .into())
 }
 
-/// A member of which no membership is known any more that has it.
+/// A member of which no known membership has more than this.
 fn unnamed(known: &KnownMember) -> Member {
     let (role, address) = (MemberRole::Learner, known.address.clone());
     Member { replica: known.replica, role, address, incarnation: known.incarnation, life: 0 }
 }
 
-/// What was ordered, for the status.
+/// The number of the ordered membership, for the status.
 fn number_of(current: Option<&Membership>) -> MembershipId {
     current.map_or(MembershipId::FIRST, Membership::number)
 }

@@ -1,5 +1,5 @@
-//! What an operator asks for is checked here, by the leader of the first instance, before anything is proposed: whether it is possible, and
-//! whether nothing else is under way. Execution decides again, on all replicas alike.
+//! Checks requests of operators. The leader of the first instance does so before it proposes anything: whether the change is possible, and
+//! whether no other one is under way. Execution decides again, on all replicas alike.
 
 use super::{Look, Reconfigure, number_of};
 use crate::gate::too_low;
@@ -13,23 +13,23 @@ use quorate_wire::{
 };
 use std::collections::BTreeSet;
 
-/// More instances than this share no lane.
+/// The most instances that a cluster may have.
 const COUNT_MAX: u16 = 64;
 
-/// What may be changed now, as far as this replica knows.
+/// The other parts, for checks of what may be changed now.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     of: &'a Reconfigure,
     look: &'a Look<'a>,
 }
 
-/// What all changes have in common.
+/// Checks for all changes.
 impl<'a> Plan<'a> {
     pub(crate) const fn new(of: &'a Reconfigure, look: &'a Look<'a>) -> Self {
         Self { of, look }
     }
 
-    /// Whether the cluster is one that can do it.
+    /// Whether the cluster has this feature.
     fn can(&self, feature: Feature) -> Result<(), String> {
         Ok(self.look.config.order.nature().can(feature)?)
     }
@@ -38,8 +38,8 @@ impl<'a> Plan<'a> {
         self.look.config.level.cluster
     }
 
-    /// Whether this replica may propose a command to the engine itself: it leads the instance that carries them, and has executed
-    /// those that were decided before it led.
+    /// Whether this replica may propose a command to the engine: it leads the first instance, and has executed the commands that were
+    /// decided before it led.
     fn may_command(&self) -> Result<(), String> {
         let first = self.look.first();
         if !first.standing().leading || !first.standing().settled {
@@ -61,7 +61,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Whether their number is not changing now.
+    /// Whether the number of instances is not changing now.
     fn no_instances_change(&self, view: View) -> Result<(), String> {
         if let Some(next) = self.look.engine.merge().next_generation() {
             return Err(format!(
@@ -76,7 +76,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Another membership.
+/// Changes of the membership.
 impl Plan<'_> {
     pub(super) fn change(&self, request: &MemberRequest) -> Result<Memberships, String> {
         self.may_command()?;
@@ -113,13 +113,13 @@ impl Plan<'_> {
         Memberships::change(before, now).map_err(|why| why.to_string())
     }
 
-    /// The life of a member's data directory, as far as it is known; else 0.
+    /// The life of a member's data directory, if it is known; otherwise 0.
     fn life_of(&self, member: &Member) -> u64 {
         let known = self.look.gate.lives().of(member.replica);
         if member.life != 0 { member.life } else { known.unwrap_or(0) }
     }
 
-    /// The membership that a change begins with, with the lives of all whose life is known here.
+    /// The membership with which a change begins, with all known lives.
     fn before_a_change(&self) -> Result<Membership, String> {
         let (number, mut members) = match self.of.roster.current() {
             Some(current) => (current.number(), current.members().to_vec()),
@@ -216,7 +216,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Whether enough voters of the membership are there to decide by it.
+    /// Whether enough voters of the membership are connected to decide in it.
     fn keeps_quorum(&self, now: &Membership) -> Result<(), String> {
         let me = self.look.me();
         let status = self.look.first().status();
@@ -235,7 +235,7 @@ impl Plan<'_> {
         ))
     }
 
-    /// What `status` shows of the membership.
+    /// The membership in `status`.
     pub(crate) fn membership_status(&self) -> MembershipStatus {
         let (change, caught_up) = (self.of.roster.change(), self.of.caught_up(self.look));
         let me = self.look.me();
@@ -267,7 +267,7 @@ impl Plan<'_> {
     }
 }
 
-/// Another feature level, and another number of instances.
+/// Changes of the feature level and of the number of instances.
 impl Plan<'_> {
     /// The level to raise to; `wanted` is 0 for the highest possible.
     pub(super) fn raise(&self, wanted: u32) -> Result<u32, String> {
@@ -294,7 +294,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether this replica may propose anything about the level now.
+    /// Whether this replica may propose a command about the level now.
     fn may_raise(&self) -> Result<(), String> {
         self.may_command()?;
         let view = self.look.view();
@@ -308,7 +308,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// The highest level that all members can work at.
+    /// The highest level that all members' programs can work at.
     fn highest_of_all(&self) -> Result<u32, String> {
         let mut highest = self.look.config.level.highest;
         for member in self.of.ordered_members(self.look) {
@@ -325,13 +325,13 @@ impl Plan<'_> {
         Ok(if planted("raised-without-all") { self.look.config.level.highest } else { highest })
     }
 
-    /// What a member can do, if it is connected.
+    /// The highest level of a member's program, if the member is connected.
     fn level_of(&self, member: ReplicaId) -> Option<u32> {
         let me = self.look.me();
         if member == me { Some(self.look.config.level.highest) } else { self.look.gate.peers().level(member) }
     }
 
-    /// What `status` shows of levels.
+    /// The levels in `status`.
     pub(crate) fn level_status(&self) -> LevelStatus {
         let member =
             |replica: ReplicaId| MemberLevel { replica: replica.number(), highest: self.level_of(replica) };
@@ -370,7 +370,7 @@ pub(crate) fn may_propose(group: &Group, merge: &Merge<Batch>) -> bool {
     group.standing().leading && merge.room(group.id()) > 0
 }
 
-/// Lists with commas.
+/// The ids, with commas.
 fn list(ids: &[ReplicaId]) -> String {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     ids.join(", ")

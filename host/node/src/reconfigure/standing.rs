@@ -1,6 +1,6 @@
-//! Three things say who the members are: the log of each instance, what was ordered (`../roster.rs`), and, where this replica lags, what others
-//! tell it. The first decides; the last only says whom to dial and whom to let in, so that a replica that was away for long finds those who
-//! have replaced everybody it knew.
+//! There are three sources for who the members are: the log of each instance, the ordered commands (`../roster.rs`), and what other
+//! replicas tell this one when it lags. The logs decide. What others tell only says which replicas to dial and to accept, so that a replica
+//! that was away for long finds those that have replaced all that it knew.
 
 use super::unnamed;
 use crate::roster::Roster;
@@ -10,23 +10,23 @@ use quorate_wire::{Member, MemberRole, Membership, Memberships};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is known of memberships beside what was ordered.
+/// What is known of memberships, beside what was ordered.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// What holds in each instance, once an entry of its log says so.
+    /// The membership in force in each instance, once an entry of its log says so.
     holds: BTreeMap<usize, Arc<Memberships>>,
-    /// What another replica told, if that is later.
+    /// The membership that another replica told, if it is later.
     told: Option<Memberships>,
-    /// Connections do not fit that yet.
+    /// Whether the connections do not fit the memberships yet.
     pub(super) changed: bool,
-    /// The highest membership that those were told of who were connected.
+    /// The highest membership that the connected members were told.
     spread: MembershipId,
     /// Whether there are learners.
     learners: bool,
 }
 
 impl Standing {
-    /// The latest that holds in an instance; of the first one that has it.
+    /// The latest membership in force in an instance.
     fn newest(&self) -> Option<&Memberships> {
         let newest = self.holds.values().rev().max_by_key(|holds| holds.now().number());
         newest.map(|holds| &**holds)
@@ -47,7 +47,7 @@ impl Standing {
         self.changed = true;
     }
 
-    /// What holds in an instance changed; `None` where its log says nothing.
+    /// The membership in force in an instance changed; `None` if its log says nothing.
     pub(super) fn in_force(&mut self, at: usize, memberships: Option<Arc<Memberships>>) {
         match memberships {
             Some(memberships) => drop(self.holds.insert(at, memberships)),
@@ -59,7 +59,7 @@ impl Standing {
         self.changed = true;
     }
 
-    /// Another replica says who the members are. It may know better.
+    /// Another replica says who the members are. It may know more than this one.
     pub(super) fn told(&mut self, memberships: Memberships) {
         let number = memberships.now().number();
         let known = self.told.as_ref().map_or(MembershipId::FIRST, |told| told.now().number());
@@ -69,22 +69,22 @@ impl Standing {
         }
     }
 
-    /// What to tell others of the members, if there is anything that they may not know.
+    /// The memberships to tell others, if there are any that they may not know.
     pub(super) fn to_tell(&self) -> Option<&Memberships> {
         let told = self.told.as_ref().filter(|told| told.now().number() > self.number());
         told.or(self.newest())
     }
 
-    /// Whether those who are connected were not told of this membership.
+    /// Whether the connected members were not told of this membership yet.
     pub(super) fn spreads(&mut self, number: MembershipId) -> bool {
         let news = number > self.spread;
         self.spread = self.spread.max(number);
         news
     }
 
-    /// Whom to dial and to let in: the later of what holds here and what others told, and as long as a change is not over, both
-    /// sides of it. Nobody is dropped for what was not executed here yet (`unexecuted`): an instance may still be led by who leaves, and
-    /// what it decides is needed to execute that. None where the configuration says more.
+    /// The replicas to dial and to accept: those of the later of the memberships in force here and told by others, and during a change
+    /// those of both sides. No replica is dropped for a membership that was not executed here yet (`unexecuted`): a replica that leaves may
+    /// still lead an instance, and what it decides is needed to execute the change. None if the configuration says more.
     pub(super) fn directory(
         &self,
         roster: &Roster,
@@ -120,18 +120,18 @@ impl Standing {
     }
 }
 
-/// Whom to dial and to let in.
+/// The replicas to dial and to accept.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
-    /// Of the latest membership in it.
+    /// The number of the latest membership in it.
     pub(crate) number: MembershipId,
     pub(crate) members: BTreeMap<ReplicaId, Member>,
-    /// Who votes, if a membership is known that says it.
+    /// The voters, if a membership is known that names them.
     pub(crate) voters: Option<Vec<ReplicaId>>,
 }
 
 impl Directory {
-    /// The members as stage 2 knows them from now on; those that are `used` and in it no more were removed.
+    /// Replaces the members as stage 2 knows them. Those that are in `used` and no longer in the directory were removed.
     pub(crate) fn replace(&self, members: &mut Members, used: &BTreeSet<ReplicaId>) {
         let known = self.members.values().map(|member| KnownMember {
             replica: member.replica,
