@@ -1,4 +1,4 @@
-//! What stage 2 is told of this replica: how it is configured, and how it stands.
+//! The node's side of stage 2's intake: its configuration, and the facts that it asks for.
 
 use crate::config::NodeConfig;
 use crate::engine::Engine;
@@ -7,7 +7,7 @@ use quorate_admit::{Facts, HeardLimits, Intake, Place, Sessions, Vouched, Vouche
 use quorate_types::{AgreedTime, InstanceId, ReplicaId, Slot, Time, View};
 use quorate_wire::Batch;
 
-/// The intake that the configuration asks for.
+/// The intake for this configuration.
 pub(crate) fn intake(config: &NodeConfig) -> Intake {
     let faults = config.order.faults;
     if !faults.may_lie() {
@@ -29,7 +29,7 @@ pub(crate) fn intake(config: &NodeConfig) -> Intake {
     })))
 }
 
-/// How the node stands, as stage 2 asks.
+/// The facts about the node that stage 2 may ask for.
 pub(crate) struct Standing<'a> {
     pub(crate) now: Time,
     pub(crate) me: ReplicaId,

@@ -1,43 +1,43 @@
-//! What is wrong with a replica, in words, each with what to do about it. docs/operations/alarms.md explains every text.
-//! Tests: `problems/tests.rs`, which holds them against that page.
+//! The problems of a replica, in words, each with what to do. docs/operations/alarms.md explains every text.
+//! Tests: `problems/tests.rs`, which compares the texts with that page.
 
 use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
 use quorate_types::{ReplicaId, Span};
 
-/// A member that lacks more of the log than this falls behind, in bytes.
+/// A member that lacks more bytes of the log than this has fallen behind.
 const LAG_BYTES: u64 = 64 << 20;
 /// A disk that takes longer than this for a write is slow.
 const SLOW_WRITE: Span = Span::from_millis(100);
 
 /// What a replica knows of itself and of others.
 pub(crate) struct Situation<'a> {
-    /// Members that were never there.
+    /// Members that have never been connected.
     pub(crate) unknown: Vec<ReplicaId>,
     pub(crate) order: &'a OrderStatus,
     pub(crate) leading: bool,
     pub(crate) disk_full: bool,
     pub(crate) rotten: Option<u64>,
-    /// Members whose disks are full, when they are too many.
+    /// Members whose disks are full, if they are too many.
     pub(crate) without_room: Vec<ReplicaId>,
     pub(crate) stalled: bool,
-    /// How long the disk takes for a write lately.
+    /// The average time of recent writes to the disk.
     pub(crate) write_time: Span,
     pub(crate) removed: bool,
     pub(crate) transfer: Option<&'a TransferStatus>,
     pub(crate) seats: &'a SeatsStatus,
-    /// Sessions that are open, and at most so many.
+    /// Open sessions, and the most that there may be.
     pub(crate) sessions: (usize, usize),
-    /// Bytes admitted and not decided, and at most so many.
+    /// Bytes that are admitted and not decided, and the most that there may be.
     pub(crate) queue: (usize, usize),
-    /// Bytes of replies that sessions keep, and at most so many.
+    /// Bytes of replies that sessions keep, and the most that there may be.
     pub(crate) kept: (u64, u64),
     pub(crate) peers: &'a [PeerStatus],
     pub(crate) suspects: &'a [SuspectStatus],
 }
 
 impl Situation<'_> {
-    /// Everything that is wrong; the checkpoints tell of themselves.
+    /// All problems; keeping adds those of checkpoints.
     pub(crate) fn problems(&self, of_checkpoints: impl FnOnce(&mut Vec<String>)) -> Vec<String> {
         let mut problems = Vec::new();
         self.leader(&mut problems);

@@ -1,4 +1,4 @@
-//! What the keeper found at the start, as the node takes it.
+//! What the keeper found at the start, in the form that the node takes.
 
 use crate::system::System;
 use quorate_state::checkpoint::{Assembly, Image, Opened, SystemPart};
@@ -6,14 +6,14 @@ use quorate_state::store::Version;
 use quorate_state::transfer::Kept;
 use quorate_types::{Digest, Halt, Seq};
 
-/// What is there beside the log.
+/// What is on disk beside the log.
 #[derive(Default)]
 pub struct Recovered {
     /// The checkpoint to go on from.
     pub(crate) image: Option<Image>,
-    /// A newer one, of which parts are damaged; the log goes on from it once they came from the other replicas.
+    /// A newer checkpoint with damaged parts. The log goes on from it once the other replicas have sent those parts.
     pub(crate) damaged: Option<Damaged>,
-    /// A later one than those can not be used.
+    /// Whether there is a later checkpoint that can not be used.
     pub(crate) outdated: bool,
     /// Checkpoints that are durable here, oldest first.
     pub(crate) durable: Vec<(Seq, Digest)>,
@@ -21,24 +21,24 @@ pub struct Recovered {
     pub(crate) partial: Vec<Kept>,
 }
 
-/// A checkpoint whose manifest is sound and whose parts are not all.
+/// A checkpoint with a sound manifest, of which some parts are damaged.
 pub(crate) struct Damaged {
     pub(crate) seq: Seq,
-    /// The order's half of its system part, which says where the instances stand.
+    /// The order's half of its system part, with the places of the instances.
     pub(crate) system: SystemPart,
-    /// What of its objects is sound.
+    /// Its sound objects.
     pub(crate) objects: Version,
 }
 
 impl Recovered {
-    /// Decides what to go on from: the newest checkpoint. If it is damaged and there are other replicas, they have what is missing;
-    /// the log may not reach back to an older one.
+    /// Decides what to go on from: the newest checkpoint. If it is damaged and there are other replicas, they have the missing parts. The
+    /// log may not reach back to an older checkpoint.
     ///
     /// # Errors
-    /// When there are checkpoints and none is of use.
+    /// When there are checkpoints and none can be used.
     pub fn new(opened: Opened, alone: bool) -> Result<Self, Halt> {
         let Opened { image, damaged, found, lost, mut partial, .. } = opened;
-        // The configuration names those with whom the cluster began; others may have joined.
+        // The configuration names the replicas with which the cluster began; others may have joined.
         let joined =
             |image: &Image| System::decode(&image.system).is_ok_and(|system| system.members().len() > 1);
         let alone = alone && !image.as_ref().is_some_and(joined);
@@ -68,7 +68,7 @@ impl Recovered {
             return Err(Halt::CheckpointUnusable { why });
         }
         let outdated = newer && (damaged.is_none() || !lost.is_empty());
-        // Of what shares its files with a damaged one nothing is sure.
+        // A checkpoint that shares files with a damaged one may be damaged, too.
         let sound = |seq: Seq| damaged.is_none() && newest.is_some_and(|newest| seq <= newest);
         let durable = found.into_iter().rev().filter(|(seq, _)| sound(*seq)).collect();
         Ok(Self { image, damaged, outdated, durable, partial })
@@ -76,7 +76,7 @@ impl Recovered {
 }
 
 fn take(assembly: &Assembly) -> Option<Damaged> {
-    // Of a half with more than one piece the others are not read, so that it is refused as cut off.
+    // If a half has more than one piece, the others are not read, and decoding refuses the half as cut off.
     let order = assembly.system().first().filter(|piece| !piece.is_empty())?.clone();
     let system = SystemPart { order, ..SystemPart::default() };
     Some(Damaged { seq: assembly.manifest().seq(), system, objects: assembly.store().version() })

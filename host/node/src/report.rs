@@ -1,4 +1,4 @@
-//! Where a replica stands, in words and figures: what `quorate status` shows. Everything is read, nothing is changed.
+//! The status of a replica, in words and figures, as `quorate status` shows it. This file reads everything and changes nothing.
 
 use crate::gate::lane_of;
 use crate::group::index_of;
@@ -14,7 +14,7 @@ use quorate_log::SyncMode;
 use quorate_order::Status as OrderStatus;
 use quorate_types::{InstanceId, ReplicaId};
 
-/// All of it.
+/// The whole status.
 pub(crate) fn status(node: &Node) -> NodeStatus {
     let (order, look) = (node.groups.first().status(), look!(node, reconfigure));
     let plan = Plan::new(&node.reconfigure, &look);

@@ -1,4 +1,4 @@
-//! A node begins: what an earlier run left in its checkpoints and in the log is taken back before anything is said.
+//! The start of a node: it restores what an earlier run has left in its checkpoints and in the log, before it sends anything.
 
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
@@ -22,12 +22,12 @@ use quorate_state::checkpoint::Image;
 use quorate_types::{Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time};
 use quorate_wire::Batch;
 
-/// A node that takes back what an earlier run left in its checkpoints and in the log.
+/// A node that restores what an earlier run has left in its checkpoints and in the log.
 pub struct Restoring {
     config: NodeConfig,
     volumes: Volumes,
     groups: Vec<Group>,
-    /// Later stays of instances, whose beginning is in the log.
+    /// Later stays of instances, whose beginnings are in the log.
     others: Vec<Group>,
     merge: Merge<Batch>,
     lives: Lives,
@@ -36,9 +36,9 @@ pub struct Restoring {
     recovered: Recovered,
     /// The system part of the checkpoint that the log goes on from.
     system: Option<System>,
-    /// The last record that was taken back.
+    /// The last restored record.
     last: Option<RecordId>,
-    /// Some are missing between those that were.
+    /// Whether records between restored ones are missing.
     gap: bool,
 }
 
@@ -46,7 +46,7 @@ impl Restoring {
     /// Goes on from a checkpoint, if there is one.
     ///
     /// # Errors
-    /// When it does not belong here.
+    /// When the checkpoint does not belong to this replica.
     pub fn new(config: NodeConfig, recovered: Recovered) -> Result<Self, Halt> {
         let system = match (&recovered.damaged, &recovered.image) {
             (Some(damaged), _) => Some((damaged.seq, System::decode(&damaged.system))),
@@ -92,10 +92,10 @@ impl Restoring {
         })
     }
 
-    /// Takes back one record; in the order of the log. Where numbers are left out, records were lost.
+    /// Restores one record; call it in the order of the log. Records whose numbers are left out are lost.
     ///
     /// # Errors
-    /// When the records do not fit together.
+    /// When the records contradict each other.
     pub fn record(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
         let missing = self.last.map_or(0, |last| id.number().saturating_sub(last.next().number()));
         if missing > 0 {
@@ -114,7 +114,7 @@ impl Restoring {
         }
     }
 
-    /// A stay begins here. The checkpoint may know it already.
+    /// Restores the beginning of a stay, which the checkpoint may have already.
     fn born(&mut self, record: &Record) -> Result<(), Halt> {
         let birth = Birth::read(record)?;
         let (id, stay) = (birth.id, birth.stay(&self.config.order)?);
@@ -126,7 +126,7 @@ impl Restoring {
         Ok(())
     }
 
-    /// It belongs to the stay that it says; of those before the checkpoint nothing is needed.
+    /// Gives a record to the stay that it names. Records of stays before the checkpoint are not needed.
     fn record_of_instance(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
         let of = record.instance;
         let stored = Stored { kind: record.kind, head: record.head.clone(), payload: record.payload.clone() };
@@ -148,11 +148,11 @@ impl Restoring {
         }
     }
 
-    /// All records were given: whether this replica may take part again, now or with a checkpoint of the others. Before anything is
-    /// written, so that whoever must not leaves the disk as it is.
+    /// Whether this replica may take part again, now or with a checkpoint of other replicas. It is called after all records, and before
+    /// anything is written, so that a replica that may not leaves the disk as it is.
     ///
     /// # Errors
-    /// When what it promised may be among the records that are lost, or nobody has what they held.
+    /// When the lost records may hold a promise of this replica, or when no other replica has what they held.
     pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
         let (me, membership) = (self.config.members.me(), self.groups[FIRST].status().membership);
         let alone = membership.replicas() == [me];
@@ -171,7 +171,7 @@ impl Restoring {
             let why = format!("{records} records are missing there, and {what}");
             Err(Halt::LogCorrupt { position, why })
         };
-        // They are written down before anything else. Of who joined later, the log and its checkpoint say it.
+        // The lives of the first members are written before anything else. Those of later members are in the log and its checkpoint.
         let number = membership.now().number().max(self.config.members.number());
         let members: Vec<ReplicaId> = match number {
             MembershipId::FIRST => membership.now().voters().collect(),
@@ -191,15 +191,15 @@ impl Restoring {
         Ok(())
     }
 
-    /// The node, with the log that goes on after those records, and the service that it runs.
+    /// The node, with the log after these records, and its service.
     ///
     /// # Errors
-    /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
+    /// When the checkpoint does not give the service's state, or [`Self::check`] fails.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
         self.finish_with(log, service, |executor| Box::new(Sequential::new(executor)))
     }
 
-    /// The same, with another way to execute what was delivered.
+    /// The node with another way to execute.
     ///
     /// # Errors
     /// Those of [`Self::finish`].
@@ -219,14 +219,14 @@ impl Restoring {
             let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
             from = Some(keeping::Origin { seq, border, bytes, time: executor.time() });
         }
-        // Where the checkpoint is damaged, its level comes with what is fetched.
+        // If the checkpoint is damaged, its level comes with the fetched one.
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
         config.level.check(config.level.cluster)?;
         executor.set_level(config.level.cluster);
         let records = system.as_ref().map(System::records);
         let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
-        // Who still waits for what sleeps now has to have the checkpoint in which it does.
+        // A replica that still waits for an instance that is asleep must get the checkpoint in which it fell asleep.
         let asleep = groups.iter().any(|instance| instance.stay().asleep).then(|| merge.seq());
         let left = Left {
             durable: recovered.durable,
@@ -285,7 +285,7 @@ fn restore_image(executor: &mut Executor, system: &System, image: &Image) -> Res
     })
 }
 
-/// The instances as a checkpoint has them.
+/// The instances as they stand in a checkpoint.
 fn restored(
     config: &NodeConfig,
     volumes: &mut Volumes,
@@ -308,12 +308,12 @@ fn restored(
     Ok(groups)
 }
 
-/// The seq up to which the log was given up. While there is one instance, its records are the seqs.
+/// The seq up to which the log was trimmed. With one instance, its records have the numbers of the seqs.
 fn gone(groups: &[Group], trimmed: Trimmed, base: Seq) -> Seq {
     match groups {
-        // There may have been more later.
+        // The record may say more.
         [one] => Seq::new(one.restored().begins_after.number()).max(trimmed.0),
-        // The record that says it may be among those that were lost.
+        // The record may be among the lost ones.
         many if many.iter().any(|instance| instance.restored().begins_after > Slot::ZERO) => {
             if trimmed.0 == Seq::ZERO { base } else { trimmed.0 }
         }

@@ -1,48 +1,48 @@
-//! The membership as it was ordered: what the executed commands say, the same on all replicas at the same seq. It is part of the
-//! system part of every checkpoint.
+//! The membership as it was ordered: what the executed commands say, the same on all replicas at the same seq. It is in the system part of
+//! every checkpoint.
 //!
-//! A command that is executed only starts a change. Each instance carries it out by itself, in its own log (path/3-order). Once all
-//! are through, a second command ends it. One change at a time; an id that was ever a member's is never given to another replica.
+//! An executed command only starts a change. Each instance carries the change out in its own log (path/3-order). Once all have, a second
+//! command ends it. There is one change at a time, and the id of a former member is never given to another replica.
 //!
 //! ```text
 //! roster  created u16 | ids count u16, (replica u16) ... | current length u32, memberships | change length u32, memberships
 //! ```
 //!
-//! As long as nothing changed there is only the number of replicas with which the cluster was made: then the configuration of each
-//! replica says who they are.
+//! Until the first change there is only the number of replicas with which the cluster was made; the configuration of each replica then says
+//! who they are.
 //!
-//! INV-ROSTER-1: numbers grow by one; what ends is what began. Tests: roster/tests.rs.
+//! INV-ROSTER-1: numbers grow by one; only the change that began can end. Tests: roster/tests.rs.
 
 use quorate_types::{MembershipId, ReplicaId, planted};
 use quorate_wire::{Membership, Memberships, SystemCommand};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// This change begins.
+    /// A change begins.
     Begun(Memberships),
     /// A change is over.
     Ended(MembershipId),
-    /// It was refused, on all replicas alike: another one came first.
+    /// The command was refused, on all replicas alike: another one came first.
     Refused(&'static str),
 }
 
-/// What was ordered about the membership.
+/// The membership as it was ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Roster {
     /// How many replicas the cluster began with.
     created: u16,
-    /// Every id that ever was a member's, once something changed.
+    /// The ids of all present and former members, once something changed.
     used: BTreeSet<ReplicaId>,
-    /// None as long as nothing changed.
+    /// The present membership; none until the first change.
     current: Option<Membership>,
     change: Option<Memberships>,
 }
 
 impl Roster {
-    /// That of a cluster that was made with so many replicas.
+    /// The roster of a cluster that was made with this many replicas.
     pub(crate) fn new(created: usize) -> Self {
         Self { created: created as u16, used: BTreeSet::new(), current: None, change: None }
     }
@@ -55,8 +55,8 @@ impl Roster {
     pub(crate) fn change(&self) -> Option<&Memberships> {
         self.change.as_ref()
     }
-    /// Who may still need what instances decide, as far as is known at this seq: all members, and during a change those on both sides.
-    /// An instance may have a later membership already, and another one yet need those who leave with it.
+    /// The replicas that may still need what instances decide, as far as is known at this seq: all members, and during a change those of
+    /// both sides. One instance may have a later membership while another still needs replicas that leave with it.
     pub(crate) fn audience(&self, founders: impl Iterator<Item = ReplicaId>) -> BTreeSet<ReplicaId> {
         let mut all: BTreeSet<ReplicaId> = match &self.current {
             Some(current) => current.members().iter().map(|member| member.replica).collect(),
@@ -65,7 +65,7 @@ impl Roster {
         all.extend(self.change.iter().flat_map(Memberships::replicas));
         all
     }
-    /// Every id that was ever used.
+    /// The ids of all present and former members.
     pub(crate) fn used(&self) -> &BTreeSet<ReplicaId> {
         &self.used
     }
@@ -74,7 +74,7 @@ impl Roster {
         self.current.as_ref().map_or(usize::from(self.created), |current| current.members().len())
     }
 
-    /// Of the memberships that logs name, those that were not executed here, and the last one that was, if there are any.
+    /// Those of the memberships in logs that were not executed here, with the last executed one; none if all were executed.
     pub(crate) fn unexecuted(&self, mut named: Vec<Arc<Memberships>>) -> Vec<Arc<Memberships>> {
         let executed = self.current.as_ref().map_or(MembershipId::FIRST, Membership::number);
         if named.iter().all(|memberships| memberships.now().number() <= executed) {
@@ -108,7 +108,7 @@ impl Roster {
         Ok(())
     }
 
-    /// Carries out an ordered command.
+    /// Executes an ordered command.
     pub(crate) fn execute(&mut self, command: SystemCommand) -> Done {
         match command {
             SystemCommand::Change(change) => {
@@ -134,7 +134,7 @@ impl Roster {
         }
     }
 
-    /// Its bytes.
+    /// Appends the roster's bytes.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.created.to_le_bytes());
         out.extend_from_slice(&(self.used.len() as u16).to_le_bytes());
@@ -147,10 +147,10 @@ impl Roster {
         }
     }
 
-    /// Puts together what [`Self::write_to`] wrote.
+    /// The roster from its parts, as [`Self::write_to`] wrote them.
     ///
     /// # Errors
-    /// When the parts do not fit together.
+    /// When the parts contradict each other.
     pub(crate) fn from_parts(
         created: u16,
         used: Vec<ReplicaId>,

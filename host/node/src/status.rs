@@ -1,20 +1,20 @@
-//! What `quorate status` shows of a replica; the field names are part of the JSON that programs read.
+//! The status that `quorate status` shows. The field names are part of the JSON that programs read.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// A replica as it sees itself.
+/// The status of a replica, as it sees itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeStatus {
     /// Its id.
     pub replica: u16,
     /// The cluster's id.
     pub cluster: String,
-    /// The view it is in.
+    /// Its view.
     pub view: u64,
-    /// Who leads there, when known.
+    /// The leader of the view, if it is known.
     pub leader: Option<u16>,
-    /// Whether it is this one.
+    /// Whether it is the leader.
     pub leading: bool,
     /// The last slot decided.
     pub decided: u64,
@@ -26,19 +26,19 @@ pub struct NodeStatus {
     pub sessions: usize,
     /// Connections of clients and operators.
     pub connections: usize,
-    /// Who has a place, and who was refused one.
+    /// Seats of connections, and refusals.
     pub seats: SeatsStatus,
-    /// Bytes admitted and not decided.
+    /// Bytes that are admitted and not decided.
     pub queue_bytes: usize,
     /// The instances.
     pub instances: InstancesStatus,
     /// The log.
     pub log: LogStatus,
-    /// The connections to the others.
+    /// The other members.
     pub peers: Vec<PeerStatus>,
-    /// How far the others are, as the leader sees it; empty elsewhere.
+    /// How far the other members are, as the leader sees it; empty on other replicas.
     pub members: Vec<MemberStatus>,
-    /// Who takes part.
+    /// The membership.
     pub membership: MembershipStatus,
     /// The feature level.
     pub level: LevelStatus,
@@ -54,91 +54,91 @@ pub struct NodeStatus {
     pub lease: Option<bool>,
     /// Frames that broke the rules.
     pub rejected: u64,
-    /// Replicas that did what no honest one does; only where they may lie.
+    /// Replicas that did what no honest one does; only where replicas may lie.
     pub suspects: Vec<SuspectStatus>,
-    /// Signatures of clients that were checked, since this replica started.
+    /// Client signatures checked since the start of the process.
     pub signatures_checked: u64,
-    /// Votes that this replica holds back, since it can not say whether what is proposed is from whom it says.
+    /// Votes that this replica holds back, since it can not vouch for the requests in the proposal.
     pub held_back: usize,
-    /// What is wrong, with what to do; empty when all is well.
+    /// The problems, with what to do; empty if there are none.
     pub problems: Vec<String>,
 }
 
 /// A replica that did what no honest one does.
 #[derive(Clone, Debug, Serialize)]
 pub struct SuspectStatus {
-    /// Which.
+    /// Its id.
     pub replica: u16,
-    /// How often, since the start of this process.
+    /// How often it did so, since the start of this process.
     pub times: u64,
     /// What it did last.
     pub what: String,
 }
 
-/// How the logs of the instances become one.
+/// The instances, and how their logs become one.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstancesStatus {
-    /// How many order batches.
+    /// How many instances there are.
     pub count: u16,
-    /// How many will, while that changes.
+    /// How many there will be, while that changes.
     pub changing_to: Option<u16>,
-    /// Behind which slot.
+    /// The last slot before the change.
     pub border: Option<u64>,
-    /// Of what was delivered since the start of the process, the part that is empty, between 0 and 1.
+    /// The empty part of what was delivered since the start of the process, between 0 and 1.
     pub noop_share: f64,
-    /// How many slots the furthest instance is ahead of the one that is least far.
+    /// How many slots lie between the furthest instance and the last one.
     pub skew: u64,
-    /// The instance that others wait for, if any.
+    /// The instance that the others wait for, if any.
     pub waits_for: Option<u16>,
-    /// Each of them.
+    /// Every instance.
     pub each: Vec<InstanceStatus>,
 }
 
 /// One instance.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstanceStatus {
-    /// Which.
+    /// Its number.
     pub instance: u16,
     /// The lane that has its connections, from 1.
     pub lane: u16,
-    /// The view it is in.
+    /// Its view.
     pub view: u64,
-    /// Who leads there, when known.
+    /// The leader of the view, if it is known.
     pub leader: Option<u16>,
-    /// Whether it is this replica.
+    /// Whether this replica is the leader.
     pub leading: bool,
-    /// Clients whose requests go through it: known where it is led.
+    /// Clients whose requests go through it; known only by its leader.
     pub clients: usize,
-    /// The last slot that is decided here.
+    /// The last slot decided here.
     pub decided: u64,
-    /// How long the others waited for it, since the start of the process, in milliseconds.
+    /// How long the other instances waited for it, since the start of the process, in milliseconds.
     pub waited_ms: u64,
-    /// `here`, or `leaves` or `comes` with the change that is under way, or `away`.
+    /// `here`, `leaves` or `comes` with the change under way, or `away`.
     pub state: &'static str,
 }
 
-/// Places of connections: how many are taken and how many there are. What is counted is counted since the start of the process.
+/// Seats of connections: how many are taken and how many there are. Counts are since the start of the process.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeatsStatus {
-    /// Clients connected.
+    /// Connected clients.
     pub clients: usize,
-    /// At most so many.
+    /// The most clients that may be connected.
     pub clients_max: usize,
-    /// Connections of the client that has the most.
+    /// Connections of the client that has most.
     pub largest_client: usize,
-    /// At most so many of one client.
+    /// The most connections of one client.
     pub per_client_max: usize,
-    /// Operators connected.
+    /// Connected operators.
     pub operators: usize,
-    /// Connections that have not said who they are.
+    /// Connections whose peers have not introduced themselves.
     pub strangers: usize,
-    /// At most so many.
+    /// The most such connections.
     pub strangers_max: usize,
-    /// Refused since a limit was reached.
+    /// Connections refused at a limit.
     pub refused: u64,
-    /// Turned away since they did not say in time who they were.
+    /// Connections closed because their peers did not introduce themselves in time.
     pub late: u64,
-    /// Turned away before that, to make room.
+    /// Connections closed before that time, to make room.
     pub crowded_out: u64,
 }
 
@@ -147,23 +147,23 @@ pub struct SeatsStatus {
 pub struct LogStatus {
     /// `group`, `async` or `memory`.
     pub durability: &'static str,
-    /// Microseconds that are added to each sync, for measurements.
+    /// Microseconds added to each sync, for measurements.
     pub sync_delay_us: u64,
-    /// Microseconds that a write took lately, from its beginning to its end.
+    /// The average microseconds of recent writes.
     pub write_us: u64,
-    /// The last record that is durable.
+    /// The last durable record.
     pub durable: u64,
-    /// The last record appended.
+    /// The last appended record.
     pub appended: u64,
-    /// Where the next block goes, in bytes.
+    /// The position of the next block, in bytes.
     pub position: u64,
-    /// Whether there is no room for more.
+    /// Whether the disk has no more room.
     pub disk_full: bool,
-    /// Members whose disks are full, as far as this replica knows: itself, and those that said so.
+    /// Replicas whose disks are full: this one, and members that have said so.
     pub full: Vec<u16>,
-    /// The segment that a scrub reads, if one runs.
+    /// The segment that a scrub is reading, if any.
     pub scrubbing: Option<u64>,
-    /// The highest segment in which rot was found and that is not trimmed yet.
+    /// The highest segment with rot that is not trimmed yet.
     pub rotten: Option<u64>,
 }
 
@@ -172,24 +172,24 @@ pub struct LogStatus {
 pub struct PeerStatus {
     /// Its id.
     pub replica: u16,
-    /// Where it is dialed.
+    /// The address at which it is dialed.
     pub address: String,
     /// Whether both directions are connected.
     pub connected: bool,
-    /// How many connections stand on which this replica sends to it: one for each lane, once it is there.
+    /// How many connections to it are established: one for each lane, when all are.
     pub links: usize,
-    /// Why it refuses us, if it does.
+    /// The reason for which it refuses this replica, if it does.
     pub refusal: Option<String>,
 }
 
-/// Another replica, as the leader sees it.
+/// A member, as the leader sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemberStatus {
     /// Its id.
     pub replica: u16,
     /// Bytes of the log that it lacks.
     pub lag_bytes: u64,
-    /// Whether it was heard of lately.
+    /// Whether the leader has heard of it lately.
     pub active: bool,
 }
 
@@ -200,17 +200,17 @@ pub struct MembershipStatus {
     pub number: u64,
     /// The number of the membership that a change leads to, while one is under way.
     pub changing_to: Option<u64>,
-    /// The members; during a change, those after it.
+    /// The members; during a change, those of the next membership.
     pub members: Vec<MembershipMember>,
-    /// Those who leave with the change that is under way.
+    /// The members that leave with the change under way.
     pub leaving: Vec<u16>,
     /// How many replicas the cluster began with.
     pub created: usize,
-    /// The cluster's time at its beginning, in nanoseconds since the Unix epoch: part of every replica's directory.
+    /// The cluster's time at its start, in nanoseconds since the Unix epoch; in every replica's directory.
     pub start_time_ns: u64,
-    /// Whether this replica is no member any more.
+    /// Whether this replica is no longer a member.
     pub removed: bool,
-    /// Every id that was ever a member's, once the membership changed.
+    /// The ids of all present and former members, once the membership has changed.
     pub used: BTreeSet<u16>,
 }
 
@@ -219,32 +219,32 @@ pub struct MembershipStatus {
 pub struct MembershipMember {
     /// Its id.
     pub replica: u16,
-    /// Where it is reached.
+    /// Its address.
     pub address: String,
     /// `voter` or `learner`.
     pub role: &'static str,
-    /// Its data directory.
+    /// The incarnation of its data directory.
     pub incarnation: String,
     /// Whether it has caught up, as the leader sees it.
     pub caught_up: bool,
 }
 
-/// Feature levels, as a replica knows them.
+/// The feature levels, as a replica knows them.
 #[derive(Clone, Debug, Serialize)]
 pub struct LevelStatus {
-    /// The level that the cluster works at, as executed here.
+    /// The cluster's level, as executed here.
     pub cluster: u32,
-    /// The lowest that this replica's program can work at.
+    /// The lowest level that this replica's program can work at.
     pub lowest: u32,
-    /// The highest.
+    /// The highest level that it can work at.
     pub highest: u32,
     /// Whether this replica raises the level by itself when it leads.
     pub automatic: bool,
-    /// What the members can do.
+    /// The levels of the members' programs.
     pub members: Vec<MemberLevel>,
 }
 
-/// What a member can do.
+/// The level of a member's program.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemberLevel {
     /// Its id.
@@ -258,27 +258,27 @@ pub struct MemberLevel {
 pub struct CheckpointStatus {
     /// `stop-and-copy`, `staggered`, `full` or `differential`.
     pub mode: &'static str,
-    /// The last border executed; 0 before the first.
+    /// The last border; 0 before the first.
     pub last_seq: u64,
     /// The digest of the state there, once it is computed.
     pub last_digest: Option<String>,
-    /// The digest of what execution alone has there: equal wherever the same was executed, however it was ordered.
+    /// The digest of execution's part of the state there: equal wherever the same was executed, however it was ordered.
     pub last_state_digest: Option<String>,
-    /// The newest border at which the replicas agree on the digest; 0 before the first.
+    /// The newest border with an agreed digest; 0 before the first.
     pub agreed_seq: u64,
-    /// The newest checkpoint that is durable here; 0 when there is none.
+    /// The newest durable checkpoint here; 0 if there is none.
     pub durable_seq: u64,
-    /// The border whose checkpoint is being written.
+    /// The border whose checkpoint is being written, if any.
     pub writing: Option<u64>,
-    /// The state up to this slot is no longer in the log.
+    /// The seq up to which the log was trimmed.
     pub trimmed: u64,
-    /// The border at which this replica's state was found not to be the agreed one; until it is repaired.
+    /// The border at which this replica's state was found to differ from the agreed one, until it is repaired.
     pub diverged: Option<u64>,
-    /// What is being fetched from the other replicas.
+    /// The checkpoint that is being fetched, if any.
     pub transfer: Option<TransferStatus>,
     /// Damaged places in checkpoints that are not mended yet.
     pub rotten: u64,
-    /// Damaged places that were mended, since the start of the process.
+    /// Damaged places mended since the start of the process.
     pub repaired: u64,
     /// Scrubs that ended since the start of the process.
     pub scrubs: u64,
@@ -293,20 +293,20 @@ pub struct CheckpointStatus {
 pub struct TransferStatus {
     /// `behind`, `diverged` or `damaged`.
     pub why: &'static str,
-    /// Its seq, once one was chosen.
+    /// Its seq, once it is chosen.
     pub seq: Option<u64>,
-    /// Bytes that arrived and were verified.
+    /// Bytes that have arrived and were verified.
     pub bytes_done: u64,
-    /// Bytes in all; 0 as long as that is not known.
+    /// All bytes; 0 until that is known.
     pub bytes_total: u64,
-    /// Chunks that are here, with those that needed no transfer.
+    /// Chunks that are here, including those that were here before.
     pub chunks_done: u64,
-    /// Chunks in all.
+    /// All chunks.
     pub chunks_total: u64,
-    /// Who is asked.
+    /// The replicas that are asked.
     pub sources: Vec<u16>,
     /// Bytes per second since it began.
     pub bytes_per_second: u64,
-    /// Whether all is here and is being made durable.
+    /// Whether everything is here and is being made durable.
     pub installing: bool,
 }

@@ -1,6 +1,8 @@
-//! The system part of a checkpoint: everything that is agreed on beside the service's objects. Canonical, so that its digest can be
-//! compared: replicas that executed the same batches have the same bytes. It has two halves. That of execution is the executor's own
-//! (agreed time, level, sessions and the replies they keep), and says nothing of how anything was ordered. That of the order is this:
+//! The system part of a checkpoint: everything that is agreed on beside the service's objects. It is canonical, so that its digest can be
+//! compared: replicas that executed the same batches have the same bytes.
+//!
+//! It has two halves. The half of execution belongs to the executor (agreed time, level, sessions and the replies they keep), and does not
+//! depend on how anything was ordered. The half of the order is this:
 //!
 //! ```text
 //! magic (7) | version u8 | cluster u128 | seq u64 | border u64
@@ -11,10 +13,9 @@
 //! level u32: the feature level
 //! ```
 //!
-//! A second generation is the one that follows when a change of the number of instances is under way. `record` is the last record of the
-//! instance that the checkpoint holds whole, and `offset` how many slots of the next one it holds, too. What holds in an instance is in
-//! its anchor, which is that of the record. The level stands in both halves: here it says who can read the other one. Other versions than
-//! this one are refused, whatever follows.
+//! A second generation is the next one, while the number of instances is changing. `record` is the last record of the instance that the
+//! checkpoint holds whole; of the next record it holds `offset` slots. The anchor is that of the record, and has the instance's membership.
+//! The level is in both halves: here it says which programs can read the other half. A system part with another version is refused.
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
@@ -27,51 +28,51 @@ use quorate_state::checkpoint::SystemPart;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
 use quorate_wire::Memberships;
 
-/// First bytes; the next one is the format's version.
+/// The first bytes; the format's version follows.
 const MAGIC: [u8; 7] = *b"quosyst";
-/// The version that is written, and read.
+/// The version that is written and read.
 const VERSION: u8 = 1;
-/// Why another one is not.
+/// The reason to refuse another version.
 const OTHER_VERSION: &str =
     "it has a form that this program does not read: use the program of the version that wrote it";
-/// More instances or members than this are no checkpoint of ours.
+/// A checkpoint with more instances or members is not valid.
 const COUNT_MAX: u16 = 4096;
 
-/// What a checkpoint says of one instance.
+/// The part of a checkpoint about one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstancePart {
-    /// Which.
+    /// The instance.
     pub instance: InstanceId,
     /// Its last slot in the checkpoint.
     pub slot: Slot,
-    /// Its last record that is in the checkpoint as a whole, as the protocol counts.
+    /// The last record that the checkpoint holds whole, in the protocol's numbers.
     pub record: Slot,
-    /// How many slots of the record behind are in the checkpoint, too.
+    /// How many slots of the next record the checkpoint holds.
     pub offset: u64,
-    /// Where the record lies in the protocol's log.
+    /// The position of the record in the protocol's log.
     pub anchor: Anchor,
 }
 
 /// The system part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
-    /// Whose checkpoint it is.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// The last seq in it.
+    /// The last seq in the checkpoint.
     pub seq: Seq,
-    /// Its border's number.
+    /// The number of the checkpoint's border.
     pub border: u64,
-    /// How far instances may run ahead; 0 where a cluster never had more than one.
+    /// How far instances may run ahead of the global log; 0 if the cluster never had more than one.
     pub window: u64,
-    /// How slots map to seqs, and from when on otherwise, if a change is under way.
+    /// How slots map to seqs now, and from the next border on if a change is under way.
     pub generations: Vec<Generation>,
     /// The instances, in order.
     pub instances: Vec<InstancePart>,
-    /// What was ordered about the membership.
+    /// The membership as it was ordered.
     pub(crate) roster: Roster,
     /// The feature level.
     pub level: u32,
-    /// The executor's half.
+    /// The half of execution.
     pub executor: Bytes,
 }
 
@@ -110,10 +111,10 @@ impl System {
         out.into()
     }
 
-    /// Reads it back. The executor's half is not looked into.
+    /// Decodes a system part. The half of execution is not looked into.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// The reason, in words.
     pub fn decode(system: &SystemPart) -> Result<Self, &'static str> {
         let mut r = Parts { bytes: system.order.clone() };
         let (magic, [version]) = (r.array::<7>()?, r.array()?);
@@ -152,7 +153,7 @@ impl System {
         Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor })
     }
 
-    /// The ids of the members, if any command ever said them; else those that a cluster of that size is made with.
+    /// The ids of the members, if a command ever named them; otherwise those with which a cluster of that size is made.
     pub fn members(&self) -> Vec<ReplicaId> {
         match self.roster.current() {
             Some(current) => current.members().iter().map(|member| member.replica).collect(),
@@ -160,7 +161,7 @@ impl System {
         }
     }
 
-    /// The same state for another cluster, which is made with these replicas and this protocol: nobody ever joined or left it.
+    /// Makes this the state of another cluster, with these replicas and this protocol, whose membership never changed.
     pub fn begin_anew(&mut self, cluster: ClusterId, protocol: Protocol, members: &[ReplicaId]) {
         self.cluster = cluster;
         self.roster = Roster::new(members.len());
@@ -169,10 +170,10 @@ impl System {
         }
     }
 
-    /// Whether it is the system part of a checkpoint of this seq, for a replica with this configuration.
+    /// Checks that this is the system part of a checkpoint of this seq, for a replica with this configuration.
     ///
     /// # Errors
-    /// Says what does not fit.
+    /// The reason, in words.
     pub(crate) fn check(self, config: &NodeConfig, seq: Seq) -> Result<Self, &'static str> {
         if self.cluster != config.members.cluster() {
             return Err("it belongs to another cluster");
@@ -189,7 +190,7 @@ impl System {
         Ok(self)
     }
 
-    /// The parts that are about the merge; `window` where it says none itself.
+    /// The state of the merge; `window` is used if the system part has none.
     pub(crate) fn merge(&self, window: u64) -> Option<Checkpoint> {
         let (generation, next) = match &self.generations[..] {
             [generation] => (*generation, None),
@@ -205,13 +206,13 @@ impl System {
         Some(Checkpoint { window, seq: self.seq, generation, next, instances })
     }
 
-    /// The records up to which the instances' logs are in it.
+    /// The last record of each instance in the checkpoint.
     pub(crate) fn records(&self) -> Vec<Slot> {
         self.instances.iter().map(|part| part.record).collect()
     }
 }
 
-/// Takes values off the front.
+/// Takes values off the front of the bytes.
 struct Parts {
     bytes: Bytes,
 }

@@ -118,7 +118,7 @@ pub(crate) struct Keeping {
     divergence: Divergence,
     rot: Rot,
     scrubs: Scrubs,
-    /// The last delivered border, and the digests of the image there once they are known.
+    /// The last border whose state was captured or installed, and the digests of the image there once they are known.
     last: Option<(Seq, Option<Digests>)>,
     /// Why a checkpoint could not be written, in words, until one can.
     trouble: Option<String>,
