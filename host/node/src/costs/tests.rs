@@ -3,7 +3,7 @@ use super::*;
 const LIAR: ConnId = ConnId::new(1);
 const HONEST: ConnId = ConnId::new(2);
 
-/// A lane that reads whoever has something, where each byte costs so many nanoseconds. How long each of them had the lane.
+/// A lane that reads every member that has something, where each byte costs this many nanoseconds. Gives how long each member had the lane.
 fn share(costs: [u64; 2], suspect: bool, turns: usize) -> [Span; 2] {
     let (mut costs_of, mut now) = (Costs::default(), Time::from_nanos(1 << 40));
     let mut times = [Span::ZERO; 2];
@@ -41,7 +41,7 @@ fn evidence_makes_the_share_small() {
     assert!(liar.nanos() * 12 <= honest.nanos(), "{liar:?} against {honest:?}");
 }
 
-/// Nobody else has anything to say.
+/// No other member has anything to be read.
 #[test]
 fn whoever_is_alone_waits_for_nobody() {
     let (mut costs, now) = (Costs::default(), Time::from_nanos(1 << 40));
@@ -70,7 +70,7 @@ fn who_is_suspected_waits_although_it_is_alone() {
     assert!(costs.may(now, LIAR));
 }
 
-/// What is cheap is read as before: much at once.
+/// A member whose bytes are cheap is read as before: much at once.
 #[test]
 fn what_is_cheap_is_read_in_large_pieces() {
     let mut costs = Costs::default();

@@ -64,7 +64,7 @@ fn request(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The next slot of the one instance holds these requests: whether something was executed with it, and what is sent.
+/// The next slot of the only instance holds these requests. Gives whether it was executed, and what is sent.
 fn decide(engine: &mut Engine, now: Time, slot: u64, header: BatchHeader, requests: &[Vec<u8>]) -> usize {
     engine.decided(ONE, Slot::new(slot), batch(header, requests)).unwrap();
     let mut frames = 0;
@@ -136,7 +136,7 @@ fn a_strong_read_waits_for_a_leader_and_for_execution() {
     assert_eq!(out.drain().count(), 1, "all answers of a connection leave together");
 }
 
-/// Of three members two answer each session, and each member answers two sessions of three.
+/// Two of three members answer each session, and each member answers two of three sessions.
 #[test]
 fn some_members_answer_each_session() {
     let session = |index| SessionId { index, generation: 1 };
@@ -146,7 +146,7 @@ fn some_members_answer_each_session() {
     }
 }
 
-/// What was executed is the agreed time; the own extension goes on from there, once somebody leads.
+/// The time of an executed batch is the agreed time; the own extension goes on from there, once a replica leads.
 #[test]
 fn time_goes_on_from_what_was_executed() {
     let mut engine = engine(false);

@@ -7,7 +7,7 @@ fn conn(id: u64) -> ConnId {
     ConnId::new(id)
 }
 
-/// Nobody may hear of a life that a crash could take back: then this replica would come back as another one.
+/// No other replica may hear of a life that a crash could take back: this replica would then come back with another one.
 #[test]
 fn nobody_is_dialed_before_the_own_life_is_durable() {
     let (config, mut out) = (joins(), Effects::new());

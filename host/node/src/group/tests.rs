@@ -1,4 +1,4 @@
-//! A group is stepped alone: what its protocol wants done is made up, or comes from a protocol of one member.
+//! A group, stepped alone. The effects of its protocol are made up, or come from a protocol of one member.
 
 use super::*;
 use quorate_order::raft::message::RaftMessage;
@@ -95,7 +95,7 @@ fn before_it_starts_it_hears_nothing() {
     assert!(group.has_started() && group.has_news(RecordId::ZERO), "what it wants is looked at");
 }
 
-/// One member leads by itself: it takes as many small batches as it may, and then waits.
+/// One member leads by itself: it proposes as many small batches as it may, and then waits.
 #[test]
 fn small_batches_wait_for_those_under_way() {
     let mut group = group(0);

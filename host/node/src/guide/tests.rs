@@ -1,4 +1,4 @@
-//! Whom a client is sent to. The part is stepped within a node, which shows it the rest of a replica.
+//! The leader that a client is sent to. The guide is stepped within a node, which shows it the other parts.
 
 use super::*;
 use crate::config::NodeConfig;
@@ -14,7 +14,7 @@ fn instance_for(node: &mut Node, conn: ConnId) -> Option<usize> {
     guide.instance_for(&look, conn, &mut Effects::new())
 }
 
-/// Nobody knows whose turn it is with a client before its first session: then it may have come to another instance that leads here.
+/// Before its first session a client's turn is unknown: it may have come to another instance that leads here.
 #[test]
 fn new_clients_move_to_the_instance_whose_turn_it_is() {
     let order = OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6);

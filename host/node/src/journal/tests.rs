@@ -1,4 +1,4 @@
-//! The journal alone: what waits for room, what is durable of which instance, what is read back, and what the disk does.
+//! The journal alone: records without room, durable records of each instance, records that are read back, and the disk.
 
 use super::*;
 use quorate_log::LogConfig;
@@ -10,7 +10,7 @@ fn at(millis: u64) -> Time {
     Time::ZERO.plus(Span::from_millis(millis))
 }
 
-/// A journal whose segments are ready as soon as they are wanted, unless its disk is full.
+/// A journal whose segments are ready as soon as they are asked for, unless its disk is full.
 struct Host {
     journal: Journal,
     full: bool,
@@ -29,7 +29,7 @@ impl Host {
         Self { journal: Journal::new(log, sync, STALL, volumes), full: false, events: Vec::new() }
     }
 
-    /// Ends turns until the disk has nothing to do; `writes`: whether it finishes what it is given.
+    /// Ends turns until the disk has nothing to do; `writes`: whether the disk finishes its writes.
     fn run(&mut self, now: Time, writes: bool) {
         loop {
             let mut out = Effects::new();
@@ -74,7 +74,7 @@ impl Host {
     }
 }
 
-/// Two instances, and the second one's volume.
+/// Two instances; gives the volume of the second.
 fn two() -> (Host, VolumeId, VolumeId) {
     let mut volumes = Volumes::default();
     let (one, two) = (volumes.open(InstanceId::new(1)), volumes.open(InstanceId::new(2)));
@@ -155,7 +155,7 @@ fn a_disk_that_finishes_nothing_is_told_of_once() {
     assert_eq!(host.events, [Event::DiskStalls]);
 }
 
-/// Records come back as they were persisted, also after the question was forgotten by who asked it.
+/// Records come back as they were persisted, once for each question, and never for a stay that is over.
 #[test]
 fn what_is_read_back_is_given_to_who_asked() {
     let (mut host, one, two) = two();
@@ -212,7 +212,7 @@ fn life() -> Record {
     }
 }
 
-/// A segment goes once no instance needs a record in it, and what was written again of the node's own is durable.
+/// A segment is removed once no instance needs a record in it and the node's own records are durable again.
 #[test]
 fn the_beginning_goes_when_what_counts_of_it_is_durable_again() {
     let (mut host, one, two) = two();

@@ -1,4 +1,4 @@
-//! Keeping stepped alone: what it says when things happen, with nothing beside it.
+//! Keeping, stepped alone: its effects for given inputs.
 
 mod backups;
 mod borders;
@@ -18,12 +18,12 @@ use quorate_state::store::Store;
 use quorate_types::{AgreedTime, ClusterId, ConnId, Digest, Incarnation, Seq, Slot, Span, Time};
 use quorate_wire::StateMessage;
 
-/// r1 of three replicas that only crash, and what it said in the last step.
+/// r1 of three replicas that only crash, and its effects in the last step.
 struct Alone {
     keeping: Keeping,
     facts: Facts,
     now: Time,
-    /// What came out that is more than words.
+    /// The effects that are not only texts.
     need: Option<Need>,
     examine: Option<Box<super::Found>>,
     installing: Option<Box<Installing>>,
@@ -60,18 +60,18 @@ fn digest(of: u64) -> Digest {
     Digest::new([of as u8; 32])
 }
 
-/// What the keeper computed at a border.
+/// The report of the keeper about a border.
 fn computed(seq: u64, border: u64, digest: Digest) -> In {
     let digests = Digests { image: digest, state: digest };
     In::Kept(Report::Digest { seq: Seq::new(seq), border, digests })
 }
 
-/// What another one has at a border.
+/// The digest of another member at a border.
 fn has(from: u16, seq: u64, digest: Digest) -> In {
     In::Heard { from: r(from), message: StateMessage::Digest { seq: Seq::new(seq), digest, held: false } }
 }
 
-/// What another one has on its disk.
+/// The durable checkpoint of another member.
 fn holds(from: u16, seq: u64, digest: Digest) -> In {
     In::Heard { from: r(from), message: StateMessage::Digest { seq: Seq::new(seq), digest, held: true } }
 }
@@ -111,7 +111,7 @@ impl Alone {
         Self { keeping, facts, now, need: None, examine: None, installing: None }
     }
 
-    /// What comes out of one input, and of the rest of it, in order and in short.
+    /// The effects of an input and of its rest, in order and in short.
     fn step(&mut self, input: In) -> Vec<String> {
         let mut out = Vec::new();
         self.keeping.step(self.now, &self.facts, input, &mut out);
@@ -138,7 +138,7 @@ impl Alone {
         said
     }
 
-    /// A batch is executed that asks for a border; the service gives its state.
+    /// A batch that asks for a border is delivered, and the service gives its state.
     fn border(&mut self, seq: u64) -> Vec<String> {
         let seq = Seq::new(seq);
         (self.facts.delivered, self.facts.merged) = (seq, seq);
@@ -151,7 +151,7 @@ impl Alone {
         said
     }
 
-    /// The same, the others have the same, and the keeper writes it.
+    /// A border at which the others have the same state, and the keeper writes it.
     fn agreed_border(&mut self, seq: u64) -> Vec<String> {
         let mut said = self.border(seq);
         let of = digest(seq);
@@ -161,13 +161,13 @@ impl Alone {
         said
     }
 
-    /// The fetch begins that was asked for.
+    /// Begins the fetch that was asked for.
     fn fetch(&mut self) -> Vec<String> {
         let need = self.need.take().expect("something is needed");
         self.step(In::Fetch { need, connected: vec![r(2), r(3)] })
     }
 
-    /// The others send what is asked of them of their checkpoint, until all is here.
+    /// The others send their checkpoint until all of it is here.
     fn receive(&mut self) {
         let (_, image) = of_others();
         let manifest = quorate_state::checkpoint::Manifest::of(&image);
@@ -194,14 +194,14 @@ impl Alone {
         assert!(self.examine.is_some(), "it is here");
     }
 
-    /// This replica can go on from it.
+    /// This replica can go on from the checkpoint.
     fn fits(&mut self) -> Vec<String> {
         let found = self.examine.take().expect("a checkpoint was fetched");
         let (system, _) = of_others();
         self.step(In::Examined { found, verdict: Ok(Box::new(system)) })
     }
 
-    /// It is durable, and execution goes on from it.
+    /// The checkpoint is durable, and execution goes on from it.
     fn goes_on(&mut self) -> Vec<String> {
         let Installing { image, system, digests, why } =
             *self.installing.take().expect("a checkpoint became durable");
@@ -251,7 +251,7 @@ fn name(message: &StateMessage) -> String {
     }
 }
 
-/// Once its log was trimmed, others may have the oldest checkpoint that is left after a restart, and none that may never have been agreed on.
+/// Once the log was trimmed, others may have the oldest checkpoint left after a restart, but none that may never have been agreed on.
 #[test]
 fn a_restart_stands_for_the_oldest_checkpoint_that_is_left() {
     let held = |gone: u64, trimmed: u64| {
@@ -267,7 +267,7 @@ fn a_restart_stands_for_the_oldest_checkpoint_that_is_left() {
     assert_eq!(held(0, 0), [false, false], "the log has all that led to them");
 }
 
-/// Where execution goes on from is where borders are counted from.
+/// Borders are counted from the place where execution goes on.
 #[test]
 fn borders_go_on_from_the_checkpoint_of_before() {
     let from = Origin { seq: Seq::new(10), border: 7, bytes: 0, time: AgreedTime::ZERO };

@@ -1,4 +1,4 @@
-//! When a leader hands over. The part is stepped within a node, which shows it the rest of a replica.
+//! When a leader hands over. The part is stepped within a node, which shows it the other parts.
 
 use super::*;
 use crate::effects::{Effects, Input};
@@ -18,8 +18,8 @@ fn gathers_at(host: &Host) -> Option<Time> {
     host.node.leading.gathers_at(&look!(host.node, leading))
 }
 
-/// Of what it has to execute first it has nothing in memory, nothing on a disk, and no checkpoint: as leader it can not order the border
-/// that the others need to make one.
+/// What the leader has to execute next is not in its memory, on its disk or in a checkpoint. It can not order the border that the others
+/// need to make one.
 #[test]
 fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instance() {
     let config = NodeConfig { order: OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6), ..joins() };
@@ -34,7 +34,7 @@ fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instan
     assert_eq!(lags_at(&host), Some(since.plus(config.order.patience())));
 }
 
-/// A replica that leads the first of two instances, hears nobody in the other one, and is told that another member does.
+/// A replica that leads the first of two instances hears no leader in the other one, and is told that another member does.
 fn told(order: OrderConfig) -> Host {
     let config = NodeConfig { order, instances: 2, ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");

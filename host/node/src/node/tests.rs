@@ -93,12 +93,12 @@ pub(crate) fn joins() -> NodeConfig {
     }
 }
 
-/// A node whose disk is fast.
+/// A node with a fast disk.
 pub(crate) struct Host {
     pub(crate) node: Node,
     /// The state at borders.
     pub(crate) images: Vec<Image>,
-    /// The borders for which capturing began, and how many objects there were then.
+    /// The borders for which capturing began, and how many objects there were.
     pub(crate) ahead: Vec<(u64, u64)>,
     sent: Vec<(ConnId, FrameKind)>,
 }
@@ -109,14 +109,14 @@ impl Host {
         Self::restart(restoring, config)
     }
 
-    /// The same, with what an earlier run left in the log.
+    /// A node with the log of an earlier run.
     pub(crate) fn restart(restoring: Restoring, config: NodeConfig) -> Self {
         let (log_id, log) = (config.log_id, config.log);
         let node = restoring.finish(Log::create(log_id, log), Box::new(Nothing)).expect("it fits together");
         Self::of(node)
     }
 
-    /// It starts.
+    /// The node starts.
     pub(crate) fn of(node: Node) -> Self {
         let mut host = Self { node, images: Vec::new(), ahead: Vec::new(), sent: Vec::new() };
         let mut out = Effects::new();
@@ -156,7 +156,7 @@ impl Host {
         self.step(Input::Frame { conn, frame: Frame { kind: frame.kind(), payload } });
     }
 
-    /// This replica dials another one, and is welcome.
+    /// This replica dials another one, which welcomes it.
     fn dials(&mut self, conn: ConnId, replica: ReplicaId) {
         self.step(Input::Dialed { conn, replica, link: 0 });
         let welcome = Welcome {
@@ -171,7 +171,7 @@ impl Host {
         self.hears(conn, &welcome.frame());
     }
 
-    /// Another one dials this replica.
+    /// Another replica dials this one.
     pub(crate) fn is_dialed(&mut self, conn: ConnId, replica: ReplicaId) {
         self.step(Input::Accepted { conn, from: None });
         let role = Role::Peer { replica, incarnation: life_of(replica) };
@@ -196,7 +196,7 @@ fn all_four(number: u64) -> Memberships {
     Memberships::one(Membership::new(MembershipId::new(number), members).expect("a membership"))
 }
 
-/// r1 lags: it does not know r4, nor anybody who is going to tell it. r4 meets it before it knows the members itself.
+/// r1 lags: it does not know r4, and no replica that it knows will tell it. r4 connects to it before r4 knows the members itself.
 #[test]
 fn who_is_connected_hears_of_a_later_membership() {
     let mut host = Host::start(joins());

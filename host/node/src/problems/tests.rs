@@ -40,7 +40,7 @@ fn seats() -> SeatsStatus {
     }
 }
 
-/// All is well.
+/// A situation without problems.
 fn well<'a>(order: &'a OrderStatus, seats: &'a SeatsStatus) -> Situation<'a> {
     Situation {
         unknown: Vec::new(),
@@ -62,7 +62,7 @@ fn well<'a>(order: &'a OrderStatus, seats: &'a SeatsStatus) -> Situation<'a> {
     }
 }
 
-/// The problem that this change makes, which must be the only one, begin as the page of alarms has it, and name its remedy.
+/// The problem that this change makes. It must be the only one, begin as on the page of alarms, and name its remedy.
 fn one(change: impl FnOnce(&mut Situation<'_>), listed: &str, remedy: &str) {
     let (order, seats) = (order(), seats());
     let mut situation = well(&order, &seats);

@@ -14,7 +14,7 @@ fn opened(lost: &[&str]) -> Opened {
     Opened { image: Some(image), lost, ..Opened::default() }
 }
 
-/// The log may begin after the one that is lost.
+/// The log may begin after the checkpoint that is lost.
 #[test]
 fn an_older_checkpoint_is_known_for_one() {
     let outdated = |lost: &[&str]| Recovered::new(opened(lost), false).expect("one is whole").outdated;

@@ -1,4 +1,4 @@
-//! What ordered commands do to the membership.
+//! The effects of ordered commands on the membership.
 
 use super::{Done, Roster};
 use quorate_types::{MembershipId, ReplicaId};
@@ -69,7 +69,7 @@ fn ids_are_never_used_again() {
     assert!(matches!(roster.execute(change(&second, &membership(3, &[1, 2, 4]))), Done::Begun(_)));
 }
 
-/// After a restart from a checkpoint the logs may be many changes further on than what is executed: whoever had a part in any of them
+/// After a restart from a checkpoint the logs may be many changes further on than execution. Any replica that was a member in one of them
 /// may be the only one that can lead an instance that the others wait for.
 #[test]
 fn changes_that_were_not_executed_are_known_from_the_logs() {

@@ -66,7 +66,7 @@ fn no_bytes_make_it_panic() {
             let mut order = bytes.order.to_vec();
             order[at] ^= 1 << bit;
             let wrong = SystemPart { order: order.into(), execution: bytes.execution.clone() };
-            // Whether it is taken or not; where it is, it is written the same way again.
+            // It may be refused; if it is taken, it is written the same way again.
             if let Ok(read) = System::decode(&wrong) {
                 assert_eq!(read.encode(), wrong);
             }
@@ -85,7 +85,7 @@ fn hex(fixture: &str) -> Bytes {
     bytes.collect::<Vec<u8>>().into()
 }
 
-/// The bytes of each version are pinned. When there is another version, these files stay, as those of the first.
+/// The bytes of each version are pinned. When there is another version, these files stay as those of the first.
 #[test]
 fn bytes_of_version_1_are_read_and_written() {
     let several = System {
@@ -123,7 +123,7 @@ fn other_versions_are_refused_and_said_to_be_such() {
     assert_eq!(System::decode(&none), Err("it is not the system part of a checkpoint"));
 }
 
-/// What is restored for other replicas has forgotten who was a member.
+/// A state that is restored for other replicas does not name the former members.
 #[test]
 fn another_cluster_begins_with_its_own_members() {
     let mut other = system();
@@ -134,7 +134,7 @@ fn another_cluster_begins_with_its_own_members() {
     assert_eq!(other.instances[0].anchor.encode().len(), 16);
 }
 
-/// Two replicas that came to the same state by logs that were ordered otherwise.
+/// Two replicas that came to the same state by different orders.
 #[test]
 fn where_instances_stand_is_outside_the_digest_of_the_state() {
     let mut other = system();

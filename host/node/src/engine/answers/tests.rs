@@ -24,7 +24,7 @@ impl Service for Large {
 }
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
-/// A quarter of what there is room for.
+/// A quarter of the bytes that a turn answers.
 const LARGE: u32 = TURN_BYTES as u32 / 4;
 
 struct World {
@@ -38,13 +38,13 @@ impl World {
         Self { executor, answers: Answers::new(limits) }
     }
 
-    /// The client of this number asks, on the connection of this number.
+    /// The client with this number reads, on the connection with this number.
     fn ask(&mut self, client: u64, read: u64, bytes: u32) {
         let to = (ConnId::new(client), client);
         self.answers.run(NOW, &self.executor, to, read, &bytes.to_le_bytes());
     }
 
-    /// What leaves at the end of a turn: connection, read and status.
+    /// The answers at the end of a turn: connection, read and status.
     fn end(&mut self, now: Time) -> Vec<(u64, u64, ReadStatus)> {
         self.answers.run_put_off(now, &self.executor, ConnId::number);
         let mut left = Vec::new();
@@ -70,9 +70,9 @@ fn whoever_asks_for_much_leaves_room_for_others() {
     }
     world.ask(2, 100, 10);
     assert_eq!(world.answers.deadline(), Some(NOW), "another turn at once");
-    // Half of the room for the one, in the order in which it asked, and its neighbour does not wait.
+    // The client gets half of the room, in the order of its reads, and its neighbour does not wait.
     assert_eq!(world.end(NOW), [done(1, 0..2), done(2, [100])].concat());
-    // What comes later of it waits behind what came before.
+    // Later reads of the client wait behind its earlier ones.
     world.ask(1, 7, 10);
     assert_eq!(world.end(NOW), done(1, 2..4));
     assert_eq!((world.end(NOW), world.end(NOW)), (done(1, 4..6), done(1, 6..8)));

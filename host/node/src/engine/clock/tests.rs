@@ -13,12 +13,12 @@ fn agreed(millis: u64) -> AgreedTime {
     AgreedTime::from_nanos(millis * 1_000_000)
 }
 
-/// A replica that executed the time 0 at its time 0, and follows.
+/// A clock that executed the agreed time 0 at the time 0, and follows a leader.
 fn follower() -> Clock {
     Clock { agreed: agreed(0), at: at(0), stands: at(0), gap: None, proposes: false }
 }
 
-/// The others were away, and one of them leads now. It saw less time pass, and neither goes on where this one would have.
+/// The others were away, and one of them leads now. It saw less time pass, and this replica does not go on from its own time.
 #[test]
 fn the_lag_behind_real_time_never_shrinks() {
     let mut clock = follower();
@@ -29,7 +29,7 @@ fn the_lag_behind_real_time_never_shrinks() {
     assert_eq!(clock.read(at(17_500)), agreed(1_600));
 }
 
-/// What a batch takes until it is executed is nothing that a leader loses.
+/// A leader does not lose the time that a batch takes until it is executed.
 #[test]
 fn a_leader_goes_on_from_its_own_proposals() {
     let mut clock = follower();
@@ -59,7 +59,7 @@ fn a_long_time_without_a_leader_does_not_count() {
     assert_eq!(clock.reaches(agreed(1_900)), at(18_100));
 }
 
-/// The last leader of before a long outage proposed until it noticed that it was alone, and somebody leads now who agrees on that with others.
+/// The last leader before a long outage proposed until it noticed that it was alone, and the next leader has those proposals agreed on.
 #[test]
 fn what_was_proposed_alone_costs_so_much_afterwards() {
     let mut clock = follower();
@@ -72,7 +72,7 @@ fn what_was_proposed_alone_costs_so_much_afterwards() {
     assert_eq!(clock.read(at(18_100)), agreed(1_450));
 }
 
-/// It may be there too early: for others, or for the view that it remembers.
+/// A leader may be heard too early: the others may not hear it yet, or it may be that of a remembered view.
 #[test]
 fn who_begins_a_life_waits_until_somebody_leads_for_good() {
     let mut clock = Clock::new(agreed(500), at(10_000));
@@ -103,7 +103,8 @@ fn time_goes_on_however_often_leaders_change() {
     assert!(clock.read(at(60_000)) > agreed(50_000), "{:?}", clock.read(at(60_000)));
 }
 
-/// It led when its process was stopped, and nobody else did meanwhile; a short time counts, and so does the time in which it had nothing to do.
+/// The process of a leader was stopped, and no other replica led meanwhile. A short stop counts, and so does the time in which it had
+/// nothing to do.
 #[test]
 fn what_passed_while_the_process_was_stopped_does_not_count() {
     let mut clock = follower();
@@ -123,7 +124,7 @@ fn what_passed_while_the_process_was_stopped_does_not_count() {
     );
 }
 
-/// The leader of another instance proposes before the first instance has one again.
+/// The leader of another instance proposes before the first instance has a leader again.
 #[test]
 fn as_long_as_nobody_leads_time_stands_still() {
     let mut clock = follower();
@@ -136,7 +137,7 @@ fn as_long_as_nobody_leads_time_stands_still() {
     assert_eq!(clock.read(at(17_500)), agreed(800));
 }
 
-/// With several leaders those that are behind slow nobody down, and nobody is further ahead than they may be apart.
+/// With several leaders, a leader that is behind slows no other one, and none is further ahead than leaders may be apart.
 #[test]
 fn batches_of_several_leaders_are_a_little_apart() {
     let rule = Rule { many: true, ..CRASH };
@@ -150,7 +151,7 @@ fn batches_of_several_leaders_are_a_little_apart() {
     assert_eq!(clock.read(at(16_500)), agreed(3_500));
 }
 
-/// A leader that says again and again that no time passes slows an honest replica by a tenth.
+/// A leader that says again and again that no time has passed slows an honest replica by at most a tenth.
 #[test]
 fn where_replicas_may_lie_none_holds_time_back() {
     let mut clock = follower();
@@ -158,7 +159,7 @@ fn where_replicas_may_lie_none_holds_time_back() {
         clock.executed(at(round * 10), agreed(0), LIARS);
     }
     assert!(clock.read(at(5_000)) >= agreed(4_500), "{:?}", clock.read(at(5_000)));
-    // It may be wrong itself.
+    // The own extension may be wrong itself.
     clock.executed(at(20_000), agreed(1), LIARS);
     assert_eq!(clock.read(at(20_000)), agreed(1));
 }

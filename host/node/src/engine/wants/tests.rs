@@ -17,7 +17,7 @@ fn what_liars_alone_want_counts_for_nothing() {
     assert_eq!(wants.wants(three, place(6), 2), Some(place(7)));
     assert_eq!(wants.wants(three, place(9), 2), Some(place(9)));
     assert_eq!(wants.wants(two, place(8), 2), Some(place(9)));
-    // Where nobody lies, anybody's word counts.
+    // Where no member lies, the word of any member counts.
     assert_eq!(Wants::default().wants(one, place(3), 1), Some(place(3)));
 }
 

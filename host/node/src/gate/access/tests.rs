@@ -39,7 +39,7 @@ fn keys_are_covered_by_their_beginning() {
     assert!(!mixed.cover(&KeyUse::ReadRange { start: b"a\xff", end: Some(b"b\0") }));
 }
 
-/// Every range that is covered holds covered keys only.
+/// Every covered range holds only covered keys.
 #[test]
 fn a_covered_range_holds_nothing_else() {
     let keys: Vec<Vec<u8>> = (0..4_u32.pow(4))

@@ -1,4 +1,4 @@
-//! The gate's lane is stepped alone, beside what the main lane sees of it.
+//! The gate's lane, stepped alone, and what the main lane sees of it.
 
 use super::*;
 use crate::effects::Effect;
@@ -28,7 +28,7 @@ fn accepted(id: u64) -> In {
     In::Accepted { conn: conn(id), from: None }
 }
 
-/// The main lane sees a connection once it has heard of it, and not before.
+/// The main lane sees a connection only when it has heard of it.
 #[test]
 fn the_main_lane_sees_what_it_heard_of() {
     let (config, mut out) = (joins(), Effects::new());
@@ -60,7 +60,7 @@ fn the_end_of_a_connection_comes_after_everything_else() {
     assert!(gate.peers().conn(conn(1)).is_none());
 }
 
-/// Whom the main lane turns out is turned out by the lane, which has the connection.
+/// When the main lane rejects a peer, the lane closes the connection, which it has.
 #[test]
 fn the_lane_does_what_the_main_lane_wants() {
     let (config, mut out) = (joins(), Effects::new());
@@ -79,7 +79,7 @@ fn the_lane_does_what_the_main_lane_wants() {
     assert_eq!(gate.rejected(), 1);
 }
 
-/// It goes by what it was told: nobody is dialed before the main lane said that the own life is durable.
+/// The lane goes by what it was told: it dials no member before the main lane has said that the own life is durable.
 #[test]
 fn it_goes_by_what_it_was_told() {
     let (config, mut out) = (joins(), Effects::new());

@@ -52,7 +52,7 @@ fn who_only_listens_or_is_no_member_is_not_heard() {
     assert!(matches!(hello, Arrived::Hello(_, None)), "the handshake judges it");
 }
 
-/// What operators ask for is recorded, but for what only looks, and of a backup only its beginning.
+/// Requests of operators are recorded, except for those that only look. Of a backup only the beginning is recorded.
 #[test]
 fn operators_are_recorded() {
     let what = |frame: &OutFrame| match read(Conn::Admin, frame) {

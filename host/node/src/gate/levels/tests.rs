@@ -1,4 +1,4 @@
-//! Who is refused for what its program can do.
+//! Which programs are refused because of their levels.
 
 use super::*;
 use quorate_types::{ClientId, ClusterId, Incarnation};

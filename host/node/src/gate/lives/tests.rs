@@ -1,4 +1,4 @@
-//! What is written down comes back; what does not fit is noticed.
+//! Lives that are written down are restored; contradictions are noticed.
 
 use super::*;
 

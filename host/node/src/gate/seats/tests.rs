@@ -69,11 +69,11 @@ fn the_crowd_makes_room_for_strangers() {
     for number in 2..5 {
         assert_eq!(seats.came(conn(number), ip(2), at(number)), None);
     }
-    // The address with the most, its oldest; not the one that waits longest of all.
+    // The oldest stranger of the address with the most, and not the oldest of all.
     assert_eq!(seats.came(conn(5), ip(3), at(5)), Some(conn(2)));
     seats.leave(conn(2));
     assert_eq!(seats.strangers(), 4);
-    // A replica or client that goes on gives its place back.
+    // A replica or client that introduces itself gives its stranger's seat back.
     seats.take(conn(3), Conn::From(ReplicaId::new(2), Link::FIRST), || Owner::Unknown);
     seats.take(conn(4), CLIENT, || named("a"));
     assert_eq!((seats.strangers(), seats.clients()), (2, 1));

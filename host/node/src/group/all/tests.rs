@@ -1,10 +1,10 @@
-//! Stays that end, and come again.
+//! Stays that end and begin again.
 
 use super::*;
 use crate::node::tests::joins;
 
-/// The log holds a stay that began and was never executed here, and a checkpoint of after it was fetched: its records are kept no
-/// longer than those of one that was in force.
+/// The log holds a stay that began and was never executed here, because a later checkpoint was fetched. Its records are kept no longer than
+/// those of a stay that was in force.
 #[test]
 fn stays_before_the_one_in_force_are_over() {
     let config = joins();
@@ -22,8 +22,8 @@ fn stays_before_the_one_in_force_are_over() {
     assert_eq!(ends(&stays), [Some(Seq::new(557)), Some(Seq::new(900)), None], "each ends once");
 }
 
-/// A state that was wrong goes back to before the instance came, and it comes once more: as one that is over it would say nothing, and the
-/// merge would wait for it.
+/// A wrong state goes back to before an instance came, and the instance comes once more. If it counted as over, it would say nothing, and
+/// the merge would wait for it.
 #[test]
 fn a_stay_that_comes_in_force_again_is_not_over() {
     let config = joins();

@@ -1,4 +1,4 @@
-//! The stand-in is stepped alone, for a protocol of one member.
+//! The stand-in, stepped alone, for a protocol of one member.
 
 use super::*;
 use quorate_order::{Effect, OrderConfig, Protocol};
@@ -7,7 +7,7 @@ use quorate_wire::{Batch, BatchHeader};
 
 const NOW: Time = Time::ZERO;
 
-/// One that leads, since it is alone; what it wanted until then was heard and done.
+/// A stand-in that leads, because its member is alone; all its effects were carried out.
 fn leader() -> StandIn {
     let me = ReplicaId::new(1);
     let order = OrderConfig::new(Protocol::RAFT, me, vec![me], 6).build(InstanceId::new(1), 0);
@@ -58,7 +58,7 @@ fn a_lane_is_asked_once() {
     assert!(order.asks(), "it took what it was asked to take");
 }
 
-/// Whoever decides how much to propose counts what is on its way.
+/// The host counts the proposals that are on their way to decide how much to propose.
 #[test]
 fn what_was_proposed_counts_at_once_and_once() {
     let (mut order, mut out) = (leader(), Effects::new());
@@ -76,7 +76,7 @@ fn what_was_proposed_counts_at_once_and_once() {
     assert_eq!(counts(&order), 1, "now the protocol itself says so");
 }
 
-/// Of itself it says what the main lane heard, and no more.
+/// The stand-in answers only with what the main lane has heard.
 #[test]
 fn nothing_is_known_that_was_not_heard() {
     let (mut order, mut out) = (leader(), Effects::new());

@@ -1,10 +1,10 @@
-//! Clients in closed loops, and a leader that gathers what they ask.
+//! Clients in closed loops, and a leader that gathers their requests.
 
 use super::Gathering;
 use quorate_types::{Span, Time};
 use std::collections::BTreeMap;
 
-/// What a leader did in a second: how many slots it took, and how long a request waited and was agreed on, on average, in microseconds.
+/// The work of a leader in a second: how many slots there were, and how many microseconds a request waited and was agreed on, on average.
 #[derive(Debug)]
 struct Run {
     slots: u64,
@@ -19,10 +19,10 @@ fn at(us: u64) -> Time {
     Time::from_nanos(us * 1000)
 }
 
-/// `clients` that ask again `back` microseconds after an answer, the first of them one after the other, `apart` from the one before.
+/// `clients` that ask again `back` microseconds after an answer. At first each asks `apart` microseconds after the one before.
 fn run(clients: u64, back: u64, apart: u64, gathers: bool) -> Run {
     let mut gathering = Gathering::default();
-    // Who asks when, and since when those who wait do.
+    // When each client asks, and since when each waits.
     let mut asks: BTreeMap<(u64, u64), ()> = (0..clients).map(|id| ((id * apart, id), ())).collect();
     let (mut waiting, mut under_way, mut ends) = (Vec::new(), Vec::new(), None);
     let (mut slots, mut answered, mut spent) = (0, 0, 0);
@@ -62,7 +62,7 @@ fn one_client_never_waits() {
 
 #[test]
 fn clients_that_come_back_soon_share_slots() {
-    // Without waiting two groups take turns: each waits for the other's slot.
+    // Without gathering, two groups of clients take turns: each waits for the other's slot.
     let (before, gathered) = (run(100, 200, 7, false), run(100, 200, 7, true));
     assert!(gathered.slots < before.slots, "{gathered:?}, without waiting {before:?}");
     assert!(gathered.answered > before.answered * 3 / 2, "{gathered:?}, without waiting {before:?}");
@@ -112,7 +112,7 @@ fn what_waits_in_vain_waits_less() {
     assert!(waits.last().is_some_and(|last| *last <= Span::from_nanos(SLOT * 125)), "{waits:?}");
 }
 
-/// A slot that somebody held up, and batches behind it.
+/// A slot that a replica held up, with batches behind it.
 #[test]
 fn no_wait_is_longer_than_it_may_be() {
     let mut gathering = Gathering::default();

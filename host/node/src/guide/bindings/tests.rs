@@ -21,13 +21,13 @@ fn connections_are_spread_over_the_instances_that_lead_here() {
     bindings.forget_instance(0);
     assert!(!bindings.is_bound(conn(5), 0));
     assert!(bindings.is_bound(conn(4), 2));
-    // Another leader of instance 1 is nothing to whoever goes through the third one.
+    // Another leader of instance 1 changes nothing for a client of the third instance.
     assert!(bindings.goes_on(conn(4), 0));
     assert!(!bindings.goes_on(conn(4), 2), "its own");
     assert!(!bindings.goes_on(conn(5), 2), "it goes through none");
 }
 
-/// What readers cost is spread over all lanes beside the first; whoever writes as well goes where its instance is.
+/// Connections that only read are spread over all lanes but the first. A connection that writes goes to the lane of its instance.
 #[test]
 fn connections_that_only_read_are_spread_over_lanes() {
     let mut bindings = Bindings::default();

@@ -24,12 +24,12 @@ fn runs_give_what_a_list_of_pairs_gives() {
     assert_eq!(map.log(RecordId::new(61)), None);
 }
 
-/// What the log does not hold any more is not found, all else is; it takes no memory either.
+/// Records that the log does not hold any more are not found, and take no memory. All others are found.
 #[test]
 fn forgotten_records_are_not_found() {
     let mut map = RecordMap::default();
     let mut pairs = Vec::new();
-    // A trimmed log begins anywhere; the instance's own numbers begin with 1.
+    // A trimmed log may begin anywhere; the instance's own numbers begin with 1.
     let mut log = 1000;
     for own in 1..=200u64 {
         log += if own % 5 == 0 { 2 } else { 1 };

@@ -17,13 +17,13 @@ fn new(config: BorderConfig, members: usize, place: usize) -> Borders {
     Borders::new(config, members, place, START)
 }
 
-/// A batch of so many bytes, so many milliseconds after the start.
+/// A batch of this many bytes, this many milliseconds after the start.
 fn batch(bytes: u64, asks: bool, millis: u64) -> Executed {
     let time = AgreedTime::from_nanos(START.nanos() + millis * 1_000_000);
     Executed { bytes, asks, bounded: true, time }
 }
 
-/// The points that a run of batches of 488 bytes passes: each counts 1000.
+/// The points in a run of batches of 488 bytes, each of which counts as 1000.
 fn points(borders: &mut Borders, batches: usize) -> Vec<(usize, Point)> {
     (1..=batches).filter_map(|at| Some((at, borders.executed(batch(488, false, 0))?))).collect()
 }
@@ -70,7 +70,7 @@ fn staggered_replicas_take_turns() {
     assert_eq!(borders, 10);
 }
 
-/// Who asks with every batch gets one for each share of the interval, and no more. [decision 0029]
+/// A leader that asks with every batch gets one border for each share of the interval, and no more. [decision 0029]
 #[test]
 pub(crate) fn whoever_asks_gets_few_borders() {
     for mode in [CheckpointMode::StopAndCopy, CheckpointMode::Staggered, CheckpointMode::Differential] {
@@ -92,13 +92,13 @@ fn what_is_asked_for_early_comes_later_and_the_next_interval_begins_there() {
     assert_eq!(points(&mut borders, 3), [(3, Point::Border(1))]);
     assert!(!borders.is_owed());
     assert_eq!(points(&mut borders, 10), [(10, Point::Border(2))]);
-    // Where nobody lies.
+    // Where no member lies.
     let unbounded = |asks| Executed { bounded: false, ..batch(488, asks, 0) };
     assert_eq!(borders.executed(unbounded(true)), Some(Point::Border(3)));
     assert_eq!(borders.executed(unbounded(true)), Some(Point::Border(4)));
 }
 
-/// Nothing is written, and a replica needs one.
+/// Nothing is written, and a replica needs a border.
 #[test]
 fn an_idle_cluster_has_borders_too() {
     let large = BorderConfig {
@@ -113,7 +113,7 @@ fn an_idle_cluster_has_borders_too() {
     // One was long ago.
     borders.resume(7, START, 0);
     assert_eq!(borders.executed(batch(88, true, 9000)), Some(Point::Border(8)));
-    // Time alone brings none, and time that goes back counts for nothing.
+    // Time alone brings no border, and time that goes back counts for nothing.
     assert_eq!(borders.executed(batch(88, false, 90_000)), None);
     assert_eq!(borders.executed(batch(88, false, 0)), None);
 }
@@ -141,7 +141,7 @@ fn the_interval_follows_the_state_within_its_bounds() {
     assert_eq!(next(&mut borders, 15_001), 18, "twice the state");
     assert_eq!(next(&mut borders, u64::MAX), 30, "the most");
     assert_eq!(next(&mut borders, 0), 30, "the most");
-    // What the state takes is known from the last border on, not from one moment to the next.
+    // The size of the state takes effect from the last border on, and not before.
     borders.measured(9_000);
     assert_eq!(points(&mut borders, 18), [(18, Point::Border(2))]);
     let mut staggered = new(BorderConfig { state_percent: 200, ..config(CheckpointMode::Staggered) }, 3, 0);

@@ -17,7 +17,7 @@ fn own(count: u64) -> Vec<Own> {
     (1..=count).map(own).collect()
 }
 
-/// Up to which seq the log is trimmed, when all checkpoints but the newest would do.
+/// The seq up to which the log is trimmed, if all checkpoints but the newest would do.
 fn trimmed(holds: &Holds, own: &[Own], begin: u64) -> Option<u64> {
     let (to, end) = (own[own.len() - 2], own[own.len() - 1].log_position);
     holds.hold_back(to, own.iter(), (begin, end), MAX).map(|own| own.seq.number())
@@ -30,7 +30,7 @@ fn the_log_stays_from_what_is_fetched_until_its_members_are_there() {
     holds.asked(NOW, A, seq(50), true);
     holds.asked(NOW, B, seq(30), true);
     assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(30), vec![seq(30), seq(50)]));
-    // It is there, and goes on with the log.
+    // The member has the checkpoint, and goes on with the log.
     holds.reached(B, seq(30), seq(80));
     assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(30), vec![seq(50)]));
     holds.reached(B, seq(60), seq(80));
@@ -51,10 +51,10 @@ fn who_asks_for_another_checkpoint_has_given_up_the_one_before() {
     assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(40), vec![seq(40)]));
     holds.asked(NOW, A, seq(90), false);
     assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(70), vec![]));
-    // Between two checkpoints of ours: the older one.
+    // Between two checkpoints of this replica: the older one.
     holds.asked(NOW, A, seq(45), true);
     assert_eq!(trimmed(&holds, &own, 0), Some(40));
-    // Older than all: nothing may go.
+    // Older than all: nothing may be trimmed.
     holds.asked(NOW, A, seq(5), true);
     assert_eq!(trimmed(&holds, &own, 0), None);
 }
@@ -69,7 +69,7 @@ fn the_log_does_not_grow_beyond_its_limit_for_anybody() {
     assert_eq!(trimmed(&holds, &own(12), 300), Some(10));
 }
 
-/// As a backup does that was stopped and whose connection stands.
+/// A backup that was stopped while its connection stays open.
 #[test]
 fn who_asks_for_nothing_has_given_up() {
     let (mut holds, own) = (Holds::default(), own(8));
@@ -80,11 +80,11 @@ fn who_asks_for_nothing_has_given_up() {
     assert_eq!(holds.fetched(), [seq(30), seq(50)]);
     holds.expire(NOW.plus(IDLE));
     assert_eq!((holds.fetched(), trimmed(&holds, &own, 0)), (vec![seq(50)], Some(50)));
-    // Who asks goes on.
+    // A peer that asks goes on.
     holds.asked(NOW.plus(IDLE), B, seq(50), true);
     holds.expire(NOW.plus(IDLE).plus(Span::from_secs(20)));
     assert_eq!(holds.fetched(), [seq(50)]);
-    // Who has it all needs the log, however long it takes to execute that.
+    // A peer that has the whole checkpoint needs the log, however long it takes to execute that.
     holds.reached(B, seq(50), seq(80));
     holds.expire(NOW.plus(IDLE).plus(IDLE));
     assert_eq!((holds.deadline(), trimmed(&holds, &own, 0)), (None, Some(50)));

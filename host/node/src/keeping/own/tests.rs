@@ -1,10 +1,10 @@
-//! Up to which checkpoint the log may go.
+//! Up to which checkpoint the log may be trimmed.
 
 use super::{Own, OwnCheckpoints};
 use quorate_state::agreement::Agreement;
 use quorate_types::{Digest, FaultModel, ReplicaId, Seq};
 
-/// A state that was wrong before a restart left wrong checkpoints behind: those from before are not given up for them.
+/// A state that was wrong before a restart has left wrong checkpoints: sound ones from before are not given up for them.
 #[test]
 fn a_checkpoint_that_differs_from_what_is_agreed_vouches_for_nothing() {
     let replicas: Vec<ReplicaId> = (1..=3).map(ReplicaId::new).collect();
@@ -27,8 +27,8 @@ fn a_checkpoint_that_differs_from_what_is_agreed_vouches_for_nothing() {
     assert_eq!(chosen(&nothing, 4), None);
 }
 
-/// With crash faults a log that grows too long is trimmed by a checkpoint that only this replica has; with Byzantine faults by none that too
-/// few others could agree on without it.
+/// With crash faults, a log that grows too long is trimmed by a checkpoint that only this replica has. With Byzantine faults, it is not
+/// trimmed by a checkpoint that too few others could agree on without this replica.
 #[test]
 fn with_byzantine_faults_only_what_a_quorum_reported_is_trimmed_to() {
     let replicas: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
@@ -59,7 +59,7 @@ fn with_byzantine_faults_only_what_a_quorum_reported_is_trimmed_to() {
     }
 }
 
-/// A slow disk: so many borders come while it writes that nobody knows any more what was said of the one that it writes.
+/// A slow disk: while it writes a checkpoint, so many borders come that what members said of its border is forgotten.
 #[test]
 fn what_was_stable_while_it_was_written_is_trimmed_to() {
     let replicas: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();

@@ -1,4 +1,4 @@
-//! Under which numbers operators are served.
+//! The ids under which operators are served.
 
 use super::{OPERATORS_MAX, free_number};
 use quorate_types::{ConnId, ReplicaId};

@@ -1,4 +1,4 @@
-//! Operators who make backups, and members that lag: what they fetch stays.
+//! Operators who make backups, and members that lag: the checkpoints that they fetch stay.
 
 use super::{Alone, ConnId, In, Report, Seq, StateMessage, digest, r, written};
 use quorate_state::checkpoint::ManifestPart;
@@ -13,7 +13,7 @@ fn manifest(seq: u64) -> StateMessage {
     StateMessage::FetchManifest { seq: Seq::new(seq), digest: digest(seq), offset: 0 }
 }
 
-/// Three checkpoints are here, of which the log would do without the first.
+/// Three checkpoints are here, and the log could do without the first.
 fn three() -> Alone {
     let mut alone = Alone::new();
     alone.agreed_border(10);
@@ -48,7 +48,7 @@ fn the_log_stays_from_what_an_operator_fetches_until_it_leaves() {
     assert_eq!(said[said.len() - 1], "trim q20");
 }
 
-/// An operator that fetches does not make a full disk stay full.
+/// A fetching operator does not keep a full disk full.
 #[test]
 fn on_a_full_disk_nothing_is_held_back() {
     let mut alone = three();

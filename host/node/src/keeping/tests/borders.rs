@@ -1,4 +1,4 @@
-//! From a border to the log that is trimmed.
+//! From a border to a trimmed log.
 
 use super::{Alone, In, Report, Seq, computed, digest, holds, written};
 
@@ -22,7 +22,7 @@ fn a_border_is_captured_agreed_on_and_written_and_the_log_goes_up_to_the_one_bef
     assert_eq!(alone.keeping.status(alone.now).trimmed, 10);
 }
 
-/// A replica that takes no part yet, or did not execute as far, keeps its log.
+/// A replica that takes no part yet, or has not executed as far, keeps its log.
 #[test]
 fn only_what_was_executed_here_is_trimmed() {
     for begun in [true, false] {
@@ -50,7 +50,7 @@ fn a_disk_that_is_full_is_told_of_until_a_checkpoint_is_written() {
     assert_eq!(problems(&alone), 0);
 }
 
-/// Whoever leads puts it into the log; a replica that leads does so itself.
+/// The leader puts the border into the log; a replica that leads does so itself.
 #[test]
 fn a_border_that_somebody_needs_is_asked_for_from_the_leader() {
     use super::{StateMessage, r};

@@ -1,10 +1,10 @@
-//! A replica whose state is not what the members agree on.
+//! A replica whose state is not the agreed one.
 
 use super::super::divergence::difference;
 use super::{Alone, Digests, In, Report, Seq, Why, computed, digest, has, of_others, written};
 use quorate_state::transfer::Differing;
 
-/// It has something else at 20 than the others.
+/// This replica has another state at 20 than the others.
 fn diverged() -> (Alone, Vec<String>) {
     let mut alone = Alone::new();
     alone.agreed_border(10);
@@ -36,7 +36,7 @@ fn it_is_sound_again_once_execution_goes_on_from_what_it_fetched() {
     alone.receive();
     assert_eq!(alone.fits(), ["alarm", "release", "Install(q1000)"], "the keys that differed are told");
     assert!(!alone.keeping.sound());
-    // The keeper did what it was told to.
+    // The keeper did what it was told.
     for above in [19, 1000] {
         alone.step(In::Kept(Report::GaveUp { above: Seq::new(above) }));
     }
@@ -45,7 +45,7 @@ fn it_is_sound_again_once_execution_goes_on_from_what_it_fetched() {
     assert!(alone.keeping.sound());
 }
 
-/// What it executed is not what the others have, however far it came.
+/// The state of this replica differs from that of the others, however far it came.
 #[test]
 fn a_wrong_state_goes_back() {
     let (mut alone, _) = diverged();
@@ -57,7 +57,7 @@ fn a_wrong_state_goes_back() {
     assert_eq!(alone.passes(2), ["Install(q1000)"]);
 }
 
-/// The keeper had computed a digest when it was told that all is wrong.
+/// The keeper had computed a digest before it was told that the state is wrong.
 #[test]
 fn what_crosses_the_word_that_it_goes_counts_no_more() {
     let (mut alone, _) = diverged();
@@ -82,7 +82,7 @@ fn where_nobody_agrees_nothing_is_repaired() {
     assert!(problems.is_empty());
 }
 
-/// It has the state that the others have at seq 1000, and they agree on another image there.
+/// This replica has the others' state at seq 1000, but they agree on another image there.
 #[test]
 fn that_only_the_order_differs_is_told() {
     let nothing = Differing::default();

@@ -1,9 +1,9 @@
-//! A replica that lacks what the others' logs have no more.
+//! A replica that lacks something that is no longer in the others' logs.
 
 use super::{Alone, In, Report, Seq, of_others, written};
 use quorate_state::checkpoint::Image;
 
-/// The others have the checkpoint of 1000.
+/// The others have the checkpoint of seq 1000.
 fn lags() -> Alone {
     let mut alone = Alone::new();
     assert_eq!(alone.step(In::Behind(Seq::new(500))), ["fetch q500 behind"]);
@@ -12,7 +12,7 @@ fn lags() -> Alone {
     alone
 }
 
-/// It is here, but not durable.
+/// The checkpoint is here, but not durable.
 fn fetched() -> (Alone, Image) {
     let (mut alone, (_, image)) = (lags(), of_others());
     alone.receive();
@@ -42,7 +42,7 @@ fn nothing_is_fetched_that_came_by_in_the_log() {
     assert!(!alone.keeping.transfers());
 }
 
-/// With many instances a leader says so again and again as long as something is lacking.
+/// With several instances, a leader says so again and again as long as something is missing.
 #[test]
 fn among_many_instances_a_fetch_ends_when_no_leader_says_so_any_more() {
     let mut alone = lags();
@@ -53,7 +53,7 @@ fn among_many_instances_a_fetch_ends_when_no_leader_says_so_any_more() {
     assert_eq!(alone.step(executed()), ["ForgetPartial"]);
 }
 
-/// While nobody has one, whoever leads is asked for a border.
+/// While no replica has a checkpoint, the leader is asked for a border.
 #[test]
 fn where_there_is_nothing_to_fetch_a_border_is_asked_for() {
     let mut alone = lags();
@@ -62,7 +62,7 @@ fn where_there_is_nothing_to_fetch_a_border_is_asked_for() {
     assert_eq!(alone.passes(2), ["to r2: border?"]);
 }
 
-/// The log begins after the later one of its own: with the one that was fetched in its place it could not start again.
+/// The log begins after a later checkpoint of this replica. With the fetched one in its place the replica could not start again.
 #[test]
 fn what_was_fetched_does_not_replace_what_the_log_brought_since() {
     for (executed, said) in [(999, "Install(q1000)"), (1400, "ForgetPartial")] {

@@ -1,4 +1,4 @@
-//! Rot that is found is mended.
+//! Rot that was found is mended.
 
 use super::{Alone, Digest, In, Report, Seq, StateMessage, digest, holds, r, written};
 use quorate_log::{Rot, ScrubOk};

@@ -1,4 +1,4 @@
-//! What is known of a transfer before anything of it is here.
+//! A transfer before any part of it is here.
 
 use super::{Need, Transfer, Why};
 use crate::recovered::Damaged;
@@ -23,7 +23,7 @@ fn an_earlier_checkpoint_does_where_another_leaders_log_begins_earlier() {
     assert!(!Transfer::default().is_behind(NOW, Seq::new(40)), "nothing is fetched");
 }
 
-/// Nobody says again that a state is wrong.
+/// A leader repeats that this replica is behind; no replica repeats that a state is wrong.
 #[test]
 fn only_who_is_behind_stops_fetching_by_itself() {
     for (why, stops) in [(Why::Behind, true), (Why::Diverged, false), (Why::Lost, false)] {

@@ -45,7 +45,7 @@ fn the_best_hears_the_most_and_leads_already_and_has_the_lowest_number() {
     assert!(sights.hears_all(r(3), &present(3)));
 }
 
-/// Who hears whom; a replica hears itself.
+/// Which replicas hear which; a replica hears itself.
 struct Links {
     replicas: u16,
     heard: Vec<bool>,
@@ -65,20 +65,20 @@ impl Links {
         self.hears(one, other) && self.hears(other, one)
     }
 
-    /// Those that reach a majority.
+    /// The replicas that reach a majority.
     fn able(&self) -> Vec<u16> {
         let reached = |one: u16| (1..=self.replicas).filter(|other| self.joined(one, *other)).count();
         (1..=self.replicas).filter(|one| reached(*one) > usize::from(self.replicas) / 2).collect()
     }
 
-    /// What a replica says, where these lead.
+    /// What a replica says if these lead.
     fn sight(&self, by: u16, leaders: &[u16]) -> Sight {
         let heard = (1..).zip(leaders).filter(|(_, leader)| self.hears(by, **leader)).map(|(id, _)| id);
         let heard: Vec<u16> = heard.filter(|_| self.able().contains(&by)).collect();
         sight(&heard)
     }
 
-    /// To whom each leader hands over.
+    /// The replica to which each leader hands over.
     fn round(&self, leaders: &[u16]) -> Vec<u16> {
         let present = present(leaders.len() as u16);
         let next = |leader: &u16| {
@@ -108,7 +108,7 @@ impl Links {
         rounds
     }
 
-    /// The most rounds that so many leaders need, wherever they begin.
+    /// The most rounds that this many leaders need, wherever they begin.
     fn most_rounds(&self, instances: u32) -> usize {
         let able = self.able();
         let starts = 0..able.len().pow(instances);
@@ -128,12 +128,12 @@ fn leaders_in_a_ring_gather() {
 
 #[test]
 fn leaders_gather_whatever_is_cut() {
-    // Of three replicas each way may be cut.
+    // Of three replicas, each direction of a link may be cut.
     for cut in 0..1 << 9 {
         let links = Links::new(3, |from, to| cut >> ((from - 1) * 3 + to - 1) & 1 == 0);
         assert!(links.most_rounds(3) <= 2, "{cut:b}: {}", links.most_rounds(3));
     }
-    // Of five each link may be cut.
+    // Of five replicas, each link may be cut.
     for cut in 0..1u32 << 10 {
         let pair = |one: u16, other: u16| one.min(other) * (9 - one.min(other)) / 2 + one.max(other) - 6;
         let links = Links::new(5, |from, to| cut >> pair(from, to) & 1 == 0);

@@ -1,4 +1,4 @@
-//! A replica whose execution is late: it goes by what was delivered, and answers by what is final.
+//! A replica whose execution is late: it acts on delivered batches, and answers from final state.
 
 use crate::config::NodeConfig;
 use crate::effects::Input;
@@ -24,7 +24,7 @@ const CONN: ConnId = ConnId::new(1);
 const ALICE: ClientId = ClientId::new(7);
 const SESSION: SessionId = SessionId { index: 0, generation: 1 };
 
-/// Executes only while it is told to.
+/// An execution that executes only while it is told to.
 struct Late {
     executor: Executor,
     delivered: VecDeque<Ordered>,
@@ -56,7 +56,7 @@ impl Execution for Late {
     }
 }
 
-/// Keeps each command, in the store.
+/// A service that keeps each command in the store.
 struct Keeps;
 
 impl ObjectService for Keeps {
@@ -66,7 +66,7 @@ impl ObjectService for Keeps {
     fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
 }
 
-/// One that leads alone, of a state in the store, with a client; and what lets it execute.
+/// A replica that leads alone, with a state in the store and a client; and the switch that lets it execute.
 fn leads(borders: BorderConfig) -> (Host, Arc<AtomicBool>) {
     let order = OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6);
     let log = LogConfig { sync: SyncMode::Memory, ..LogConfig::default() };
@@ -117,7 +117,7 @@ fn replies(host: &Host) -> usize {
     host.sent.iter().filter(|sent| **sent == (CONN, FrameKind::Replies)).count()
 }
 
-/// The batch that opens the session is delivered and not executed: nobody may say that there is no such session.
+/// The batch that opens the session is delivered and not executed: the replica must not say that the session does not exist.
 #[test]
 fn a_session_may_exist_that_execution_does_not_know_yet() {
     let (mut host, goes) = leads(usual());
@@ -134,7 +134,7 @@ fn a_session_may_exist_that_execution_does_not_know_yet() {
     assert!(replies(&host) > 0);
 }
 
-/// Where everything that was delivered is executed a session that execution does not know does not exist.
+/// If everything delivered is executed, a session that execution does not know does not exist.
 #[test]
 fn a_session_that_nobody_opened_is_refused_at_once() {
     let (mut host, _) = leads(usual());
@@ -143,7 +143,7 @@ fn a_session_that_nobody_opened_is_refused_at_once() {
     assert_eq!((replies(&host), host.node.engine.merge().seq()), (1, before), "nothing was ordered");
 }
 
-/// Capturing begins before the border, at a place in the order: with the state of that place, whenever it is final.
+/// Capturing begins before the border, at a place in the order: with the state at that place, whenever it is final.
 #[test]
 fn capturing_begins_ahead_of_the_border_with_the_state_there() {
     let borders = BorderConfig {

@@ -1,4 +1,4 @@
-//! A border that is asked for, and what a leader proposed itself.
+//! A border on request, and batches that the leader proposed itself.
 
 use crate::config::NodeConfig;
 use crate::effects::Input;
@@ -9,7 +9,7 @@ use crate::restoring::Restoring;
 use quorate_order::{OrderConfig, Protocol};
 use quorate_types::{Seq, Time};
 
-/// Where nobody lies it need not wait for its share of the interval.
+/// Where no replica lies, a border need not wait for its share of the interval.
 #[test]
 fn a_border_that_is_asked_for_comes_at_once() {
     let order = OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6);
@@ -27,7 +27,7 @@ fn proposed_here(host: &Host) -> bool {
     host.node.groups.first().proposed(host.node.engine.merge(), r(4))
 }
 
-/// What a leader of before proposed is executed by all, too: only one of them says of a request in it that it was not taken.
+/// All replicas execute what an earlier leader proposed, but only one says that a request in it was not taken.
 #[test]
 fn a_leader_knows_what_it_proposed_itself() {
     let config = NodeConfig { order: OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6), ..joins() };

@@ -1,5 +1,4 @@
-//! Instances that begin with a checkpoint. What follows from it is tested with whole
-//! clusters (check/sim).
+//! Instances that begin with a checkpoint. What follows is tested with whole clusters (check/sim).
 
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Input};
@@ -44,7 +43,7 @@ fn third() -> Birth {
     }
 }
 
-/// A replica of two instances, of which the first decided six slots here, and nobody leads the second. The last batch asks for a border.
+/// A replica of two instances: the first decided six slots here, and the second has no leader. The last batch asks for a border.
 fn waits(left: Option<Record>) -> Host {
     let config = NodeConfig { instances: 2, ..joins() };
     let mut restoring = Restoring::new(config.clone(), Recovered::default()).expect("there is no checkpoint");
@@ -68,7 +67,7 @@ fn waits(left: Option<Record>) -> Host {
     host
 }
 
-/// The others have three instances since slot 5, and a checkpoint of five slots. It is here now.
+/// The others have three instances since slot 5, and a checkpoint of five slots, which is here now.
 fn checkpoint(host: &mut Host) -> Input {
     let config = &host.node.config;
     let mut executor = Executor::new(Box::new(Nothing), config.sessions.clone(), config.start_time);
@@ -101,7 +100,7 @@ fn checkpoint(host: &mut Host) -> Input {
     Input::Kept(Report::Written { seq, digest, kind: Kind::Full, instead: None, bytes: 100 })
 }
 
-/// What the first instance had decided before is executed, up to its border: a checkpoint of that names all three.
+/// What the first instance decided before is executed, up to its border. The checkpoint at that border names all three instances.
 fn went_on(host: &Host) {
     let node = &host.node;
     assert_eq!(node.engine.merge().seq(), Seq::new(12));
@@ -115,7 +114,7 @@ fn went_on(host: &Host) {
     assert_eq!((third.decided(), third.status().decided), (Slot::new(1), Slot::new(1)));
 }
 
-/// The log holds the third instance's stay, from before a restart, and the state is from before it came: it begins with the checkpoint.
+/// The log holds the third instance's stay from before a restart, and the state is older: the instance begins with the checkpoint.
 /// Execution goes on at once, since more of the first instance was here already.
 #[test]
 fn an_instance_that_begins_with_a_checkpoint_stands_there_before_anything_is_executed() {
@@ -126,7 +125,7 @@ fn an_instance_that_begins_with_a_checkpoint_stands_there_before_anything_is_exe
     went_on(&host);
 }
 
-/// Whether a client's wish for a session is taken into the next batch.
+/// Whether a client's request for a session is taken into the next batch.
 fn takes_an_opening(admission: &mut Admission) -> bool {
     let header = RequestHeader {
         session: SessionId::NONE,
@@ -151,7 +150,7 @@ fn takes_an_opening(admission: &mut Admission) -> bool {
     admission.seal(BatchHeader::default()).is_some()
 }
 
-/// The first instance goes on where it is, and the checkpoint brings what it had in flight: nobody tells here how that ended.
+/// The first instance keeps its position, and the checkpoint has what it had in flight: the outcome is not known here.
 #[test]
 fn what_was_in_flight_when_a_checkpoint_came_may_come_again() {
     let mut host = waits(Some(third().to_record()));
@@ -164,7 +163,7 @@ fn what_was_in_flight_when_a_checkpoint_came_may_come_again() {
     assert!(takes_an_opening(host.node.groups[0].admission_mut()));
 }
 
-/// The log had no room for the instance's beginning when it came in force; now a checkpoint lies behind that.
+/// The log had no room for the instance's beginning when the instance came in force; now a checkpoint lies behind that.
 #[test]
 fn an_instance_that_waits_for_room_begins_with_the_checkpoint() {
     let mut host = waits(None);

@@ -1,4 +1,4 @@
-//! What a program can work at. How the level is raised is tested with whole clusters (check/sim).
+//! The levels of a program. How the level is raised is tested with whole clusters (check/sim).
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Several leaders, one global log, clocks that are right, and anything in between: replicas that start again, are cut off, execute late.
-//! What was executed later never has a time that is later by more than real time passed and leaders may be apart.
+//! Several leaders and one global log, with clocks that are right. Replicas start again, are cut off, and execute late. From one executed
+//! batch to a later one, agreed time grows by at most the real time that passed plus the time by which leaders may be apart.
 
 use super::{Clock, Rule};
 use quorate_execute::{
@@ -29,7 +29,7 @@ impl Service for Nothing {
 #[derive(Clone, Copy)]
 struct Leader {
     clock: Clock,
-    /// How many batches of the global log it executed.
+    /// How many batches of the global log the replica executed.
     executed: usize,
 }
 
@@ -37,18 +37,18 @@ struct World {
     random: Random,
     now: Time,
     leaders: Vec<Leader>,
-    /// What each proposed, and when.
+    /// The batches that each replica proposed, and when.
     proposed: Vec<Vec<(BatchHeader, Time)>>,
     executor: Executor,
     /// The agreed time of each batch of the global log.
     times: Vec<AgreedTime>,
     /// The least difference between a batch's agreed time and the moment at which it was proposed.
     least: i128,
-    /// The same for the moment at which a batch was executed first, as far ahead as it came.
+    /// The greatest difference between a batch's agreed time and the moment at which it was first executed.
     ahead: i128,
 }
 
-/// Knows who leads the first instance.
+/// A clock that knows the leader of the first instance.
 fn started(agreed: AgreedTime, now: Time) -> Clock {
     let mut clock = Clock::new(agreed, now);
     clock.led(now, true, RULE);
@@ -92,7 +92,7 @@ impl World {
         leader.clock.executed(self.now, self.times[at], RULE);
     }
 
-    /// The next batch of the global log, if it was proposed: one of each leader in turn.
+    /// The next batch of the global log, if it was proposed: leaders take turns.
     fn execute_first(&mut self) -> bool {
         let (slot, of) = (self.times.len() / LEADERS, self.times.len() % LEADERS);
         let Some((header, proposed)) = self.proposed[of].get(slot).copied() else { return false };
