@@ -1,8 +1,7 @@
-//! The thread for small and rare work with files: it looks after the certificates and the room on the disk, and keeps the record of what
-//! operators did.
+//! The thread for rare and small work with files: it checks the certificates and the space on the disk, and writes the audit log.
 //!
-//! Certificates are read again when their files changed, or when somebody asks for it; new connections then use the new ones, and bad
-//! ones change nothing. The record is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
+//! Certificates are read again when their files change, or on request. New connections then use the new ones; files that do not work change
+//! nothing. The audit log is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
 //! Tests: `clerk/tests.rs`.
 
 use crate::disk_thread::{Completion, Mailbox};
@@ -22,29 +21,29 @@ use time::format_description::well_known::Rfc3339;
 #[cfg(test)]
 mod tests;
 
-/// How often the files of certificates are looked at; a change is taken at the second look that finds it.
+/// How often the files of certificates are checked; a change is read once two checks in a row find it.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// So long before a certificate ends the replica begins to say so, in days.
+/// How many days before a certificate expires the replica warns.
 pub(crate) const WARN_DAYS: i64 = 30;
-/// With less room than this, in bytes, or than a twentieth of a small disk, the replica says so.
+/// Below this much free space, in bytes, or below a twentieth of a small disk, the replica warns.
 const LITTLE_ROOM: u64 = 1 << 30;
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// What operators do faster than it can be written is not recorded, which is said.
+/// The most entries that wait to be written. Further ones are not recorded, which is logged.
 const ERRANDS_MAX: usize = 1024;
-/// The record goes on in a new file from this size on, in bytes; so many older ones are kept.
+/// The size at which a new file of the audit log is begun, in bytes; and the number of older files that are kept.
 const AUDIT_BYTES_MAX: u64 = 8 << 20;
 const AUDIT_FILES: u32 = 4;
 
-/// Something that an operator did.
+/// An operator's action.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Act {
-    /// Who, as the certificate says.
+    /// The operator, by the certificate.
     pub(crate) who: String,
-    /// From which address.
+    /// The operator's address.
     pub(crate) from: String,
-    /// What was asked for.
+    /// The request.
     pub(crate) what: String,
-    /// What came of it.
+    /// Its result.
     pub(crate) outcome: String,
 }
 
@@ -53,13 +52,13 @@ pub(crate) struct Act {
 pub(crate) enum Errand {
     /// Read the certificates now.
     Look,
-    /// Record this.
+    /// Record this action.
     Note(Act),
-    /// No more comes.
+    /// Stop; nothing follows.
     Stop,
 }
 
-/// Gives work to the clerk.
+/// Sends work to the clerk.
 #[derive(Clone, Debug)]
 pub(crate) struct Errands(Sender<Errand>);
 
@@ -81,24 +80,24 @@ impl Errands {
     }
 }
 
-/// The room on the disk of the data directory.
+/// The space on the disk of the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DiskRoom {
     /// Bytes that this process may still write.
     pub(crate) free_bytes: u64,
-    /// Of so many.
+    /// Size of the disk in bytes.
     pub(crate) total_bytes: u64,
 }
 
 impl DiskRoom {
-    /// Asks the system; it may take its time.
+    /// Asks the system, which may take long.
     fn of(directory: &Path) -> Option<Self> {
         let stat = rustix::fs::statvfs(directory).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Some(Self { free_bytes: bytes(stat.f_bavail), total_bytes: bytes(stat.f_blocks) })
     }
 
-    /// What is wrong when there is little.
+    /// The problem to report when there is little space.
     pub(crate) fn problem(&self) -> Option<String> {
         let little = LITTLE_ROOM.min(self.total_bytes / 20);
         (self.free_bytes < little).then(|| {
@@ -111,14 +110,14 @@ impl DiskRoom {
     }
 }
 
-/// The same, as the thread saw it last.
+/// The space when it was last checked.
 #[derive(Debug, Default)]
 struct Seen {
     free_bytes: AtomicU64,
     total_bytes: AtomicU64,
 }
 
-/// The thread.
+/// The thread's handle.
 pub(crate) struct Clerk {
     seen: Arc<Seen>,
     errands: Option<Errands>,
@@ -126,7 +125,7 @@ pub(crate) struct Clerk {
 }
 
 impl Clerk {
-    /// Starts it, with the certificates that are in force, if connections are not plain.
+    /// Starts the thread, with the certificates in force if connections are not plain.
     pub(crate) fn start(data: &Path, watched: Option<Watched>, mailbox: Mailbox) -> io::Result<Self> {
         let (sender, receiver) = bounded(ERRANDS_MAX);
         let audit = Audit::new(data.join("audit.jsonl"));
@@ -142,13 +141,13 @@ impl Clerk {
         self.errands.as_ref()
     }
 
-    /// The room on the disk, as it was seen last.
+    /// The space on the disk when it was last checked.
     pub(crate) fn disk(&self) -> DiskRoom {
         let load = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
         DiskRoom { free_bytes: load(&self.seen.free_bytes), total_bytes: load(&self.seen.total_bytes) }
     }
 
-    /// Ends it, once all that was recorded is written.
+    /// Ends the thread once all recorded actions are written.
     pub(crate) fn stop(&mut self) {
         if let (Some(Errands(sender)), Some(thread)) = (self.errands.take(), self.thread.take()) {
             // It fails only if the thread has panicked, which said so itself.
@@ -158,7 +157,7 @@ impl Clerk {
     }
 }
 
-/// Where to look for room, and where to say how much there is.
+/// Where to check the space, and where to report it.
 struct Room {
     data: PathBuf,
     seen: Arc<Seen>,
@@ -178,7 +177,7 @@ struct Work {
     audit: Audit,
     room: Room,
     mailbox: Mailbox,
-    /// When it was last said that a certificate ends soon.
+    /// When the last warning about a certificate was given.
     warned: Option<SystemTime>,
 }
 
@@ -217,7 +216,7 @@ impl Work {
         self.audit.note(&Act { who, from: String::new(), what, outcome });
     }
 
-    /// Says once a day that a certificate ends soon.
+    /// Warns once a day of a certificate that expires soon.
     fn warn(&mut self, now: SystemTime) {
         let Some(watched) = &self.watched else { return };
         let recently = |at: SystemTime| now.duration_since(at).is_ok_and(|since| since < DAY);
@@ -237,7 +236,7 @@ fn shown(credentials: &Credentials) -> String {
     format!("{} of {}, which holds for {days} days", certificate.serial, credentials.identity().holder)
 }
 
-/// What ends soon, and what to do.
+/// What expires soon, and what to do about it.
 pub(crate) fn ending(credentials: &Credentials, now: SystemTime) -> Vec<String> {
     let mut problems = Vec::new();
     let own = credentials.certificate().days_left(now);
@@ -257,7 +256,7 @@ pub(crate) fn ending(credentials: &Credentials, now: SystemTime) -> Vec<String> 
     problems
 }
 
-/// The record.
+/// The audit log.
 struct Audit {
     path: PathBuf,
     bytes_max: u64,
@@ -322,13 +321,13 @@ impl Audit {
 /// The part of a replica's status about its certificates.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TlsStatus {
-    /// Whose certificate it is.
+    /// The holder of the certificate.
     identity: String,
-    /// Its serial number.
+    /// The serial number of the certificate.
     serial: String,
-    /// Whole days until it ends.
+    /// Whole days until the certificate expires.
     expires_in_days: i64,
-    /// Whole days until the first of the authorities that are trusted ends.
+    /// Whole days until the first of the trusted authorities expires.
     authority_expires_in_days: i64,
     #[serde(skip)]
     problems: Vec<String>,

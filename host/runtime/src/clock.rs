@@ -1,20 +1,20 @@
-//! The clock that a lane reads; tests put a jumping one in its place.
+//! The clock that a lane reads; tests replace it by one that jumps.
 
 use quorate_types::Time;
 use std::time::Instant;
 
 /// A monotonic clock. Its zero means nothing.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The present time.
     fn now(&self) -> Time;
 }
 
-/// The operating system's monotonic clock, counted from when this value was made.
+/// The operating system's monotonic clock, with its zero at the creation of this value.
 #[derive(Debug)]
 pub struct MonotonicClock(Instant);
 
 impl MonotonicClock {
-    /// A clock that starts at zero now.
+    /// A clock that begins at zero now.
     pub fn new() -> Self {
         Self(Instant::now())
     }

@@ -42,18 +42,18 @@ use sessions::SessionsConfig;
 pub use signing::{SigningConfig, SigningKey};
 pub use upgrade::UpgradeConfig;
 
-/// Would have to be raised if this program executed the same commands with another result, and would keep it apart from the version
-/// before. What is executed otherwise begins with a feature level instead.
+/// The version of execution. Raise it if this program executes the same commands with another result; then it can not run together with
+/// earlier versions. Other changes of execution begin with a feature level instead.
 const EXECUTION: u32 = 1;
-/// More instances than this are of no use, nor are more lanes.
+/// The most instances, and the most lanes; more would be of no use.
 const INSTANCES_MAX: u16 = 64;
 const LANES_MAX: u16 = quorate_wire::LINKS_MAX;
-/// No instance runs more slots than this ahead of the global log.
+/// The most slots that an instance may run ahead of the global log.
 const WINDOW: u64 = 256;
-/// What an instance may hold decided and not yet in the global log.
+/// The most bytes that an instance may hold decided and not yet in the global log.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// What is wrong with a configuration, and where.
+/// What is wrong in a configuration, and where.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file can not be read.
@@ -61,15 +61,15 @@ pub enum ConfigError {
         "can not read the configuration {path}: {why}. Name an existing file with --config, or make one with `quorate init`"
     )]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: std::io::Error,
     },
-    /// It is no TOML, or has a key that does not exist or does not fit.
+    /// The file is no TOML, or has an unknown key or a value that does not fit.
     #[error("the configuration {path} is not usable: {why}\nEvery key is explained in docs/configuration.md")]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Line, key and reason.
         why: Box<toml::de::Error>,
@@ -79,13 +79,13 @@ pub enum ConfigError {
     Invalid(String),
 }
 
-/// The longest time that a timer may be set to.
+/// The longest time of a timer.
 const HOUR_MS: u64 = 3_600_000;
-/// With more, a heartbeat could not be told from a disk that hangs.
+/// The longest delay; with more, a delayed heartbeat could not be told from a disk that hangs.
 const SYNC_DELAY_US_MAX: u64 = 1_000_000;
 const TEN_YEARS_S: u64 = 10 * 365 * 24 * 3600;
 
-/// Refuses a value outside of the range, whose end is written as `end`.
+/// Refuses a value outside of the range; `end` is the text of its upper end.
 fn range<T: PartialOrd + Display>(
     key: &str,
     value: T,
@@ -110,7 +110,7 @@ fn invalid<T>(why: impl Into<String>) -> Result<T, ConfigError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// When a majority has synced it to disk; one sync serves all that waits.
+    /// When a majority has synced it to disk; one sync serves all waiting writes.
     #[default]
     Group,
     /// When a majority has written it; synced a little later. A machine that stops may lose it.
@@ -120,7 +120,7 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Group => "group",
@@ -138,7 +138,7 @@ pub struct DurabilityConfig {
     pub mode: Durability,
     /// The size of the log's files, in MiB. Can not change once the log exists.
     pub segment_mib: u64,
-    /// Every sync takes so many microseconds longer: for benchmarks on disks that are too good.
+    /// How many microseconds longer every sync takes: for benchmarks on disks that are too fast.
     pub sync_delay_us: u64,
 }
 
@@ -149,13 +149,13 @@ impl Default for DurabilityConfig {
 }
 
 impl DurabilityConfig {
-    /// What every sync takes longer.
+    /// By how much every sync is delayed.
     pub fn sync_delay(&self) -> Duration {
         Duration::from_micros(self.sync_delay_us)
     }
 }
 
-/// As it is shown beside figures: `group`, or `group, +1 ms per sync`.
+/// As it is printed beside figures: `group`, or `group, +1 ms per sync`.
 impl Display for DurabilityConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.mode.name())?;
@@ -170,17 +170,17 @@ impl Display for DurabilityConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimingConfig {
-    /// A leader with nothing to say says so this often.
+    /// How often an idle leader sends a heartbeat.
     pub heartbeat_ms: u64,
-    /// A follower that hears nothing for a random time from this on asks for an election.
+    /// A follower that hears no leader for a random time, at least this long, asks for an election.
     pub election_min_ms: u64,
-    /// The end of that random time.
+    /// The longest such random time.
     pub election_max_ms: u64,
-    /// A leader whose disk finishes nothing for so long hands leadership over.
+    /// A leader whose disk finishes no write for this time hands leadership over.
     pub disk_stall_ms: u64,
-    /// Whoever connects and does not say who it is for so long is turned away.
+    /// A new connection that has not completed its handshake after this time is closed.
     pub handshake_ms: u64,
-    /// A client that takes nothing of what waits for it for so long is cut.
+    /// A client that reads nothing for this time while bytes wait for it is disconnected.
     pub slow_reader_ms: u64,
 }
 
@@ -203,13 +203,13 @@ impl Default for TimingConfig {
 pub struct LimitsConfig {
     /// The largest request, in bytes.
     pub request_bytes: usize,
-    /// A batch that holds this much goes whatever else is in flight.
+    /// A batch of this size is proposed however many are in flight.
     pub batch_bytes: usize,
     /// Small batches in flight at once.
     pub batches_in_flight: usize,
     /// Bytes of batches in flight at once.
     pub bytes_in_flight: usize,
-    /// Bytes admitted and not decided; beyond it clients are told `Overloaded`.
+    /// Bytes of admitted requests that are not decided; beyond it clients get `Overloaded`.
     pub queue_bytes: usize,
     /// Bytes of the log kept in memory for replicas that lag.
     pub cache_bytes: usize,
@@ -218,11 +218,12 @@ pub struct LimitsConfig {
     /// Connections of one client at once; half of all when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_per_client: Option<usize>,
-    /// Connections at once that have not said who they are.
+    /// Connections at once without a complete handshake.
     pub handshakes: usize,
-    /// Bytes that wait for one client before it is not read from any more; with 16 times as much it is cut.
+    /// While more bytes than this wait for a client, nothing is read from it; with 16 times as many it is disconnected.
     pub unsent_bytes: usize,
-    /// Bytes that the connections of all clients may hold, sent and received; beyond it those with the most are cut.
+    /// Bytes that the connections of all clients may hold, to be sent or half received; beyond it the connections that hold most are
+    /// closed.
     pub buffer_bytes: usize,
 }
 
@@ -245,7 +246,7 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
-    /// What a lane grants its clients.
+    /// The limits of a lane's clients.
     pub(crate) fn lane(&self, timing: &TimingConfig) -> LaneLimits {
         LaneLimits {
             unsent_bytes: self.unsent_bytes,
@@ -254,7 +255,7 @@ impl LimitsConfig {
         }
     }
 
-    /// The places for connections.
+    /// The seats for connections.
     fn seats(&self) -> SeatLimits {
         SeatLimits {
             clients_max: self.connections,
@@ -271,52 +272,53 @@ impl LimitsConfig {
 pub struct Config {
     /// The cluster's id, 32 hexadecimal digits.
     pub cluster: String,
-    /// Which member this replica is.
+    /// The id of this replica among the members.
     pub replica: u16,
-    /// Where it listens, `host:port`; its member address when left out.
+    /// The address to listen on, `host:port`; by default the member's address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// Where probes ask over HTTP how it is, `host:port`; nowhere when left out.
+    /// The address of the health endpoint, `host:port`; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<String>,
-    /// Its data directory; relative to this file.
+    /// The data directory; relative to this file.
     pub data: PathBuf,
     /// Which faults the cluster survives.
     #[serde(default)]
     pub fault_model: FaultModel,
-    /// How many faults it survives, where fewer are wanted than its members allow: its quorums are smaller then.
+    /// How many faults the cluster survives, if fewer than its members allow: then its quorums are smaller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<u32>,
     /// How replicas agree.
     #[serde(default)]
     pub protocol: Protocol,
-    /// After so many slots of an instance the next replica leads it; 0: who leads goes on as long as it does well.
+    /// After this number of slots of an instance the next replica leads it; 0: a leader stays as long as it does well.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rotate_after: u64,
-    /// How many ordering instances share the work.
+    /// The number of ordering instances that the cluster was made with.
     #[serde(default = "one")]
     pub instances: u16,
-    /// How many threads share the work of this replica's connections; with more than one, those of instances are apart from the rest.
+    /// How many threads share the work of this replica's connections; with more than one, connections of instances are on lanes of their
+    /// own.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub lanes: u16,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
-    /// Which membership `members` is: the first, unless this replica joined later.
+    /// The number of the membership in `members`: the first, unless this replica joined later.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub membership: u64,
-    /// The feature level that the cluster was made with; what it works at now says its log.
+    /// The feature level that the cluster was made with; the log has the present one.
     #[serde(default = "first_level")]
     pub level: u32,
-    /// With how many replicas the cluster was made; only where this replica joined later.
+    /// The number of replicas that the cluster was made with; only if this replica joined later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<u16>,
-    /// Connections are neither encrypted nor authenticated. Only for networks where everybody may do everything.
+    /// Connections are neither encrypted nor authenticated. Only for networks where anyone may do everything.
     #[serde(default, skip_serializing_if = "is_false")]
     pub plain: bool,
-    /// What the replicas run.
+    /// The service that the replicas run.
     #[serde(default, skip_serializing_if = "ServiceConfig::is_default")]
     pub service: ServiceConfig,
-    /// `[front.NAME]`: the fronts of this replica, which serve clients of other protocols, with the settings of each.
+    /// `[front.NAME]`: the settings of this replica's fronts, which serve clients of other protocols.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub front: BTreeMap<String, toml::Table>,
     /// Durability.
@@ -349,7 +351,7 @@ pub struct Config {
     /// The key that this replica signs with; relative to this file. Only with the fault model `byzantine`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing: Option<SigningConfig>,
-    /// Which clients may use which keys; without it all may use all.
+    /// Which clients may use which keys; without it all clients may use all keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
 }
@@ -362,7 +364,7 @@ fn first() -> u64 {
     1
 }
 
-/// The level of the first release. Where nothing is said it stays this one: replicas must agree on it, whatever their programs can do.
+/// The level of the first release. It stays the default for ever: replicas must agree on it, whichever programs they run.
 fn first_level() -> u32 {
     2
 }
@@ -388,7 +390,7 @@ fn is_one(number: &u16) -> bool {
 }
 
 impl Config {
-    /// A configuration with nothing but defaults.
+    /// A configuration with defaults only.
     pub fn new(cluster: ClusterId, replica: u16, data: PathBuf, members: Vec<MemberConfig>) -> Self {
         Self {
             cluster: cluster.to_string(),
@@ -423,10 +425,10 @@ impl Config {
         }
     }
 
-    /// Reads a configuration file; a relative data directory is taken from where the file is.
+    /// Reads a configuration file; relative paths begin in its directory.
     ///
     /// # Errors
-    /// Says which line or key is wrong, and what would be right.
+    /// Names the line or key that is wrong, and what would be right.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
@@ -444,7 +446,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The file's text.
+    /// The text of the file.
     ///
     /// # Panics
     /// Never: every value can be written as TOML.
@@ -452,10 +454,10 @@ impl Config {
         toml::to_string_pretty(self).expect("a configuration can be written as TOML")
     }
 
-    /// Checks what the types do not.
+    /// Checks what the types can not express.
     ///
     /// # Errors
-    /// Says which key is wrong, and what would be right.
+    /// Names the key that is wrong, and what would be right.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.cluster_id()?;
         if self.data.as_os_str().is_empty() {
@@ -498,7 +500,7 @@ impl Config {
         }
     }
 
-    /// Checks that these certificates are this replica's.
+    /// Checks that the certificate is this replica's.
     pub(crate) fn check_identity(&self, credentials: &Credentials) -> Result<(), ConfigError> {
         let own = quorate_types::Identity {
             cluster: self.cluster_id()?,
@@ -586,18 +588,18 @@ impl Config {
     /// The cluster's id.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the text is no id.
     pub fn cluster_id(&self) -> Result<ClusterId, ConfigError> {
         ClusterId::parse(&self.cluster)
             .ok_or_else(|| ConfigError::Invalid("cluster: an id has 32 hexadecimal digits".into()))
     }
 
-    /// This replica's entry among the members.
+    /// This replica's entry among the members; `None` if it is missing.
     pub fn me(&self) -> Option<&MemberConfig> {
         self.members.iter().find(|member| member.replica == self.replica)
     }
 
-    /// Where to listen.
+    /// The address to listen on.
     pub fn listen_address(&self) -> &str {
         self.listen.as_deref().or(self.me().map(|me| me.address.as_str())).unwrap_or_default()
     }
@@ -619,15 +621,15 @@ impl Config {
         Some(self.network.congestion.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// A digest of what every replica must have alike: what execution depends on, what its checkpoints hold, and what a leader counts
-    /// on.
+    /// A digest of the settings that must be the same on all replicas: what execution depends on, what checkpoints hold, and what leaders
+    /// count on.
     pub(crate) fn parameters(&self, start_time_ns: u64) -> u64 {
         let (execution, reads) = (self.executed_with(start_time_ns), self.reads.agreed(&self.timing));
         fnv(&format!("{execution} {}{reads}", self.checkpoints.agreed()))
     }
 
-    /// A digest of what replaying the log depends on, which can not change once there is one. Where the borders are is a part
-    /// of it: each is counted from the last one, so after a change two replicas would never again have one in common.
+    /// A digest of what replaying the log depends on, which can not change once there is a log. The distance of borders is part of it: each
+    /// border is counted from the last one, so after a change two replicas would never again have one in common.
     pub(crate) fn execution(&self, start_time_ns: u64) -> u64 {
         fnv(&self.executed_with(start_time_ns))
     }
@@ -650,7 +652,7 @@ impl Config {
         )
     }
 
-    /// What the node is told, with what the data directory knows; `seed` is drawn at each start.
+    /// The configuration for the node, with the identity from the data directory; `seed` is drawn at each start.
     pub(crate) fn node_config(&self, identity: &Identity, seed: u64) -> Result<NodeConfig, ConfigError> {
         let me = ReplicaId::new(self.replica);
         let members = self.members.iter().map(|member| KnownMember {
@@ -719,7 +721,7 @@ impl Config {
     }
 }
 
-/// FNV-1a, which is the same everywhere.
+/// The FNV-1a hash, which is the same on every machine.
 fn fnv(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,4 +1,4 @@
-//! One socket: frames in, frames out, bounded in bytes. With TLS between the two unless the configuration says `plain`.
+//! One socket: receives and sends frames, with bounded memory; with TLS in between unless the configuration says `plain`.
 
 use bytes::Bytes;
 use mio::net::TcpStream;
@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::SocketAddr;
 
-/// Memory for reading comes in chunks of this size at first, and of that size at most.
+/// Space for reading comes in chunks: the size of the first one, and the largest.
 const READ_MIN: usize = 4 << 10;
 pub(crate) const READ_MAX: usize = 256 << 10;
-/// What a connection that is being closed may send and nobody reads, at once.
+/// How many bytes that are not read may arrive at once on a connection that is being closed.
 const DISCARDED_BYTES: usize = 2 << 20;
-/// TLS seals no more than about so much ahead of the socket.
+/// About how many bytes TLS encrypts ahead of the socket at most.
 const SEALED_BYTES_MAX: usize = 256 << 10;
 const SLICES_MAX: usize = 64;
 
@@ -23,35 +23,35 @@ const SLICES_MAX: usize = 64;
 pub(crate) enum End {
     /// The other side closed it, or it broke.
     Closed,
-    /// What arrived is no frame.
+    /// The bytes that arrived are no frame.
     Bad(Reject),
-    /// Nobody knows who the other side is, or what it sends can not be trusted.
+    /// The other side is not identified, or its bytes can not be trusted.
     Unsafe(Trouble),
 }
 
-/// What arrived.
+/// Something that arrived.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    /// The other side of a connection that was accepted has shown who it is.
+    /// The other side of an accepted connection has proved its identity.
     Identity(Identity),
     /// A frame.
     Frame(Frame),
 }
 
-/// Whose connection it is, as far as the order of reading goes.
+/// The kind of a connection, for the order of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nobody knows yet.
+    /// Not identified yet.
     Door,
-    /// A replica's.
+    /// A replica's connection.
     Member,
-    /// A client's or operator's, of the owner with this number.
+    /// A connection of a client or operator; the number is its owner's.
     Client(u64),
 }
 
-/// What lies between the socket and the frames.
+/// The layer between the socket and the frames.
 pub(crate) enum Channel {
-    /// Nothing.
+    /// None.
     Plain,
     /// TLS.
     Tls(Box<Session>),
@@ -61,48 +61,48 @@ pub(crate) enum Channel {
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     channel: Channel,
-    /// Who the other side is was told.
+    /// The identity of the other side was reported.
     identified: bool,
     reader: FrameReader,
     read_size: usize,
     out: VecDeque<Bytes>,
     out_bytes: usize,
-    /// The system said that it takes no more until the socket becomes writable again.
+    /// The system takes no more bytes until the socket becomes writable again.
     blocked: bool,
-    /// The socket may hold more than was read: there will be no event for it.
+    /// The socket may hold more than was read, and no event will say so.
     pub(crate) unread: bool,
-    /// The other side sends nothing more: what it sent is read to its end, which no event announces again.
+    /// The other side sends nothing more. Its bytes are read to the end, which no further event announces.
     pub(crate) ending: bool,
-    /// Ends when everything was sent.
+    /// The connection ends when everything is sent.
     pub(crate) closing: bool,
-    /// Nothing more will be said, which was said.
+    /// The sending half is closed.
     finished: bool,
     /// The connection is being made.
     pub(crate) connecting: bool,
-    /// This side made it.
+    /// This side made the connection.
     dialed: bool,
     /// The other side's address.
     pub(crate) from: Option<SocketAddr>,
-    /// Something arrived already.
+    /// Whether anything arrived yet.
     begun: bool,
     pub(crate) class: Class,
-    /// It stands among those to be read.
+    /// The connection stands among those to be read.
     pub(crate) queued: bool,
-    /// Something was sent since that was looked at.
+    /// Bytes were sent since this was last checked.
     pub(crate) moved: bool,
-    /// What was counted of what it holds.
+    /// The bytes that were counted for this connection.
     pub(crate) counted: usize,
-    /// What TLS has sealed and the socket has not taken, about.
+    /// About how many bytes TLS has encrypted that the socket has not taken.
     sealed: usize,
 }
 
 impl Connection {
-    /// A connection that somebody made to us.
+    /// A connection that the other side made.
     pub(crate) fn accepted(stream: TcpStream, channel: Channel, from: SocketAddr) -> Self {
         Self { from: Some(from), ..Self::new(stream, channel) }
     }
 
-    /// A connection that is being made by us.
+    /// A connection that this side is making.
     pub(crate) fn dialed(stream: TcpStream, channel: Channel) -> Self {
         let class = Class::Member;
         Self { blocked: true, connecting: true, dialed: true, class, ..Self::new(stream, channel) }
@@ -138,7 +138,7 @@ impl Connection {
         self.reader.set_limit(bytes);
     }
 
-    /// What waits to be sent. What TLS has sealed already is bounded, and counts as one byte more.
+    /// The bytes that wait to be sent. Bytes that TLS has encrypted are bounded, and count as one byte.
     pub(crate) fn out_bytes(&self) -> usize {
         match &self.channel {
             Channel::Tls(session) => self.out_bytes + usize::from(session.wants_send()),
@@ -146,19 +146,19 @@ impl Connection {
         }
     }
 
-    /// Bytes that it keeps: what waits to be sent, and the room for what arrives.
+    /// The memory that it holds in bytes: what waits to be sent, and the space for what arrives.
     pub(crate) fn holds(&self) -> usize {
         self.out_bytes + self.sealed + self.reader.held()
     }
 
-    /// Gives room back in which nothing is.
+    /// Frees unused space.
     pub(crate) fn relax(&mut self) {
         self.reader.relax();
         self.read_size = READ_MIN;
     }
 
-    /// Reads what is there, up to about `bytes`, and hands on what arrived. How much it was. `scratch` is room for what TLS has to open
-    /// first.
+    /// Reads about `bytes` at most, and gives what arrived to the caller. Returns the number of bytes. `scratch` is space for encrypted
+    /// input.
     pub(crate) fn read(
         &mut self,
         scratch: &mut [u8],
@@ -215,8 +215,8 @@ impl Connection {
         Ok(())
     }
 
-    /// As [`Self::read_plain`]. The sealed bytes of all connections pass through the same scratch, so an idle connection holds nothing
-    /// of them but the beginning of a record.
+    /// Like [`Self::read_plain`]. The encrypted bytes of all connections pass through the same scratch space, so an idle connection holds
+    /// only the beginning of a record.
     fn read_tls(
         &mut self,
         scratch: &mut [u8],
@@ -250,8 +250,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Memory in chunks that fit what comes: an idle connection holds little, a busy one reads much at once. `n` bytes came, and there
-    /// was room for so many.
+    /// Adapts the size of chunks: an idle connection holds little, a busy one reads much at once. `n` bytes came into a chunk of `room`
+    /// bytes.
     fn fit(&mut self, n: usize, room: usize) {
         if n >= room {
             self.read_size = (self.read_size * 2).min(READ_MAX);
@@ -285,7 +285,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a connection that is not safe. What TLS has left to say is sent; whoever speaks no TLS is told in a frame.
+    /// Ends a connection that is not safe. TLS sends its last messages; a side that speaks no TLS gets the reason in a frame.
     pub(crate) fn turn_away(&mut self, trouble: &Trouble) {
         self.closing = true;
         self.unread = false;
@@ -297,8 +297,8 @@ impl Connection {
         }
     }
 
-    /// Reads and forgets what the other side still sends on a connection that is being closed: closing with unread bytes would
-    /// take the last words back that were sent.
+    /// Reads and ignores what still arrives on a connection that is being closed: closing a socket with unread bytes would take back the
+    /// last bytes sent.
     pub(crate) fn discard(&mut self) -> Result<(), End> {
         let mut bytes = [0; READ_MIN];
         for _ in 0..DISCARDED_BYTES / READ_MIN {
@@ -313,7 +313,7 @@ impl Connection {
         Err(End::Closed) // it sends and sends, and does not listen
     }
 
-    /// Nothing more will be sent.
+    /// Closes the sending half.
     pub(crate) fn finish(&mut self) {
         if let Channel::Tls(session) = &mut self.channel
             && !std::mem::replace(&mut self.finished, true)

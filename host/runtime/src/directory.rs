@@ -1,4 +1,4 @@
-//! A replica's data directory: who it belongs to, whether it may be used, and what the run before left.
+//! A replica's data directory: whose it is, whether it may be used, and what the last run left.
 //!
 //! ```text
 //! identity.toml   whose directory this is; written once, by `init` or `dev`
@@ -16,45 +16,45 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The version of this layout. A directory of a newer one is left alone.
+/// The version of this layout. A directory of a newer version is not touched.
 const FORMAT: u32 = 1;
 
-/// Why a directory can not be used. Each says what to do.
+/// Why a directory can not be used. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// The system refuses.
+    /// The system refused.
     #[error("the data directory {path}: {what}: {why}")]
     Io {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
         /// What was tried.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
-    /// There is none.
+    /// There is no directory.
     #[error(
         "there is no data directory at {0}. A replica never makes its own: for a new cluster run `quorate init`. If this \
          replica ran before, its disk is lost: do not set it up again under the same id, since it could vote twice; bring \
          the directory back, or set up a replacement"
     )]
     Missing(PathBuf),
-    /// There is one, without what it must hold.
+    /// The directory lacks what it must hold.
     #[error(
         "the data directory {0} was emptied: {1} is gone. This replica must not start from nothing under its old id, \
          since it could vote twice; bring the directory back, or set up a replacement"
     )]
     Emptied(PathBuf, &'static str),
-    /// Somebody else's.
+    /// The directory belongs to another replica.
     #[error(
         "the data directory {path} belongs to {found}, the configuration says {expected}: correct `data`, `cluster` or `replica`"
     )]
     Foreign {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner.
         found: String,
-        /// Who was expected.
+        /// The replica that the configuration names.
         expected: String,
     },
     /// A newer program wrote it.
@@ -62,19 +62,19 @@ pub enum DirectoryError {
         "the data directory {path} has format {found}, this program knows up to {FORMAT}: use the newer program"
     )]
     Newer {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
         /// Its format.
         found: u32,
     },
-    /// A file of it does not say what it must.
+    /// A file in it is damaged.
     #[error(
         "the data directory {path}: {file} is damaged: {why}. Bring it back from a backup of this replica"
     )]
     Damaged {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
-        /// Which file.
+        /// The file.
         file: &'static str,
         /// What is wrong with it.
         why: String,
@@ -84,33 +84,33 @@ pub enum DirectoryError {
         "the data directory {0} is in use by another process: stop that one first, or give this replica a directory of its own"
     )]
     InUse(PathBuf),
-    /// `init` finds something there.
+    /// `init` found files there.
     #[error("{0} exists and is not empty: choose another directory, or remove it if nothing in it is needed")]
     NotEmpty(PathBuf),
-    /// What the last run acknowledged was in memory.
+    /// The data of the last run was only in memory.
     #[error(
         "this replica ran with durability \"memory\", so what it had acknowledged ended with that process, and it must not \
          vote again under its id. Set up the cluster anew, or set up a replacement for this replica"
     )]
     MemoryLost,
-    /// What the last run acknowledged may have been in the system's memory.
+    /// Data of the last run may have been only in the system's memory.
     #[error(
         "this replica ran with durability \"async\" and its machine restarted before the last writes were synced, so it may \
          have lost what it acknowledged and must not vote again under its id. Set up a replacement for this replica"
     )]
     AsyncLost,
-    /// It was used with another durability, and one of the two keeps nothing.
+    /// The last run had another durability, and either that one or the new one keeps nothing.
     #[error(
         "this replica ran with durability \"{before}\" and the configuration now says \"{now}\", which would leave what it has \
          promised out of account: put `mode` in `[durability]` back to \"{before}\". Durability \"memory\" needs a new cluster"
     )]
     ModeChanged {
-        /// With what it ran.
+        /// The durability of the last run.
         before: &'static str,
-        /// What is configured.
+        /// The configured durability.
         now: &'static str,
     },
-    /// Replaying the log would not give what it gave.
+    /// Replaying the log would give another result than before.
     #[error(
         "`[service]`, `[sessions]` or `interval_bytes` (or one of the two beside it) in `[checkpoints]` differ from what this log was executed with: \
          replaying it would give another result; put them back. If the configuration is as it was, this program executes differently: use the one that ran before"
@@ -125,11 +125,11 @@ pub struct Identity {
     pub cluster: ClusterId,
     /// The member.
     pub replica: u16,
-    /// This life of its directory.
+    /// The incarnation of the directory.
     pub incarnation: Incarnation,
-    /// Tells this log's blocks from any other's.
+    /// Tells blocks of this log from those of others.
     pub log_id: u64,
-    /// The cluster's time at its beginning: the only wall-clock time that is ever read.
+    /// The cluster's agreed time at its beginning, in ns: the only wall-clock time that is ever read.
     pub start_time_ns: u64,
 }
 
@@ -148,12 +148,12 @@ struct RunFile {
     durability: Durability,
     boot: String,
     clean: bool,
-    /// A digest of what execution depends on, 16 hexadecimal digits.
+    /// A digest of the settings that execution depends on, 16 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parameters: Option<String>,
 }
 
-/// A data directory that this process holds.
+/// A data directory that this process has locked.
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
@@ -163,10 +163,10 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Makes a new directory, for `init` and `dev`.
+    /// Makes a new directory; for `init` and `dev`.
     ///
     /// # Errors
-    /// When something is there already, or the system refuses.
+    /// When the directory has files, or the system refuses.
     pub fn create(path: &Path, identity: &Identity) -> Result<(), DirectoryError> {
         let io = |what| move |why| DirectoryError::Io { path: path.to_owned(), what, why };
         fs::create_dir_all(path).map_err(io("making it"))?;
@@ -186,10 +186,10 @@ impl DataDirectory {
         write_durably(path, "identity.toml", &text).map_err(io("writing identity.toml"))
     }
 
-    /// Takes an existing directory for a replica with this configuration.
+    /// Opens and locks the directory of a replica with this configuration.
     ///
     /// # Errors
-    /// Says why it can not be used, and what to do.
+    /// Why the directory can not be used, and what to do.
     pub fn open(config: &Config) -> Result<Self, DirectoryError> {
         let path = config.data.clone();
         let io = |what| {
@@ -230,7 +230,7 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// What the last run noted; nothing in a directory that was never used.
+    /// What the last run noted; `None` in a directory that was never used.
     fn last_run(&self) -> Result<Option<RunFile>, DirectoryError> {
         let text = match fs::read_to_string(self.path.join("run.toml")) {
             Ok(text) => text,
@@ -269,12 +269,12 @@ impl DataDirectory {
         }
     }
 
-    /// Whose directory this is.
+    /// Whose directory it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Where the segments are; makes the directory for them.
+    /// The directory of the segments; made if it does not exist.
     ///
     /// # Errors
     /// When the system refuses.
@@ -284,17 +284,17 @@ impl DataDirectory {
         Ok(log)
     }
 
-    /// Where the checkpoints are; [`crate::CheckpointFiles`] makes it.
+    /// The directory of the checkpoints; [`crate::CheckpointFiles`] makes it.
     pub fn checkpoint_directory(&self) -> PathBuf {
         self.path.join("checkpoints")
     }
 
-    /// Whether the log may be made: nobody used this directory before.
+    /// Whether the log may be made, since this directory was never used.
     pub fn is_fresh(&self) -> bool {
         self.path.join("fresh").exists()
     }
 
-    /// The log was made: from here on a missing log is a lost one.
+    /// Notes that the log was made: from now on a missing log is a lost one.
     ///
     /// # Errors
     /// When the system refuses.
@@ -307,12 +307,12 @@ impl DataDirectory {
         .map_err(|why| self.io("removing fresh", why))
     }
 
-    /// The error for a directory whose log is gone.
+    /// The error for a directory that has lost its log.
     pub fn emptied(&self) -> DirectoryError {
         DirectoryError::Emptied(self.path.clone(), "the log")
     }
 
-    /// Notes how this run keeps its data, before the first message leaves; and again, `clean`, at its end.
+    /// Notes the durability of this run, before the first message leaves; and again, with `clean`, at its end.
     ///
     /// # Errors
     /// When the system refuses.
@@ -365,7 +365,7 @@ fn read_identity(path: &Path) -> Result<Identity, DirectoryError> {
     ids().ok_or_else(|| damaged("an id is none".into()))
 }
 
-/// Replaces a file so that after a crash either the old or the new one is there, whole.
+/// Replaces a file so that after a crash either the old or the new one is there, complete.
 fn write_durably(directory: &Path, name: &str, text: &str) -> io::Result<()> {
     let unfinished = directory.join(format!("{name}.unfinished"));
     let mut file = File::create(&unfinished)?;
@@ -375,7 +375,7 @@ fn write_durably(directory: &Path, name: &str, text: &str) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Changes whenever the machine restarts.
+/// An id that changes whenever the machine restarts.
 fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! The log's segments on a disk, and the trait that tests replace to inject failures.
+//! The log's segments on a disk, as a trait that tests replace to inject failures.
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -16,68 +16,68 @@ mod tests;
 
 pub use delayed::DelayedDisk;
 
-/// Segments of the log. Called from several threads: the one that writes and syncs, and the one that prepares and reads.
+/// Segments of the log. Called from two threads: one writes and syncs, the other prepares and reads.
 pub trait Disk: Send + Sync {
     /// The segments that exist, in order.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn segments(&self) -> io::Result<Vec<u64>>;
     /// A whole segment.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn read_segment(&self, segment: u64) -> io::Result<Bytes>;
     /// `len` bytes at `offset` of a segment.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn read(&self, segment: u64, offset: u64, len: u32) -> io::Result<Bytes>;
-    /// Writes the pieces one after the other from `offset` on; durable only after [`Self::sync`].
+    /// Writes the pieces one after the other from `offset` on. They are durable only after [`Self::sync`].
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn write(&self, segment: u64, offset: u64, pieces: &[Bytes]) -> io::Result<()>;
-    /// Makes everything durable that was written to these segments.
+    /// Makes durable everything that was written to these segments.
     ///
     /// # Errors
-    /// What the operating system says; it must not be tried again, since the data may be gone.
+    /// The error of the operating system. A second sync must not be tried, since the data may be gone.
     fn sync(&self, segments: &[u64]) -> io::Result<()>;
     /// Makes a segment of `bytes` zeros, durably.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] when there is no room, or the system's error when too many files are open: nothing is left
-    /// behind then, and it may be tried again.
+    /// [`io::ErrorKind::StorageFull`] when there is no space, or the system's error when too many files are open. Then nothing is left
+    /// behind, and it may be tried again.
     fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()>;
-    /// Deletes a segment that is needed no more. Whether that is durable does not matter.
+    /// Deletes a segment that is not needed any more. The deletion need not be durable.
     ///
     /// # Errors
-    /// What the operating system says; one that is not there is none.
+    /// The error of the operating system. A missing segment is no error.
     fn remove(&self, segment: u64) -> io::Result<()>;
 }
 
-/// Segments as files of one directory, `00000000.segment` and so on. They are filled with zeros ahead of time, so that a sync
-/// of a block changes no metadata: that nearly halves its time. Under load that fills segments quickly the zeros would cost as much
-/// as the data, and syncs are large anyway; then only the space is reserved.
+/// Segments as files in one directory, `00000000.segment` and so on. They are filled with zeros ahead of time, so that a sync of a block
+/// changes no metadata, which nearly halves its time. If segments are used up fast the zeros would cost as much as the data, and syncs are
+/// large anyway; then only the space is reserved.
 #[derive(Debug)]
 pub struct FileDisk {
     directory: PathBuf,
     files: Mutex<BTreeMap<u64, Arc<File>>>,
-    /// By segment, where the last write ended: what the next sync covers.
+    /// For each segment, the end of the last write, which the next sync covers.
     written: Mutex<BTreeMap<u64, u64>>,
     /// When the last segment was made.
     prepared: Mutex<Option<Instant>>,
     trace: Option<Mutex<File>>,
 }
 
-/// Segments that are needed more often than this are not filled with zeros.
+/// If segments are needed more often than this they are not filled with zeros.
 const FILL_INTERVAL: Duration = Duration::from_secs(10);
-/// So many segments are kept open.
+/// How many segments are kept open.
 const OPEN_MAX: usize = 16;
 
 impl FileDisk {
-    /// The segments in `directory`, which exists. With `trace`, one JSON line is appended there per completed sync: the segment
-    /// and where in it the last write ended that the sync covered.
+    /// The segments in `directory`, which exists. With `trace`, each completed sync appends one JSON line to that file: the segment, and
+    /// the end of the last write that the sync covered.
     ///
     /// # Errors
     /// When the trace can not be opened.
@@ -105,7 +105,7 @@ impl FileDisk {
         Ok(file)
     }
 
-    /// Keeps a file open. Closes the oldest ones besides it that are too many: what is written to comes last.
+    /// Keeps a file open, and closes the oldest others if there are too many.
     fn keep(&self, segment: u64, file: Arc<File>) {
         let mut files = lock(&self.files);
         files.insert(segment, file);
@@ -115,7 +115,7 @@ impl FileDisk {
         }
     }
 
-    /// Opens an empty file.
+    /// Makes an empty file.
     fn empty(path: &Path) -> io::Result<File> {
         OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)
     }
@@ -156,9 +156,9 @@ impl FileDisk {
     }
 }
 
-/// Writes the pieces one after the other from `offset` on; gives where the last one ends.
+/// Writes the pieces one after the other from `offset` on. Gives the end of the last one.
 pub(crate) fn write_pieces(file: &File, offset: u64, pieces: &[Bytes]) -> io::Result<u64> {
-    /// Far under what the system takes in one call.
+    /// The most pieces in one system call, far below the system's limit.
     const PIECES_MAX: usize = 256;
     let mut at = offset;
     for some in pieces.chunks(PIECES_MAX) {
@@ -180,7 +180,7 @@ pub(crate) fn write_pieces(file: &File, offset: u64, pieces: &[Bytes]) -> io::Re
     Ok(at)
 }
 
-/// A panic of another thread leaves nothing half done under these locks.
+/// Locks a mutex even after a panic in another thread, which leaves nothing half done under these locks.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

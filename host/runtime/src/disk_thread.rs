@@ -1,5 +1,5 @@
-//! The threads that touch the disk, so that a lane never waits for one: one writes and syncs, one prepares segments and reads
-//! old records.
+//! The threads that use the disk, so that a lane never waits for it: one writes and syncs, the other prepares segments and reads old
+//! records.
 
 use crate::disk::Disk;
 use bytes::Bytes;
@@ -22,10 +22,10 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// When to read again after too many files were open.
+/// How long to wait with a read after too many files were open.
 const READ_AGAIN: Duration = Duration::from_millis(20);
 
-/// What another thread tells the lane.
+/// What the other threads tell the lane.
 #[derive(Debug)]
 pub(crate) enum Completion {
     Written(WriteId),
@@ -42,20 +42,20 @@ pub(crate) enum Completion {
         segment: u64,
         result: Result<ScrubOk, Rot>,
     },
-    /// The keeper did or found something.
+    /// A report of the keeper.
     Kept(Report),
     /// The disk can not be trusted any more.
     Failed(String),
-    /// Addresses of a member, or why there is none.
+    /// The addresses of a member, or why there are none.
     Resolved {
         replica: ReplicaId,
-        /// Which of the connections there is to be made.
+        /// The connection that is to be made: its link number.
         link: u16,
         addresses: Vec<SocketAddr>,
     },
-    /// What new connections show and trust from now on.
+    /// The certificates of new connections from now on.
     Credentials(Arc<Credentials>),
-    /// The health endpoint asks how the replica is.
+    /// The health endpoint asks for the replica's status.
     Asked(Sender<NodeStatus>),
 }
 
@@ -80,7 +80,7 @@ impl Mailbox {
     }
 }
 
-/// Tells the lane when the thread that holds it panics: without that thread nothing becomes durable, and nobody would notice.
+/// Tells the lane if the thread that holds it panics: without that thread nothing becomes durable, and it would go unnoticed.
 pub(crate) struct Watch {
     pub(crate) mailbox: Mailbox,
     pub(crate) why: &'static str,
@@ -106,7 +106,7 @@ enum SideJob {
     Scrub(SegmentScrub),
 }
 
-/// The lane's end of both threads. Dropping it ends them, after what is queued.
+/// The lane's end of both threads. Dropping it ends them after their queued work.
 pub(crate) struct DiskThreads {
     jobs: Sender<Job>,
     side_jobs: Sender<SideJob>,
@@ -173,7 +173,7 @@ impl DiskThreads {
         drop(self.side_jobs.send(SideJob::Remove { segments }));
     }
 
-    /// Ends both threads after what is queued.
+    /// Ends both threads after their queued work.
     pub(crate) fn stop(self) {
         self.ending.store(true, Ordering::Release);
         drop(self.jobs);
@@ -267,13 +267,13 @@ fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, endi
     }
 }
 
-/// No room, which passes, as opposed to a disk that fails.
+/// Whether the disk has no space, which may pass, unlike a failure.
 fn is_full(error: &io::Error) -> bool {
     let full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].map(|errno| Some(errno.raw_os_error()));
     full.contains(&error.raw_os_error()) || error.kind() == io::ErrorKind::StorageFull
 }
 
-/// The process, or the system, has no file descriptor left; that passes, too.
+/// Whether the process or the system has no file descriptor left, which may pass as well.
 fn too_many_files(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&error.raw_os_error())
 }

@@ -1,15 +1,15 @@
-//! What the operating system knows of this process.
+//! The operating system's information about this process.
 
 use serde::Serialize;
 
-/// Resources that the process used.
+/// The resources that the process has used.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ProcessFacts {
     /// Its id.
     pub(crate) pid: u32,
     /// Memory in use, in bytes.
     pub(crate) memory_bytes: u64,
-    /// Processor time used since the start, in seconds: by its own code, and by the system for it.
+    /// Processor time since the start, in seconds: in user mode, and in the kernel.
     pub(crate) cpu_user_s: f64,
     pub(crate) cpu_system_s: f64,
     /// The program's version.

@@ -1,9 +1,9 @@
-//! The files of checkpoints: a directory on disk, and its counterpart in memory for replicas that keep nothing on disk.
+//! The files of checkpoints: in a directory on disk, or in memory for replicas that keep nothing on disk.
 //!
-//! What is appended goes past the system's page cache where the file system can do that (`direct`); what is written otherwise is dropped
-//! from the cache once it is synced: gigabytes of checkpoints would push out the log and everything else that is read again.
-//! Appended bytes are in the file at the latest when it is synced or read. Errors name their file. A full disk keeps its kind of error, which
-//! the keeper waits out. Tests: `files/tests.rs`.
+//! Appended bytes bypass the system's page cache if the file system allows that (`direct`). Other written bytes are dropped from the cache
+//! once they are synced: gigabytes of checkpoints would displace the log and other data that is read again. Appended bytes are in the file
+//! at the latest when it is synced or read. Errors name their file. The error of a full disk keeps its kind, and the keeper waits until
+//! there is space. Tests: `files/tests.rs`.
 
 mod direct;
 mod memory;
@@ -22,25 +22,25 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// So many files are kept open: the one that is written, and those of a chain that others read.
+/// How many files are kept open: the one being written, and those of a chain that is being read.
 const OPEN_MAX: usize = 12;
-/// What most file systems take.
+/// The longest name that most file systems allow.
 const NAME_BYTES_MAX: usize = 255;
 
-/// What the system said about a file; the kind is that of the outer error.
+/// An error of the system about a file; it has the kind of the inner error.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {path}: {why}")]
 pub struct FileError {
     /// What was tried.
     pub doing: &'static str,
-    /// Which file.
+    /// The file.
     pub path: PathBuf,
-    /// What the system said.
+    /// The error of the system.
     #[source]
     pub why: io::Error,
 }
 
-/// A name of a file of this directory and of nothing else.
+/// Refuses names that are not simple names of files in this directory.
 fn check(name: &str) -> io::Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     if !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && name.chars().all(plain) {
@@ -53,7 +53,7 @@ struct Open {
     name: String,
     file: File,
     len: u64,
-    /// While it is only appended to.
+    /// Set while the file is only appended to.
     direct: Option<Direct>,
 }
 
@@ -75,31 +75,31 @@ impl Open {
         Ok(())
     }
 
-    /// The file has all of it now, and is read and written as any other one.
+    /// Completes the file; from now on it is read and written like any other.
     fn plain(&mut self) -> io::Result<()> {
         self.direct.take().map_or(Ok(()), |mut direct| direct.flush(&self.file))
     }
 }
 
 impl Drop for Open {
-    /// Nobody relies on what was not synced, but it is written, as by any other file.
+    /// Writes the rest, as for any other file, though unsynced bytes are not relied on.
     fn drop(&mut self) {
         let _ = self.plain();
     }
 }
 
-/// The files in one directory. For one thread: the keeper's.
+/// The files in one directory. For the keeper's thread only.
 pub struct CheckpointFiles {
     directory: PathBuf,
-    /// The one used last is last.
+    /// In the order of use; the last one was used last.
     open: Vec<Open>,
 }
 
 impl CheckpointFiles {
-    /// The files in `directory`, which is made where there is none, durably.
+    /// The files in `directory`, which is made durably if it does not exist.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn new(directory: &Path) -> io::Result<Self> {
         let files = Self { directory: directory.to_owned(), open: Vec::new() };
         match std::fs::create_dir(directory) {
@@ -115,7 +115,7 @@ impl CheckpointFiles {
         Ok(files)
     }
 
-    /// Where they are.
+    /// Their directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -133,7 +133,7 @@ impl CheckpointFiles {
         self.open.retain(|open| open.name != name);
     }
 
-    /// Keeps it open, and closes the one that was not used for the longest time if there are too many.
+    /// Keeps a file open, and closes the one that was unused for the longest time if there are too many.
     fn keep(&mut self, open: Open) -> io::Result<&mut Open> {
         if self.open.len() >= OPEN_MAX {
             let mut oldest = self.open.remove(0);
@@ -156,7 +156,7 @@ impl CheckpointFiles {
         self.keep(Open { name: name.to_owned(), file, len, direct: None })
     }
 
-    /// Does this with a file. After an error its length is asked for anew.
+    /// Calls `work` with a file. After an error the file's length is read again.
     fn with<T>(
         &mut self,
         doing: &'static str,

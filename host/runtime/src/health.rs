@@ -1,10 +1,11 @@
-//! The health endpoint: plain HTTP/1.1, for the probes of those who run programs and know nothing of this one.
+//! The health endpoint: plain HTTP/1.1, for the probes of supervisors that know nothing of Quorate.
 //!
-//! `/livez` says whether the lane still takes its turns, `/readyz` whether this replica serves: it knows a leader, its state is
-//! sound, its disk has room, and it is not behind what the others agreed on. Nothing else is told, so the endpoint needs no certificates; it takes no orders either.
+//! `/livez` says whether the lane still takes its turns; `/readyz` whether this replica serves: it knows a leader, its state is sound, its
+//! disk has space, and it is not behind the agreed checkpoint. The endpoint tells nothing else and accepts no commands, so it needs no
+//! certificates.
 //!
-//! One thread serves all, and never for long: a visitor has [`VISIT`] in all, a request at most [`HEAD_BYTES_MAX`], and of more than
-//! [`VISITORS_MAX`] the one that came first has to leave. The lane is asked at most once per [`FRESH`], however many ask us.
+//! One thread serves all visitors, none of them for long: a visitor has [`VISIT`] in all, a request at most [`HEAD_BYTES_MAX`], and when
+//! there are more than [`VISITORS_MAX`] the oldest must leave. The lane is asked at most once per [`FRESH`], however many visitors ask.
 //! Tests: `health/tests.rs`, tests/all/health.rs.
 
 use crate::disk_thread::{Completion, Mailbox};
@@ -25,26 +26,26 @@ mod tests;
 
 /// How long a visitor may take in all, from its connection to the last byte of the answer.
 const VISIT: Duration = Duration::from_secs(5);
-/// A request's head is at most so long; it needs about 100 bytes.
+/// The longest head of a request; about 100 bytes are needed.
 const HEAD_BYTES_MAX: usize = 4 << 10;
-/// What comes behind the head is of no interest, and this is as much as is read of it.
+/// The most bytes that are read behind the head; they are ignored.
 const REST_BYTES_MAX: usize = 64 << 10;
-/// Visitors at once.
+/// The most visitors at once.
 const VISITORS_MAX: usize = 64;
-/// So many are let in before those that are inside get a turn.
+/// How many visitors are accepted before those inside get a turn.
 const ACCEPTED_AT_ONCE: usize = 32;
-/// An answer of the lane is good for so long.
+/// How long an answer of the lane is valid.
 const FRESH: Duration = Duration::from_millis(100);
-/// A lane that does not answer for so long is not alive.
+/// A lane that does not answer for this time is not alive.
 const SILENCE: Duration = Duration::from_secs(2);
-/// When to accept again after it failed.
+/// How long to wait after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 const FIRST_VISITOR: usize = 2;
 
-/// The endpoint; it ends when this is dropped.
+/// The endpoint; dropping it ends it.
 pub(crate) struct Health {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -55,15 +56,15 @@ pub(crate) struct Health {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// The lane, once there is one.
+    /// The lane, once it exists.
     lane: OnceLock<Mailbox>,
 }
 
 impl Health {
-    /// Listens on this address. Until there is a lane to ask, the replica counts as alive and not as ready.
+    /// Listens on this address. Until there is a lane, the replica counts as alive but not as ready.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn start(address: &str) -> io::Result<Self> {
         let resolved = address.to_socket_addrs()?.next().ok_or(ErrorKind::AddrNotAvailable)?;
         let mut listener = TcpListener::bind(resolved)?;
@@ -85,7 +86,7 @@ impl Health {
         Ok(Self { address, shared, waker, thread: Some(thread) })
     }
 
-    /// From now on the lane is asked. Where the endpoint listens.
+    /// From now on the lane is asked. Gives the address of the endpoint.
     pub(crate) fn attach(&self, lane: Mailbox) -> SocketAddr {
         // There is only one in the life of an endpoint.
         let _ = self.shared.lane.set(lane);
@@ -103,19 +104,19 @@ impl Drop for Health {
     }
 }
 
-/// What is known of the replica.
+/// The state of the replica, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Heard {
-    /// It reads its log back.
+    /// It is reading its log back.
     Starts,
     /// The lane did not answer in time.
     Silence,
-    /// Why it is not ready; nothing when it is.
+    /// Why it is not ready; empty when it is.
     Lacks(Vec<String>),
 }
 
 impl Heard {
-    /// From what the lane says of itself.
+    /// The state by the lane's status.
     fn from_status(status: &NodeStatus) -> Self {
         let mut lacks = Vec::new();
         if status.membership.removed {
@@ -144,26 +145,26 @@ impl Heard {
     }
 }
 
-/// What a visitor wants.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Live,
     Ready,
 }
 
-/// A request, as far as it matters.
+/// The part of a request that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     Probe {
         wish: Wish,
-        /// Asked with HEAD: the body stays away.
+        /// A HEAD request: the answer has no body.
         bodiless: bool,
     },
-    /// It can not be served, and this is the status that says so.
+    /// The request can not be served; the status of the answer.
     Refused(u16),
 }
 
-/// Reads the first line; the others change nothing.
+/// Parses the first line; the others do not matter.
 fn parse(head: &[u8]) -> Request {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
@@ -183,7 +184,7 @@ fn parse(head: &[u8]) -> Request {
     }
 }
 
-/// The whole answer.
+/// The complete answer.
 fn answer(request: Request, heard: &Heard) -> Vec<u8> {
     let (status, body, bodiless) = match request {
         Request::Refused(status) => (status, format!("{}\n", reason(status)), false),
@@ -223,24 +224,24 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Somebody who asks.
+/// A visitor of the endpoint.
 struct Visitor {
     stream: TcpStream,
-    /// When it has to leave.
+    /// When it must leave.
     until: Instant,
     head: Vec<u8>,
-    /// What is read behind the head, in bytes.
+    /// Bytes read behind the head.
     rest: usize,
-    /// The answer, and how much of it was sent.
+    /// The answer, and how many of its bytes are sent.
     answer: Option<Vec<u8>>,
     sent: usize,
 }
 
-/// It left, or has to.
+/// The visitor left, or must leave.
 struct Leaves;
 
 impl Visitor {
-    /// Reads what is there; a request once it is whole.
+    /// Reads what is there. Gives the request once it is complete.
     fn read(&mut self) -> Result<Option<Request>, Leaves> {
         let mut room = [0; 1024];
         loop {
@@ -268,7 +269,7 @@ impl Visitor {
         }
     }
 
-    /// Sends what it can of the answer. Afterwards the visitor closes, or its time runs out.
+    /// Sends as much of the answer as possible. Then the visitor closes, or its time runs out.
     fn write(&mut self) -> Result<(), Leaves> {
         let Some(answer) = &self.answer else { return Ok(()) };
         while self.sent < answer.len() {
@@ -292,10 +293,10 @@ struct Host {
     poll: Poll,
     listener: TcpListener,
     shared: Arc<Shared>,
-    /// In the order in which they came, which is that in which they have to leave.
+    /// In the order in which they came, which is the order in which they must leave.
     visitors: BTreeMap<usize, Visitor>,
     next: usize,
-    /// Somebody may wait at the door, and there will be no event for it.
+    /// Visitors may be waiting, and no event will say so: when to accept again.
     accept_again: Option<Duration>,
     heard: Option<(Instant, Heard)>,
 }
@@ -389,7 +390,7 @@ impl Host {
         }
     }
 
-    /// What is known of the replica now.
+    /// The present state of the replica.
     fn ask(&mut self) -> &Heard {
         let fresh = self.heard.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
         if !fresh {

@@ -1,10 +1,10 @@
-//! The thread that writes, reads and checks checkpoints, so that a lane never waits for one.
+//! The thread that writes, reads and checks checkpoints, so that a lane never waits for that.
 //!
-//! It paces itself, so that the log and the clients keep the disk and the cores: it works for one part in [`SHARE`] of the time, counting
-//! what it waits for the disk and for a core, and writes no more bytes per second than the configuration allows. So a checkpoint is
-//! spread over a long time rather than taken at full speed, and takes longer where there is less to spare. Only the bytes count once the
-//! next border is reached before the file of one is written: the log grows meanwhile. Answers to other replicas and what somebody waits
-//! for are not held up. Tests: `keeper_thread/tests.rs`.
+//! It paces itself, so that the disk and the cores stay free for the log and the clients: it works for one part in [`SHARE`] of the time,
+//! counting its waits for the disk and for a core, and writes no more bytes per second than configured. So a checkpoint is spread over a
+//! long time, and takes longer on a busy machine. If the next border is reached before the file of the last one is written, only the limit
+//! in bytes holds, since the log grows meanwhile. Answers to other replicas, and work that is waited for, are not delayed. Tests:
+//! `keeper_thread/tests.rs`.
 
 use crate::disk_thread::{Completion, Mailbox, Watch};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -19,21 +19,21 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// One part in so many of the time goes to checkpoints, unless they are written without a limit.
+/// The thread works for one part in this many of the time, unless checkpoints are written without a limit.
 const SHARE: u32 = 8;
 
-/// The longest that the thread sleeps at once while it paces itself.
+/// The longest that the thread sleeps at once to pace itself.
 const NAP: Duration = Duration::from_millis(50);
 
 enum Order {
     Job(Job),
-    /// Nobody needs it any more: it is freed here, which can take a while.
+    /// A version that is not needed any more: it is freed here, which may take long.
     Release(Version),
-    /// Answer when there is nothing left to do.
+    /// Answer when there is no work left.
     Wait(Sender<()>),
 }
 
-/// The lane's end of the thread. Dropping it ends the thread, with what it is at left unfinished.
+/// The lane's end of the thread. Dropping it ends the thread, which leaves its work unfinished.
 pub(crate) struct KeeperThread {
     orders: Sender<Order>,
     ending: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ pub(crate) struct KeeperThread {
 }
 
 impl KeeperThread {
-    /// `rate`: bytes per second for checkpoints; none for no limit of any kind.
+    /// `rate`: bytes per second for checkpoints; `None`: no limit of any kind.
     pub(crate) fn start(
         keeper: Keeper,
         files: Box<dyn Files + Send>,
@@ -62,18 +62,18 @@ impl KeeperThread {
         Ok(Self { orders, ending, thread })
     }
 
-    /// Hands over a job.
+    /// Gives the thread a job.
     pub(crate) fn submit(&self, job: Job) {
         // Sending fails only when the thread ended, which it reported as a failure before.
         drop(self.orders.send(Order::Job(job)));
     }
 
-    /// Lets a version go.
+    /// Frees a version on the thread.
     pub(crate) fn release(&self, version: Version) {
         drop(self.orders.send(Order::Release(version)));
     }
 
-    /// Returns when the thread has nothing left to do, which it does without pacing itself.
+    /// Returns when the thread has no work left; it does that work without pacing.
     pub(crate) fn wait(&self) {
         let (sender, receiver) = bounded(1);
         if self.orders.send(Order::Wait(sender)).is_ok() {
@@ -81,7 +81,7 @@ impl KeeperThread {
         }
     }
 
-    /// Ends the thread; what it is at stays unfinished and is done again after the next start.
+    /// Ends the thread. Unfinished work is done again after the next start.
     pub(crate) fn stop(self) {
         self.ending.store(true, Ordering::Release);
         drop(self.orders);
@@ -89,11 +89,11 @@ impl KeeperThread {
     }
 }
 
-/// How long to hold back after work.
+/// How long to pause after work.
 struct Pace {
     rate: Option<u64>,
     owed: Duration,
-    /// Somebody waits: work at full speed.
+    /// The work is waited for: full speed.
     urgent: bool,
 }
 
@@ -165,7 +165,7 @@ impl Worker<'_> {
         reports.into_iter().for_each(|report| self.mailbox.send(Completion::Kept(report)));
     }
 
-    /// Sleeps off what is owed, in naps; what others wait for is done meanwhile.
+    /// Pauses in naps; urgent jobs are done in between.
     fn hold_back(&mut self) {
         if self.pace.owed < Duration::from_millis(1) {
             return;

@@ -6,10 +6,10 @@ use quorate_types::Name;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// No list is longer: each is looked through at every command of the client.
+/// The longest list of prefixes; it is searched at every command of the client.
 const PREFIXES_MAX: usize = 64;
 
-/// What clients may do that are not named.
+/// The rights of clients that are not named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Others {
@@ -24,10 +24,10 @@ pub enum Others {
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessConfig {
-    /// What clients may do that are not named.
+    /// The rights of clients that are not named.
     #[serde(default)]
     pub others: Others,
-    /// Those that are.
+    /// The named clients.
     #[serde(default)]
     pub clients: Vec<ClientAccess>,
 }
@@ -38,10 +38,10 @@ pub struct AccessConfig {
 pub struct ClientAccess {
     /// The name in the client's certificate.
     pub name: String,
-    /// It may read keys that begin with one of these; an empty one is the beginning of all.
+    /// Prefixes of the keys that it may read; an empty one is the prefix of all keys.
     #[serde(default)]
     pub read: Vec<String>,
-    /// It may write keys that begin with one of these.
+    /// Prefixes of the keys that it may write.
     #[serde(default)]
     pub write: Vec<String>,
 }

@@ -1,7 +1,8 @@
 //! `[checkpoints]`: how often the state is written to disk, how, and at what cost.
 //!
-//! Where the borders lie and what their files hold is agreed among replicas, so that their files are the same byte for byte:
-//! `mode`, the three that say how far borders are apart, `ahead_percent` and `full_every`. The rest is each replica's own. Tests: host/runtime/tests/all/config.rs.
+//! Replicas agree on where the borders lie and what their files hold, so that their files are the same byte for byte: on `mode`, the three
+//! distances of borders, `ahead_percent` and `full_every`. The other settings are each replica's own. Tests:
+//! host/runtime/tests/all/config.rs.
 
 use super::{ConfigError, invalid, range};
 use quorate_node::BorderConfig;
@@ -10,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 const KIB: u64 = 1 << 10;
 const TIB: u64 = 1 << 40;
-/// Borders closer to each other would be all that a replica does.
+/// The smallest distance of borders; with less, a replica would do nothing else.
 const INTERVAL_BYTES_MIN: u64 = 64 * KIB;
-/// A rate below would not keep up with the slowest cluster.
+/// The lowest rate; a lower one would not keep up with the slowest cluster.
 const RATE_BYTES_MIN: u64 = 64 * KIB;
 
 /// How a checkpoint is taken.
@@ -26,12 +27,12 @@ pub enum CheckpointMode {
     Full,
     /// Each replica at a border of its own; always everything.
     Staggered,
-    /// Nothing is executed until it is written. For comparison.
+    /// Nothing is executed until the checkpoint is written. For comparison.
     StopAndCopy,
 }
 
 impl CheckpointMode {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Differential => "differential",
@@ -48,23 +49,23 @@ impl CheckpointMode {
 pub struct CheckpointConfig {
     /// How a checkpoint is taken.
     pub mode: CheckpointMode,
-    /// Bytes of batches from one border to the next, at least.
+    /// The least bytes of batches from one border to the next.
     pub interval_bytes: u64,
-    /// The same in percent of the state, where that is more.
+    /// The distance in percent of the state, if that is more.
     pub interval_state_percent: u32,
-    /// And at most.
+    /// The largest distance in bytes.
     pub interval_bytes_max: u64,
     /// How far before a border its capture begins, in percent of the interval.
     pub ahead_percent: u32,
-    /// Every so many borders the checkpoint is a full one.
+    /// The number of borders from one full checkpoint to the next.
     pub full_every: u32,
     /// Bytes per second that writing checkpoints may use; 0 for no limit.
     pub rate_bytes: u64,
-    /// Bytes of log that are kept since the last agreed checkpoint.
+    /// Bytes of log that are kept behind the last agreed checkpoint.
     pub log_bytes_max: u64,
     /// Bytes per second that sending the state to another replica may use; 0 for no limit.
     pub transfer_rate_bytes: u64,
-    /// Everything at rest is read so often, in hours, to find damage early; 0 for never.
+    /// How often all data on disk is read, in hours, to find damage early; 0 for never.
     pub scrub_hours: u64,
 }
 
@@ -86,7 +87,7 @@ impl Default for CheckpointConfig {
 }
 
 impl CheckpointConfig {
-    /// Where the borders lie, and what is written there.
+    /// The settings of borders, and what is written there.
     pub(super) fn borders(&self) -> BorderConfig {
         BorderConfig {
             mode: match self.mode {
@@ -103,22 +104,22 @@ impl CheckpointConfig {
         }
     }
 
-    /// How often everything at rest is read; none for never.
+    /// How often all data on disk is read; `None` for never.
     pub(super) fn scrub_every(&self) -> Option<Span> {
         (self.scrub_hours > 0).then(|| Span::from_secs(self.scrub_hours * 3600))
     }
 
-    /// Bytes per second for writing checkpoints; none without a limit.
+    /// Bytes per second for writing checkpoints; `None` without a limit.
     pub fn rate(&self) -> Option<u64> {
         (self.rate_bytes > 0).then_some(self.rate_bytes)
     }
 
-    /// Bytes per second for sending the state to others; none without a limit.
+    /// Bytes per second for sending the state to other replicas; `None` without a limit.
     pub fn transfer_rate(&self) -> Option<u64> {
         (self.transfer_rate_bytes > 0).then_some(self.transfer_rate_bytes)
     }
 
-    /// What decides how files look, beyond where the borders are.
+    /// The settings that decide what files hold, besides the distances of borders.
     pub(super) fn agreed(&self) -> String {
         format!("{} {} {}", self.mode.name(), self.ahead_percent, self.full_every)
     }

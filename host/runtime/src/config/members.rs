@@ -1,4 +1,4 @@
-//! `members`: who the replicas are, and where. Tests: host/runtime/tests/all/config.rs, config/tests.rs.
+//! `members`: the replicas and their addresses. Tests: host/runtime/tests/all/config.rs, config/tests.rs.
 
 use super::{Config, ConfigError, LANES_MAX, has_port, invalid};
 use quorate_types::Incarnation;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 pub struct MemberConfig {
     /// Its id, from 1.
     pub replica: u16,
-    /// Where it listens, `host:port`.
+    /// Its address, `host:port`.
     pub address: String,
-    /// Further addresses of it, for the links of lanes: the second lane's goes to the first of these, the third lane's to the next one,
-    /// and so on, again from the first after the last. None: all go to `address`.
+    /// Further addresses for the links of lanes: the second lane's link goes to the first of these, the third lane's to the next one, and
+    /// so on, beginning again after the last. If empty, all links go to `address`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<String>,
-    /// The data directory that it was set up with, 16 hexadecimal digits.
+    /// The number of the data directory that it was set up with, 16 hexadecimal digits.
     pub incarnation: String,
-    /// Its public key, 64 hexadecimal digits: with the fault model `byzantine`.
+    /// Its public key, 64 hexadecimal digits; with the fault model `byzantine`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Sockets, as the configuration states them.
+//! `[network]`: the settings of sockets.
 
 use serde::{Deserialize, Serialize};
 

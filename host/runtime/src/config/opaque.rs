@@ -1,5 +1,5 @@
-//! `[service]` and `[front.NAME]`: tables that the runtime hands on. What stands in them is for the service and the fronts that the
-//! program has; it knows none of them. Tests: config/tests.rs.
+//! `[service]` and `[front.NAME]`: tables that the runtime does not interpret. They are for the service and the fronts of the program,
+//! which the runtime does not know. Tests: config/tests.rs.
 
 use super::{Config, FaultModel};
 use quorate_node::ServedByReplicas;
@@ -11,10 +11,10 @@ use toml::{Table, Value};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(expecting = "a table: write the section [service], with name = \"...\"")]
 pub struct ServiceConfig {
-    /// Which service, by the name that the program has for it; empty where the program has one only.
+    /// The name of the service in the program; empty where the program has only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Everything else of the table: the service's own settings.
+    /// The rest of the table: the service's own settings.
     #[serde(flatten)]
     pub settings: Table,
 }
@@ -29,7 +29,7 @@ impl ServiceConfig {
         *self == Self::default()
     }
 
-    /// What all replicas must have alike, as a text that depends on nothing else.
+    /// The settings that must be the same on all replicas, as a canonical text.
     pub(super) fn agreed(&self) -> String {
         let mut text = self.name.clone();
         write_table(&self.settings, &mut text);
@@ -37,7 +37,7 @@ impl ServiceConfig {
     }
 }
 
-/// The keys in their order, each with its value, so that no two tables have the same text.
+/// Appends the keys in order, each with its value, so that different tables have different texts.
 fn write_table(table: &Table, out: &mut String) {
     out.push('{');
     for (key, value) in table.iter().collect::<BTreeMap<_, _>>() {
@@ -68,8 +68,7 @@ fn write_value(value: &Value, out: &mut String) {
 }
 
 impl Config {
-    /// For whom other replicas may come: the fronts of one that has some ask for their clients, and where no replica lies for their
-    /// operators, too.
+    /// For whom other replicas may send requests: where no replica lies for clients and operators, else for clients if there are fronts.
     pub(super) fn served_by_replicas(&self) -> ServedByReplicas {
         match self.fault_model {
             FaultModel::Crash => ServedByReplicas::ClientsAndOperators,
@@ -78,7 +77,7 @@ impl Config {
         }
     }
 
-    /// Where each front listens that says so with the key `listen`, by its name: to be shown.
+    /// The address of each front that has the key `listen`, by the front's name; for the status.
     pub fn front_addresses(&self) -> BTreeMap<String, String> {
         let address = |(name, table): (&String, &Table)| {
             Some((name.clone(), table.get("listen").and_then(Value::as_str)?.to_owned()))

@@ -1,4 +1,4 @@
-//! How replicas agree: `protocol` and `fault_model`, and what the protocol is told: `[timing]`, `[reads]`, and sizes.
+//! How replicas agree: `protocol`, `fault_model`, and the protocol's settings: `[timing]`, `[reads]`, and sizes.
 //! Tests: config/tests.rs.
 
 use super::{Config, ConfigError, invalid};
@@ -7,7 +7,7 @@ use quorate_log::SyncMode;
 use quorate_order::{Feature, Nature, OrderConfig, Protocol};
 use quorate_types::{FaultModel, Faults, ReplicaId, Span};
 
-/// In memory mode a replica that needs what left the cache is lost, so the caches of all instances have at least this many bytes together.
+/// The least size of all instances' caches together in memory mode, where a replica that needs entries from before the cache is lost.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
 impl Config {
@@ -28,13 +28,13 @@ impl Config {
         self.check_faults()
     }
 
-    /// The faults that the cluster is made to survive, however many members it has.
+    /// The faults that the cluster is made to survive, whatever the number of its members.
     pub fn survives(&self) -> Faults {
         let faults = Faults::of(self.fault_model);
         self.faults.map_or(faults, |most| faults.at_most(most))
     }
 
-    /// Of a cluster that began with other members than are named here nothing is known: whoever joins one names those it asks.
+    /// Checks `faults`. It can not be checked for a replica that joins, whose list of members is not that of the beginning.
     fn check_faults(&self) -> Result<(), ConfigError> {
         let members = self.members.len().clamp(1, 64) as u32;
         let (model, most) = (self.fault_model.name(), Faults::of(self.fault_model).among(members).faults());
@@ -47,7 +47,7 @@ impl Config {
         }
     }
 
-    /// For the replica `me` among those with whom the cluster began.
+    /// The configuration of the protocol for the replica `me`, with the members of the beginning.
     pub(super) fn order_config(
         &self,
         me: ReplicaId,
@@ -77,7 +77,7 @@ impl Config {
         })
     }
 
-    /// What all replicas must have alike of it; nothing where it is what there always was.
+    /// The settings of the protocol that must be the same on all replicas; empty if they are the defaults.
     pub(super) fn agreed_protocol(&self) -> String {
         let faults = self.faults.map_or(String::new(), |faults| format!(" faults {faults}"));
         if self.protocol == Protocol::default() && self.fault_model == FaultModel::Crash {

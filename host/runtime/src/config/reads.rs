@@ -3,16 +3,16 @@
 use super::{ConfigError, TimingConfig, invalid, range};
 use serde::{Deserialize, Serialize};
 
-/// Clocks that differ by more are broken, and a lease would be over before the next heartbeat.
+/// The largest difference; clocks that differ by more are broken, and a lease would end before the next heartbeat.
 const DRIFT_PERCENT_MAX: u8 = 50;
 
 /// `[reads]`; must be the same on all replicas
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadsConfig {
-    /// Whether a leader answers strong reads without asking the others, as long as nobody else can have been elected.
+    /// Whether a leader answers strong reads without asking the others, as long as no other leader can have been elected.
     pub lease: bool,
-    /// By how many percent the rates of any two replicas' clocks differ at most. A lease is shorter by so much.
+    /// The most by which the rates of any two replicas' clocks differ, in percent. A lease is shorter by this percentage.
     pub clock_drift_percent: u8,
 }
 
@@ -41,12 +41,12 @@ impl ReadsConfig {
         Ok(())
     }
 
-    /// What the protocol is told.
+    /// The drift for the protocol; `None` without leases.
     pub(super) fn lease_drift_percent(&self) -> Option<u8> {
         self.lease.then_some(self.clock_drift_percent)
     }
 
-    /// What every replica must have alike: whoever promises, and for how long, and who counts on it.
+    /// The settings that must be the same on all replicas, since some promise not to vote and others count on it.
     pub(super) fn agreed(&self, timing: &TimingConfig) -> String {
         match self.lease_drift_percent() {
             Some(drift) => format!(" lease {drift} {}", timing.election_min_ms),

@@ -1,4 +1,4 @@
-//! `[sessions]`: how many, and for how long.
+//! `[sessions]`: limits of sessions.
 
 use quorate_execute::SessionLimits;
 use serde::{Deserialize, Serialize};
@@ -11,11 +11,11 @@ pub struct SessionsConfig {
     pub max: u32,
     /// Sessions of one client at once.
     pub per_client: u32,
-    /// A session that executes nothing for so long expires, in seconds of agreed time.
+    /// A session that executes nothing for this time expires, in seconds of agreed time.
     pub ttl_s: u64,
     /// Requests of one session that may be unanswered.
     pub window: u64,
-    /// Sessions whose client does not sign its requests are refused. With `fault_model = "byzantine"`, on all replicas alike.
+    /// Refuse sessions whose client does not sign its requests. With `fault_model = "byzantine"`, the same on all replicas.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_signed: bool,
 }

@@ -1,4 +1,4 @@
-//! `[signing]`: the key with which this replica signs what others must be able to show to third parties. Only where replicas may lie.
+//! `[signing]`: the key with which this replica signs what others must be able to pass on. Only where replicas may lie.
 //! Tests: config/tests.rs.
 
 use super::{Config, ConfigError, invalid};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Fewer replicas survive no fault of this kind.
+/// The fewest replicas that survive a Byzantine fault.
 const MEMBERS_MIN: usize = 4;
 
 /// `[signing]`
@@ -24,14 +24,14 @@ pub struct SigningConfig {
 pub struct SigningKey([u8; 32]);
 
 impl fmt::Debug for SigningKey {
-    /// Without the secret.
+    /// Prints no secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SigningKey({})", self.public())
     }
 }
 
 impl SigningKey {
-    /// With 32 bytes that nobody else can know.
+    /// The key with these 32 secret bytes.
     pub const fn new(secret: [u8; 32]) -> Self {
         Self(secret)
     }
@@ -41,7 +41,7 @@ impl SigningKey {
         hex(Ed25519::public(self.0).bytes())
     }
 
-    /// What its file holds.
+    /// The contents of its file.
     pub fn to_text(&self) -> String {
         hex(&self.0) + "\n"
     }
@@ -119,10 +119,10 @@ impl Config {
         self.members.iter().map(read).collect()
     }
 
-    /// With what this replica signs, and checks others.
+    /// The keys to sign with, and to check the signatures of others.
     ///
     /// # Errors
-    /// When there is no such key, or none of this replica's, or of another one.
+    /// When a key is missing, or does not belong to its replica.
     pub fn signing_keys(&self) -> Result<Keys, ConfigError> {
         let (FaultModel::Byzantine, Some(signing)) = (self.fault_model, &self.signing) else {
             return Ok(Keys::Trusting);

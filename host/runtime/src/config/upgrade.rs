@@ -1,4 +1,4 @@
-//! `[upgrade]`: whether the feature level is raised by itself.
+//! `[upgrade]`: whether the feature level is raised automatically.
 
 use super::{ConfigError, TEN_YEARS_S, range};
 use quorate_node::LevelConfig;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpgradeConfig {
-    /// Whoever leads raises the feature level by itself; else an operator does (`quorate upgrade raise`).
+    /// A leader raises the feature level automatically; else an operator does (`quorate upgrade raise`).
     pub automatic: bool,
-    /// By itself only when all members could do more for so long, in seconds.
+    /// For how many seconds all members must have been able to work at a higher level before.
     pub settle_s: u64,
 }
 
@@ -26,7 +26,7 @@ impl UpgradeConfig {
         range("upgrade: settle_s", self.settle_s, 0..=TEN_YEARS_S, "315360000, which is ten years")
     }
 
-    /// For a cluster that was made with this feature level.
+    /// The settings for a cluster that was made with this feature level.
     pub(super) fn levels(&self, made_with: u32) -> LevelConfig {
         let raise_after = self.automatic.then(|| Span::from_secs(self.settle_s));
         LevelConfig { raise_after, ..LevelConfig::made_with(made_with) }

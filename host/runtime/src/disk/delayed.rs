@@ -1,4 +1,4 @@
-//! A disk whose syncs take longer than they would: the disks of test machines are often better than those of real ones.
+//! A disk with slower syncs: the disks of test machines are often faster than those in production.
 
 use super::Disk;
 use bytes::Bytes;
@@ -6,14 +6,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Adds a fixed time to every sync of the disk inside, on the thread that syncs.
+/// Adds a fixed time to every sync of another disk, on the thread that syncs.
 pub struct DelayedDisk {
     inside: Arc<dyn Disk>,
     delay: Duration,
 }
 
 impl DelayedDisk {
-    /// The same disk with this delay; without one the disk itself.
+    /// The disk with this delay; the disk itself without one.
     pub fn over(inside: Arc<dyn Disk>, delay: Duration) -> Arc<dyn Disk> {
         if delay.is_zero() { inside } else { Arc::new(Self { inside, delay }) }
     }

@@ -1,8 +1,8 @@
-//! Appending past the system's page cache: what a checkpoint writes is read again only after a crash, so copying it into the cache,
-//! and clearing it out there again, is most of what writing would cost the processor.
+//! Appends past the system's page cache. A checkpoint is read again only after a crash, so copying it into the cache, and dropping it there
+//! again, would be most of the processor time of writing.
 //!
-//! Whole pages go to the disk from a buffer of ours; what is left over is written in the usual way when the file is synced, and once
-//! more as a part of its page when that is full. Not every file system can do it: [`Direct::open`] says so by giving none.
+//! Whole pages go to the disk from a buffer; the rest is written in the usual way when the file is synced, and once more as part of its
+//! page when that is full. Not every file system supports this: then [`Direct::open`] gives `None`.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// What memory and places in the file are multiples of: enough for every disk.
+/// The alignment of memory and file offsets; enough for every disk.
 const PAGE: usize = 4096;
 /// How much is written at once.
 pub(super) const PIECE: usize = 1 << 20;
@@ -18,18 +18,18 @@ pub(super) const PIECE: usize = 1 << 20;
 /// A file that is appended to.
 pub(super) struct Direct {
     file: File,
-    /// A piece, from the first place on that is aligned as the disk wants it.
+    /// A buffer of one piece, which begins at the first aligned address.
     memory: Vec<u8>,
     first: usize,
-    /// Where in the file the piece begins: a multiple of a page.
+    /// Offset of the piece in the file: a multiple of a page.
     at: u64,
     filled: usize,
-    /// How much of it was written by [`Direct::flush`] before it was full.
+    /// How many bytes of it [`Direct::flush`] wrote before it was full.
     flushed: usize,
 }
 
 impl Direct {
-    /// For a file that was just made and is empty.
+    /// For a new, empty file.
     pub(super) fn open(path: &Path) -> Option<Self> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
         let file = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
@@ -38,8 +38,8 @@ impl Direct {
         (first <= PAGE).then_some(Self { file, memory, first, at: 0, filled: 0, flushed: 0 })
     }
 
-    /// Takes bytes; full pieces are written. Gives false if the file system turns out not to do it: then all that was taken is in
-    /// `plain`, and this one is of no use any more.
+    /// Takes bytes, and writes full pieces. `false` if the file system does not support it after all: then all bytes are in `plain`, and
+    /// this value must not be used any more.
     pub(super) fn append(&mut self, plain: &File, mut bytes: &[u8]) -> io::Result<bool> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.filled));
@@ -65,7 +65,7 @@ impl Direct {
         Ok(true)
     }
 
-    /// Writes what is left over, so that the file has all of it.
+    /// Writes the rest, so that the file is complete.
     pub(super) fn flush(&mut self, plain: &File) -> io::Result<()> {
         // Whole pages that were written before need not be written again.
         let from = self.flushed - self.flushed % PAGE;

@@ -1,4 +1,4 @@
-//! Checkpoints of a replica that keeps nothing on disk: others can still fetch them.
+//! Checkpoints of a replica that keeps nothing on disk. Other replicas can still fetch them.
 
 use super::check;
 use bytes::{Bytes, BytesMut};
@@ -6,13 +6,13 @@ use quorate_state::checkpoint::Files;
 use std::collections::BTreeMap;
 use std::io;
 
-/// A piece of a file, and where it begins.
+/// A piece of a file, and its offset.
 struct Piece {
     offset: u64,
     bytes: Bytes,
 }
 
-/// What was appended, as it was appended: nothing is copied.
+/// The appended pieces as they came, without copies.
 #[derive(Default)]
 struct Contents {
     pieces: Vec<Piece>,
@@ -20,7 +20,7 @@ struct Contents {
 }
 
 impl Contents {
-    /// The first piece that holds something behind `offset`.
+    /// The index of the first piece with bytes behind `offset`.
     fn at(&self, offset: u64) -> usize {
         self.pieces.partition_point(|piece| piece.offset + piece.bytes.len() as u64 <= offset)
     }
@@ -32,7 +32,7 @@ impl Contents {
         }
     }
 
-    /// The end of a range that lies within the file.
+    /// The end of a range, which must lie within the file.
     fn end(&self, offset: u64, len: usize) -> io::Result<u64> {
         let end = offset.checked_add(len as u64).filter(|end| *end <= self.len);
         end.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
@@ -86,7 +86,7 @@ impl Contents {
     }
 }
 
-/// Files in memory, gone with the process.
+/// Files in memory; they end with the process.
 #[derive(Default)]
 pub struct MemoryFiles {
     files: BTreeMap<String, Contents>,
