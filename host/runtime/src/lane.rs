@@ -1,4 +1,4 @@
-//! The loop of one lane: waits for sockets, completions and deadlines, hands them to the node, and does what the node wants.
+//! The loop of one lane: waits for sockets, completions and deadlines, gives them to the node, and carries out the node's effects.
 
 use crate::clerk::{Act, Clerk, DiskRoom, TlsStatus};
 use crate::clock::Clock;
@@ -50,19 +50,19 @@ use sockets::{Core, Sockets};
 
 const LISTENER: Token = Token(0);
 pub(crate) const WAKER: Token = Token(1);
-/// Connections are numbered from here; a token is a connection's number.
+/// The first number of a connection; the number is also its token.
 const FIRST_CONN: u64 = 2;
-/// So many are let in before others get their turn.
+/// How many connections are accepted before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// When to accept again after it failed.
+/// How long to wait after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// What the main lane is made of.
+/// What the main lane is made from.
 pub(crate) struct Parts {
     pub(crate) node: Node,
     pub(crate) poll: Poll,
-    /// The other lanes: each with what it waits for, and whom to wake.
+    /// The other lanes: what each waits for, and its sleeper.
     pub(crate) others: Vec<(Poll, Sleeper)>,
-    /// Whom they wake.
+    /// The main lane's sleeper, which the others wake.
     pub(crate) sleeper: Sleeper,
     pub(crate) listener: TcpListener,
     pub(crate) disk: DiskThreads,
@@ -71,25 +71,25 @@ pub(crate) struct Parts {
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: Addresses,
-    /// Where the fronts of this replica listen, by their names: to be shown.
+    /// The addresses of this replica's fronts, by their names; for the status.
     pub(crate) fronts: BTreeMap<String, String>,
     pub(crate) limits: LaneLimits,
     pub(crate) network: Arc<dyn Network>,
-    /// What new connections show and trust; none where the configuration says `plain`.
+    /// The certificates of new connections; `None` where the configuration says `plain`.
     pub(crate) credentials: Option<Arc<Credentials>>,
-    /// What speaks in place of the node, if anything does.
+    /// Sends other messages in place of the node's; `None` in real replicas.
     pub(crate) mouth: Option<Box<dyn Mouth>>,
     pub(crate) clerk: Clerk,
     pub(crate) stop: Arc<AtomicBool>,
-    /// Answers probes as long as the lane runs.
+    /// Answers probes while the lane runs.
     pub(crate) health: Option<Health>,
 }
 
-/// The node, and what it wants done.
+/// The node, and its pending effects.
 struct Home {
     node: Node,
     effects: Effects,
-    /// What speaks in its place, if anything does.
+    /// Sends other messages in place of the node's; `None` in real replicas.
     speech: Option<Speech>,
 }
 
@@ -128,9 +128,9 @@ impl Core for Home {
 pub(crate) struct Lane {
     home: Home,
     sockets: Sockets,
-    /// The part of a busy lane's time that taking connections in may have.
+    /// The share of a busy lane's time for accepting connections.
     entry: Share,
-    /// The other lanes, and who has which connection.
+    /// The other lanes, and the lane of each connection.
     sides: Sides,
     listener: TcpListener,
     disk: DiskThreads,
@@ -147,7 +147,7 @@ pub(crate) struct Lane {
     dialing: BTreeMap<ConnId, (ReplicaId, u16)>,
     /// How often each replica was dialed.
     dials: BTreeMap<ReplicaId, usize>,
-    /// Somebody may wait to be let in, and nobody will say so: when to look.
+    /// Connections may wait to be accepted, and no event will say so: when to accept again.
     accept_again: Option<Duration>,
     next_conn: u64,
     halt: Option<Halt>,
@@ -157,7 +157,7 @@ impl Lane {
     /// Starts the other lanes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let Parts { node, poll, others, sleeper, listener, disk, keeper, mailbox, .. } = parts;
         let Parts {
@@ -256,8 +256,8 @@ impl Lane {
         wait.into_iter().chain(reads).chain(self.accept_again).min()
     }
 
-    /// Hands in everything that happened, then does what the node wants. What arrived is handed in with a time that was read after
-    /// that: the process may be stopped for any time between two steps of this.
+    /// Gives all events to the node, then carries out its effects. The clock is read after the arrived bytes: the process may be stopped
+    /// for any time between two steps.
     fn turn(&mut self, events: &Events) {
         let now = self.sockets.clock.now();
         let mut at_the_door = self.accept_again.take().is_some();
@@ -308,8 +308,8 @@ impl Lane {
         self.home.take(now, input);
     }
 
-    /// Takes in who is at the door, unless that had its part of a busy lane's time: then the kernel keeps them waiting, and turns away who
-    /// does not fit there.
+    /// Accepts waiting connections, unless that has used up its share of a busy lane's time: then they wait in the kernel, which refuses
+    /// those that do not fit there.
     fn accept(&mut self, now: Time) {
         if let Some(wait) = self.entry.opens_in(now) {
             self.accept_again = Some(Duration::from_nanos(wait.nanos()));
@@ -359,7 +359,7 @@ impl Lane {
         self.accept_again = Some(Duration::ZERO);
     }
 
-    /// TLS for a connection to this member, or from somebody, unless the configuration says `plain`.
+    /// TLS for a connection to this member, or from an unknown side, unless the configuration says `plain`.
     fn channel(&self, dialed: Option<ReplicaId>) -> Option<Channel> {
         let Some(credentials) = &self.credentials else { return Some(Channel::Plain) };
         let session = match dialed {
@@ -381,7 +381,7 @@ impl Lane {
         self.sockets.add(conn, connection).then_some(conn)
     }
 
-    /// A connection that this side makes may be there now.
+    /// Checks whether a connection that this side makes is made.
     fn on_dialed(&mut self, now: Time, conn: ConnId) {
         let Some(connection) = self.sockets.connections.get_mut(&conn).filter(|c| c.connecting) else {
             return;
@@ -464,7 +464,7 @@ impl Lane {
         self.sides.flush();
     }
 
-    /// Sends a frame, or what is said in its place.
+    /// Sends a frame, or what the mouth says in its place.
     fn say(&mut self, now: Time, conn: ConnId, frame: OutFrame, written: &mut Vec<ConnId>) {
         let Some(speech) = &mut self.home.speech else { return self.send(conn, frame, written) };
         let to = Listener { conn, member: self.home.node.member_at(conn) };
@@ -473,7 +473,7 @@ impl Lane {
         self.say_due(now, written);
     }
 
-    /// Sends what it is time for.
+    /// Sends the delayed frames of the mouth that are due.
     fn say_due(&mut self, now: Time, written: &mut Vec<ConnId>) {
         while let Some((conn, frame)) = self.home.speech.as_mut().and_then(|speech| speech.due(now)) {
             self.send(conn, frame, written);
@@ -508,9 +508,9 @@ impl Lane {
             buffers: BufferStatus,
             lanes: Vec<LaneStatus>,
             disk: DiskRoom,
-            /// None where connections are plain.
+            /// `None` where connections are plain.
             tls: Option<TlsStatus>,
-            /// Where its fronts listen, by their names.
+            /// The addresses of its fronts, by their names.
             fronts: BTreeMap<String, String>,
         }
         let tls = self.credentials.as_ref().map(TlsStatus::of);
@@ -530,7 +530,7 @@ impl Lane {
         }
     }
 
-    /// Addresses are looked up at each dial, since they change. A literal address needs no thread for that.
+    /// Dials a replica. Its address is looked up at each dial, since it may change; a literal address needs no thread for that.
     fn dial(&mut self, now: Time, (replica, link): (ReplicaId, u16)) {
         let Some(address) = self.addresses.of(replica, link).map(str::to_owned) else { return };
         if let Ok(literal) = address.parse::<SocketAddr>() {
@@ -568,7 +568,7 @@ impl Lane {
     }
 }
 
-/// All addresses, each dial beginning with the next one: that one can not be reached shows only after the dial.
+/// All addresses, beginning with another one at each dial: whether an address can be reached shows only after the dial.
 fn from_turn(addresses: &[SocketAddr], turn: usize) -> impl Iterator<Item = &SocketAddr> {
     let first = turn.checked_rem(addresses.len()).unwrap_or(0);
     addresses[first..].iter().chain(&addresses[..first])

@@ -1,8 +1,8 @@
-//! Drives a node with the real world: one thread runs the lane (sockets, protocol, service), one writes and syncs the log,
-//! one prepares segments and reads old records back.
+//! Runs a node in the real world. One thread runs the lane (sockets, protocol, service), one writes and syncs the log, one prepares
+//! segments and reads old records back.
 //!
-//! Start with `replica.rs` (how a replica starts and stops), then `lane.rs` (the loop). `disk.rs` and `clock.rs` hold the
-//! two traits that tests replace. fsync never runs on a lane.
+//! Start with `replica.rs` (how a replica starts and stops), then `lane.rs` (the loop). `disk.rs` and `clock.rs` have two traits that tests
+//! replace. fsync never runs on a lane.
 
 mod clerk;
 mod clock;

@@ -1,7 +1,7 @@
-//! Something that speaks for a replica in place of its node: for clusters in which some lie on purpose, to see what the others make of it.
+//! Sends other messages in place of a replica's node: for clusters in which some replicas lie on purpose, to test the others.
 //!
-//! A replica has none unless whoever starts it gives it one ([`crate::Options::mouth`]). What the node thinks, writes and answers
-//! operators is not touched.
+//! A replica has no mouth unless it is started with one ([`crate::Options::mouth`]). The node's execution, its log and its answers to
+//! operators are not affected.
 
 use quorate_types::{ConnId, ReplicaId, Span, Time};
 use quorate_wire::{Frame, OutFrame};
@@ -12,39 +12,39 @@ use std::collections::BTreeMap;
 pub struct Listener {
     /// The connection.
     pub conn: ConnId,
-    /// The member there; none for clients, operators and strangers.
+    /// The member there; `None` for clients, operators and unknown sides.
     pub member: Option<ReplicaId>,
 }
 
-/// A frame that leaves.
+/// A frame to send.
 #[derive(Clone, Debug)]
 pub struct Saying {
-    /// On which connection.
+    /// The connection.
     pub conn: ConnId,
-    /// So much later.
+    /// How much later it leaves.
     pub after: Span,
-    /// What.
+    /// The frame.
     pub frame: OutFrame,
 }
 
-/// Speaks for a replica.
+/// Replaces the messages of a replica.
 pub trait Mouth: Send {
-    /// What leaves in place of what the node sends.
+    /// The frames to send in place of a frame of the node.
     fn instead(&mut self, now: Time, to: Listener, frame: OutFrame) -> Vec<Saying>;
 
-    /// Somebody said this; what leaves for that.
+    /// The frames to send because of a frame that was received.
     fn hears(&mut self, now: Time, from: Listener, frame: &Frame) -> Vec<Saying>;
 }
 
-/// A mouth, and what it says later.
+/// A mouth, and its delayed frames.
 pub(crate) struct Speech {
     pub(crate) mouth: Box<dyn Mouth>,
-    /// By time, and by number among those of the same time.
+    /// By time, then by number.
     later: BTreeMap<(Time, u64), (ConnId, OutFrame)>,
     number: u64,
 }
 
-/// So much waits to be said at most: whoever says more late says less.
+/// The most delayed frames; further ones are dropped.
 const LATER_MAX: usize = 1 << 16;
 
 impl Speech {
@@ -52,7 +52,7 @@ impl Speech {
         Self { mouth, later: BTreeMap::new(), number: 0 }
     }
 
-    /// Keeps what is to be said later.
+    /// Keeps frames to be sent later.
     pub(crate) fn note(&mut self, now: Time, sayings: Vec<Saying>) {
         for saying in sayings {
             self.number += 1;
@@ -63,13 +63,13 @@ impl Speech {
         }
     }
 
-    /// The next thing that is due.
+    /// The next frame that is due.
     pub(crate) fn due(&mut self, now: Time) -> Option<(ConnId, OutFrame)> {
         let next = self.later.first_entry().filter(|next| next.key().0 <= now)?;
         Some(next.remove())
     }
 
-    /// When there is something to be said.
+    /// When the next frame is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.later.first_key_value().map(|((at, _), _)| *at)
     }

@@ -1,4 +1,4 @@
-//! Sockets, set up the way that replication wants them, and the trait that tests replace to cut and slow links.
+//! Sockets with the settings that replication needs, and the trait that tests replace to cut and slow links.
 
 use quorate_types::ReplicaId;
 use rustix::io::Errno;
@@ -8,24 +8,24 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 const BACKLOG: i32 = 1024;
-/// A connection whose other side acknowledges nothing for so long is dead.
+/// A connection whose other side acknowledges nothing for this time is dead.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
-/// How a replica listens, and how it reaches the others. All sockets are non-blocking.
+/// How a replica listens, and connects to others. All sockets are non-blocking.
 pub trait Network: Send + Sync {
-    /// Listens. A port that another process uses is an error; one that a killed process left behind is not.
+    /// Listens. A port that another process uses is an error; one that a killed process has left is not.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn listen(&self, address: SocketAddr) -> io::Result<TcpListener>;
 
-    /// Begins to connect to a member; the stream becomes writable when that succeeded.
+    /// Begins to connect to a member. The stream becomes writable when it is connected.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn connect(&self, to: ReplicaId, address: SocketAddr) -> io::Result<TcpStream>;
 
-    /// Somebody connected to us: sets the stream up.
+    /// Sets up the stream of an accepted connection.
     fn accepted(&self, stream: &TcpStream) {
         let _ = stream;
     }
@@ -38,13 +38,13 @@ pub struct SystemNetwork {
 }
 
 impl SystemNetwork {
-    /// Sockets with this congestion control, by the system's name; none leaves the system's default.
+    /// Sockets with this congestion control, by the system's name; `None` leaves the system's default.
     pub fn new(congestion: Option<&str>) -> Self {
         Self { congestion: congestion.map(str::to_owned) }
     }
 
-    /// No delay for small frames, a time limit for dead peers, and the congestion control that was asked for: bbr, where it is
-    /// the system's default, paces bulk data on short links to well under what they carry.
+    /// Sends small frames without delay, limits the time for dead peers, and sets the congestion control: bbr, where it is the system's
+    /// default, sends bulk data on short links far below their capacity.
     fn tune(&self, socket: &SockRef<'_>) {
         // None of these is needed for correctness, and not every system has each.
         let _ = socket.set_tcp_nodelay(true);

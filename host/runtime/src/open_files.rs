@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[cfg(test)]
 mod tests;
 
-/// Raises the limit of open files as far as this process may, and gives what it is then; none when there is no limit.
+/// Raises the limit of open files as far as this process may. Gives the new limit; `None` when there is none.
 pub(crate) fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -20,8 +20,7 @@ pub(crate) fn raise() -> Option<u64> {
     }
 }
 
-/// How many connections to accept of `configured`: half of the files are left for the log, other replicas and connections that
-/// end.
+/// The number of connections to accept, at most `configured`: half of the files stay for the log, other replicas and connections that end.
 pub(crate) fn connections_max(configured: usize, files: Option<u64>) -> usize {
     let most = files.map_or(usize::MAX, |files| usize::try_from(files / 2).unwrap_or(usize::MAX)).max(1);
     if most < configured {
@@ -33,7 +32,7 @@ pub(crate) fn connections_max(configured: usize, files: Option<u64>) -> usize {
     configured.min(most)
 }
 
-/// How many connections that have not said who they are to keep of `configured`: at most an eighth of the files.
+/// The number of connections without a handshake to keep, at most `configured`, and at most an eighth of the files.
 pub(crate) fn handshakes_max(configured: usize, files: Option<u64>) -> usize {
     let most = files.map_or(usize::MAX, |files| usize::try_from(files / 8).unwrap_or(usize::MAX));
     configured.min(most.max(16))

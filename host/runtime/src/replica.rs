@@ -30,27 +30,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long an answer of the lane may take.
+/// How long the lane may take to answer.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// Why a replica does not start. Each says what to do.
+/// Why a replica does not start. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration.
+    /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The data directory.
+    /// The data directory can not be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// The certificates.
+    /// The certificates can not be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The address to listen on.
+    /// The replica can not listen.
     #[error("can not listen on {address}: {why}. {hint}")]
     Listen {
-        /// Which address.
+        /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
         /// What to do.
         hint: &'static str,
@@ -64,21 +64,21 @@ pub enum StartError {
     /// There is no room for the log, or it can not be written.
     #[error("{what} in {}: {why}. The log needs {mib} MiB of free space there to start", directory.display())]
     Room {
-        /// What was tried.
+        /// What was being done.
         what: &'static str,
-        /// Where.
+        /// The directory.
         directory: PathBuf,
-        /// What it needs, in MiB.
+        /// How many MiB are needed.
         mib: u64,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
-    /// The disk, the sockets or the threads.
+    /// The disk, the sockets or the threads refused.
     #[error("{what}: {why}")]
     Io {
-        /// What was tried.
+        /// What was being done.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
 }
@@ -102,7 +102,7 @@ fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> StartError {
     move |why| StartError::Io { what, why }
 }
 
-/// What tests and operators may replace.
+/// Replacements of a replica's parts, for tests and operators.
 #[derive(Default)]
 pub struct Options {
     /// Another disk in place of files in the data directory.
@@ -111,11 +111,11 @@ pub struct Options {
     pub clock: Option<Arc<dyn Clock>>,
     /// Another network in place of the system's.
     pub network: Option<Arc<dyn Network>>,
-    /// Append one line here per completed sync.
+    /// Append one line to this file per completed sync.
     pub sync_trace: Option<PathBuf>,
     /// Behave like a program that can work at this feature level at most: for tests of upgrades.
     pub feature_level_max: Option<u32>,
-    /// What speaks in place of the replica: for tests of what others make of a replica that lies.
+    /// Sends other messages in place of the replica's, for tests of replicas that lie.
     pub mouth: Option<Box<dyn Mouth>>,
 }
 
@@ -132,7 +132,7 @@ impl Replica {
         Self { config, service, options: Options::default() }
     }
 
-    /// With these parts replaced.
+    /// Replaces these parts.
     #[must_use]
     pub fn with(mut self, options: Options) -> Self {
         self.options = options;
@@ -142,7 +142,7 @@ impl Replica {
     /// Takes the data directory, listens, reads the log back, and starts the threads.
     ///
     /// # Errors
-    /// Says why the replica does not start, and what to do.
+    /// Why the replica does not start, and what to do.
     pub fn start(self) -> Result<Running, StartError> {
         let Self { mut config, service, options } = self;
         config.check()?;
@@ -214,7 +214,7 @@ impl Replica {
     }
 }
 
-/// What a lane waits for, and what wakes it.
+/// An event queue for a lane, and what wakes it.
 fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
     let poll = Poll::new().map_err(io_error("making an event queue"))?;
     let waker = Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?;
@@ -222,7 +222,7 @@ fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
     Ok((poll, Sleeper::new(waker.clone()), waker))
 }
 
-/// The main lane's thread.
+/// Starts the main lane's thread.
 fn spawn(
     lane: impl FnOnce() -> Result<(), Halt> + Send + 'static,
 ) -> Result<JoinHandle<Result<(), Halt>>, StartError> {
@@ -245,7 +245,7 @@ fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durab
     Ok(())
 }
 
-/// A replica at work. Dropping it stops it.
+/// A running replica. Dropping it stops it.
 pub struct Running {
     address: SocketAddr,
     probed: Option<SocketAddr>,
@@ -257,17 +257,17 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where probes ask how it is, if they may.
+    /// The address of its health endpoint, if it has one.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.probed
     }
 
-    /// Whether it stopped by itself, which it does when its disk fails.
+    /// Whether it stopped on its own, as it does when its disk fails.
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -277,17 +277,17 @@ impl Running {
         self.stopper().stop();
     }
 
-    /// What stops it while somebody else waits in [`Self::join`].
+    /// A handle that stops it while another thread waits in [`Self::join`].
     pub fn stopper(&self) -> Stopper {
         Stopper { stop: self.stop.clone(), waker: self.waker.clone() }
     }
 
-    /// What makes it read its certificates again while somebody waits in [`Self::join`].
+    /// A handle that makes it read its certificates again while another thread waits in [`Self::join`].
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
     }
 
-    /// What asks it how it is while somebody waits in [`Self::join`].
+    /// A handle that asks it for its status while another thread waits in [`Self::join`].
     pub fn asker(&self) -> Asker {
         self.asker.clone()
     }
@@ -295,7 +295,7 @@ impl Running {
     /// Waits until it has stopped.
     ///
     /// # Errors
-    /// Why it stopped by itself.
+    /// Why it stopped on its own.
     ///
     /// # Panics
     /// When the lane panicked: an invariant did not hold.
@@ -307,10 +307,10 @@ impl Running {
         }
     }
 
-    /// Stops it and waits for its end.
+    /// Stops it and waits until it has ended.
     ///
     /// # Errors
-    /// Why it had stopped by itself.
+    /// Why it had stopped on its own.
     pub fn stop(self) -> Result<(), Halt> {
         self.request_stop();
         self.join()
@@ -341,12 +341,12 @@ impl Stopper {
     }
 }
 
-/// Asks a replica how it is, from within its process.
+/// Asks a replica for its status, from within its process.
 #[derive(Clone)]
 pub struct Asker(Mailbox);
 
 impl Asker {
-    /// What the replica says of itself; nothing if it does not answer within a second, as when it has stopped.
+    /// The replica's status; `None` if it does not answer within a second, as when it has stopped.
     pub fn ask(&self) -> Option<NodeStatus> {
         let (asker, answer) = crossbeam_channel::bounded(1);
         self.0.send(Completion::Asked(asker));
@@ -359,7 +359,7 @@ impl Asker {
 pub struct Reloader(Option<Errands>);
 
 impl Reloader {
-    /// Reads them now, rather than when it is noticed that they changed. The replica's log says what came of it.
+    /// Reads the certificates now, without waiting for a check of the files. The replica's log has the result.
     pub fn reload(&self) {
         if let Some(errands) = &self.0 {
             errands.look();
@@ -367,7 +367,7 @@ impl Reloader {
     }
 }
 
-/// No more connections than this process may have open files.
+/// Limits connections to what this process's open files allow.
 fn fit_to_open_files(config: &mut Config) {
     let files = open_files::raise();
     config.limits.connections = open_files::connections_max(config.limits.connections, files);
@@ -383,7 +383,7 @@ fn listen(network: &dyn Network, address: &str) -> Result<(TcpListener, SocketAd
     Ok((listener, address))
 }
 
-/// What connections show and trust, unless they are plain.
+/// The certificates of connections, unless they are plain.
 fn certificates(config: &Config) -> Result<Option<Watched>, StartError> {
     let watched = config.tls.clone().map(Watched::load).transpose()?;
     if let Some(watched) = &watched {
@@ -392,7 +392,7 @@ fn certificates(config: &Config) -> Result<Option<Watched>, StartError> {
     Ok(watched)
 }
 
-/// Where each member is, as far as the configuration knows.
+/// The address of each member by the configuration.
 fn addresses(config: &Config) -> Addresses {
     let mut addresses = Addresses::default();
     for member in &config.members {
@@ -401,7 +401,7 @@ fn addresses(config: &Config) -> Addresses {
     addresses
 }
 
-/// Where probes ask, if they may.
+/// The health endpoint, if one is configured.
 fn health(config: &Config) -> Result<Option<Health>, StartError> {
     let start = |address: &String| Health::start(address).map_err(|why| listen_error(address, why));
     config.health.as_ref().map(start).transpose()
@@ -419,13 +419,13 @@ fn listen_error(address: &str, why: io::Error) -> StartError {
     StartError::Listen { address: address.to_owned(), why, hint }
 }
 
-/// Differs from start to start, so that replicas which start together do not choose the same time-outs.
+/// A seed that differs from start to start, so that replicas that start together do not choose the same time-outs.
 fn start_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     now ^ (u64::from(std::process::id()) << 32)
 }
 
-/// Where checkpoints are kept, and whether only in memory.
+/// The files of checkpoints, and whether they are only in memory.
 fn checkpoint_files(
     config: &Config,
     directory: &DataDirectory,
@@ -438,7 +438,7 @@ fn checkpoint_files(
     Ok((Box::new(files), false))
 }
 
-/// Reads the log back; rewrites and syncs its tail, so that what was merely readable is durable before the first message.
+/// Reads the log back; rewrites and syncs its tail, so that readable records are durable before the first message.
 fn recover(
     config: NodeConfig,
     service: Box<dyn Service>,

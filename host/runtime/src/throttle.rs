@@ -1,8 +1,8 @@
-//! Keeps the log readable when somebody connects in vain again and again. Tests: `throttle/tests.rs`.
+//! Keeps the log readable when connections fail again and again. Tests: `throttle/tests.rs`.
 
 use quorate_types::{Span, Time};
 
-/// So many lines pass within [`WINDOW`].
+/// How many lines pass within [`WINDOW`].
 const LINES: u32 = 10;
 const WINDOW: Span = Span::from_secs(10);
 
@@ -15,7 +15,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Whether one more line may be written now. Says how many were not since.
+    /// Whether a line may be written now. If so, gives the number of lines suppressed since the last one.
     pub(crate) fn allows(&mut self, now: Time) -> bool {
         if self.since.is_none_or(|since| now.since(since) >= WINDOW) {
             if self.hidden > 0 {

@@ -1,27 +1,27 @@
-//! Where the other replicas are: an address each, and where they have them, others for the links of further lanes.
+//! The addresses of the other replicas: one each, and, if configured, further ones for the links of other lanes.
 //! Tests: `addresses/tests.rs`.
 
 use quorate_types::ReplicaId;
 use std::collections::BTreeMap;
 
-/// Of one replica.
+/// The addresses of one replica.
 struct ReplicaAddresses {
     address: String,
-    /// Of the further links, in turn; all go to `address` where there is none.
+    /// The addresses of further links, in turn; if empty all links go to `address`.
     links: Vec<String>,
 }
 
-/// Of all of them.
+/// The addresses of all replicas.
 #[derive(Default)]
 pub(crate) struct Addresses(BTreeMap<ReplicaId, ReplicaAddresses>);
 
 impl Addresses {
-    /// A replica is there, by the configuration.
+    /// Sets the address of a replica by the configuration.
     pub(crate) fn configure(&mut self, replica: ReplicaId, address: String, links: Vec<String>) {
         self.0.insert(replica, ReplicaAddresses { address, links });
     }
 
-    /// A replica is there, by the membership. One that moved has its links nowhere that is known.
+    /// Sets the address of a replica by the membership. If it differs from the configured one, its further addresses are unknown.
     pub(crate) fn learn(&mut self, replica: ReplicaId, address: String) {
         let known = self
             .0
@@ -36,7 +36,7 @@ impl Addresses {
         self.0.remove(&replica);
     }
 
-    /// Where one of the links to it goes; the first is number 0.
+    /// The address of a link to a replica; the first link is number 0.
     pub(crate) fn of(&self, replica: ReplicaId, link: u16) -> Option<&str> {
         let ReplicaAddresses { address, links } = self.0.get(&replica)?;
         let further = usize::from(link).checked_sub(1);

@@ -1,8 +1,8 @@
-//! Clients whose lane has too much to do go to one that has time, one at a time.
+//! Moves clients from a lane with too much work to one with time, one at a time.
 //!
-//! Where instances are used unevenly, or one client sends more than its lane can open, other lanes would be idle. A connection works on any
-//! lane, so what is wanted shows in how busy lanes were lately, and nothing has to be agreed. Whoever was moved stays for a while: what that
-//! does has to show first. Tests: `balance/tests.rs`.
+//! If instances are used unevenly, or one client sends more than its lane can decrypt, other lanes would be idle. A connection works on any
+//! lane, so the decision needs only how busy lanes were lately, and no agreement. A moved client stays for a while, so that the effect can
+//! show first. Tests: `balance/tests.rs`.
 
 use super::Lane;
 use super::sides::Home;
@@ -11,9 +11,9 @@ use quorate_types::{ConnId, Span, Time};
 
 /// How often lanes are compared.
 const LOOK: Span = Span::from_millis(250);
-/// A connection stays for so long.
+/// How long a connection stays on its lane at least.
 const STAY: Span = Span::from_secs(3);
-/// A lane that works for so many thousandths of its time has too much to do; one with so many has time.
+/// Above this many thousandths of its time a lane has too much work; below the second number it has time.
 const BUSY: u64 = 900;
 const IDLE: u64 = 500;
 
@@ -34,14 +34,14 @@ impl Balance {
     }
 }
 
-/// From which lane to which a client goes, by the thousandths of its time in which each works.
+/// The lanes from and to which a client should move, given the thousandths of time in which each works.
 fn wanted(busy: impl Iterator<Item = (u16, u64)> + Clone) -> Option<(u16, u16)> {
     let (most, least) = (busy.clone().max_by_key(|(_, busy)| *busy)?, busy.min_by_key(|(_, busy)| *busy)?);
     (most.1 >= BUSY && least.1 <= IDLE).then_some((most.0, least.0))
 }
 
 impl Lane {
-    /// Moves a client, if one lane has too much to do while another has time.
+    /// Moves a client if one lane has too much work while another has time.
     pub(super) fn balance(&mut self, now: Time) {
         if self.sides.count() < 2 || !self.sides.balance.is_due(now) {
             return;

@@ -1,26 +1,26 @@
-//! In which order connections are read that have not said who they are, and how much of the lane's time goes to that.
+//! The order in which connections without a handshake are read, and the share of the lane's time for that.
 //!
-//! A handshake with TLS costs a good part of a millisecond. While the lane has other work, no more than one part in [`HANDSHAKES`] of its
-//! time goes to handshakes, and one in [`ENTRY`] to taking connections in, of which many more have to be turned away where a crowd comes;
-//! while it has none, as much as they need. Where connections come from take turns, those with the addresses of members first: a crowd
-//! at the door does not keep a replica out. Tests: `door/tests.rs`.
+//! A TLS handshake costs a good part of a millisecond. While the lane has other work, at most one part in [`HANDSHAKES`] of its time goes
+//! to handshakes, and one in [`ENTRY`] to accepting connections, since many more must be refused when a crowd comes. An idle lane gives
+//! them as much as they need. Source addresses take turns, those of members first: a crowd can not keep a replica out. Tests:
+//! `door/tests.rs`.
 
 use quorate_node::Share;
 use quorate_types::{ConnId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-/// One part in so many of a busy lane's time is for handshakes.
+/// A busy lane gives handshakes one part in this many of its time.
 const HANDSHAKES: u64 = 8;
-/// The same for taking in connections: with less, the kernel's queue is full while a crowd comes, and others wait for seconds.
+/// The same for accepting connections. With less, the kernel's queue would be full while a crowd comes, and others would wait for seconds.
 pub(crate) const ENTRY: u64 = 6;
 
 /// Connections that wait to be read.
 #[derive(Debug)]
 pub(crate) struct Door {
-    /// By where they come from.
+    /// By source address.
     waiting: BTreeMap<IpAddr, VecDeque<ConnId>>,
-    /// Whose turn it is.
+    /// The source addresses in the order of their turns.
     turns: VecDeque<IpAddr>,
     members: BTreeSet<IpAddr>,
     handshakes: Share,
@@ -38,7 +38,7 @@ impl Default for Door {
 }
 
 impl Door {
-    /// A member was found at this address.
+    /// Notes the address of a member.
     pub(crate) fn know(&mut self, member: IpAddr) {
         // Addresses change now and then; what was one of a member once is not much of a favour.
         if self.members.len() < 1024 {
@@ -46,7 +46,7 @@ impl Door {
         }
     }
 
-    /// There is something to be read.
+    /// A connection has bytes to read.
     pub(crate) fn came(&mut self, conn: ConnId, from: IpAddr) {
         let from = from.to_canonical();
         let waiting = self.waiting.entry(from).or_default();
@@ -60,7 +60,7 @@ impl Door {
         }
     }
 
-    /// Who is to be read now.
+    /// The next connection to read.
     pub(crate) fn next(&mut self, now: Time) -> Option<ConnId> {
         if self.opens(now).is_none_or(|at| at > now) {
             return None;
@@ -76,12 +76,12 @@ impl Door {
         conn
     }
 
-    /// That took so long; `busy`: there is other work.
+    /// Notes how long the last one took; `busy`: there is other work.
     pub(crate) fn served(&mut self, now: Time, took: Span, busy: bool) {
         self.handshakes.served(now, took, busy);
     }
 
-    /// When somebody is to be read, if anybody waits.
+    /// When the next connection may be read, if one waits.
     pub(crate) fn opens(&self, now: Time) -> Option<Time> {
         let wait = self.handshakes.opens_in(now).unwrap_or(Span::ZERO);
         (!self.turns.is_empty()).then(|| now.plus(wait))

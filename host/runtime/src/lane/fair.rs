@@ -1,25 +1,25 @@
-//! In which order clients are read, so that nobody who sends much delays somebody who sends little.
+//! The order in which clients are read, so that clients that send much do not delay those that send little.
 //!
-//! Clients that have bytes to read stand in queues, one for each owner (a name in certificates, or an address) and in it one for its
-//! connections. Whoever has just come is light and is read before all that are heavy. A connection that had more to read than was taken
-//! at once is heavy, and so is an owner whose connections together had more than its credit; heavy ones are read in turns, and only while
-//! what was taken before gets through. This is deficit round robin with a short way for sparse flows: Shreedhar and Varghese, "Efficient
+//! Clients with bytes to read stand in queues: one for each owner (a name in certificates, or an address), which has a queue of its
+//! connections. An owner that has just come is light and is read before all heavy ones. A connection is heavy if it had more to read than
+//! was taken at once, and an owner if its connections together had more than its credit. Heavy ones are read in turns, and only while the
+//! node can take what was read before. This is deficit round robin with a short way for sparse flows: Shreedhar and Varghese, "Efficient
 //! Fair Queuing Using Deficit Round Robin", 1995, and RFC 8290 (FQ-CoDel), section 4.
 //!
-//! While light ones are read beside heavy ones there is contention, and then the queue that all wait in behind is kept short.
+//! While light ones are read beside heavy ones there is contention, and then the queue that all of them wait behind is kept short.
 //! Tests: `fair/tests.rs`.
 
 use quorate_types::{ConnId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the connections of one owner may send together before it is heavy, and what a heavy one may in its turn, in bytes.
+/// How many bytes an owner's connections may send together before it is heavy, and how many a heavy one may send in its turn.
 const CREDIT: i64 = 64 << 10;
-/// What reading costs besides its bytes: many small pieces are work, too.
+/// The cost of a read besides its bytes: many small pieces are work, too.
 const COST: i64 = 256;
-/// There is contention for so long after the last sign of it.
+/// How long contention lasts after its last sign.
 const CONTENTION: Span = Span::from_millis(100);
 
-/// Who is to be read next.
+/// The connection to read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) conn: ConnId,
@@ -33,7 +33,7 @@ struct Flow {
     light: VecDeque<ConnId>,
     heavy: VecDeque<ConnId>,
     credit: i64,
-    /// Whether its owner stands in the queue of light ones, of heavy ones.
+    /// Whether its owner stands in the queue of light ones, and in that of heavy ones.
     queued: (bool, bool),
 }
 
@@ -51,24 +51,24 @@ impl Flow {
     }
 }
 
-/// Clients that have something to be read.
+/// Clients that have bytes to read.
 #[derive(Debug, Default)]
 pub(crate) struct Fair {
     flows: BTreeMap<u64, Flow>,
-    /// Owners in the order of their turns. One that stands where it does not belong any more is passed over.
+    /// Owners in the order of their turns. An owner in a queue where it no longer belongs is skipped.
     light: VecDeque<u64>,
     heavy: VecDeque<u64>,
     contended: Option<Time>,
 }
 
 impl Fair {
-    /// There is something to be read; said once until [`Self::served`].
+    /// A connection has bytes to read; called once until [`Self::served`].
     pub(crate) fn came(&mut self, conn: ConnId, owner: u64) {
         self.flows.entry(owner).or_insert_with(Flow::new).light.push_back(conn);
         self.queue(owner);
     }
 
-    /// Lets an owner stand where it belongs.
+    /// Puts an owner into the queue where it belongs.
     fn queue(&mut self, owner: u64) {
         let Some(flow) = self.flows.get_mut(&owner) else { return };
         if flow.is_empty() {
@@ -85,7 +85,7 @@ impl Fair {
         }
     }
 
-    /// Who is to be read now; a heavy one only if `heavy` says that there is room for what it sends.
+    /// The connection to read next; a heavy one only if `heavy` says that there is room for its requests.
     pub(crate) fn next(&mut self, now: Time, heavy: impl FnOnce(bool) -> bool) -> Option<Next> {
         while let Some(owner) = self.light.pop_front() {
             let Some(flow) = self.flows.get_mut(&owner) else { continue };
@@ -117,7 +117,7 @@ impl Fair {
         None
     }
 
-    /// So many bytes were read of it. `more`: some were left.
+    /// Notes that this many bytes of it were read; `more`: some are left.
     pub(crate) fn served(&mut self, next: Next, bytes: usize, more: bool) {
         let Some(flow) = self.flows.get_mut(&next.owner) else { return };
         flow.credit -= COST + i64::try_from(bytes).unwrap_or(i64::MAX / 2);
@@ -132,12 +132,12 @@ impl Fair {
         self.contended.is_some_and(|until| now < until)
     }
 
-    /// Whether somebody is to be read whatever there is room for.
+    /// Whether a light one waits.
     pub(crate) fn has_light(&self) -> bool {
         !self.light.is_empty()
     }
 
-    /// Whether somebody waits for room.
+    /// Whether a heavy one waits.
     pub(crate) fn has_heavy(&self) -> bool {
         !self.heavy.is_empty()
     }

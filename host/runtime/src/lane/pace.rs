@@ -1,31 +1,31 @@
-//! How much of the lane's time may go to clients that send much, while others, who send little, are there, too.
+//! Limits the lane's time for clients that send much, while there are others that send little.
 //!
-//! What a request costs shows only later: it is ordered, written, executed and answered in other turns. So it is the whole lane that is
-//! looked at: while it works for more than half of the time, clients that send much are read only now and then. What other programs
-//! take of the processor counts as work: the lane has not had that time. Tests: `pace/tests.rs`.
+//! The cost of a request shows only later: it is ordered, written, executed and answered in other turns. So the whole lane is measured:
+//! while it works for more than half of the time, clients that send much are read only now and then. Processor time of other programs
+//! counts as work, since the lane has not had it. Tests: `pace/tests.rs`.
 
 use quorate_types::{Span, Time};
 
-/// The part of the time, in thousandths.
+/// The largest share of the time, in thousandths.
 const MOST: u64 = 500;
-/// The last so much counts most.
+/// The span of time that counts most.
 const MEMORY: Span = Span::from_millis(10);
-/// So often they are read whatever else there is to do: nobody is kept waiting for ever.
+/// How often they are read at least, so that they never wait for ever.
 const AT_LEAST: Span = Span::from_millis(20);
-/// When to look again.
+/// How long to wait before asking again.
 const LOOK: Span = Span::from_millis(1);
 
-/// How busy the lane is.
+/// How busy the lane is, and when clients that send much were read.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Thousandths of the time.
+    /// Thousandths of the time in which the lane worked lately.
     busy: u64,
-    /// When one that sends much was read last.
+    /// When a client that sends much was last read.
     served: Time,
 }
 
 impl Pace {
-    /// The lane waited for something since `began`, and worked since `woke`.
+    /// The lane waited from `began` to `woke`, and worked since.
     pub(crate) fn turned(&mut self, began: Time, woke: Time, now: Time) {
         // No single turn counts for more than ten of the usual length: the clock may jump.
         let all = now.since(began).min(MEMORY.times(10)).nanos().max(1);
@@ -39,22 +39,22 @@ impl Pace {
         self.busy
     }
 
-    /// Whether the lane has worked for most of the last time.
+    /// Whether the lane worked for most of the time lately.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy > MOST
     }
 
-    /// Whether one that sends much may be read.
+    /// Whether a client that sends much may be read.
     pub(crate) fn allows(&self, now: Time) -> bool {
         !self.is_busy() || now.since(self.served) >= AT_LEAST || now < self.served
     }
 
-    /// One of them was read.
+    /// Notes that one was read.
     pub(crate) fn served(&mut self, now: Time) {
         self.served = now;
     }
 
-    /// How long to wait before it is asked again.
+    /// How long to wait before asking again.
     pub(crate) fn wait(&self, now: Time) -> Span {
         if self.allows(now) { Span::ZERO } else { LOOK }
     }

@@ -1,5 +1,6 @@
-//! What connections hold: bytes that wait to be sent to somebody who does not take them, and frames of which a part has arrived. Both
-//! are bounded, for each client and for all together. What waits for replicas is mostly bytes of the log's cache, and bounded apart. Tests: `pressure/tests.rs`, front/cli/tests/all/hostile.rs.
+//! Bounds the memory that connections hold: bytes that wait to be sent, and frames that have arrived in part; for each client and for all
+//! together. Bytes that wait for replicas mostly belong to the log's cache, and have a bound of their own. Tests: `pressure/tests.rs`,
+//! front/cli/tests/all/hostile.rs.
 
 use super::sockets::{Core, Sockets};
 use crate::connection::{Class, Connection};
@@ -9,28 +10,28 @@ use quorate_wire::{Refusal, RefusalReason};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// With so many times what stops its reading a client is cut.
+/// A client is disconnected when this many times the bytes wait for it that stop reading from it.
 pub(crate) const UNSENT_TIMES: usize = 16;
-/// So much may wait to be sent to all members of a lane together.
+/// The most bytes that may wait for all members of a lane together.
 const MEMBERS_OUT_BYTES_MAX: usize = 256 << 20;
-/// Less than this is never too much for one of them: it may be a few frames.
+/// So many bytes are never too much for one member: they may be a few frames.
 const MEMBER_OUT_BYTES_MIN: usize = 32 << 20;
-/// How often slow readers are looked at.
+/// How often slow readers are checked.
 const LOOK: Span = Span::from_millis(500);
 
-/// What lanes grant their clients.
+/// The limits of a lane's clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneLimits {
-    /// While more waits to be sent to a client, nothing is read from it.
+    /// While more bytes wait for a client, nothing is read from it.
     pub(crate) unsent_bytes: usize,
-    /// What all clients together may hold.
+    /// The most bytes that all clients together may hold.
     pub(crate) buffer_bytes: usize,
-    /// A client that takes nothing for so long is cut.
+    /// A client that reads nothing for this time is disconnected.
     pub(crate) slow_reader: Span,
 }
 
 impl LaneLimits {
-    /// What each of so many lanes grants: an equal part, and no less than what one client may have waiting.
+    /// The limits of each of this many lanes: an equal share, and no less than one client may have waiting.
     pub(super) fn shared_by(self, lanes: usize) -> Self {
         let least = self.unsent_bytes.saturating_mul(UNSENT_TIMES);
         Self { buffer_bytes: (self.buffer_bytes / lanes.max(1)).max(least), ..self }
@@ -40,29 +41,29 @@ impl LaneLimits {
 /// What connections hold.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
-    /// Bytes that the connections of clients and strangers hold.
+    /// Bytes that connections of clients and of unknown sides hold.
     held: usize,
-    /// Who takes nothing of what waits for it, and since when.
+    /// Clients that do not read what waits for them, and since when.
     slow: BTreeMap<ConnId, Time>,
     look: Option<Time>,
     cut: u64,
 }
 
-/// What `status` shows of it.
+/// The part of the status about it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct BufferStatus {
     /// Bytes that the connections of clients hold, to be sent or half received.
     pub(super) bytes: usize,
-    /// At most so many.
+    /// The limit of those bytes.
     pub(super) bytes_max: usize,
-    /// Clients that do not take what waits for them at the moment.
+    /// Clients that do not read what waits for them now.
     pub(super) slow_readers: usize,
-    /// Clients that were cut for that, or since they held too much, since the start of the process.
+    /// Clients that were disconnected for that, or for holding too much, since the start of the process.
     pub(super) cut: u64,
 }
 
 impl BufferStatus {
-    /// What is wrong with what connections hold.
+    /// The problem to report, if there is one.
     pub(super) fn problem(&self) -> Option<String> {
         problem(self.bytes, self.bytes_max)
     }
@@ -78,7 +79,7 @@ impl Sockets {
         }
     }
 
-    /// Whether more waits for a member than its part. One that reads nothing takes none of the others' parts.
+    /// Whether more waits for a member than its share. A member that reads nothing takes nothing from the others' shares.
     pub(super) fn is_too_much(&self, waits: usize) -> bool {
         if waits <= MEMBER_OUT_BYTES_MIN {
             return false;
@@ -95,14 +96,14 @@ impl Sockets {
         self.pressure.held = self.pressure.held - counted + holds;
     }
 
-    /// A connection is gone, with what it held.
+    /// Forgets a connection that is gone, and what it held.
     pub(super) fn forget(&mut self, conn: ConnId, connection: &Connection) {
         self.pressure.held -= connection.counted;
         self.pressure.slow.remove(&conn);
         self.costs.forget(conn);
     }
 
-    /// Something was written, or could not be: notes who is slow, and cuts who has far too much waiting.
+    /// After a write, or a failed one: notes slow readers, and disconnects a client with far too much waiting.
     pub(super) fn wrote(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
         self.settle(conn);
         let limits = self.limits;
@@ -137,7 +138,7 @@ impl Sockets {
         self.pressure.look
     }
 
-    /// Cuts who takes nothing for too long, and who holds most while all hold too much.
+    /// Disconnects clients that read nothing for too long, and those that hold most while all together hold too much.
     pub(super) fn relieve(&mut self, now: Time, core: &mut impl Core) {
         if self.pressure.look.is_some_and(|at| at <= now) {
             let patience = self.limits.slow_reader;
@@ -191,7 +192,7 @@ impl Sockets {
         }
     }
 
-    /// Ends a connection that holds too much. Whoever is not in the middle of an answer is told why.
+    /// Ends a connection that holds too much. Unless it is in the middle of an answer, it gets the reason.
     fn cut(&mut self, now: Time, conn: ConnId, why: String, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         self.pressure.cut += 1;
@@ -209,12 +210,12 @@ impl Sockets {
     }
 }
 
-/// What may wait for each of so many members.
+/// The share of each of this many members.
 fn member_part(members: usize) -> usize {
     (MEMBERS_OUT_BYTES_MAX / members.max(1)).max(MEMBER_OUT_BYTES_MIN)
 }
 
-/// What is wrong when clients hold so much.
+/// The problem to report when clients hold this many bytes.
 pub(super) fn problem(held: usize, most: usize) -> Option<String> {
     (held > most / 4 * 3).then(|| {
         format!(

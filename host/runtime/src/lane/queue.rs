@@ -1,8 +1,8 @@
-//! A queue from one lane to another one: what a turn of the one left goes as one piece, and wakes the other only if it sleeps.
+//! A queue from one lane to another: all items of one turn go as one piece, which wakes the other lane only if it sleeps.
 //!
-//! What is in it is counted in bytes. Who fills it looks at that and reads less; so it is bounded by what one turn reads beyond the
-//! limit. A lane that is about to sleep says so first and looks into its queues once more then; whoever puts something in looks
-//! whether the other sleeps only after that: one of the two sees the other. Tests: `queue/tests.rs`.
+//! The queue counts bytes. The sender looks at the count and reads less, so the queue is bounded by the limit plus what one turn reads. A
+//! lane that is about to sleep announces that first, then checks its queues once more; a sender checks whether the other lane sleeps only
+//! after it has put something in. So one of the two notices the other. Tests: `queue/tests.rs`.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
@@ -21,18 +21,18 @@ impl Sleeper {
         Self { asleep: Arc::default(), waker }
     }
 
-    /// The lane sleeps unless it finds something to do when it looks once more, after this.
+    /// Announces sleep. After this the lane checks its queues once more, and then sleeps.
     pub(crate) fn dozes(&self) {
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// It is awake.
+    /// The lane is awake.
     pub(crate) fn woke(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// There is something to do for it, which it can see by now.
+    /// Wakes the lane, which has something to do that it can see by now.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst) {
@@ -41,7 +41,7 @@ impl Sleeper {
     }
 }
 
-/// Where a lane puts something.
+/// The sending end of a queue.
 pub(crate) struct Outlet<T> {
     list: Vec<T>,
     bytes: usize,
@@ -50,13 +50,13 @@ pub(crate) struct Outlet<T> {
     sleeper: Sleeper,
 }
 
-/// Where the other one takes it.
+/// The receiving end of a queue.
 pub(crate) struct Inlet<T> {
     receiver: Receiver<(Vec<T>, usize)>,
     inside: Arc<AtomicUsize>,
 }
 
-/// A queue to the lane that sleeps there.
+/// A queue to the lane with this sleeper.
 pub(crate) fn queue<T>(to: Sleeper) -> (Outlet<T>, Inlet<T>) {
     let (sender, receiver) = unbounded();
     let inside = Arc::new(AtomicUsize::new(0));
@@ -65,13 +65,13 @@ pub(crate) fn queue<T>(to: Sleeper) -> (Outlet<T>, Inlet<T>) {
 }
 
 impl<T> Outlet<T> {
-    /// One thing more, of so many bytes; it goes with [`Self::flush`].
+    /// Adds an item of this many bytes; it leaves with [`Self::flush`].
     pub(crate) fn put(&mut self, item: T, bytes: usize) {
         self.list.push(item);
         self.bytes += bytes;
     }
 
-    /// What was put goes, as one piece.
+    /// Sends the added items as one piece.
     pub(crate) fn flush(&mut self) {
         if self.list.is_empty() {
             return;
@@ -83,24 +83,24 @@ impl<T> Outlet<T> {
         self.sleeper.wake();
     }
 
-    /// Bytes that the other one has not worked off.
+    /// Bytes that the other lane has not worked off.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.inside.load(Ordering::SeqCst)
     }
 }
 
 impl<T> Inlet<T> {
-    /// The next piece, with its bytes: they count until [`Self::done`].
+    /// The next piece, with its bytes, which count until [`Self::done`].
     pub(crate) fn take(&self) -> Option<(Vec<T>, usize)> {
         self.receiver.try_recv().ok()
     }
 
-    /// These bytes were worked off.
+    /// Notes that these bytes are worked off.
     pub(crate) fn done(&self, bytes: usize) {
         self.inside.fetch_sub(bytes, Ordering::SeqCst);
     }
 
-    /// Bytes that were not worked off.
+    /// Bytes that are not worked off.
     pub(crate) fn bytes(&self) -> usize {
         self.inside.load(Ordering::SeqCst)
     }
@@ -109,7 +109,7 @@ impl<T> Inlet<T> {
         self.receiver.is_empty()
     }
 
-    /// How many pieces are in it.
+    /// The number of pieces in it.
     pub(crate) fn len(&self) -> usize {
         self.receiver.len()
     }

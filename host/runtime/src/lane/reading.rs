@@ -1,5 +1,5 @@
-//! Whom the lane reads, and how much of each: members whenever something is there, each for its share of the time (`quorate_node::Costs`), strangers at the pace of the door, clients in the
-//! order that is fair to them.
+//! Which connections the lane reads, and how much of each: members whenever they have bytes, each for its share of the time
+//! (`quorate_node::Costs`); unknown sides at the pace of the door; clients in a fair order.
 
 use super::sockets::{CLOSING, Core, Sockets};
 use crate::connection::{Arrival, Class, End};
@@ -10,16 +10,16 @@ use quorate_wire::{FrameKind, Refusal, RefusalReason};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As much of clients in one turn, and of one connection at once; less while small ones wait beside large ones.
+/// The most bytes of clients in one turn, and of one connection at once; less while light ones wait beside heavy ones.
 const CLIENT_BYTES: usize = 2 << 20;
 const PIECE_BYTES: usize = 256 << 10;
 const CONTENDED_BYTES: usize = 32 << 10;
 const CONTENDED_PIECE_BYTES: usize = 16 << 10;
-/// Of strangers, at once: a hello or a part of a handshake.
+/// The most bytes of an unknown side at once: a hello or a part of a handshake.
 const DOOR_BYTES: usize = 64 << 10;
 
 impl Sockets {
-    /// There may be something to be read, and nothing else will say so.
+    /// Notes that a connection may have bytes to read which no event will announce.
     pub(super) fn wants_read(&mut self, conn: ConnId) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         if connection.connecting || std::mem::replace(&mut connection.queued, true) {
@@ -36,7 +36,7 @@ impl Sockets {
         }
     }
 
-    /// Reads whoever is to be read in this turn.
+    /// Reads every connection whose turn it is.
     pub(super) fn read_all(&mut self, now: Time, core: &mut impl Core) {
         if !core.takes_any() {
             return; // they stay where they stand
@@ -54,7 +54,7 @@ impl Sockets {
         self.read_strangers(now, core);
     }
 
-    /// Reads one that comes first for as long as it may have the lane in this turn.
+    /// Reads a member for as long as it may have the lane in this turn.
     fn read_member(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
         let (mut had, mut more) = (self.costs.begin(conn), true);
         let mut before = self.clock.now();
@@ -92,7 +92,7 @@ impl Sockets {
         }
     }
 
-    /// One of them in a turn: others may wait.
+    /// Reads one unknown side per turn, since others may wait.
     fn read_strangers(&mut self, now: Time, core: &mut impl Core) {
         let before = self.clock.now();
         let Some(conn) = self.door.next(before) else { return };
@@ -113,7 +113,7 @@ impl Sockets {
         }
     }
 
-    /// How long the lane may wait before somebody is to be read; none when nobody is.
+    /// How long the lane may wait before a connection must be read; `None` when none waits.
     pub(super) fn reads_in(&self, core: &impl Core) -> Option<Duration> {
         if !core.takes_any() {
             return None;
@@ -131,7 +131,7 @@ impl Sockets {
         first.into_iter().chain(heavy).chain(door).min().map(|wait| Duration::from_nanos(wait.nanos()))
     }
 
-    /// Reads a connection, about so many bytes of it. How many there were, and whether more may be left.
+    /// Reads about this many bytes of a connection. Gives their number, and whether more may be left.
     fn read(&mut self, now: Time, conn: ConnId, bytes: usize, core: &mut impl Core) -> (usize, bool) {
         let Some(connection) = self.connections.get_mut(&conn) else { return (0, false) };
         connection.queued = false;
@@ -183,7 +183,7 @@ impl Sockets {
         (read, more)
     }
 
-    /// Ends a connection that can not be read any more. Whether it did.
+    /// Ends a connection that can not be read any more. Says whether it did.
     fn after_read(&mut self, now: Time, conn: ConnId, ended: Result<(), End>, core: &mut impl Core) -> bool {
         match ended {
             Ok(()) => return false,
@@ -206,7 +206,7 @@ impl Sockets {
         true
     }
 
-    /// What arrives is no frame, or one that is too large: whoever sends it is told, and the connection ends.
+    /// The bytes are no frame, or one that is too large: tells the sender, and ends the connection.
     fn refuse(&mut self, now: Time, conn: ConnId, why: &Reject, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         connection.closing = true;
@@ -219,7 +219,7 @@ impl Sockets {
         self.write(now, conn, core);
     }
 
-    /// Nobody knows who the other side is: it is told why, and the connection ends.
+    /// The other side is not identified: tells it why, and ends the connection.
     fn turn_away(&mut self, now: Time, conn: ConnId, trouble: &Trouble, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         if connection.closing {

@@ -1,10 +1,10 @@
-//! A lane beside the main one: it has the connections of some instances, of replicas and of clients. It opens and seals what they carry,
-//! cuts it into frames, decides who is read next, and hands the frames of a turn to the main lane, where the node is. What the main
-//! lane wants sent comes back the same way. Connections begin on the main lane, which makes the two sides known to each other; it moves
-//! them here, and from here to other lanes.
+//! A lane beside the main one. It has the connections of some instances, to replicas and clients: it decrypts and encrypts, cuts the bytes
+//! into frames, decides which connection is read next, and gives the frames of a turn to the main lane, which has the node. Frames of the
+//! main lane come back the same way. Connections begin on the main lane, which identifies them; it moves them here, and from here to other
+//! lanes.
 //!
-//! Queues are bounded in bytes: while the main lane has more than [`CLIENT_BYTES`] of this lane's to do, clients are not read, and beyond
-//! [`ANY_BYTES`] nobody is; while this lane has more than [`DOWN_BYTES`] to send, the main lane takes nothing of it.
+//! Queues are bounded in bytes. While the main lane has more than [`CLIENT_BYTES`] of this lane's input to work off, clients are not read,
+//! and beyond [`ANY_BYTES`] no connection is. While this lane has more than [`DOWN_BYTES`] to send, the main lane takes nothing from it.
 //! Tests: `queue/tests.rs`, host/runtime/tests/all/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
 
 use super::WAKER;
@@ -23,41 +23,41 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, 
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// With so much that the main lane has not worked off, clients of this lane are not read.
+/// While the main lane has not worked off this many bytes of a lane, the lane's clients are not read.
 const CLIENT_BYTES: usize = 4 << 20;
-/// And with so much nobody is: replicas send more than a window only where a lane can not keep up.
+/// The same for all of its connections: replicas send more than a window only if a lane can not keep up.
 const ANY_BYTES: usize = 32 << 20;
-/// While so much waits to be taken by a lane, it is not listened to.
+/// While this many bytes wait for a lane, the main lane takes nothing from it.
 const DOWN_BYTES: usize = 32 << 20;
-/// What anything takes besides its payload.
+/// The bytes that every item counts on top of its payload.
 const WORD_BYTES: usize = 64;
 
-/// What a lane tells the main one.
+/// What a lane tells the main lane.
 pub(crate) enum Up {
     /// Something happened to one of its connections.
     Input(Input),
-    /// A connection that the main lane wants back.
+    /// Gives back a connection that the main lane asked for.
     Back(ConnId, Box<Connection>),
 }
 
-/// What the main lane tells another one.
+/// What the main lane tells another lane.
 pub(crate) enum Down {
     Send(ConnId, OutFrame),
     Close(ConnId),
-    /// Have this connection.
+    /// Take this connection.
     Take(ConnId, Box<Connection>),
-    /// Give this one back.
+    /// Give this connection back.
     GiveBack(ConnId),
 }
 
-/// What both sides look at.
+/// State that both lanes read.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Whether the node takes more of clients that send much, with and without contention, as bits.
+    /// Whether the node takes more from clients that send much, without and with contention, as bits.
     takes: AtomicU8,
-    /// The lane waits until the main one takes more.
+    /// The lane waits until the main lane takes more.
     waits: AtomicBool,
-    /// The main lane waits until this one has taken what is for it.
+    /// The main lane waits until this lane has taken its frames.
     held: AtomicBool,
     stop: AtomicBool,
     connections: AtomicUsize,
@@ -67,20 +67,20 @@ pub(crate) struct Shared {
     busy: AtomicU64,
 }
 
-/// What `status` shows of a lane.
+/// The part of the status about a lane.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct LaneStatus {
     /// Its number, from 1.
     pub(super) lane: u16,
-    /// Connections that it reads.
+    /// Connections on it.
     pub(super) connections: usize,
     /// Thousandths of its time in which it worked lately.
     pub(super) busy: u64,
-    /// Bytes that it read and the main lane has not worked off.
+    /// Bytes that it read and that the main lane has not worked off.
     pub(super) waiting_bytes: usize,
 }
 
-/// The main lane's end of another lane. It stops and joins it when dropped.
+/// The main lane's end of another lane. Dropping it stops and joins the lane.
 pub(crate) struct Side {
     pub(super) lane: u16,
     out: Outlet<Down>,
@@ -91,7 +91,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Starts a lane's thread. `watch` is kept by it: dropped in a panic it tells.
+    /// Starts a lane's thread. The thread holds `watch`, which reports a panic when it is dropped.
     pub(crate) fn start<W: Send + 'static>(
         (lane, sockets): (u16, Sockets),
         (sleeper, main): (Sleeper, Sleeper),
@@ -118,12 +118,12 @@ impl Side {
         self.out.put(word, bytes + WORD_BYTES);
     }
 
-    /// What was put goes.
+    /// Sends the added items.
     pub(super) fn flush(&mut self) {
         self.out.flush();
     }
 
-    /// How many pieces of the lane may be taken now.
+    /// The number of pieces that may be taken from the lane now.
     pub(super) fn pieces(&self) -> usize {
         if self.out.bytes() <= DOWN_BYTES {
             return self.inlet.len();
@@ -139,12 +139,12 @@ impl Side {
         self.inlet.take()
     }
 
-    /// A piece was worked off.
+    /// Notes that a piece is worked off.
     pub(super) fn done(&self, bytes: usize) {
         self.inlet.done(bytes);
     }
 
-    /// The node takes so much; wakes the lane if it waits for that.
+    /// Tells the lane how much the node takes, and wakes it if it waits for that.
     pub(super) fn tell(&self, takes: u8) {
         self.shared.takes.store(takes, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -167,7 +167,7 @@ impl Side {
         }
     }
 
-    /// What its connections hold: bytes, slow readers, those that were cut.
+    /// What its connections hold: bytes, slow readers, disconnected clients.
     pub(super) fn holds(&self) -> (usize, usize, u64) {
         let Shared { buffer_bytes, slow_readers, cut, .. } = &*self.shared;
         (
@@ -177,7 +177,7 @@ impl Side {
         )
     }
 
-    /// It sends what it has, and ends.
+    /// Tells the lane to send what it has, and to end.
     pub(super) fn stop(&mut self) {
         self.out.flush();
         self.shared.stop.store(true, Ordering::SeqCst);
@@ -272,7 +272,7 @@ impl SideLane {
         look.into_iter().chain(self.sockets.reads_in(&self.away)).min()
     }
 
-    /// Says that it waits where somebody has something to be read and there is no room for it. Whether there is room by now.
+    /// Announces that the lane waits for room, if connections have bytes to read and there is none. Says whether there is room by now.
     fn may_read_now(&self) -> bool {
         let (any, heavy) = (!self.sockets.first.is_empty(), self.sockets.fair.has_heavy());
         let stuck = || {
@@ -301,7 +301,7 @@ impl SideLane {
         self.away.up.flush();
     }
 
-    /// Does what the main lane wants.
+    /// Carries out what the main lane says.
     fn hear(&mut self, now: Time) {
         let mut written = Vec::new();
         let mut pieces = VecDeque::new();

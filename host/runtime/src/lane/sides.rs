@@ -1,8 +1,8 @@
-//! The other lanes, as the main one sees them: who has which connection, and how a connection gets from one to another.
+//! The other lanes as the main lane sees them: which lane has which connection, and how a connection moves.
 //!
-//! What is said about a connection stays in order wherever it goes. Given to a lane it goes first, and what is sent on it follows in
-//! the same queue. Wanted back it comes behind everything that was read of it, and what is to be sent waits until its new lane has it.
-//! What a lane says of a connection that the node ended is dropped here. INV-LANE-1. Tests: host/runtime/tests/all/lanes.rs.
+//! Items about a connection stay in order wherever it moves. When it moves to a lane it goes first, and frames for it follow in the same
+//! queue. When it comes back it follows everything that was read of it, and frames for it wait until its new lane has it. Items of a lane
+//! about a connection that the node has ended are dropped here. INV-LANE-1. Tests: host/runtime/tests/all/lanes.rs.
 
 use super::Lane;
 use super::balance::Balance;
@@ -19,13 +19,13 @@ use quorate_wire::OutFrame;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Where a connection is that the main lane does not have.
+/// The lane of a connection that the main lane does not have.
 pub(super) enum Home {
     On {
         lane: u16,
         since: Time,
     },
-    /// Its old lane gives it back; then it goes there, with what is to be sent.
+    /// Its old lane is giving it back; then it goes to this lane, with the frames that wait for it.
     Between {
         to: u16,
         words: Vec<Down>,
@@ -37,16 +37,16 @@ pub(super) struct Sides {
     /// Lane 1, 2, ...; lane 0 is the main one.
     list: Vec<Side>,
     homes: BTreeMap<ConnId, Home>,
-    /// The main lane's own sleep.
+    /// The main lane's own sleeper.
     sleeper: Sleeper,
     pub(super) balance: Balance,
 }
 
 impl Sides {
-    /// Starts them.
+    /// Starts the other lanes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn start(
         others: Vec<(Poll, Sleeper)>,
         sleeper: Sleeper,
@@ -71,7 +71,7 @@ impl Sides {
         }
     }
 
-    /// Says something about a connection to the lane that has it. Whether one has.
+    /// Sends an item to the lane that has the connection. Says whether there is one.
     fn say(&mut self, conn: ConnId, word: Down) -> bool {
         match self.homes.get_mut(&conn) {
             None => return false,
@@ -84,22 +84,22 @@ impl Sides {
         true
     }
 
-    /// How many there are.
+    /// The number of other lanes.
     pub(super) fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// The thousandths of its time in which each of them works.
+    /// The thousandths of its time in which each lane works.
     pub(super) fn busy(&self) -> impl Iterator<Item = (u16, u64)> + Clone {
         self.list.iter().map(|side| (side.lane, side.busy()))
     }
 
-    /// Where connections are.
+    /// The lane of each connection.
     pub(super) fn homes(&self) -> impl Iterator<Item = (&ConnId, &Home)> {
         self.homes.iter()
     }
 
-    /// Sends a frame where another lane has the connection; else it is gone.
+    /// Sends a frame if another lane has the connection; else drops it.
     pub(super) fn send(&mut self, conn: ConnId, frame: OutFrame) {
         if !self.homes.is_empty() {
             self.say(conn, Down::Send(conn, frame));
@@ -115,12 +115,12 @@ impl Sides {
         known
     }
 
-    /// What was said goes.
+    /// Sends the added items.
     pub(super) fn flush(&mut self) {
         self.list.iter_mut().for_each(Side::flush);
     }
 
-    /// Tells all what the node takes.
+    /// Tells all lanes how much the node takes.
     pub(super) fn tell(&self, node: &Node) {
         if !self.list.is_empty() {
             let takes = u8::from(node.takes_more(false)) | u8::from(node.takes_more(true)) << 1;
@@ -128,7 +128,7 @@ impl Sides {
         }
     }
 
-    /// The main lane is about to sleep: whether a lane has something for it.
+    /// Whether a lane has sent something; asked when the main lane is about to sleep.
     pub(super) fn have_something(&self) -> bool {
         if self.list.is_empty() {
             return false;
@@ -143,7 +143,7 @@ impl Sides {
         }
     }
 
-    /// Each lane, the main one first.
+    /// The status of each lane, the main lane first.
     pub(super) fn status(&self, main: &Sockets) -> Vec<LaneStatus> {
         let connections = main.connections.len();
         let main = LaneStatus { lane: 1, connections, busy: main.pace.busy(), waiting_bytes: 0 };
@@ -163,13 +163,13 @@ impl Sides {
 }
 
 impl Drop for Sides {
-    /// All are told before anybody is waited for.
+    /// Stops all lanes before it waits for any.
     fn drop(&mut self) {
         self.list.iter_mut().for_each(Side::stop);
     }
 }
 
-/// Which connection an input of another lane is about.
+/// The connection that an input of another lane concerns.
 fn about(input: &Input) -> Option<ConnId> {
     match input {
         Input::Frame { conn, .. } | Input::Unsafe { conn, .. } | Input::Closed(conn) => Some(*conn),
@@ -178,7 +178,7 @@ fn about(input: &Input) -> Option<ConnId> {
 }
 
 impl Lane {
-    /// Lets another lane have a connection.
+    /// Moves a connection to another lane.
     pub(super) fn move_to(&mut self, now: Time, conn: ConnId, lane: u16) {
         if self.sides.side(lane).is_none() {
             return;
@@ -208,7 +208,7 @@ impl Lane {
         self.sides.put(lane, Down::Take(conn, connection));
     }
 
-    /// Takes what the other lanes read, up to now.
+    /// Takes what the other lanes have read until now.
     pub(super) fn hear_sides(&mut self) {
         for at in 0..self.sides.list.len() {
             for _ in 0..self.sides.list[at].pieces() {
@@ -235,7 +235,7 @@ impl Lane {
         }
     }
 
-    /// A lane gave a connection back; it goes where it is wanted.
+    /// A lane gave a connection back, which now goes to its new lane.
     fn came_back(&mut self, now: Time, conn: ConnId, connection: Box<Connection>) {
         let Some(Home::Between { to, words }) = self.sides.homes.remove(&conn) else { return };
         self.give(now, conn, to, connection);

@@ -1,6 +1,6 @@
-//! The connections of one lane: who is read next, what waits to be written, and what they hold.
+//! The connections of one lane: the order of reading, the frames to write, and the memory that they hold.
 //!
-//! [`Core`] is what they work for: the node itself on the main lane, the way to the main lane on others.
+//! [`Core`] is what they serve: the node on the main lane, the way to the main lane on others.
 
 use super::door::Door;
 use super::fair::Fair;
@@ -17,26 +17,26 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of more connections that are being closed than this, those that began first end at once.
+/// The most connections that are being closed; beyond it the oldest ones end at once.
 const CLOSING_MAX: usize = 1024;
 /// How long the other side of a connection that is being closed may take to close it, too.
 pub(super) const CLOSING: Span = Span::from_millis(1000);
-/// How long what was sent last may take to leave when the lane ends.
+/// How long the last bytes may take to leave when the lane ends.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// What connections work for.
+/// What connections serve.
 pub(super) trait Core {
-    /// Something happened.
+    /// Takes an input.
     fn take(&mut self, now: Time, input: Input);
-    /// The frame limit that was asked for since the last turn's end, if any was.
+    /// The frame limit of the connection, if one was set since the end of the last turn.
     fn frame_limit(&self, conn: ConnId) -> Option<u32>;
-    /// Whether there is room for more of clients that send much.
+    /// Whether there is room for more from clients that send much.
     fn takes_more(&self, contended: bool) -> bool;
-    /// Whether there is room for anything at all.
+    /// Whether there is room for any input.
     fn takes_any(&self) -> bool;
-    /// What a connection is, as far as is known.
+    /// The kind of a connection, as far as known.
     fn class(&self, conn: ConnId) -> ConnClass;
-    /// Whether the member at the other end lately did what no honest one does.
+    /// Whether the member at the other end lately did something that no honest one does.
     fn suspects(&self, now: Time, conn: ConnId) -> bool;
 }
 
@@ -46,26 +46,26 @@ pub(super) struct Sockets {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) limits: LaneLimits,
     pub(super) connections: BTreeMap<ConnId, Connection>,
-    /// Members that have something to be read, and connections that are being closed.
+    /// Members with bytes to read, and connections that are being closed.
     pub(super) first: Vec<ConnId>,
-    /// What members cost.
+    /// The measured costs of members.
     pub(super) costs: Costs,
     pub(super) fair: Fair,
     pub(super) pace: Pace,
     pub(super) door: Door,
     pub(super) pressure: Pressure,
-    /// There was something else to do in this turn than to let somebody in.
+    /// There was other work in this turn than accepting connections.
     pub(super) busy: bool,
     /// Connections that wait for the other side to close, too, and until when.
     pub(super) closing: VecDeque<(Time, ConnId)>,
-    /// Room for what TLS has to open, shared by all connections.
+    /// Scratch space for encrypted input, shared by all connections.
     pub(super) scratch: Vec<u8>,
-    /// Whoever connects in vain again and again must not fill the log.
+    /// Limits the lines that repeated failed connections write to the log.
     pub(super) refusals: Throttle,
 }
 
 impl Sockets {
-    /// None yet. `safe`: there is TLS.
+    /// No connections. `safe`: there is TLS.
     pub(super) fn new(poll: Poll, clock: Arc<dyn Clock>, limits: LaneLimits, safe: bool) -> Self {
         Self {
             poll,
@@ -85,7 +85,7 @@ impl Sockets {
         }
     }
 
-    /// One connection more. Whether the system can tell of it.
+    /// Adds a connection. Says whether the system can report its events.
     pub(super) fn add(&mut self, conn: ConnId, mut connection: Connection) -> bool {
         let Ok(token) = usize::try_from(conn.number()) else { return false };
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -97,7 +97,7 @@ impl Sockets {
         true
     }
 
-    /// Gives a connection away, to another lane.
+    /// Gives a connection away to another lane.
     pub(super) fn release(&mut self, conn: ConnId) -> Option<Connection> {
         let mut connection = self.connections.remove(&conn)?;
         self.forget(conn, &connection);
@@ -106,7 +106,7 @@ impl Sockets {
         Some(connection)
     }
 
-    /// A connection that another lane had. Whether it is here now.
+    /// Takes a connection from another lane. Says whether it is here now.
     pub(super) fn receive(
         &mut self,
         now: Time,
@@ -124,7 +124,7 @@ impl Sockets {
         true
     }
 
-    /// The system says that something is possible.
+    /// Handles an event of the system.
     pub(super) fn on_event(&mut self, now: Time, event: &Event, core: &mut impl Core) {
         let Token(number) = event.token();
         let conn = ConnId::new(number as u64);
@@ -144,7 +144,7 @@ impl Sockets {
         }
     }
 
-    /// Ends a connection after what was sent.
+    /// Ends a connection after its frames are sent.
     pub(super) fn close(&mut self, now: Time, conn: ConnId) {
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.closing = true;
@@ -152,7 +152,7 @@ impl Sockets {
         }
     }
 
-    /// Ends those that had time enough.
+    /// Ends connections whose time to close is over.
     pub(super) fn end_closing(&mut self, now: Time) {
         while self.closing.front().is_some_and(|(until, _)| *until <= now || self.closing.len() > CLOSING_MAX)
         {
@@ -162,7 +162,7 @@ impl Sockets {
         }
     }
 
-    /// Writes what waits for them.
+    /// Writes the frames that wait for these connections.
     pub(super) fn write_all(&mut self, now: Time, mut written: Vec<ConnId>, core: &mut impl Core) {
         written.sort_unstable();
         written.dedup();
@@ -202,7 +202,7 @@ impl Sockets {
         }
     }
 
-    /// Gives what was sent last a moment to leave.
+    /// Waits a moment for the last bytes to leave.
     pub(super) fn linger(&mut self) {
         let until = std::time::Instant::now() + LINGER;
         while std::time::Instant::now() < until {
