@@ -15,7 +15,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Whether a line may be written now. If so, gives the number of lines suppressed since the last one.
+    /// Whether a line may be written now. Once lines pass again, logs how many were suppressed.
     pub(crate) fn allows(&mut self, now: Time) -> bool {
         if self.since.is_none_or(|since| now.since(since) >= WINDOW) {
             if self.hidden > 0 {
