@@ -30,7 +30,7 @@ pub(crate) struct GateArgs {
     compare: Option<PathBuf>,
 }
 
-/// The arguments of the run that callgrind watches.
+/// What callgrind watches.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TripArgs {
     name: String,

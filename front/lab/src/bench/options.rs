@@ -67,7 +67,7 @@ pub(super) enum Command {
     Figure(super::figure::FigureArgs),
 }
 
-/// The options that all measurements of ours have.
+/// What every measurement of ours takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Measurement {
     #[command(flatten)]

@@ -24,7 +24,7 @@ pub(super) struct Peer {
     directory: PathBuf,
 }
 
-/// A process that ends together with its parent, and becomes the given program.
+/// A process that ends with the one that started it, and becomes the program that it is told.
 #[derive(Debug, clap::Args)]
 pub(in crate::bench) struct MemberArgs {
     #[arg(long)]
