@@ -1,5 +1,5 @@
-//! `cargo xtask campaign`: long runs by name. The tests run a little of everything; a campaign runs one thing for long. What there is
-//! stands in `table.rs`.
+//! `cargo xtask campaign`: long runs by name. The tests run a little of everything; a campaign runs one thing for long. `table.rs` has the
+//! campaigns.
 
 mod runner;
 mod table;
@@ -16,7 +16,7 @@ const HELP: &str = "cargo xtask campaign [NAME] [--sample] [--json]
   --sample         run a few seconds of each (or of NAME alone), as the gate does
   --json           list them as JSON";
 
-/// What was asked for.
+/// What to run.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     Help,
@@ -63,7 +63,7 @@ fn asked(args: &[String]) -> Result<Asked, String> {
     }
 }
 
-/// The campaign of this name, or all.
+/// The campaign with this name, or all.
 fn chosen(name: Option<&str>) -> Result<Vec<&'static Campaign>, String> {
     let Some(name) = name else { return Ok(TABLE.iter().collect()) };
     let found: Vec<&Campaign> = TABLE.iter().filter(|campaign| campaign.name == name).collect();
@@ -79,7 +79,7 @@ fn steps(chosen: &[&'static Campaign], sample: bool) -> Vec<&'static Step> {
     chosen.iter().flat_map(|campaign| if sample { campaign.sample } else { campaign.steps }).collect()
 }
 
-/// The table for people.
+/// The table as text.
 fn listed() -> String {
     let wide = |of: fn(&Campaign) -> &str| TABLE.iter().map(|row| of(row).len()).max().unwrap_or(0);
     let (names, times) = (wide(|row| row.name), wide(|row| row.usual));

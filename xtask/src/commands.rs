@@ -28,7 +28,7 @@ pub(crate) fn test(root: &Path, more: &[String]) -> Done {
     done
 }
 
-/// How many tests did nothing, and why: for each reason how often.
+/// How many tests were skipped, by reason.
 fn skipped(lines: &str, file: &Path) -> String {
     let mut reasons = std::collections::BTreeMap::new();
     for why in lines.lines().filter_map(|line| line.splitn(3, ": ").nth(2)) {
@@ -55,13 +55,13 @@ pub(crate) fn bench(root: &Path) -> Done {
     Ok(())
 }
 
-/// What was counted last, of the tests' build by one compiler: its version stands in the file's name.
+/// The file of the last counts of the tests' build by one compiler; its name has the compiler's version.
 fn counted(root: &Path, compiler: &str) -> PathBuf {
     let version = compiler.split_whitespace().nth(1).unwrap_or("unknown");
     root.join(format!("check/sim/recorded/instructions-{version}-{}.jsonl", std::env::consts::ARCH))
 }
 
-/// The instructions of six kinds of operations, in the build that the tests use, beside what was recorded; or records them.
+/// Counts the instructions of six kinds of operations in the tests' build, and compares them with the recorded ones; or records them.
 pub(crate) fn instructions(root: &Path, record: bool) -> Done {
     let output = |program: &str| {
         let found = Command::new(program).arg("--version").output().ok()?;
@@ -116,7 +116,7 @@ pub(crate) fn sim(root: &Path, count: Option<&str>) -> Done {
     cargo(root, &["run", "--release", "--package", "quorate-cli", "--", "sim", "--count", &count])
 }
 
-/// How many seeds are asked for.
+/// The number of seeds.
 fn seeds(count: Option<&str>) -> Result<u64, String> {
     count.map_or(Ok(10_000), |s| s.parse().map_err(|_| format!("sim: {s:?} is no number of seeds")))
 }
@@ -140,7 +140,7 @@ fn fuzz_targets(manifest: &str) -> Result<Vec<String>, String> {
     if names.is_empty() { Err("fuzz/Cargo.toml names no target ([[bin]])".into()) } else { Ok(names) }
 }
 
-/// What `cargo metadata` says of this workspace, without its dependencies' own.
+/// The output of `cargo metadata` for this workspace, without the dependencies' own.
 pub(crate) fn metadata(root: &Path) -> Result<serde_json::Value, String> {
     let output = cargo_command(root, &["metadata", "--format-version", "1", "--no-deps"])
         .output()

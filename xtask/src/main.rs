@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository: cargo says where this package lies, one folder below it.
+/// The root of the repository, one folder above this package.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

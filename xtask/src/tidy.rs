@@ -25,17 +25,17 @@ use std::path::Path;
 #[derive(Default)]
 pub(crate) struct Findings {
     problems: Vec<String>,
-    /// Checks that had nothing to look at yet.
+    /// Checks that had nothing to check yet.
     notes: Vec<String>,
 }
 
 impl Findings {
-    /// A problem in line `line` (from 1) of the file `path`.
+    /// Adds a problem in line `line` (from 1) of the file `path`.
     fn at(&mut self, path: &str, line: usize, what: impl AsRef<str>) {
         self.problems.push(format!("{path}:{line}: {}", what.as_ref()));
     }
 
-    /// A problem of a whole file, or of a file that is not there.
+    /// Adds a problem of a whole file, or of a missing file.
     fn file(&mut self, path: &str, what: impl AsRef<str>) {
         self.problems.push(format!("{path}: {}", what.as_ref()));
     }
@@ -47,7 +47,7 @@ impl Findings {
 
 type Check = fn(&Repo, &mut Findings);
 
-/// Checks of the text. The direction of dependencies is asked of cargo, see `deps`.
+/// Checks of text. The check `deps` asks cargo instead.
 const CHECKS: [(&str, Check); 12] = [
     ("paths", paths::check),
     ("lengths", lengths::check),

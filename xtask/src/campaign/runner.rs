@@ -1,4 +1,4 @@
-//! Runs the steps of a campaign: what they print goes to a log, and where they are to the terminal.
+//! Runs the steps of a campaign: their output goes to a log, their progress to the terminal.
 
 use super::table::Step;
 use crate::commands::Done;
@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a step that goes on says how far it is.
+/// How often the progress of a running step is shown.
 const NEWS: Duration = Duration::from_secs(30);
-/// So much of the log's end is looked at.
+/// How many bytes at the end of the log are read.
 const TAIL_BYTES: u64 = 8 << 10;
-/// So many lines of it are shown of a step that failed.
+/// How many lines of a failed step are shown.
 const TAIL_LINES: usize = 30;
 
 pub(super) fn run(root: &Path, name: &str, steps: &[&Step]) -> Done {
@@ -52,7 +52,7 @@ fn start(root: &Path, step: &Step, log: &File) -> std::io::Result<Child> {
     command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()
 }
 
-/// Waits for its end, and now and then shows what it printed last.
+/// Waits for the process to end, and now and then shows the last line that it printed.
 fn wait(mut child: Child, log: &Path) -> std::io::Result<ExitStatus> {
     let (begin, mut told) = (Instant::now(), Instant::now());
     loop {
@@ -68,7 +68,7 @@ fn wait(mut child: Child, log: &Path) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// The last lines of a file that have anything in them.
+/// The last lines of a file that are not blank.
 pub(super) fn last_lines(path: &Path, count: usize) -> Vec<String> {
     let bytes = match tail(path) {
         Ok(bytes) => bytes,

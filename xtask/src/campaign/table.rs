@@ -1,13 +1,13 @@
-//! The campaigns: for each what it covers, what it runs, and how long that takes.
+//! The campaigns: what each covers, what it runs, and how long it takes.
 
 /// A row of the table.
 pub(super) struct Campaign {
     pub(super) name: &'static str,
     pub(super) covers: &'static str,
-    /// How long it takes where two cores have nothing else to do, once everything is built.
+    /// How long it takes on two idle cores, once everything is built.
     pub(super) usual: &'static str,
     pub(super) steps: &'static [Step],
-    /// What stands for it in a sample, which is to take seconds, in the build that the tests use.
+    /// Its part of a sample, which should take seconds, in the tests' build.
     pub(super) sample: &'static [Step],
 }
 
@@ -18,21 +18,21 @@ pub(super) struct Step {
     pub(super) environment: &'static [(&'static str, &'static str)],
 }
 
-/// What a step's arguments are for.
+/// What runs a step's arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
-    /// `quorate`, as users have it.
+    /// `quorate` in a release build.
     Release,
-    /// `quorate`, as the tests have it.
+    /// `quorate` in the tests' build.
     Debug,
     Tests,
-    /// Tests of packages that hold the planted bugs.
+    /// Tests of packages, built with the planted bugs.
     PlantedTests,
     Xtask,
 }
 
 impl What {
-    /// The words before the arguments.
+    /// The words of the command before the arguments.
     pub(super) fn command(self) -> &'static str {
         match self {
             What::Release => "cargo run --release --package quorate-cli --",
@@ -44,7 +44,7 @@ impl What {
 }
 
 impl Step {
-    /// The variables that it needs, with their values.
+    /// The variables that the command needs, with their values.
     pub(super) fn variables(&self) -> Vec<(&'static str, &'static str)> {
         let planted = (self.what == What::PlantedTests).then_some(PLANTED);
         planted.into_iter().chain(self.environment.iter().copied()).collect()
@@ -55,14 +55,14 @@ impl Step {
         self.what.command().split_whitespace().chain(self.arguments.split_whitespace()).collect()
     }
 
-    /// The command as somebody would type it in the repository's root.
+    /// The command as typed in the repository's root.
     pub(super) fn line(&self) -> String {
         let variables = self.variables().into_iter().map(|(name, value)| format!("{name}={value}"));
         variables.chain(self.words().into_iter().map(String::from)).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Only what is ours is built with the planted bugs: the script says why.
+/// Only packages of this repository are built with the planted bugs: the script says why.
 const PLANTED: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "xtask/rustc-planted");
 
 type Environment = &'static [(&'static str, &'static str)];
@@ -76,7 +76,7 @@ const fn sim(arguments: &'static str) -> Step {
     step(What::Release, arguments, &[])
 }
 
-/// A few seeds, others than those that the tests run.
+/// A few seeds that the tests do not run.
 const fn few(arguments: &'static str) -> Step {
     step(What::Debug, arguments, &[])
 }
@@ -85,7 +85,7 @@ const fn tests(arguments: &'static str, environment: Environment) -> Step {
     step(What::Tests, arguments, environment)
 }
 
-/// The same packages as `cargo test --workspace` are named, so that nothing is built anew for them.
+/// Names the same packages as `cargo test --workspace`, so that nothing is built anew for them.
 const SOME_KILLS: &str =
     "--workspace --test hurt kills::killed_and_paused_replicas_lose_nothing_and_repeat_nothing";
 const SOME_LEASES: &str =

@@ -6,13 +6,13 @@ use super::repo::Repo;
 use super::{Findings, rust};
 use std::path::Path;
 
-/// The folders of packages, and how far up they are. A package imports only from its own rank and below.
+/// The folders of packages with their ranks. A package imports only packages of its own rank and below.
 const RANKS: [(&str, u32); 6] =
     [("base", 0), ("side", 1), ("path", 2), ("host", 3), ("front", 4), ("check", 5)];
 const CHECK: u32 = 5;
 const PACKAGES_MAX: usize = 36;
 
-/// Imports against the rule, with the reason. `dev`: for tests only.
+/// Imports against the rule, with the reasons. `dev`: for tests only.
 const ALLOWED: [(&str, &str, Allowed, &str); 4] = [
     ("front/lab", "check/floor", Allowed::Always, "`bench floor` is a command"),
     (
@@ -25,9 +25,9 @@ const ALLOWED: [(&str, &str, Allowed, &str); 4] = [
     ("front/cli", "check/*", Allowed::Tests, "the tests with real processes live in front/cli"),
 ];
 
-/// The laboratory, and the program, which alone may import it: what runs clusters must work without it.
+/// The laboratory, and the program, which alone may import it: programs that run clusters must work without it.
 const LABORATORY: (&str, &str) = ("front/lab", "front/cli");
-/// What several of front share: it imports nothing else of front.
+/// Packages that several others of front share; they import nothing else of front.
 const SHARED: [&str; 2] = ["front/command", "front/kit"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
-//! Which faults a cluster survives is a value (base/types/src/trust.rs). A fault model is named where something is configured or shown, and
-//! compared nowhere else.
+//! The faults that a cluster survives are a value (base/types/src/trust.rs). A fault model is named where something is configured or shown,
+//! and compared nowhere else.
 
 use super::repo::Repo;
 use super::{Findings, rust};
 
-/// Where a model becomes a value, or is chosen.
+/// Files in which a model becomes a value, or is chosen.
 const CONFIGURATION: [&str; 7] = [
     "base/types/src/trust.rs",
     "host/runtime/src/config",

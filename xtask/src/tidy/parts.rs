@@ -1,5 +1,5 @@
-//! A type that is stepped is a part: it owns few fields, and what it does stands in few files. What is larger has methods that write each
-//! other's fields, and nobody can say what one of them may touch. Stages, the node and the simulator are looked at (`path/`, `host/node`,
+//! A type that is stepped is a part: it has few fields, and its code stands in few files. In a larger type methods write each other's
+//! fields, and it is impossible to say what one of them may touch. Stages, the node and the simulator are checked (`path/`, `host/node`,
 //! `check/sim`).
 
 use super::models::is_test;
@@ -7,17 +7,17 @@ use super::repo::Repo;
 use super::{Findings, rust};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A type that is stepped has no more fields.
+/// The most fields of a type that is stepped.
 const FIELDS: usize = 15;
-/// Its `impl`s stand in no more files.
+/// The most files with its `impl`s.
 const FILES: usize = 3;
-/// The file that hands on what the parts of a replica want done, and how many lines it may have: it decides nothing, and is read at once.
+/// The file that connects the parts of a replica, and its most lines: it decides nothing, and is read as a whole.
 const PIPELINE: (&str, usize) = ("host/node/src/pipeline.rs", 500);
 
-/// What is known of one type of a package.
+/// A type of a package.
 #[derive(Debug, Default)]
 struct Type {
-    /// Where its fields are, and how many.
+    /// The file and line of its fields, and their number.
     fields: Option<(String, usize, usize)>,
     files: BTreeSet<String>,
     is_stepped: bool,
@@ -91,7 +91,7 @@ fn read(path: &str, package: &str, code: &str, types: &mut BTreeMap<(String, Str
     }
 }
 
-/// The type that an `impl` is for, if one begins here.
+/// The type of the `impl` that begins here, if one does.
 fn implemented(line: &str) -> Option<String> {
     let rest = line.strip_prefix("impl")?;
     let rest = match rest.strip_prefix('<') {
@@ -102,7 +102,7 @@ fn implemented(line: &str) -> Option<String> {
     Some(word(of.trim_start())).filter(|name| !name.is_empty())
 }
 
-/// The type whose fields begin here, if some do.
+/// The type whose fields begin here, if they do.
 fn declared(line: &str) -> Option<String> {
     let rest = line.split_once("struct ")?;
     let outer = rest.0.is_empty() || rest.0.starts_with("pub");
@@ -114,7 +114,7 @@ fn is_field(line: &str) -> bool {
     field.split_once(": ").is_some_and(|(name, _)| !name.contains('#') && !name.contains("//"))
 }
 
-/// Whether this begins a method that steps: by that name, and changes what it is called on.
+/// Whether a method begins here that steps: it is called `step` and changes its receiver.
 fn is_step(line: &str) -> bool {
     line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub ").starts_with("fn step(")
 }

@@ -3,7 +3,7 @@
 use super::Findings;
 use super::repo::Repo;
 
-/// Looked for in any case. Written in two pieces, since this file is looked at, too.
+/// Looked for in upper and lower case. Each is written in two pieces, since this file is checked, too.
 const FORBIDDEN: [(&str, &str); 6] = [
     (concat!("..", "/shared"), "a path outside the repository"),
     (concat!("/wo", "rk/"), "a path of one machine"),

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-/// Folders that hold nothing of ours.
+/// Folders with files of others.
 const SKIPPED: [&str; 5] = [".git", ".quorate", "target", "fuzz/target", "fuzz/artifacts"];
 
-/// Every file below the root, by its path with forward slashes. Files that are no text have none here.
+/// Every file below the root, by its path with forward slashes. Binary files have no text here.
 pub(crate) struct Repo {
     files: BTreeMap<String, String>,
-    /// Folders, and files that are no text.
+    /// Folders and binary files.
     others: BTreeSet<String>,
 }
 
@@ -56,7 +56,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Is there a file or folder of this path?
+    /// Whether there is a file or folder with this path.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.files.contains_key(path) || self.others.contains(path)
     }
@@ -70,7 +70,7 @@ impl Repo {
         self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The text files whose names end so.
+    /// The text files with this ending.
     pub(crate) fn ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(move |(path, _)| path.ends_with(end))
     }

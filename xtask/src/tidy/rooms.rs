@@ -1,5 +1,5 @@
-//! Which part of a replica may know which: each imports those before it, and nobody imports what joins them. A look is made of references
-//! to such parts (docs/decisions/0035), so this is also who may look at whom.
+//! Which part of a replica may import which: each imports earlier parts, and none imports the modules that join them. A look has references
+//! to such parts (docs/decisions/0035), so the same order says which parts may look at which.
 
 use super::models::is_test;
 use super::repo::Repo;
@@ -7,9 +7,9 @@ use super::{Findings, rust};
 
 /// The parts of a replica, in their order.
 const PARTS: &[&str] = &["journal", "gate", "engine", "group", "keeping", "leading", "guide", "reconfigure"];
-/// What joins them.
+/// The modules that join them.
 const JOINS: &[&str] = &["intake", "node", "pipeline", "problems", "report", "restoring", "together"];
-/// Where they are.
+/// The folder of the parts.
 const NODE: &str = "host/node/src/";
 
 pub(super) fn check(repo: &Repo, out: &mut Findings) {

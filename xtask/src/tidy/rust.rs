@@ -179,7 +179,7 @@ pub(crate) fn matching_brace(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Does `name` stand in `text` as a whole word?
+/// Whether `name` stands in `text` as a whole word.
 pub(crate) fn has_word(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -188,7 +188,7 @@ pub(crate) fn has_word(text: &str, name: &str) -> bool {
     })
 }
 
-/// Is there a function of this name?
+/// Whether there is a function with this name.
 pub(crate) fn has_function(code: &str, name: &str) -> bool {
     code.match_indices("fn ").any(|(at, _)| {
         let after = code[at + 3..].trim_start();

@@ -1,12 +1,12 @@
-//! The subjects of commits: one line that is read whole in every list.
+//! The subjects of commits: one line that is shown whole in every list.
 
 use super::Findings;
 use std::path::Path;
 use std::process::Command;
 
-/// A subject has at most so many characters.
+/// The most characters of a subject.
 const LENGTH: usize = 72;
-/// So many of the newest commits are looked at.
+/// How many of the newest commits are checked.
 const NEWEST: usize = 40;
 
 pub(super) fn check(root: &Path, out: &mut Findings) {

@@ -1,7 +1,7 @@
-//! One word per idea. `GLOSSARY.md` has a section "Words we do not use" with rows `| banned | say instead |`;
-//! none of these words stands in code, comments or documents. `lever arm` is found in `LeverArm` and `lever_arms`, too.
+//! One word per idea. `GLOSSARY.md` has a section "Words we do not use" with rows `| banned | say instead |`; code, comments and documents
+//! have none of these words. `lever arm` is found in `LeverArm` and `lever_arms`, too.
 //!
-//! Not looked at: `GLOSSARY.md`, `docs/protocols` (they speak of the papers), what speaks of etcd's interface, and lines that cite with `(paper:`.
+//! Not checked: `GLOSSARY.md`, `docs/protocols` (which quote papers), text about etcd's interface, and lines that cite with `(paper:`.
 
 use super::repo::Repo;
 use super::{Findings, markdown};
@@ -78,7 +78,7 @@ fn parts(line: &str) -> Vec<String> {
     parts
 }
 
-/// Does the phrase stand among the words? The last word may be a plural.
+/// Whether the phrase occurs among the words. The last word may be a plural.
 fn occurs(phrase: &[String], words: &[String]) -> bool {
     words.windows(phrase.len()).any(|window| {
         window.iter().zip(phrase).enumerate().all(|(i, (word, part))| {
