@@ -30,7 +30,7 @@ pub struct Identity {
     pub holder: Holder,
 }
 
-/// A role, and who has it.
+/// A role, and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// A replica.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// What a client asked for.
+/// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Op {
@@ -34,7 +34,7 @@ pub enum Op {
     ReadWeak,
 }
 
-/// What came back with `ok`.
+/// The result of an operation with outcome `ok`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Put and append: nothing but the acknowledgement.
@@ -70,13 +70,13 @@ pub enum Outcome {
 /// One operation of one client: asked, and ended in some way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who asked.
+    /// The client.
     pub client: u64,
-    /// The key it concerns.
+    /// The key that it concerns.
     pub key: String,
-    /// What was asked.
+    /// The request.
     pub op: Op,
-    /// When it was asked, in nanoseconds of a clock shared by all clients of the history.
+    /// When it was called, in nanoseconds of a clock that all clients of the history share.
     pub call: u64,
     /// How it ended.
     pub outcome: Outcome,

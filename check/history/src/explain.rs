@@ -41,16 +41,16 @@ pub struct Row {
     pub mark: Mark,
     /// Its line in the history.
     pub line: u64,
-    /// Who asked.
+    /// The client.
     pub client: u64,
-    /// What was asked.
+    /// The request.
     pub op: String,
-    /// When, in nanoseconds.
+    /// When it was called, in nanoseconds.
     pub call: u64,
     /// When it returned, if it did.
     #[serde(rename = "return")]
     pub ret: Option<u64>,
-    /// What came back; `not yet` if it returned after the prefix.
+    /// The answer; `not yet` if it returned after the prefix.
     pub result: String,
 }
 
@@ -59,7 +59,7 @@ pub struct Row {
 pub struct Placed {
     /// Its line in the history.
     pub line: u64,
-    /// What was asked.
+    /// The request.
     pub op: String,
     /// What the key holds afterwards.
     pub leaves: String,

@@ -50,7 +50,7 @@ pub enum Event {
     Durable(ReplicaId, RecordId),
     /// A slot's batch is decided.
     Decided(ReplicaId, Slot, Batch),
-    /// Who leads, as a replica sees it.
+    /// The leader, as a replica sees it.
     Leader(ReplicaId, View, Option<ReplicaId>),
     /// A read may run once the slot is executed.
     ReadConfirmed(ReplicaId, u64, Slot),

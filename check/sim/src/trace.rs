@@ -31,7 +31,7 @@ pub struct Line {
 /// A message that reached the other end, for the diagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrow {
-    /// When and by whom it was sent.
+    /// When it was sent, and by which process.
     pub sent: (u64, usize),
     /// When and by which process it was received.
     pub got: (u64, usize),

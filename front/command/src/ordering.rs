@@ -30,7 +30,7 @@ pub struct OrderArgs {
     rotate_after: Option<u64>,
 }
 
-/// How requests show who asked them, on the command line.
+/// How requests prove which client sent them, on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AuthenticationWord {
     /// Each replica believes what it heard over its own link

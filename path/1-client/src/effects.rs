@@ -19,7 +19,7 @@ pub struct SessionHandle {
 /// How recent the state is from which a read is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadConsistency {
-    /// Linearizable: sees every write that was acknowledged before the read was asked, whoever wrote it.
+    /// Linearizable: sees every write, of any client, that was acknowledged before the read began.
     Strong,
     /// Sees every write that this client knows to be done, and nothing older than its earlier reads saw, even at another replica. Other
     /// clients' newest writes may be missing.

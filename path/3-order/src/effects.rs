@@ -32,7 +32,7 @@ pub enum Effect {
     },
     /// Send a message. If `after` names a record, the message must not leave before that record is durable.
     Send {
-        /// To whom.
+        /// The receiver.
         to: ReplicaId,
         /// The message.
         message: OrderMessage,
@@ -51,7 +51,7 @@ pub enum Effect {
     LeaderChanged {
         /// The view.
         view: View,
-        /// Who leads in it.
+        /// The leader of the view.
         leader: Option<ReplicaId>,
         /// Whether the leader before had led as many slots as it may in a row, so that its end is no failure.
         rotated: bool,

@@ -123,7 +123,7 @@ pub struct Standing {
 pub struct Status {
     /// The view it is in.
     pub view: View,
-    /// Who leads in it, when known.
+    /// The leader of the view, if known.
     pub leader: Option<ReplicaId>,
     /// The last slot decided here.
     pub decided: Slot,

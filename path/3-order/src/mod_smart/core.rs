@@ -21,7 +21,7 @@ pub(super) struct Core {
     pub(super) config: ModSmartConfig,
     pub(super) auth: Box<dyn Authenticator>,
     pub(super) life: Life,
-    /// Who takes part, by slot.
+    /// The members, by slot.
     pub(super) members: Participants,
     pub(super) office: Office,
     pub(super) ledger: Ledger,

@@ -33,13 +33,13 @@ struct Follower {
     near: bool,
 }
 
-/// Who takes part, and what is known of changes that are not in the log.
+/// The members by slot, and what is known of changes that are not in the log.
 #[derive(Debug)]
 pub(super) struct Participants {
     me: ReplicaId,
-    /// Who takes part, by slot.
+    /// The members, by slot.
     tenures: Tenures,
-    /// Those who vote on the open slot, in the order of their ids.
+    /// The voters on the open slot, in the order of their ids.
     voters: Vec<ReplicaId>,
     /// The quorum sizes.
     trust: Trust,
@@ -83,11 +83,11 @@ impl Participants {
         self.followers.len() <= voters + self.hearers.len()
     }
 
-    /// Who takes part, by slot.
+    /// The members, by slot.
     pub(super) fn tenures(&self) -> &Tenures {
         &self.tenures
     }
-    /// Those who vote on the open slot, in the order of their ids.
+    /// The voters on the open slot, in the order of their ids.
     pub(super) fn voters(&self) -> &[ReplicaId] {
         &self.voters
     }

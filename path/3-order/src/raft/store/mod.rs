@@ -38,7 +38,7 @@ pub(super) struct Store {
     cache_bytes: u64,
 }
 
-/// For whom the disk answered.
+/// The purpose for which records were read from the disk.
 #[derive(Debug)]
 pub(super) enum Loaded {
     /// For delivery; the entries were handed on.
@@ -93,7 +93,7 @@ impl Store {
     }
 }
 
-/// The view, and who leads in it.
+/// The view, and its leader.
 impl Store {
     /// Enters a higher view, or casts the one vote in the present one, and writes it down. [raft L2-L4]
     pub(super) fn persist_vote(&mut self, view: View, voted: Option<ReplicaId>, out: &mut Effects) {
