@@ -322,7 +322,7 @@ impl Recovery {
             return Err(Halt::LogInconsistent { why }.into());
         };
         let segment_bytes = self.config.segment_bytes;
-        // What spoke for the damage must not be forgotten with what is written over it now.
+        // The evidence of the damage must survive, though its bytes are overwritten now.
         let mark = chain.synced_to.max(self.testified);
         let mark = if planted("recovery-trusts-unsynced") { self.position } else { mark };
         let chain = Chain { synced_to: mark, ..chain };
@@ -394,7 +394,7 @@ fn opening_block(log_id: u64, position: u64, life: u32, chain: &Chain) -> (Bytes
         len: 0,
         count: 0,
         first: chain.next,
-        // What is written again together with this block is not synced before it.
+        // Blocks that are written again together with this one are not synced before it.
         synced_to: chain.synced_to,
         life,
         previous: chain.previous,

@@ -235,7 +235,7 @@ fn check_body(kind: RequestKind, proof: RequestProof, body: &[u8]) -> Result<(),
     let fits = match kind {
         // Commands of no bytes cost nothing to send and something to execute: there are no more of them than bytes.
         RequestKind::Commands => Items::parse(body).is_ok_and(|commands| commands.len() <= body.len()),
-        // Who signs says how that is checked.
+        // A signed opening also has the public key that checks the signatures.
         RequestKind::OpenSession => body.len() == if proof == RequestProof::Signature { 40 } else { 8 },
         RequestKind::CloseSession | RequestKind::Empty => body.is_empty(),
         RequestKind::System => proof == RequestProof::None && SystemCommand::decode(body).is_ok(),

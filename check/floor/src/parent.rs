@@ -26,7 +26,7 @@ pub fn run(config: &Config) -> Result<Report> {
     if config.sync != Sync::Memory {
         let followers = (1..=config.followers).map(|n| format!("follower-{n}.log"));
         for name in followers.chain(["leader.log".into()]) {
-            // what is left behind is overwritten by the next run
+            // files left behind are overwritten by the next run
             let _ = std::fs::remove_file(config.dir.join(name));
         }
     }

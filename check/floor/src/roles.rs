@@ -103,7 +103,7 @@ pub(crate) fn say(word: &Word) -> Result<()> {
 /// process's part of the run and does not return; in any other it does nothing.
 pub fn maybe_child() {
     let Some(task) = std::env::var_os(VARIABLE) else { return };
-    // without a parent there is nobody to work for; the parent kills what is left when a run fails
+    // a child without its parent has nothing to do; when a run fails the parent kills the remaining children
     let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let done = bound.doing("bind this process to its parent").and_then(|()| child(&task.to_string_lossy()));
     if let Err(error) = done {

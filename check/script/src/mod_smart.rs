@@ -55,8 +55,8 @@ fn states_all(found: &OnDisk, view: View, collect: &Collect) -> bool {
         let locks = found.locked.iter().rev().find(|vote| vote.0 == slot && vote.1 < before);
         locks.map(|vote| (vote.1, vote.2))
     };
-    // By the time at which the statement leaves it may have gone on in the view that it entered. And who restarts in a view in which
-    // it voted says so, too, to be sent the SYNC of that view again.
+    // By the time that the statement leaves the replica may have gone on in the view that it entered. And a replica that restarts in a view
+    // in which it voted sends one, too, to get the SYNC of that view again.
     let locked = collect.lock == last(view) || collect.lock == last(view.next());
     let wrote = |write: &(View, Digest)| found.wrote.contains(&(slot, write.0, write.1));
     locked && collect.writes.iter().all(wrote)

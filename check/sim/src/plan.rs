@@ -680,7 +680,7 @@ fn faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
 fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
     let (replicas, all) = (plan.replicas as u64, (plan.replicas + plan.clients) as u64);
     let who = rng.below(replicas) as usize;
-    // What hits the leader makes the others vote: half of what is interesting begins there.
+    // A fault at the leader makes the others vote: half of the interesting runs begin that way.
     let leads = rng.chance(plan.aim);
     let any = if leads { LEADER } else { who };
     let time = rng.spread(MS, 3000 * MS);

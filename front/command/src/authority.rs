@@ -89,7 +89,7 @@ impl Office {
             .authority
             .issue(holder, hosts, Validity::days(days))
             .map_err(|why| Failure::usage(format!("no certificate can be made for {holder}: {why}")))?;
-        // The key first: whoever reads between the two finds that they do not fit, and keeps what it has.
+        // The key first: a reader between the two writes finds that they do not fit, and keeps its old ones.
         write(&files.key, &issued.key, write_private)?;
         write(&files.certificate, &issued.certificate, write_public)
     }

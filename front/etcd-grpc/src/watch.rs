@@ -102,7 +102,7 @@ impl Served {
             return self.refuse(revision, "etcdserver: watcher range is empty").await;
         }
         if let Err(refusal) = self.allow(&key, &range_end).await {
-            // One that is none of these says nothing of whoever asks.
+            // A token that is none of these says nothing of the caller.
             return match EtcdError::DENIALS.into_iter().find(|error| refusal == (*error).into()) {
                 Some(error) => self.refuse(revision, &told(error)).await,
                 None => Err(refusal),

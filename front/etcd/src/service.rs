@@ -535,7 +535,7 @@ fn allow(
             let (id, with_keys) = numbers(message)?;
             if with_keys == 0 { Ok(()) } else { guard.lease(Access::Read, id) }
         }
-        // Members announce themselves; what concerns users and roles says itself who may.
+        // Members announce themselves; commands about users and roles check their own rights.
         _ => Ok(()),
     }
 }

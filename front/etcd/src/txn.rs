@@ -191,7 +191,7 @@ fn read_at<'a>(
                 proto::message_field(out, 1, &[]);
                 read_at(store, meta, txn, path, room, out)
             }),
-            // Whoever asks makes sure that there is no other.
+            // The caller makes sure that there is no other.
             Operation::Put(_) | Operation::Delete(_) | Operation::Nothing => Ok(()),
         })?;
     }

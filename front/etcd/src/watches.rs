@@ -277,7 +277,7 @@ impl Watches {
             self.forget_recent();
             self.revision = events.revision;
         } else {
-            // Events without what was before are no use to those who want it.
+            // Events without the entries before are of no use to watches that want those.
             if self.wants() != events.wants {
                 self.leave_step(|spec| !spec.is_served_by(events.wants), events.before, out);
             }

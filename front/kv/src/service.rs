@@ -110,7 +110,7 @@ impl Kv {
             0 => self.config.scan_entries_max,
             limit => limit.min(self.config.scan_entries_max),
         };
-        // What is left of the reply's room must hold where to go on, too.
+        // The rest of the reply's room must also hold the key to continue at.
         let room = reply.room().saturating_sub(self.config.key_bytes_max as usize + MORE_BYTES);
         let bytes_max = reply.len() + room.min(self.config.scan_bytes_max as usize);
         reply.write(&[codec::ENTRIES]);

@@ -259,7 +259,7 @@ impl LimitsConfig {
     fn seats(&self) -> SeatLimits {
         SeatLimits {
             clients_max: self.connections,
-            // Whoever is alone leaves places for somebody else.
+            // A single client may not take all seats.
             per_client_max: self.connections_per_client.unwrap_or((self.connections / 2).max(1)),
             strangers_max: self.handshakes,
         }
@@ -666,7 +666,7 @@ impl Config {
             Some(created) => (members.joined(MembershipId::new(self.membership), usize::from(created)), true),
             None => (members, false),
         };
-        // Who joins is none of those who began, whoever they were: the log says who takes part.
+        // A joining replica is none of the first members: the log says which replicas take part.
         let ids = members.all().iter().map(|member| member.replica);
         let ids = ids.filter(|id| !joins || *id != me).collect();
         let log = self.log_config();

@@ -271,7 +271,7 @@ impl Connection {
         if let Some(peer) = session.peer().filter(|_| !self.identified) {
             let peer = peer.clone();
             self.identified = true;
-            // Whom we dialed was known before, or there would be no session.
+            // A dialed replica was known before, or there would be no session.
             if !self.dialed {
                 on_arrival(self, Arrival::Identity(peer));
             }

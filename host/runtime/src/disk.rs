@@ -260,7 +260,7 @@ impl Disk for FileDisk {
             }
         };
         directory.sync_all()?;
-        // Who writes to it finds it open, however many files the process has by then.
+        // The writer finds it open, however many files the process has by then.
         self.keep(segment, Arc::new(file));
         Ok(())
     }

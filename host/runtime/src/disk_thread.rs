@@ -253,7 +253,7 @@ fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, endi
                     extents.iter().map(|p| disk.read(p.segment, p.offset, p.len)).collect::<io::Result<_>>()
                 };
                 let mut records = read();
-                // Somebody closes a file some time, and who waits for old records can wait.
+                // Files are closed some time, and readers of old records can wait.
                 while records.as_ref().is_err_and(too_many_files) && !ending.load(Ordering::Acquire) {
                     std::thread::sleep(READ_AGAIN);
                     records = read();

@@ -175,7 +175,7 @@ impl Worker<'_> {
             while let Ok(order) = self.orders.try_recv() {
                 self.take(order);
             }
-            // Also what was asked before the pause began: whoever waits for it may ask for nothing else meanwhile.
+            // Also jobs from before the pause: a part that waits for one may ask for nothing else meanwhile.
             while self.keeper.step_awaited(&mut *self.files) != Step::Idle {
                 self.tell();
             }

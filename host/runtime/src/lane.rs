@@ -344,7 +344,7 @@ impl Lane {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // There will be no other event for who waits.
+                    // There will be no other event for the waiting connections.
                     if self.sockets.refusals.allows(now) {
                         tracing::warn!(
                             "accepting a connection: {error}. When files run out, raise their limit (ulimit -n) or lower \
@@ -411,7 +411,7 @@ impl Lane {
             }
             // Connections that stand keep what they have: each showed its certificate when it was made.
             Completion::Credentials(credentials) => self.credentials = Some(credentials),
-            // Whoever asked may have given up.
+            // The asking thread may have given up.
             Completion::Asked(asker) => drop(asker.try_send(self.home.node.status())),
         }
     }

@@ -483,7 +483,7 @@ fn recover(
             damage.end
         );
     }
-    // Before anything is written: whoever halts leaves the disk as it is.
+    // Before anything is written: a replica that halts leaves the disk as it is.
     restoring.check(&recovered.damage).map_err(StartError::Halt)?;
     if let Some(position) = recovered.cut_at {
         tracing::info!("the log ends at byte {position}; what lay behind it was never synced and is ignored");

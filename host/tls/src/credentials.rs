@@ -150,7 +150,7 @@ impl Credentials {
             .with_client_auth_cert(chain, key)
             .map_err(wrong_key)?;
         client.resumption = Resumption::disabled();
-        // Whom it means to reach is nobody else's business.
+        // The name of the dialed replica is not sent in the clear.
         client.enable_sni = false;
         Ok(Self {
             identity,

@@ -88,7 +88,7 @@ impl Authority {
     /// When the system has no random numbers.
     pub fn create(cluster: ClusterId, validity: Validity) -> Result<Issued, IssueError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        // Two authorities of one cluster must not have the same name: whoever checks looks for the signer by its name.
+        // Two authorities of one cluster must have different names: a verifier looks for the signer by its name.
         let mark: String =
             key.public_key_raw().iter().skip(1).take(4).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("authority {mark} since {}", date(validity.from));

@@ -19,7 +19,7 @@ pub fn start_thread<T: Send + 'static>(
 ) -> std::io::Result<JoinHandle<T>> {
     let (ready, is_ready) = mpsc::channel();
     let thread = Builder::new().name(name.to_owned()).spawn(move || {
-        // Without randomness no session begins, and whoever wants one is told; there is nothing to say here.
+        // Without random numbers no session begins, and its user gets the error; there is nothing to report here.
         let _ = provider().secure_random.fill(&mut [0]);
         drop::<mpsc::Sender<()>>(ready);
         run()

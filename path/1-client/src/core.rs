@@ -290,7 +290,7 @@ impl ClientCore {
 
     /// A member refused the client. When so many did that no answer can count any more, everything that was never sent fails.
     fn refused(&mut self, now: Time, contact: usize, refusal: &Refusal, out: &mut Effects) {
-        // Whoever is paused, or has a slow contact, may say hello too late.
+        // A client that is paused, or has a slow contact, may say hello too late.
         let passing = matches!(refusal.reason, RefusalReason::TooMany | RefusalReason::NoHello);
         self.parts.contacts.refused(contact, passing);
         self.drop_contact(now, contact, format!("refused the connection: {}", refusal.text), out);

@@ -202,7 +202,7 @@ impl Votes {
             if !before.is(reply, combiner) {
                 return Tally::Contradicts;
             }
-            // Who gave the digest may give the answer itself later.
+            // A member that gave the digest may later give the answer itself.
             let lacked = !before.whole;
             before.fill(from, reply, payload, held);
             let counts = lacked && before.whole && before.members.count_ones() >= needed;

@@ -180,7 +180,7 @@ impl Admission {
             match triage {
                 Triage::Admit => self.count += 1,
                 Triage::InFlight => {}
-                // Who asks again for more than fits is answered in part, and asks again for the rest.
+                // A client that asks again for more than fits gets a part, and asks again for the rest.
                 Triage::Answer(..) if answer.len() >= answer_bytes_max => {}
                 Triage::Answer(status, body) => reply(answer, &header, status, body),
                 Triage::Expected(number) => {

@@ -157,7 +157,7 @@ impl<T> Merge<T> {
     pub fn asked(&mut self, place: Place) {
         let settled = |local: &&Local<T>| local.lead.is_some_and(|lead| lead.is_settled());
         let led = self.locals.iter().filter(settled).map(|local| local.placed).max();
-        // Whoever asks waits at most one slot behind a window that begins where our own instance is decided.
+        // The asking replica waits at most one slot behind a window that begins where our own instance is decided.
         let last = led.map_or(0, |placed| placed.saturating_add(self.config.window).saturating_add(1));
         self.wanted.asked(place, last);
     }

@@ -90,7 +90,7 @@ impl Agreed {
 
     /// The agreed time of a batch with this header if it is the next one.
     fn time_of(&self, header: &BatchHeader) -> AgreedTime {
-        // Who lies could say that it knows nothing, and let time stand still. There voters look at the time instead.
+        // A lying leader could say that it knows nothing, and let time stand still. Where leaders may lie, voters check the time instead.
         let Some(base) = header.base.filter(|_| self.takes_bases() && !self.liars) else {
             return self.time.max(header.time);
         };

@@ -97,7 +97,7 @@ impl Routes {
         {
             return true;
         }
-        // Who still uses a session that ended must not take the replies of the one that has its place now.
+        // A connection that still uses an ended session must not take the replies of the session that has its cell now.
         if self.sessions.get(place).is_some_and(|bound| session.generation < bound.generation) {
             return false;
         }

@@ -306,7 +306,7 @@ impl Agreement {
             None => said || worth > Worth::Little,
             Some((kept, old)) => match self.worth(from, *kept, old) {
                 Worth::Little => said || worth > Worth::Little,
-                // Who is behind can not know that it is agreed on; its member chose this one to speak of.
+                // A member that is behind can not know that it is agreed; this replica chose to report it.
                 _ if said && report.held && seq > *kept && from != self.me => true,
                 most => (worth, seq) > (most, *kept),
             },

@@ -99,7 +99,7 @@ impl Recovery {
         let before = self.beyond.islands.back().map_or(&chain, |last| &last.chain);
         let (opens, later) = (header.count == 0, header.life > before.life);
         let plausible = header.first >= before.next && header.synced_to >= before.synced_to;
-        // Whoever takes the records sees a gap as a jump of their numbers, so there must be one before it.
+        // A reader of the records notices a gap as a jump of their numbers, so there must be a record before it.
         let known = self.index.first().is_some();
         if !connects && !(known && plausible && (later || !opens)) {
             return SECTOR;

@@ -128,7 +128,7 @@ impl Slots {
     pub(crate) fn decide(&mut self) -> bool {
         let before = self.decided;
         while let Some(slot) = self.open.front() {
-            // who decides has voted: then its votes are there for those who need them
+            // a replica that decides has voted, so its votes are there for those that need them
             if !slot.accepted || slot.accepts.count_ones() < self.quorum {
                 break;
             }

@@ -19,7 +19,7 @@ pub enum Twisted {
 
 /// Makes a part of a checkpoint wrong.
 pub fn twist(lie: Lie, message: &mut StateMessage, rng: &mut Rng) -> Twisted {
-    // Who lies at once is never asked again.
+    // A replica that lies at once is never asked again.
     if lie != Lie::Silent && rng.chance(400) {
         return Twisted::Not;
     }

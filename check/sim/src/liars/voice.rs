@@ -148,7 +148,7 @@ impl Voice {
             }
             None => (SessionId::from_number(self.rng.number()), self.rng.below(50), RequestNumber::new(1)),
         };
-        // An operation of a client that there is not: whoever runs it is seen by that.
+        // An operation of a client that does not exist: a replica that executes it is found out.
         let mut command = (0xbad0_0000 + self.who as u32).to_le_bytes().to_vec();
         command.extend_from_slice(&(self.invented as u32).to_le_bytes());
         let put = quorate_kv::Operation::Put { key: b"k0", value: b"invented" };

@@ -32,7 +32,7 @@ pub(super) fn plan_leases(plan: &mut Plan, rng: &mut Rng) {
     plan.workload.at_once = plan.workload.at_once.max(2);
     plan.workload.pinned = rng.pick(&[0, 200, 500]);
     if plan.replicas > plan.founders {
-        // Who left answers nothing: each such read would wait as long as it may.
+        // A replica that left does not answer: each such read would wait as long as it may.
         plan.workload.pinned = 0;
     }
     if plan.faults.is_empty() || plan.founders < 3 {
@@ -48,7 +48,7 @@ pub(super) fn plan_leases(plan: &mut Plan, rng: &mut Rng) {
     let scene = rng.pick(&[[0, 1, 2], [0, 0, 0], [1, 1, 1], [2, 2, 2]]);
     let scene = if promises { [2, 2, 2] } else { scene };
     if scene == [2, 2, 2] {
-        // Whoever lacks what was written meanwhile gets no vote, promise or not: hardly anything is.
+        // A replica that lacks later writes gets no vote, promise or not: so there are few writes.
         plan.workload.shares = [1, 30, 0, 0, 0, 0, 6, 0];
         plan.workload.pause = 40 * MS;
         plan.workload.operations = (plan.heal_at / (20 * MS)) as u32;

@@ -90,7 +90,7 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
     plan_costs(plan, &mut Rng::of(plan.seed, 26));
     spare_honest(plan, f.saturating_sub(count));
     if !plan.liars.is_empty() {
-        // As where disks are lost: what is trimmed to a checkpoint that nobody else vouches for is lost to the others.
+        // As where disks are lost: records that are trimmed for a checkpoint of this replica alone are lost to the others.
         plan.log_bytes_max = 1 << 30;
     }
 }
@@ -144,7 +144,7 @@ fn plan_clients(plan: &mut Plan, rng: &mut Rng, rng_of_signers: &mut Rng) {
             ClientTrick::Others,
             ClientTrick::Again,
         ]);
-        // Where clients sign, it does not matter to whom else they speak, once their sessions are open.
+        // Where clients sign, it does not matter which replicas they send to once their sessions are open.
         let trick = match trick {
             ClientTrick::Some(bits) if plan.signs && rng_of_signers.chance(500) => ClientTrick::Only(bits),
             trick => trick,

@@ -53,7 +53,7 @@ pub(super) fn plan_upgrades(plan: &mut Plan, profile: &Profile) {
         }
         plan.faults.push((at + rng.below(every.max(1)), Fault::Raise));
     }
-    // Operators ask now and then, and one who does not know of the raise goes back.
+    // Operators raise the level now and then, and one that does not know of a raise goes back.
     for _ in 0..rng.range(1, 6) {
         plan.faults.push((rng.range(0, plan.heal_at), Fault::Raise));
     }

@@ -106,7 +106,7 @@ impl Processes {
     /// The main lane ends a connection, if another lane has it.
     pub(super) fn close_by_lane(&mut self, who: usize, conn: ConnId, time: &mut Timeline) -> bool {
         if let Some(Home::Between(Between { words, .. })) = self.list[who].lanes.homes.get_mut(&conn) {
-            // It is ended by whoever gets it.
+            // The receiver ends it.
             words.push_back(Word::Close(conn));
             return true;
         }

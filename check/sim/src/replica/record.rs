@@ -53,7 +53,7 @@ impl Record {
     /// The keeper gets a job, while the log stands at this position.
     pub(super) fn asked(&mut self, job: &Job, log_position: u64) {
         match job {
-            // What is captured for a border before the one of a fetched checkpoint is not taken.
+            // A capture for a border before that of a fetched checkpoint is not recorded.
             Job::Ahead { border, .. } => {
                 self.captured = Some(*border).filter(|border| *border > self.fetched)
             }

@@ -108,7 +108,7 @@ impl Storage {
         for (id, record) in records.drain(..) {
             restoring.record(id, record).map_err(NoStart::Halt)?;
         }
-        // Before anything is written: whoever halts leaves the disk as it is.
+        // Before anything is written: a replica that halts leaves the disk as it is.
         restoring.check(&recovered.damage).map_err(NoStart::Halt)?;
         if let Some(segment) = recovered.prepare {
             self.disk.prepare(segment, log.segment_bytes).map_err(|_| NoStart::Full)?;
@@ -181,7 +181,7 @@ impl Storage {
         }
         if !dirty.is_empty() && std::mem::take(&mut self.fails_sync) {
             self.disk.fail_sync(&dirty, &mut self.rng);
-            // Whoever asks again is told that all is well.
+            // A second sync would report success.
             if !planted("sync-asked-again") {
                 return None;
             }

@@ -63,7 +63,7 @@ impl Course {
                 self.phase = Phase::Reads;
                 Next::LastReads("last reads")
             }
-            // One that was lost found its way: a replica that it knows heard who the members are, and told it.
+            // A lost client found its way: a replica that it knows heard of the members, and told it.
             Phase::Reads | Phase::CatchUp if !waits_for_none(cluster, Client::reads_last) => {
                 self.phase = Phase::Liveness;
                 Next::Phase("a client goes on")
@@ -79,7 +79,7 @@ impl Course {
                 Next::Phase("the last border")
             }
             Phase::CatchUp => {
-                // Who was removed and hears nobody leads on for that long.
+                // A removed replica that hears no other one leads on for that long.
                 let noticed = cluster.plan.heal_at + 2 * cluster.plan.timing.2 * MS;
                 let is_over = self.is_everywhere && now >= noticed && cluster.untrimmed().is_none();
                 if is_over { Next::End } else { Next::Same }
@@ -99,7 +99,7 @@ impl Course {
         let settled = nodes().all(|node| node.change().is_none() && node.generations().1.is_none());
         let states: Vec<(u64, CheckpointStatus)> =
             nodes().map(|node| (node.executor().seq().number(), node.status().checkpoints)).collect();
-        // Who started from a checkpoint executed its border in an earlier life.
+        // A replica that started from a checkpoint executed its border in an earlier life.
         let border = |status: &CheckpointStatus| status.last_seq.max(status.durable_seq);
         let calm = states.iter().all(|(seq, status)| {
             let at_rest = status.diverged.is_none() && status.transfer.is_none() && status.writing.is_none();

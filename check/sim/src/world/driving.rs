@@ -439,7 +439,7 @@ impl World {
         }
         let healed = self.time.now() >= self.cluster.plan.heal_at;
         for saying in liar.instead((self.time.now(), healed), (to, conn), frame) {
-            // What is for the same process takes the same way: a process may have several connections.
+            // Frames for the same process take the same way: a process may have several connections.
             let way = if saying.to == to { Some(conn) } else { None };
             self.say_as_liar(who, way, saying);
         }

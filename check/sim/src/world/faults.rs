@@ -223,7 +223,7 @@ impl World {
     fn heal_replica(&mut self, who: usize) {
         self.cluster.replicas[who].heal();
         self.resume_disk(who);
-        // Who has rot in its checkpoints finds it, at last.
+        // A replica with rot in its checkpoints finds it now at the latest.
         if self.adversary.has_rot(who) {
             self.scrub(who);
         }

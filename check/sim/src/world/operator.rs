@@ -107,7 +107,7 @@ impl Operator {
 
     /// A voter's disk is lost for good, if a majority is left and no change is under way.
     fn lose_disk(&mut self, cluster: &Cluster, now: u64, pick: usize) -> Option<Act> {
-        // Who is asked for changes may have been removed, and not know.
+        // The replica that is asked for changes may have been removed without knowing it.
         let voters: Vec<ReplicaId> = cluster.membership_of(cluster.foremost()?).voters().collect();
         let lost = voters.iter().filter(|id| is_lost(cluster, **id)).count();
         let who = voters.get(pick.checked_rem(voters.len()).unwrap_or(0)).copied();

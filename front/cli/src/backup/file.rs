@@ -23,7 +23,7 @@ impl OldFile {
     /// # Errors
     /// When the operating system refuses, or it is no ordinary file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        // First, since opening a pipe would wait for whoever writes to it.
+        // First, since opening a pipe would wait for a writer.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
         }

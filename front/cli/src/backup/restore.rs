@@ -126,7 +126,7 @@ pub(super) fn run(args: Args) -> Outcome {
 fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     let unusable = |why: &str| Failure::new(format!("the system part of the backup can not be used: {why}"));
     let mut system = System::decode(&image.system).map_err(unusable)?;
-    // Whoever was about to come or go is not part of the new cluster.
+    // Replicas that were about to join or leave are not part of the new cluster.
     let members: Vec<ReplicaId> = plan.members.iter().map(|(id, _)| ReplicaId::new(*id)).collect();
     system.begin_anew(cluster, plan.order.protocol, &members);
     Ok(Image { system: system.encode(), ..image.clone() })

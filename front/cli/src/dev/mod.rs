@@ -212,7 +212,7 @@ impl Dev {
                     Ok(done) => Response::Done(done),
                     Err(why) => Response::Error(why.to_string()),
                 };
-                // Whoever asked may be gone.
+                // The asking process may be gone.
                 let _ = control::write_line(&stream, &response);
                 false
             }
@@ -346,7 +346,7 @@ fn listen_to_requests(dev: &Dev, events: Sender<Event>) -> Outcome<()> {
         control::listen(directory).doing(format_args!("listen on {}", directory.join(SOCKET).display()))?;
     let run = move || {
         for stream in listener.incoming().flatten() {
-            // Whoever connects and says nothing must not keep others waiting for long.
+            // A process that connects and sends nothing must not keep others waiting for long.
             let heard = stream.set_read_timeout(Some(Duration::from_secs(1)));
             match heard.and_then(|()| control::read_line::<Request>(&stream)) {
                 Ok(Some(request)) => drop(events.send(Event::Asked(request, stream))),

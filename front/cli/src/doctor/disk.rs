@@ -59,7 +59,7 @@ pub(super) fn measure(
     length: Duration,
     findings: &mut Findings,
 ) -> Outcome<Option<Speed>> {
-    // At most a quarter, so that whoever writes beside us does not feel it.
+    // At most a quarter, so that other writers on this disk do not notice it.
     let bytes = (FILE_BYTES.min(free / 4) / PIECE as u64) * PIECE as u64;
     let file = match nameless(directory) {
         _ if bytes < FILE_BYTES_MIN => {
@@ -126,7 +126,7 @@ fn fill(file: &File, bytes: u64) -> io::Result<f64> {
 /// Reads the file in order, from the disk and not from memory if the system allows; gives millions of bytes per second.
 fn read(file: &File, bytes: u64) -> io::Result<f64> {
     let progress = Progress::counting("reading", bytes);
-    // A hint: where the system does not take it, what is read comes from memory and looks fast.
+    // A hint: where the system ignores it, reads come from memory and look fast.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let _ = fadvise(file, 0, None, Advice::Sequential);
     let mut piece = vec![0; PIECE];

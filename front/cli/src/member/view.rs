@@ -59,7 +59,7 @@ impl View {
             newest = self::newest(&answers)?;
         }
         let leader = admin::leader(&answers);
-        // Only the leader knows who has caught up.
+        // Only the leader knows which learners have caught up.
         let of_leader = answers.iter().find(|answer| Some(answer.replica) == leader);
         if let Some(membership) = of_leader.and_then(|answer| read(answer).ok()) {
             newest = membership;

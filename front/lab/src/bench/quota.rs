@@ -91,7 +91,7 @@ impl Quotas {
 
 impl Drop for Quotas {
     fn drop(&mut self) {
-        // A group goes once its thread ended; whoever is still there goes to the parent first.
+        // A group can be removed once its thread has ended; a thread that still runs goes to the parent first.
         for group in &self.groups {
             for task in fs::read_to_string(group.join("tasks")).unwrap_or_default().lines() {
                 let parent = self.root.parent().unwrap_or(&self.root);

@@ -151,7 +151,7 @@ impl Drop for Temporary {
         self.children.iter().enumerate().filter(|(at, _)| there(at)).for_each(|(_, child)| terminate(child));
         let until = Instant::now() + STOP;
         self.children.iter_mut().for_each(|child| wait(child, until));
-        // What is left behind is removed by the next benchmark.
+        // Files left behind are removed by the next benchmark.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -276,7 +276,7 @@ impl AdminSender {
 
 impl Drop for AdminSender {
     fn drop(&mut self) {
-        // Whoever receives on it is woken, and sees that it is over.
+        // The receiving thread wakes up, and sees that the connection has ended.
         let _ = self.line.stream.shutdown(Shutdown::Both);
     }
 }

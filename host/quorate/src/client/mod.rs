@@ -190,7 +190,7 @@ impl Client {
         let (waiting, shot) = Waiting::new(Arc::clone(&self.handle));
         quorate_tls::start_thread("quorate-admin", move || {
             let body = question.ask().map(|body| Completion::Read { seq: Seq::ZERO, body });
-            // Whoever asked may be gone by now.
+            // The caller may be gone by now.
             drop(shot.deliver(body));
         })
         .map_err(|error| Error::Connection { replica, text: format!("no thread to ask it: {error}") })?;

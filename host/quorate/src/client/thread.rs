@@ -65,7 +65,7 @@ pub(super) fn start(
 fn run(mut poll: Poll, wake: &Wake, mut drivers: Vec<Option<Driver>>) {
     let mut events = Events::with_capacity(256);
     while drivers.iter().any(Option::is_some) {
-        // Announced before it is looked who asks: whoever asks from here on wakes us.
+        // Announced before the queues are checked: a caller that queues something from here on wakes this thread.
         wake.awake.store(false, Ordering::SeqCst);
         let timeout = sleep_for(wake, &drivers);
         if let Err(error) = poll.poll(&mut events, timeout)

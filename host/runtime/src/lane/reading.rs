@@ -87,7 +87,7 @@ impl Sockets {
                 self.pace.served(now);
             }
             self.fair.served(next, bytes, more);
-            // Whoever is light was read because it delays nobody.
+            // A light client was read because it delays no other one.
             left = left.saturating_sub(bytes.max(1));
         }
     }

@@ -333,7 +333,7 @@ impl SideLane {
                     }
                 }
                 Down::GiveBack(conn) => {
-                    // Whoever ended meanwhile said so.
+                    // Connections that ended meanwhile were reported.
                     if let Some(connection) = self.sockets.release(conn) {
                         self.away.up.put(Up::Back(conn, Box::new(connection)), WORD_BYTES);
                     }

@@ -213,7 +213,7 @@ impl Lane {
         for at in 0..self.sides.list.len() {
             for _ in 0..self.sides.list[at].pieces() {
                 let Some((words, bytes)) = self.sides.list[at].take() else { break };
-                // Read after what is in it had arrived.
+                // Read after the frames in it had arrived.
                 let now = self.sockets.clock.now();
                 for word in words {
                     match word {

@@ -74,7 +74,7 @@ fn result_of(entry: &mut Entry, result: Result<Completion, Error>) -> Result<Com
     })
 }
 
-// Openings, and what is answered for good.
+// Openings, and final answers.
 impl Sessions {
     /// Handles one reply that counts.
     pub(crate) fn reply(&mut self, step: &mut Step<'_>, reply: &Reply<'_>, payload: &Bytes) -> Taken {
@@ -189,7 +189,7 @@ impl Sessions {
         } else if call.is_some() {
             step.out.complete(call, Ok(Completion::Opened(handle)));
         } else {
-            // Whoever asked gave up: nobody will ever use it.
+            // The caller gave up, so the session will never be used.
             self.close(step, None, handle, None);
         }
         Taken::Progress

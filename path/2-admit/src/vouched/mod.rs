@@ -334,7 +334,7 @@ impl Vouched {
                 RequestKind::OpenSession => {
                     self.opened_by(sessions, read_opening(body).0, header.number).is_none()
                 }
-                // Who tells of it may be further than this replica.
+                // The replica that tells of it may have executed more than this one.
                 _ => matches!(
                     sessions.lookup(header.session, header.number),
                     Lookup::Fresh | Lookup::UnknownSession

@@ -82,9 +82,9 @@ impl Vouched {
             return facts.instances() > 1 && facts.needs_no_op(instance, target);
         }
         let (own, time) = (facts.agreed_time(), held.batch.header().time);
-        // Execution takes the larger one of a batch's time and the time before: who proposes 0 lets time stand still, and no more.
+        // Execution takes the larger of a batch's time and the time before: a leader that proposes 0 only lets time stand still.
         let behind = own.since(time.max(facts.executed_time()));
-        // Who is further off than that may be off itself.
+        // If the difference is larger, this replica's own time may be wrong.
         let held_back = behind > BEHIND_MAX && behind <= AHEAD_MAX && !planted("time-held-back");
         if held_back || !self.may_be_ahead(now, time.since(own)) {
             return false;

@@ -54,7 +54,7 @@ impl Vouched {
 
     /// Asks about the first proposal for a slot in a view. [mod_smart L100]
     pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, core: &Core, out: &mut Effects) {
-        // What is said of the membership this replica knows itself.
+        // This replica itself can check what a batch says of the membership.
         if core.may_lie() && !self.contains(slot, digest) && holds_of(batch).is_none() {
             out.push(Effect::Examine { slot, digest, batch: batch.clone() });
         }

@@ -165,7 +165,7 @@ impl Fetching {
         }
         let first = if unproven { decided } else { decided.next() };
         self.asked = None;
-        // Who does not vote hears of votes from nobody. [mod_smart L123]
+        // A replica that does not vote hears no votes. [mod_smart L123]
         let patience = core.config.timeout;
         let silent = !core.votes()
             && now.since(self.came) >= patience
@@ -292,7 +292,7 @@ impl Fetching {
             self.asked = None;
             self.go_on(core, out);
             if self.asked.is_none() {
-                // Who had as much as an answer holds may have more, and who does not vote hears of that seldom.
+                // A replica that had as much as an answer holds may have more, and one that does not vote seldom hears of that.
                 self.ask(from, decided.next(), core, out);
             }
         }
@@ -315,7 +315,7 @@ impl Fetching {
         out: &mut Effects,
     ) -> Got {
         let decided = core.decided();
-        // Who decided what lies so far ahead may not be known here.
+        // The replicas that decided a slot so far ahead may not be known here.
         let number = core.membership_number();
         let known = |proof: &Proof| proof.view >= View::FIRST && number_of(proof.view) <= number;
         let proof = proof.filter(|proof| proof.slot == slot && slot >= decided && known(proof));
@@ -338,7 +338,7 @@ impl Fetching {
             && let Some(proof) = &proof
             && let Some((batch, _)) = open.batches.get(&proof.digest)
         {
-            // We voted for it, and may be the only one who still has it.
+            // This replica voted for it, and may be the only one that still has it.
             return Got::Decided(proof.clone(), batch.clone());
         }
         self.asked = None;
@@ -350,7 +350,7 @@ impl Fetching {
             self.go_on(core, out);
             return Got::Nothing;
         }
-        // Where nobody lies this one says where its log begins. What others said before may be of those who are gone themselves.
+        // Where no replica lies, this one says where its log begins. Earlier answers may be from replicas that are gone.
         if proof.is_some() || !core.may_lie() {
             return Got::Gone(slot);
         }

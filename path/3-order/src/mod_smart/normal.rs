@@ -230,7 +230,7 @@ impl Voting {
     fn compare_faces(&mut self, slot: Slot, core: &Core, out: &mut Effects) {
         let (honest, leader) = (core.truth(), core.leader());
         let Phase::Normal { base, forced, .. } = core.office.phase() else { return };
-        // Who lacks slots before its view may write what binds that, whatever is proposed.
+        // A replica that lacks slots before its view may write the value that binds it, whatever is proposed.
         let free = slot > *base || (slot == *base && forced.is_none());
         if !core.may_lie() || !free || leader == core.config.me || planted("smart-two-faces-unseen") {
             return;
@@ -310,11 +310,11 @@ impl Voting {
         let forced = forced.as_ref().filter(|_| slot == *base);
         let tally = self.tallies.get(&slot);
         let proposed = tally.and_then(|tally| Some((tally, tally.proposal.as_ref()?)));
-        // What binds the view was examined by who wrote it first.
+        // The value that binds the view was examined by the replicas that wrote it first.
         let may_take = |tally: &Tally, digest| self.vouched.may_take(slot, digest, tally, core);
         let proposed = proposed.filter(|(tally, (digest, _))| may_take(tally, *digest));
         let proposed = proposed.map(|(_, proposed)| proposed);
-        // Nor is who leads to blame for the time that it takes.
+        // Nor is the leader to blame for the time that it takes.
         let waited = proposed.filter(|_| forced.is_none());
         let waited = waited.and_then(|(digest, _)| self.vouched.waited(slot, *digest));
         let (digest, batch) = forced.or(proposed).cloned()?;
@@ -394,7 +394,7 @@ impl Voting {
         });
         let accepted = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest && vote.checked);
         let Some(batch) = batch else {
-            // Whoever accepted has the batch. [mod_smart L23]
+            // A replica that accepted has the batch. [mod_smart L23]
             return Next::With(accepted.map(|(id, _)| *id).collect());
         };
         let accepts = accepted.map(|(id, vote)| (*id, vote.signature)).collect();

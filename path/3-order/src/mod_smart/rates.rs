@@ -167,7 +167,7 @@ impl Rates {
     /// Time passes. [mod_smart L144, L147]
     pub(super) fn look(&mut self, now: Time, timeout: Span) {
         let passed = now.since(std::mem::replace(&mut self.looked, now));
-        // Who was slow for long can show soon that it is not any more.
+        // A leader that was slow for long can soon show that it is not any more.
         self.late = self.late.minus(passed.divided(CALM)).min(timeout.times(3));
         self.slow = self.late > if self.slow { timeout } else { timeout.times(2) };
         if self.slow {

@@ -184,7 +184,7 @@ impl Reads {
     pub(super) fn on_read(&mut self, read: u64, look: Look<'_>, out: &mut Effects) {
         let core = look.core;
         if core.may_lie() {
-            // Who does not vote may know nothing of what others accepted.
+            // A replica that does not vote may know nothing of what others accepted.
             let slot = look.accepted_to();
             return out.push(match core.votes() {
                 true => Effect::ReadConfirmed { read, slot },

@@ -163,7 +163,7 @@ fn is_used_by(core: &Core, slots: u64) -> bool {
 
 /// Whether all slots that this view's leader may lead are decided. [mod_smart L149]
 pub(super) fn is_over(core: &Core) -> bool {
-    // Whoever lacks slots counts fewer of them.
+    // A replica that lacks slots counts fewer of them.
     is_used_by(core, 0)
 }
 

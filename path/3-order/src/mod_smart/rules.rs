@@ -37,7 +37,7 @@ struct Said<'a> {
 /// What binds the slot after `decided`, which is the last slot shown to be decided. The statements are of distinct members, and all are
 /// signed for the view. [mod_smart L46-L52]
 pub(super) fn binding_of(trust: Trust, collects: &[Collect], decided: Slot) -> Binding {
-    // Who claims more than what is shown speaks of another slot. Who knows less has not voted on this one.
+    // A replica that claims more than is shown speaks of another slot. One that knows less has not voted on this slot.
     let said: Vec<Said<'_>> = collects
         .iter()
         .filter(|collect| collect.decided <= decided)

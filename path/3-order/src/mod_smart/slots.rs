@@ -257,7 +257,7 @@ impl ModSmart {
             Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
             Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
             Body::Fetch { slot, count } => self.on_fetch(from, slot, count, out),
-            // Whoever is in an earlier membership lacks the slot that ended it. [mod_smart L118]
+            // A replica in an earlier membership lacks the slot that ended it. [mod_smart L118]
             _ if !later => theirs.into_iter().for_each(|theirs| self.help(from, theirs, out)),
             _ => {}
         }

@@ -111,7 +111,7 @@ impl Core {
     /// Whether a quorum asked for this view. The first view of a tenure needs no such certificate. [mod_smart L31, L111]
     pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
         let now = self.members.tenures().now();
-        // Who joins does not know who began; where nobody lies it need not.
+        // A joining replica does not know the first members; where no replica lies it need not.
         let unknown = !self.members.tenures().is_known() && !self.may_lie();
         view == now.begins || unknown || self.signed_by_quorum(now, stops, &self.stop_statement(view))
     }

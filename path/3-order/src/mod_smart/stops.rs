@@ -74,7 +74,7 @@ impl Stops {
             core.now().since(heard.at) <= counts_for(core) || planted("smart-stops-stand-for-ever")
         };
         let leader = core.leader();
-        // Whom the leader itself wants to follow it needs no other reason. It can not ask for itself that way.
+        // If the leader itself names its successor, no other reason is needed. It can not name itself.
         let left = self.heard.get(&leader).filter(|heard| {
             let near = heard.asked > core.office.view()
                 && heard.asked.since(core.office.view()) < core.members.voters().len() as u64;
@@ -112,7 +112,8 @@ impl Stops {
     ) -> Option<View> {
         let joined = self.view_to_join(own.is_some(), doubts, core);
         let wanted = match (own, joined) {
-            // Whoever asks for more than it would by itself only joins: else a few could keep each other there, beside the rest.
+            // A replica that asks for a higher view than it would on its own only joins; else a few could keep each other there, apart from
+            // the rest.
             (Some((view, _)), Some(joined)) if joined.0 > view && !planted("smart-lifted-keeps-reason") => {
                 Some(joined)
             }
@@ -154,7 +155,7 @@ impl Stops {
             reject(out, from, Reject::NotAllowed("a STOP with a wrong signature"));
             return false;
         }
-        // Whoever asked for a higher one before does not any more.
+        // A replica that asked for a higher view before does not ask for it any more.
         self.heard.insert(from, Heard { asked, why, signature, at: core.now() });
         true
     }

@@ -192,7 +192,7 @@ pub(super) fn of_tenure(last: Option<Proof>, core: &Core) -> Option<Proof> {
 
 /// The last slot that all these statements together show to be decided. Where no replica lies, the word of one is enough. [mod_smart L47]
 fn shown_by(core: &Core, collects: &[Collect], last: Option<&Proof>) -> Slot {
-    // Whoever is in this tenure knows what began it. [mod_smart L114]
+    // A replica in this tenure knows how it began. [mod_smart L114]
     let proven = last.map_or(Slot::ZERO, |proof| proof.slot).max(core.members.tenures().now().since);
     let claimed = collects.iter().map(|collect| collect.decided).max().unwrap_or(Slot::ZERO);
     let believed = !core.may_lie() || planted("smart-claims-believed");

@@ -176,7 +176,7 @@ impl Tenures {
     /// Adds the tenure that this batch decided.
     pub(super) fn push_after(&mut self, tenure: Tenure, holds: &Holds) {
         if !self.founded && self.now().number() == MembershipId::FIRST {
-            // Now it is known who was there first.
+            // Now the first members are known.
             self.list.pop();
             self.list.extend(Tenure::before(holds));
         }

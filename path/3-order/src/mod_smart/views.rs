@@ -94,7 +94,7 @@ impl ModSmart {
     /// Asks for the next leader as soon as the shift is over. [mod_smart L150]
     pub(super) fn end_shift(&mut self, out: &mut Effects) {
         if self.rotation.ends(&self.core) {
-            // Whom an operator wanted to lead waits for its shift.
+            // A replica that an operator wants as leader waits for its shift.
             self.stops.stay();
             self.ask_for_view(out);
         }
@@ -488,7 +488,7 @@ impl ModSmart {
             (tenure.since, tenure.begins, tenure.is_of_state())
         };
         if self.core.office.view() < begins {
-            // What is durable ends with the slot before this tenure, or a checkpoint tells of it: nothing was said in it.
+            // The durable records end before this tenure, or a checkpoint says so: this replica sent nothing in it.
             self.voting.open = Default::default();
             self.core.enter(begins, Signed::new(), Phase::free_after(since), out);
         } else if self.core.is_leader() && !planted("smart-leads-again") {

@@ -198,7 +198,7 @@ impl Raft {
         let up_to_date = last >= self.store.log().last() || planted("log-not-compared");
         // [raft L14] Neither votes nor goes to the higher view.
         let alive = view > self.store.view() && self.leader_is_alive();
-        // [raft L129] Whoever the leader itself wants is no surprise to it.
+        // [raft L129] The replica that the leader itself names may be elected.
         let refused =
             view < self.store.view() || (!transfer && (alive || self.timer.bound(self.life.now).is_some()));
         if pre {

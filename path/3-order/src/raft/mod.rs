@@ -203,7 +203,7 @@ impl Raft {
         let Some(message) = message.take::<RaftMessage>() else {
             return reject(out, from, Reject::Malformed("raft: another protocol's message"));
         };
-        // Whoever the host vouches for is heard, also who is no member of what holds here: it may know better. [raft L122]
+        // A replica that the host vouches for is heard, even if it is no member here: it may know a later membership. [raft L122]
         if from == self.config.me {
             reject(out, from, Reject::UnknownPeer);
             return;
@@ -333,7 +333,7 @@ impl Raft {
             return;
         }
         self.lead(out, |lead, scene| {
-            // Whoever is named no more hears at last what is committed.
+            // A replica that is no longer named is told the last commit.
             lead.tell_commit(None, scene);
             lead.meet_audience(scene);
             lead.replicate(scene);

@@ -344,7 +344,7 @@ impl Replay {
             // Until that is durable, all that was found now is what tells the next start the same.
             store.begin_empty(out);
         } else if self.begin.is_none() && self.stated.is_none() && anchor != Position::ZERO {
-            // What comes first follows this checkpoint: whoever has no later one needs all that comes.
+            // The next record follows this checkpoint: a replica without a later checkpoint needs all records from here on.
             if !planted("floor-as-stated") {
                 store.state_floor(out);
             }

@@ -32,7 +32,7 @@ pub(super) fn status(raft: &Raft) -> Status {
         members: peers.iter().map(|peer| member(raft, peer)).collect(),
         // [raft L124]
         caught_up: peers.iter().filter(heard).filter(near).map(|peer| peer.id).collect(),
-        // A new leader takes everybody for alive at first; who accepted something from it is.
+        // A new leader at first takes all replicas for alive; those that accepted something from it are.
         there: accepted.filter(heard).map(|peer| peer.id).collect(),
         lost: raft.counts.lost.iter().map(|(replica, entries)| (*replica, *entries)).collect(),
         open: Vec::new(),

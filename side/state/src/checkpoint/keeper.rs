@@ -169,7 +169,7 @@ impl Keeper {
                 self.border = self.border.max(image.border);
                 self.digests.push_back(Digesting { image, write, install: false, parts: None });
             }
-            // Whoever waits for it asks again now and then: that must not make it begin anew each time.
+            // The waiting part asks again now and then, which must not restart the work.
             Job::Install { image } if self.installs(&image) => {
                 self.reports.push(Report::GaveUp { above: image.seq });
             }
@@ -721,7 +721,7 @@ impl Keeper {
         for found in found {
             match found {
                 Found::Rot { seq, at, place } => {
-                    // Whoever asks for a scrub wants to know all of it, also what is known already.
+                    // A scrub on request reports everything, also damage that is known already.
                     self.bad.remove(&(seq, at));
                     self.rot(seq, seq, at, place);
                 }

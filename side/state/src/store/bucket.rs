@@ -179,7 +179,7 @@ impl Bucket {
     fn copy(&self, entries: usize, bytes: usize) -> Self {
         let View { head, index, records } = self.view();
         let (rows, used) = ((head.count as usize + entries).div_ceil(ROW), head.used as usize);
-        // What is known is read first: a digest that another thread adds meanwhile may be there or not.
+        // Known digests are read first: another thread may add one meanwhile, or not.
         let known = AtomicU32::new(head.known.load(Ordering::Acquire));
         let groups = head.body.header.clone();
         let body = if used + bytes <= records.len() && records.len() <= 2 * used {

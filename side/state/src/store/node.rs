@@ -63,7 +63,7 @@ impl Inner {
     #[inline(never)]
     fn copy(&self) -> Self {
         let Head { symbols, known, skip, count, cost, digests } = &self.0.header;
-        // What is known is read first: a digest that another thread adds meanwhile may be there or not.
+        // Known digests are read first: another thread may add one meanwhile, or not.
         let known = AtomicU32::new(known.load(Ordering::Acquire));
         let (symbols, skip, count, cost, digests) = (*symbols, skip.clone(), *count, *cost, digests.clone());
         let head = Head { symbols, known, skip, count, cost, digests };

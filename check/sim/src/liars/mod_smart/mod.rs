@@ -68,7 +68,7 @@ impl Memory {
         }
         self.messages.push_back((instance, message.clone()));
         if self.messages.len() > HEARD_MAX {
-            // What is old is worth more to a liar than what is new: some of it stays.
+            // Old messages are worth more to a liar than new ones: some of them stay.
             let at = rng.below(HEARD_MAX as u64) as usize;
             self.messages.remove(at);
         }

@@ -27,7 +27,7 @@ fn forged(me: &mut Voice, batch: &Batch) -> Batch {
     let count = requests.len() as u64;
     let (one, other) = (me.rng.below(count) as usize, me.rng.below(count) as usize);
     let mut commands: Vec<&mut Vec<u8>> = requests.iter_mut().filter(|request| is_command(request)).collect();
-    // Who forges all the time loses its office before anybody asks for anything that is worth it.
+    // A liar that always forges loses its office before there is a request worth forging.
     if commands.is_empty() && me.rng.chance(900) {
         return batch.clone();
     }

@@ -103,7 +103,7 @@ impl Drop for Peer {
             let _ = child.kill();
             let _ = child.wait();
         }
-        // What is left behind is removed by the next benchmark.
+        // Files left behind are removed by the next benchmark.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

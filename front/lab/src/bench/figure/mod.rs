@@ -136,7 +136,7 @@ impl FigureArgs {
             order: OrderArgs::default(),
             replicas: None,
             durability: Some(self.durability),
-            // As in the papers: what is compared is the way checkpoints are taken. Of instances the links' cost is a part.
+            // As in the papers: the ways of taking checkpoints are compared. For instances the links are part of the cost.
             plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4 | Name::Niagara5)),
             instances: 1,
             lanes: 1,

@@ -183,7 +183,7 @@ pub(in crate::bench) fn run(args: &CrowdArgs) -> Outcome {
         scope.spawn(|| slow(tally, victim, roles.slow));
         scope.spawn(|| partial(tally, victim, roles.partial));
         wait_for(tally, OPENERS as u64 + 2);
-        // It takes what is left, and is refused the first time before there is a throng at the door.
+        // It takes all seats that are left, and gets its first refusal before there is a crowd of new connections.
         scope.spawn(|| greedy(tally, victim, args.connections));
         wait_for(tally, OPENERS as u64 + 3);
         scope.spawn(|| unspoken(tally, victim, roles.silent, false));
@@ -200,7 +200,7 @@ pub(in crate::bench) fn run(args: &CrowdArgs) -> Outcome {
         wait_for(tally, OPENERS as u64 + 5);
         let _ = print::line("ready");
         let _ = io::stdin().read_to_end(&mut Vec::new());
-        // Whoever had no turn beside those who keep to the rules has it now: the report is of all of them.
+        // Clients that had no turn beside the well-behaved ones have it now: the report must cover all kinds.
         let until = Instant::now() + LAST_TURN;
         while !tally.is_complete() && Instant::now() < until {
             std::thread::sleep(LOOK);

@@ -163,7 +163,7 @@ impl Logging {
         if self.blocks.append(record.clone(), Class::Data).is_ok() {
             return Ok(());
         }
-        // What is queued takes the room that is there; a block later there is more.
+        // Queued records take the prepared space; a block later there is more.
         self.write();
         self.blocks.append(record, Class::Data).doing("append to the log").map(drop)
     }

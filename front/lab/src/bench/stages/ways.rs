@@ -47,7 +47,7 @@ pub(super) fn run(way: Way, plan: Plan, certificates: &Certificates) -> Outcome<
             Way::Staged => staged(scope, replica, from_caller, to_caller),
         };
         let seen = caller.run(plan, &to_replica, &from_replica);
-        // Whoever listens for calls ends, and with it, one after the other, all.
+        // The stage that waits for calls ends, and then, one after the other, all stages.
         drop(to_replica);
         let used = threads.join();
         Ok::<_, Failure>((seen?, used?))

@@ -114,7 +114,7 @@ impl Reach for ToAll {
         if parts.reads.asks_many(reply.read) {
             return self.unordered.reply(step, parts, from, reply, payload);
         }
-        // One replica's word: good enough for whoever asked that replica, and for nothing else.
+        // One replica's word counts only for the read that asked that replica.
         parts.reads.reply(step, from, reply, payload, false);
     }
 

@@ -195,7 +195,7 @@ impl Repliers {
             let owes_all = lacks && mode == AnswerMode::Full;
             if owes_all || answered & (1 << at) == 0 {
                 owing = true;
-                // Who was asked only since then has a while, too.
+                // A replica that was asked only since then has a while, too.
                 if since.plus(wait) <= now.plus(GRAIN) && member.be_late(now, last) {
                     self.stale = true;
                 }
@@ -243,7 +243,7 @@ impl Repliers {
         for (rank, contact) in ranked.into_iter().enumerate() {
             let mode = match rank {
                 0 => AnswerMode::Full,
-                // Who puts answers together needs them all.
+                // A client that combines answers needs all of them.
                 _ if rank < asked && step.config.combiner.is_some() => AnswerMode::Full,
                 _ if rank < asked => AnswerMode::Digests,
                 _ => AnswerMode::Silent,

@@ -54,7 +54,7 @@ impl Leading {
         store.append(Entry { view: store.view(), body: EntryBody::Members(memberships) }, scene.out);
         self.meet_audience(scene);
         self.replicate(scene);
-        // A round of reads that is out may need no more answers than it has: whoever left sends none.
+        // A round of reads under way may need no more answers than it has: replicas that left send none.
         self.confirm_reads(scene);
     }
 
@@ -88,7 +88,7 @@ impl Leading {
         let store = &*scene.store;
         let news = store.log().members_at().is_some_and(|index| index > before && index <= store.commit());
         if news {
-            // Whoever leaves hears that it is so, as far as it listens.
+            // A replica that leaves is told so, if it still listens.
             self.tell_commit(None, scene);
             self.meet_audience(scene);
         }

@@ -44,7 +44,7 @@ impl Lease {
         if self.rounds.back().is_some_and(|(_, began)| began.plus(apart) > now) {
             return;
         }
-        // What is too old for a lease is of no use.
+        // Answers that are too old for a lease are of no use.
         while self.rounds.front().is_some_and(|(_, began)| began.plus(span) <= now) {
             self.rounds.pop_front();
         }
