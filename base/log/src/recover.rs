@@ -44,7 +44,7 @@ pub enum RecoverError {
     NewerFormat {
         /// The format's version in the log.
         found: u16,
-        /// Where the block is.
+        /// The position of the block.
         position: u64,
     },
     /// A segment does not have the configured size.

@@ -70,7 +70,7 @@ impl std::error::Error for AppendError {}
 pub struct Write {
     /// To be handed to [`Log::written`].
     pub id: WriteId,
-    /// Which segment.
+    /// The segment's number.
     pub segment: u64,
     /// First byte within the segment.
     pub offset: u64,

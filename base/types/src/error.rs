@@ -11,7 +11,7 @@ pub enum Reject {
     Malformed(&'static str),
     /// A limit is exceeded.
     TooLarge {
-        /// What was too large.
+        /// The thing that is too large.
         what: &'static str,
         /// The size that was announced, in bytes or items.
         size: u64,
@@ -56,7 +56,7 @@ pub enum Halt {
     },
     /// The state can not be built from a checkpoint, although its digest is right.
     CheckpointUnusable {
-        /// What went wrong.
+        /// The error as text.
         why: String,
     },
     /// The cluster works at a feature level that this program can not work at.

@@ -149,7 +149,7 @@ pub struct RequestHeader {
     pub number: RequestNumber,
     /// The lowest number whose reply the client still lacks. Replies to lower numbers may be forgotten.
     pub lowest_unanswered: RequestNumber,
-    /// What it asks for.
+    /// The kind of the request.
     pub kind: RequestKind,
     /// Bytes of the body.
     pub len: u32,
@@ -268,7 +268,7 @@ pub struct BatchHeader {
     pub base: Option<AgreedTime>,
     /// Randomness for the commands, drawn by the leader.
     pub seed: u64,
-    /// How many requests.
+    /// The number of requests.
     pub count: u32,
     /// Whether the state after this batch must become a checkpoint, regardless of the interval, because a replica needs one.
     pub border: bool,

@@ -19,7 +19,7 @@ impl Reader {
     /// The next `N` bytes.
     ///
     /// # Errors
-    /// When bytes lack.
+    /// When fewer bytes are left.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
         let array = *self.bytes.first_chunk::<N>().ok_or(Reject::Malformed(self.what))?;
@@ -29,7 +29,7 @@ impl Reader {
     /// The next byte.
     ///
     /// # Errors
-    /// When bytes lack.
+    /// When fewer bytes are left.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, Reject> {
         Ok(u8::from_le_bytes(self.array()?))
@@ -49,7 +49,7 @@ impl Reader {
     /// The next two bytes.
     ///
     /// # Errors
-    /// When bytes lack.
+    /// When fewer bytes are left.
     #[inline]
     pub fn u16(&mut self) -> Result<u16, Reject> {
         Ok(u16::from_le_bytes(self.array()?))
@@ -57,7 +57,7 @@ impl Reader {
     /// The next four bytes.
     ///
     /// # Errors
-    /// When bytes lack.
+    /// When fewer bytes are left.
     #[inline]
     pub fn u32(&mut self) -> Result<u32, Reject> {
         Ok(u32::from_le_bytes(self.array()?))
@@ -65,7 +65,7 @@ impl Reader {
     /// The next eight bytes.
     ///
     /// # Errors
-    /// When bytes lack.
+    /// When fewer bytes are left.
     #[inline]
     pub fn u64(&mut self) -> Result<u64, Reject> {
         Ok(u64::from_le_bytes(self.array()?))
@@ -73,7 +73,7 @@ impl Reader {
     /// The next sixteen bytes.
     ///
     /// # Errors
-    /// When bytes lack.
+    /// When fewer bytes are left.
     #[inline]
     pub fn u128(&mut self) -> Result<u128, Reject> {
         Ok(u128::from_le_bytes(self.array()?))
@@ -94,7 +94,7 @@ impl Reader {
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
-    /// All that is left.
+    /// All bytes that are left.
     #[inline]
     pub fn rest(self) -> Bytes {
         self.bytes
@@ -102,7 +102,7 @@ impl Reader {
     /// Checks that nothing is left over, since trailing bytes would be carried along unnoticed.
     ///
     /// # Errors
-    /// When something is.
+    /// When bytes are left.
     #[inline]
     pub fn end(self) -> Result<(), Reject> {
         if self.bytes.is_empty() { Ok(()) } else { Err(Reject::Malformed(self.what)) }

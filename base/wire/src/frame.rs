@@ -207,7 +207,7 @@ impl OutFrame {
     pub fn is_empty(&self) -> bool {
         false
     }
-    /// What this frame is.
+    /// The kind of the frame.
     pub fn kind(&self) -> FrameKind {
         FrameKind::from_number(u16::from_le_bytes([self.head[4], self.head[5]])).expect("made by new")
     }

@@ -301,7 +301,7 @@ pub enum RefusalReason {
 /// The connection is not accepted; the sender closes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, for programs.
+    /// The reason, for programs.
     pub reason: RefusalReason,
     /// Why and what to do, for people.
     pub text: String,

@@ -21,7 +21,7 @@ pub const ADDRESS_MAX: usize = 255;
 /// [`Memberships`] take at most so many bytes.
 pub const MEMBERSHIPS_BYTES_MAX: usize = 1 + 2 * (10 + MEMBERS_MAX * (20 + ADDRESS_MAX));
 
-/// What a member does.
+/// The part of a member in agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MemberRole {
@@ -36,7 +36,7 @@ pub enum MemberRole {
 pub struct Member {
     /// Its id.
     pub replica: ReplicaId,
-    /// What it does.
+    /// Its part in agreement.
     pub role: MemberRole,
     /// Its address: host and port. Empty in a cluster that was just made; the configuration files then have it.
     pub address: String,

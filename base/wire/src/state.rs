@@ -85,7 +85,7 @@ pub enum StateMessage {
         seq: Seq,
         /// Its digest.
         digest: Digest,
-        /// Why not.
+        /// The reason.
         why: RefusedWhy,
         /// The chunks; an empty list means the manifest. [`RefusedWhy::NotHeld`] always concerns the whole checkpoint.
         chunks: Vec<u32>,

@@ -32,7 +32,7 @@ pub struct Config {
     pub batch_bytes: usize,
     /// Commands outstanding: sent and not yet answered.
     pub window: u64,
-    /// What "held" means.
+    /// When a replica counts a byte as held.
     pub sync: Sync,
     /// How much longer each sync takes, in microseconds; used when the floor is compared with a program whose syncs are delayed as much.
     #[serde(default)]

@@ -59,7 +59,7 @@ pub enum Error {
     /// A replica or the load generator ended early or said something unexpected.
     #[error("floor: the {role} {what}")]
     Child {
-        /// Which process.
+        /// The process.
         role: String,
         /// What it did.
         what: String,

@@ -73,13 +73,13 @@ pub struct ReplicaReport {
 /// What a run found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was run.
+    /// The configuration of the run.
     pub config: Config,
     /// How long was measured.
     pub seconds: f64,
     /// Commands answered in the measured time.
     pub commits: u64,
-    /// The same per second.
+    /// Commands answered per second.
     pub commits_per_s: f64,
     /// Latency of the batches that were put together and answered in the measured time.
     pub latency: Latency,

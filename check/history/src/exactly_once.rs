@@ -93,7 +93,7 @@ pub enum OnceVerdict {
     Violation,
     /// No rule is broken, but some could not be checked.
     Unknown {
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }

@@ -53,7 +53,7 @@ pub enum ReadError {
     Event {
         /// The line.
         line: u64,
-        /// Why not.
+        /// The reason.
         source: EventError,
     },
 }

@@ -32,7 +32,7 @@ pub enum Verdict {
     },
     /// No violation was found, but the search did not end for every key.
     Unknown {
-        /// What was missing.
+        /// What is missing for a verdict.
         why: String,
     },
 }

@@ -46,7 +46,7 @@ pub enum Finding {
     },
     /// The budget ended first.
     OutOfBudget {
-        /// Which part of it.
+        /// The part of the budget that ended.
         what: &'static str,
         /// The order that placed the most operations that must happen.
         longest: Vec<usize>,

@@ -50,7 +50,7 @@ pub struct Done {
     pub ret: Option<u64>,
     /// The result; none while it is open.
     pub outcome: Option<Outcome>,
-    /// What came back.
+    /// The answer.
     pub reply: Vec<u8>,
     /// The seq that came with a read.
     pub seq: u64,

@@ -22,7 +22,7 @@ impl Clock {
         Self { local, since: now, drift, stopped: 0 }
     }
 
-    /// What it shows.
+    /// The time that it shows.
     pub fn read(&self, now: u64) -> Time {
         if self.stopped > 0 {
             return Time::from_nanos(self.local);

@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Runs that the shrinker may take.
 const SHRINK_RUNS: usize = 400;
 
-/// What to do.
+/// What to run, and how to report it.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What all runs share.
@@ -27,7 +27,7 @@ pub struct Options {
     pub seed: Option<u64>,
     /// The first of many seeds.
     pub first: u64,
-    /// How many.
+    /// The number of seeds.
     pub count: u64,
     /// Threads.
     pub jobs: usize,

@@ -58,7 +58,7 @@ pub struct Published {
     pub name: String,
     /// A checksum of all of it.
     pub crc: u32,
-    /// How long it is.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 

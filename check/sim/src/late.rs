@@ -7,7 +7,7 @@ use quorate_execute::{CheckpointError, Execution, Executor, Final, Ordered, Outc
 use quorate_types::{Span, Time};
 use std::collections::VecDeque;
 
-/// How late.
+/// How late execution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lateness {
     /// At most so many batches, borders and gaps wait.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// One end of a connection.
 #[derive(Debug)]
 pub struct End {
-    /// Which process.
+    /// The process.
     pub who: usize,
     /// The number that this process uses for the connection.
     pub id: ConnId,

@@ -70,14 +70,14 @@ pub enum Fault {
     Moment(Moment),
     /// The process dies and starts again. What it wrote stays in the page cache.
     Crash {
-        /// Which replica.
+        /// The replica.
         who: usize,
         /// For how long.
         time: u64,
     },
     /// The machine stops. What was not synced is lost or torn.
     PowerLoss {
-        /// Which replica.
+        /// The replica.
         who: usize,
         /// For how long.
         time: u64,
@@ -205,7 +205,7 @@ pub enum Fault {
     },
     /// A replica dies the next time that its keeper is at a certain point.
     CrashInCheckpoint {
-        /// Which replica.
+        /// The replica.
         who: usize,
         /// The point.
         phase: Phase,
@@ -227,7 +227,7 @@ pub enum Fault {
     Lie {
         /// The replica.
         who: usize,
-        /// How.
+        /// The kind of the lie.
         how: Lie,
         /// For how long.
         time: u64,

@@ -10,14 +10,14 @@ use std::collections::BinaryHeap;
 pub enum Event {
     /// A process looks at what arrived.
     Turn {
-        /// Which process.
+        /// The process.
         who: usize,
         /// Its life.
         life: u32,
     },
     /// A process's timer.
     Wake {
-        /// Which process.
+        /// The process.
         who: usize,
         /// Its life.
         life: u32,
@@ -36,7 +36,7 @@ pub enum Event {
     },
     /// A connection breaks, because the other side did not answer for too long.
     TimeOut {
-        /// Which connection.
+        /// The connection.
         conn: u64,
     },
     /// A lane beside the main one has its turn.

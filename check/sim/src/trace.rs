@@ -35,7 +35,7 @@ pub struct Arrow {
     pub sent: (u64, usize),
     /// When and by which process it was received.
     pub got: (u64, usize),
-    /// How many bytes.
+    /// Its size in bytes.
     pub bytes: usize,
 }
 

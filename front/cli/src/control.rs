@@ -50,13 +50,13 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Life {
-    /// It runs.
+    /// The process runs.
     Running,
-    /// It was paused.
+    /// The process is stopped where it is.
     Paused,
-    /// It was killed.
+    /// The process was killed.
     Killed,
-    /// It ended by itself.
+    /// The process ended on its own.
     Ended,
 }
 

@@ -27,7 +27,7 @@ pub enum DirectoryError {
     Io {
         /// The directory.
         path: PathBuf,
-        /// What was tried.
+        /// What was being done.
         what: &'static str,
         /// The error of the system.
         why: io::Error,

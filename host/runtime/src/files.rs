@@ -31,7 +31,7 @@ const NAME_BYTES_MAX: usize = 255;
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {path}: {why}")]
 pub struct FileError {
-    /// What was tried.
+    /// What was being done.
     pub doing: &'static str,
     /// The file.
     pub path: PathBuf,

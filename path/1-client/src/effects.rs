@@ -86,7 +86,7 @@ pub enum Input {
     Closed {
         /// The connection.
         conn: ConnId,
-        /// Why, for people.
+        /// The reason, as text.
         why: String,
     },
     /// A frame arrived.
@@ -164,7 +164,7 @@ pub enum Effect {
     Problem {
         /// The replica.
         replica: ReplicaId,
-        /// What happened.
+        /// The event, as text.
         text: String,
     },
     /// From now on requests go to this replica first, or no leader is known.

@@ -44,7 +44,7 @@ pub enum Error {
     TooLarge {
         /// The commands may have run.
         outcome_unknown: bool,
-        /// Which limit.
+        /// The limit, as text.
         detail: String,
     },
     /// This client has no right to do that. An operator grants rights (`[access]` in the replicas' configuration).
@@ -69,7 +69,7 @@ pub enum Error {
     Connection {
         /// The replica.
         replica: ReplicaId,
-        /// What happened.
+        /// The event, as text.
         text: String,
     },
     /// The client was stopped.

@@ -12,7 +12,7 @@ pub enum Lookup<'a> {
     Fresh,
     /// Executed; this was the answer.
     Done {
-        /// How it ended.
+        /// The status of the reply.
         status: ReplyStatus,
         /// The reply's body.
         body: &'a [u8],

@@ -62,7 +62,7 @@ pub enum Out {
     Reject {
         /// The connection.
         conn: ConnId,
-        /// What it did.
+        /// The error, as text.
         why: String,
     },
     /// Tell an operator that a request waits for too long and was sent to all members.
@@ -114,7 +114,7 @@ impl Intake {
     /// Whether clients may choose an answer mode.
     ///
     /// # Errors
-    /// Why they may not.
+    /// The reason why they may not.
     pub fn takes_modes(&self) -> Result<(), &'static str> {
         match self {
             Self::Vouched(_) => Ok(()),

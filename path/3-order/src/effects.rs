@@ -92,7 +92,7 @@ pub enum Effect {
     Rejected {
         /// The member.
         from: ReplicaId,
-        /// What was wrong.
+        /// What was wrong with its message.
         why: Reject,
     },
     /// A watched request ([`crate::Input::Watch`]) has waited for too long. The host sends it to the leader. If that does not help, the

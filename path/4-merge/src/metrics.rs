@@ -61,7 +61,7 @@ pub struct Status {
     pub seq: Seq,
     /// By how many slots the furthest instance is ahead of the last one.
     pub skew: u64,
-    /// What it waits for.
+    /// The place that the merge waits for.
     pub waits: Option<Waits>,
     /// All instances that ever took part.
     pub instances: Vec<InstanceStatus>,

@@ -9,7 +9,7 @@ use crate::local::{Local, Stay};
 /// The place before all others.
 const NOWHERE: Place = Place::new(0, 0);
 
-/// What is wanted.
+/// The places that are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     /// Everything up to here must be decided, and filled where there are no batches.

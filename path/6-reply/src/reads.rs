@@ -37,7 +37,7 @@ impl Default for ReadLimits {
 pub enum Asked {
     /// Run it now.
     Now,
-    /// It waits.
+    /// The read waits.
     Waits,
     /// There is no room; it was not kept.
     Overloaded,
@@ -55,7 +55,7 @@ pub struct ReadKey {
 /// A read that may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read<'a> {
-    /// Which read it is.
+    /// Names the read.
     pub key: ReadKey,
     /// The query for the service.
     pub query: &'a [u8],

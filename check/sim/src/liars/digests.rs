@@ -9,11 +9,11 @@ use quorate_wire::StateMessage;
 /// What was done to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twisted {
-    /// It is unchanged.
+    /// The message is unchanged.
     Not,
-    /// It is wrong now.
+    /// The message is wrong now.
     Wrong,
-    /// It is not sent.
+    /// The message is not sent.
     Gone,
 }
 

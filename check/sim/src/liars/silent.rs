@@ -3,7 +3,7 @@
 use super::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 
-/// What is not sent.
+/// The messages that are not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     All,

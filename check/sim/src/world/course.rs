@@ -16,7 +16,7 @@ enum Phase {
     CatchUp,
 }
 
-/// What follows.
+/// What happens after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing changes.

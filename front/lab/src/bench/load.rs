@@ -59,7 +59,7 @@ pub(super) struct Plan {
     pub(super) measure: Duration,
 }
 
-/// What was measured.
+/// The measurements of a run.
 pub(super) struct Measured {
     pub(super) began: Instant,
     pub(super) seconds: f64,

@@ -17,7 +17,7 @@ use quorate_floor::{Config as FloorConfig, Report};
 use serde::Serialize;
 use std::fmt;
 
-/// What was measured.
+/// The subject of a benchmark.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Subject {
     pub(super) benchmark: &'static str,

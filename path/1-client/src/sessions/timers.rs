@@ -28,7 +28,7 @@ fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, detail: &str)
 /// The result of looking at one session's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
-    /// When to look again.
+    /// When to check again.
     pub(crate) due: Time,
     /// It got no answer for too long, so everything of it is sent again.
     pub(crate) again: bool,

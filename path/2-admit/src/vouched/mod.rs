@@ -81,7 +81,7 @@ pub struct VouchedConfig {
 pub struct Suspect {
     /// The member.
     pub replica: ReplicaId,
-    /// How often.
+    /// How many times it did such a thing.
     pub times: u64,
     /// The last thing that it did, in words.
     pub what: String,

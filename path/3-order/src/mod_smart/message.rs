@@ -64,7 +64,7 @@ pub struct ModSmartMessage {
     pub membership: MembershipId,
     /// The view in which its sender is.
     pub view: View,
-    /// What it says.
+    /// The contents of the message.
     pub body: ModSmartBody,
 }
 
@@ -134,7 +134,7 @@ pub enum ModSmartBody {
     Fetch {
         /// The first one.
         slot: Slot,
-        /// How many at most.
+        /// The most slots that are wanted.
         count: u16,
     },
     /// A decided slot.

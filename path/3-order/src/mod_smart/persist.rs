@@ -28,7 +28,7 @@ pub const RECORD_WROTE: u8 = 2;
 /// [`Stored::kind`] of a value that was locked.
 pub const RECORD_LOCKED: u8 = 3;
 const VOTE_HEAD: usize = 16 + Digest::BYTES;
-/// What a record says.
+/// The contents of a record.
 #[derive(Debug)]
 pub(super) enum Record {
     View(View, Signed),

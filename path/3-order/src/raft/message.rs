@@ -109,7 +109,7 @@ pub enum EntryBody {
 pub struct Entry {
     /// The view in which a leader made it.
     pub view: View,
-    /// What it holds.
+    /// The contents of the entry.
     pub body: EntryBody,
 }
 
@@ -238,7 +238,7 @@ pub enum AppendOutcome {
     Rejected {
         /// The index that was asked for, by which a late rejection is recognized.
         asked: Index,
-        /// Where to look next.
+        /// The position from which to look next.
         hint: Position,
     },
 }

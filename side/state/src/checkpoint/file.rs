@@ -30,7 +30,7 @@ const FOOTER_FIELDS: usize = 144;
 pub(crate) enum Bad {
     /// It is sound, but of a newer program.
     Newer(u16),
-    /// It is not sound.
+    /// The file is damaged.
     Rotten,
 }
 

@@ -9,7 +9,7 @@ use crate::store::Version;
 /// How much of an image a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// All of it.
+    /// The whole state.
     Full,
     /// The differences from the border before; that border's file is needed, too.
     Differential,
@@ -145,7 +145,7 @@ pub enum Report {
         seq: Seq,
         /// Its image's digest.
         digest: Digest,
-        /// What was written.
+        /// The kind that was written.
         kind: Kind,
         /// Why a full checkpoint was written although a differential one was asked for.
         instead: Option<Instead>,
@@ -223,12 +223,12 @@ pub enum Report {
     },
     /// A scrub has read everything.
     ScrubDone {
-        /// How much it read.
+        /// How many bytes it read.
         bytes: u64,
     },
 }
 
-/// What one step did.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There was nothing to do.

@@ -41,7 +41,7 @@ pub enum OpenError {
     },
     /// The directory can't be used.
     Io {
-        /// What was tried.
+        /// What was being done.
         what: String,
         /// What the system said.
         error: io::Error,

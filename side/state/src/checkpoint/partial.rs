@@ -25,7 +25,7 @@ pub enum PartialPiece {
     },
     /// A chunk of the objects.
     Objects {
-        /// Where in the tree.
+        /// Its path in the tree.
         path: Path,
         /// The chunk.
         bytes: Bytes,

@@ -26,7 +26,7 @@ struct Current {
     next: u32,
 }
 
-/// What a step found.
+/// The findings of a step.
 pub(crate) enum Found {
     /// Damage in the file of a checkpoint, at a record; 0 stands for what belongs to no part.
     Rot { seq: Seq, at: u64, place: RotAt },

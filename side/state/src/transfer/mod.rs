@@ -134,7 +134,7 @@ pub enum Effect {
         seq: Seq,
         /// The checkpoint's agreed digest.
         digest: Digest,
-        /// What it did.
+        /// The kind of the lie.
         lie: Lie,
     },
     /// Nothing came from a source for too long. Others do its work, and it is asked again later.

@@ -6,7 +6,7 @@ use quorate_order::mod_smart::digest_of;
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
 
-/// What it claims.
+/// The false claim.
 #[derive(Debug)]
 pub(in crate::liars) enum Collects {
     /// That nothing was locked or written.

@@ -49,7 +49,7 @@ pub(super) struct Filling {
     pub(super) patience: Duration,
 }
 
-/// What was measured.
+/// The measurements of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
     pub(super) seconds: f64,

@@ -103,7 +103,7 @@ enum Operation {
     Get,
 }
 
-/// What is measured.
+/// The servers that are measured.
 enum Servers {
     Ours(Box<Target>),
     Etcd(Peer),

@@ -437,7 +437,7 @@ impl Store {
     }
 }
 
-/// What always holds.
+/// The invariants of this part.
 impl Store {
     /// Panics with the name of the invariant that does not hold. `thorough` scans everything.
     pub(super) fn check(&self, thorough: bool) {
