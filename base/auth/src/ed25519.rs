@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 
-/// From so many signatures on, checking them together is cheaper.
+/// From this many signatures on, checking them together is cheaper.
 pub(super) const TOGETHER_MIN: usize = 4;
 
 /// A member's public key.

@@ -7,7 +7,7 @@ use quorate_types::{Reject, ReplicaId};
 use quorate_wire::{MEMBERS_MAX, Put, Reader};
 use std::fmt;
 
-/// A signature has at most so many bytes.
+/// A signature has at most this many bytes.
 pub const SIGNATURE_MAX: usize = 64;
 
 /// A signature, or what the configured authentication uses instead; empty where there is none.

@@ -42,7 +42,7 @@ pub struct LogConfig {
     pub in_flight_max: usize,
     /// How many empty segments are kept ready beyond the one that is being filled.
     pub segments_ahead: u64,
-    /// Only [`SyncMode::Async`]: when so many written bytes are not synced, the log asks for a sync by itself.
+    /// Only [`SyncMode::Async`]: when this many written bytes are not synced, the log asks for a sync by itself.
     pub unsynced_bytes_max: u64,
     /// When a record counts as durable.
     pub sync: SyncMode,

@@ -145,7 +145,7 @@ pub struct Log {
     queue: VecDeque<Record>,
     /// The room that the queue takes if each of its records gets a block of its own, which is the most it can take.
     queue_need: u64,
-    /// The largest record since the queue was empty: at most so much is lost at the end of a segment.
+    /// The largest record since the queue was empty: at most this much is lost at the end of a segment.
     queue_need_max: u64,
     in_flight: VecDeque<InFlight>,
     next_write: u64,

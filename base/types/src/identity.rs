@@ -12,7 +12,7 @@ use crate::{ClientId, ClusterId, ReplicaId, planted};
 use std::fmt;
 
 const SCHEME: &str = "quorate://";
-/// A name of a client or operator has at most so many bytes.
+/// A name of a client or operator has at most this many bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// In a client's id, the bits above these follow from its name alone; these bits follow from its name and a number of its own.
 const CLIENT_BITS: u32 = 40;

@@ -47,11 +47,11 @@ impl Span {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
-    /// So many nanoseconds.
+    /// This many nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
-    /// So many milliseconds.
+    /// This many milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
@@ -118,7 +118,7 @@ impl AgreedTime {
     pub const fn plus(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
-    /// So much before this moment.
+    /// This much before this moment.
     #[must_use]
     pub const fn minus(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))

@@ -50,7 +50,7 @@ impl Faults {
         Self { lies: matches!(model, FaultModel::Byzantine), most: None }
     }
 
-    /// The same kind of faults, but at most so many.
+    /// The same kind of faults, but at most this many.
     pub const fn at_most(self, faults: u32) -> Self {
         Self { most: Some(faults), ..self }
     }
@@ -134,7 +134,7 @@ impl Trust {
     pub const fn spreads(self) -> u32 {
         self.u + self.o + 1
     }
-    /// At least one of so many members tells the truth, so what all of them say is true.
+    /// At least one of this many members tells the truth, so what all of them say is true.
     pub const fn truth(self) -> u32 {
         self.o + 1
     }

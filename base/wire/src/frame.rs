@@ -267,7 +267,7 @@ impl FrameReader {
         missing.min(self.filled.max(GROWTH)).max(chunk / 4).max(1)
     }
 
-    /// The host put so many bytes at the beginning of the space.
+    /// The host put this many bytes at the beginning of the space.
     ///
     /// # Panics
     /// When there was not that much space.

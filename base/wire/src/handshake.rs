@@ -40,7 +40,7 @@ pub enum Role {
     Admin,
 }
 
-/// A member has at most so many connections to another, in one direction.
+/// A member has at most this many connections to another, in one direction.
 pub const LINKS_MAX: u16 = 64;
 
 /// Which of a member's connections to another member this is. The first, number 0, introduces them to each other and carries what concerns

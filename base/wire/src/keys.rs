@@ -23,9 +23,9 @@ pub const TAG_BYTES: usize = 8;
 pub const KEY_ID_BYTES: usize = 8;
 /// Fewer replicas can not survive one that lies.
 pub(crate) const MACS_MIN: usize = 4;
-/// A cluster has at most so many members.
+/// A cluster has at most this many members.
 pub(crate) const MACS_MAX: usize = 64;
-/// A client tells at most so many keys at once.
+/// A client tells at most this many keys at once.
 const KEYS_MAX: usize = 4;
 
 /// A key of a client and one replica.

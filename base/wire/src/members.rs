@@ -31,7 +31,7 @@ pub enum SystemCommand {
     Changed(MembershipId),
     /// From now on the cluster works at this feature level.
     Raise(u32),
-    /// From the next border on so many instances order batches.
+    /// From the next border on this many instances order batches.
     Instances(u16),
     /// From the next slot of this instance on, another membership holds there. An ordering protocol decides this itself; nothing is
     /// executed.

@@ -14,11 +14,11 @@ use crate::codec::{Put, Reader};
 use bytes::Bytes;
 use quorate_types::{FaultModel, Faults, Incarnation, MembershipId, Reject, ReplicaId, planted};
 
-/// A membership has at most so many members.
+/// A membership has at most this many members.
 pub const MEMBERS_MAX: usize = 64;
-/// An address has at most so many bytes.
+/// An address has at most this many bytes.
 pub const ADDRESS_MAX: usize = 255;
-/// [`Memberships`] take at most so many bytes.
+/// [`Memberships`] take at most this many bytes.
 pub const MEMBERSHIPS_BYTES_MAX: usize = 1 + 2 * (10 + MEMBERS_MAX * (20 + ADDRESS_MAX));
 
 /// The part of a member in agreement.

@@ -9,9 +9,9 @@ use crate::frame::{FrameKind, OutFrame};
 use bytes::Bytes;
 use quorate_types::{Digest, Reject, Seq};
 
-/// A message asks for, or refuses, at most so many chunks, which bounds what a receiver allocates for the list.
+/// A message asks for, or refuses, at most this many chunks, which bounds what a receiver allocates for the list.
 pub const CHUNKS_MAX: usize = 1024;
-/// A manifest has at most so many bytes. A receiver allocates nothing for a longer one that is announced.
+/// A manifest has at most this many bytes. A receiver allocates nothing for a longer one that is announced.
 pub const MANIFEST_MAX: u64 = 1 << 30;
 
 /// Why a replica does not send what it was asked for.

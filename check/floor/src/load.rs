@@ -21,7 +21,7 @@ struct Load<'a> {
     replicas: Vec<Replica>,
     /// The number of replicas that must say that a command is committed.
     needed: usize,
-    /// Commands that so many replicas called committed.
+    /// Commands that this many replicas called committed.
     answered: u64,
     /// The batch being sent, and how many of its bytes are still to go.
     batch: Vec<u8>,

@@ -52,7 +52,7 @@ pub(crate) fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<
 /// What a non-blocking read or write did.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
     /// Nothing: it would have to wait.
     WouldBlock,

@@ -100,7 +100,7 @@ struct Frame<S> {
 /// The order that came furthest so far.
 struct Longest {
     order: Vec<u32>,
-    /// So many first entries of `order` are those of the stack.
+    /// This many first entries of `order` are those of the stack.
     shared: usize,
     missing: usize,
 }

@@ -20,7 +20,7 @@
 //! - `autosync on|off [R]`, `sync R [up to record]`: when what is written becomes durable. `autoload on|off`, `load R`:
 //!   when reads from the log are answered.
 //! - `hold R`, `vouch R`: R's host can not tell whether clients sent what is proposed; it can, also of what it was asked before.
-//! - `waits 400ms`: what is proposed has waited for so long at every replica when it arrives there.
+//! - `waits 400ms`: what is proposed has waited for this long at every replica when it arrives there.
 //! - `checkpoint R [slot]`: a durable checkpoint of the last slot that R decided, or of an earlier one. `trim R [slot]`: the
 //!   log forgets what R's newest checkpoint, or this one, holds, and the records that are not needed are deleted. `fetch R S`:
 //!   S's newest checkpoint becomes R's only one. `install R [S]`: the same, and R's service goes on from it; without S from

@@ -73,7 +73,7 @@ pub struct Campaign {
     pub count: u64,
     /// Threads.
     pub jobs: usize,
-    /// Stop after so many failures.
+    /// Stop after this many failures.
     pub failures_max: usize,
 }
 

@@ -47,7 +47,7 @@ enum Act {
 #[derive(Clone, Copy, Debug)]
 struct Trap {
     phase: Phase,
-    /// So many such operations pass first.
+    /// This many such operations pass first.
     skip: u32,
 }
 
@@ -79,7 +79,7 @@ pub struct SimFiles {
     /// Whether a fetched checkpoint is being written.
     pub installing: bool,
     trap: Option<Trap>,
-    /// After so many more operations the process is dead.
+    /// After this many more operations the process is dead.
     dies_in: Option<u64>,
     dead: bool,
     published: Vec<Published>,
@@ -241,7 +241,7 @@ impl SimFiles {
         })
     }
 
-    /// How much of so many bytes is done.
+    /// How much of this many bytes is done.
     fn part(&mut self, len: usize) -> usize {
         self.rng.below(len as u64 + 1) as usize
     }

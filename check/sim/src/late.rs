@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 /// How late execution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lateness {
-    /// At most so many batches, borders and gaps wait.
+    /// At most this many batches, borders and gaps wait.
     pub behind: usize,
-    /// They wait at most so long, in nanoseconds.
+    /// They wait at most this long, in nanoseconds.
     pub patience: u64,
-    /// So many of 1000 batches are executed, taken back, and executed again.
+    /// This many of 1000 batches are executed, taken back, and executed again.
     pub takes_back: u64,
 }
 

@@ -94,9 +94,9 @@ pub struct NetPlan {
     pub jitter: u64,
     /// Bytes per millisecond in one direction; none: no limit.
     pub bandwidth: Option<u64>,
-    /// In so many of 1000 cases a frame is cut in two on its way.
+    /// In this many of 1000 cases a frame is cut in two on its way.
     pub split: u64,
-    /// In so many of 1000 cases something is delayed for long.
+    /// In this many of 1000 cases something is delayed for long.
     pub spike: u64,
 }
 
@@ -344,7 +344,7 @@ impl Net {
         }
     }
 
-    /// Everything from one process to the other takes so much longer.
+    /// Everything from one process to the other takes this much longer.
     pub fn slow(&mut self, from: usize, to: usize, by: u64) {
         self.link(from, to).slow = by;
     }

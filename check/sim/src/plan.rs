@@ -303,7 +303,7 @@ pub enum Lie {
 
 /// Instead of a replica's number: the leader at the beginning of the fault.
 pub const LEADER: usize = usize::MAX;
-/// This plus a number, instead of a replica's number: so many after the leader, cyclically among the founders.
+/// This plus a number, instead of a replica's number: this many after the leader, cyclically among the founders.
 pub const AFTER_LEADER: usize = usize::MAX / 2;
 /// Instead of a group: the leader alone. Together with others: the leader and those.
 pub const LEADER_ALONE: u64 = 1 << 63;
@@ -418,7 +418,7 @@ pub struct Plan {
     pub signs: bool,
     /// Whether clients put tags for the replicas under their requests, and send to the leader first.
     pub tags: bool,
-    /// After so many slots the next replica leads; 0: leaders do not rotate.
+    /// After this many slots the next replica leads; 0: leaders do not rotate.
     pub rotate_after: u64,
     /// How many instances order batches.
     pub instances: u16,
@@ -454,7 +454,7 @@ pub struct Plan {
     pub lease: Option<u8>,
     /// How wrong a clock's rate may be, in parts per million.
     pub drift: u64,
-    /// In so many of 1000 cases a fault is aimed at the leader.
+    /// In this many of 1000 cases a fault is aimed at the leader.
     pub aim: u64,
     /// Whether messages cost time.
     pub costs: bool,
@@ -472,7 +472,7 @@ pub struct Plan {
     pub keeping: (u64, u64),
     /// Every how many milliseconds a replica scrubs, if it does.
     pub scrub_every: Option<u64>,
-    /// A leader whose disk has not written for so many milliseconds hands over.
+    /// A leader whose disk has not written for this many milliseconds hands over.
     pub disk_stall: u64,
     /// Feature levels.
     pub upgrades: Upgrades,

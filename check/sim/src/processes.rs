@@ -316,7 +316,7 @@ impl Processes {
         Some(&mut self.net.conn(conn)?.ends[side].reader)
     }
 
-    /// Frames that arrive on a connection have at most so many bytes.
+    /// Frames that arrive on a connection have at most this many bytes.
     pub fn set_frame_limit(&mut self, who: usize, id: ConnId, bytes: u32) {
         if let Some(reader) = self.reader(who, id) {
             reader.set_limit(bytes);
@@ -442,7 +442,7 @@ impl Processes {
         self.net.damage(from, to);
     }
 
-    /// Everything from one to the other takes so much longer.
+    /// Everything from one to the other takes this much longer.
     pub fn slow(&mut self, from: usize, to: usize, by: u64) {
         self.net.slow(from, to, by);
     }

@@ -39,7 +39,7 @@ const OLD_LEVEL: &[u8] = b"\xfflevel";
 const ENDED: &[u8] = b"\xfeended";
 /// The key under which the state holds the members after the first change, and how many changes there were.
 const MEMBERS: &[u8] = b"\xfemembers";
-/// There may be so many large objects beside what clients write, each beginning with another half byte.
+/// There may be this many large objects beside what clients write, each beginning with another half byte.
 const BULKY_OBJECTS: u64 = 16;
 
 /// How the engine sees the state.
@@ -64,7 +64,7 @@ pub struct ServiceConfig {
     pub watched: bool,
     /// Whether the state holds how many sessions ended, and the members: a replica that missed one, or heard it twice, has another state.
     pub hears: bool,
-    /// The alarm rings when no command came for so long, in nanoseconds of agreed time; 0: there is no alarm.
+    /// The alarm rings when no command came for this long, in nanoseconds of agreed time; 0: there is no alarm.
     pub alarm: u64,
 }
 

@@ -29,7 +29,7 @@ impl Timeline {
         self.queue.push(at, event);
     }
 
-    /// Adds an event so much later.
+    /// Adds an event this much later.
     pub fn after(&mut self, wait: u64, event: Event) {
         self.queue.push(self.now + wait, event);
     }

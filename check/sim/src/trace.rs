@@ -54,7 +54,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace of a run with so many replicas.
+    /// An empty trace of a run with this many replicas.
     pub fn new(level: Level, replicas: usize) -> Self {
         Self {
             hash: 0x51_7c_c1_b7_27_22_0a_95,
@@ -115,7 +115,7 @@ impl Trace {
     }
 }
 
-/// The name of process `who`, with so many replicas: r1, r2, ..., then c1, c2, ...
+/// The name of process `who`, with this many replicas: r1, r2, ..., then c1, c2, ...
 pub fn name(who: usize, replicas: usize) -> String {
     if who < replicas { format!("r{}", who + 1) } else { format!("c{}", who - replicas + 1) }
 }

@@ -107,7 +107,8 @@ pub(crate) fn in_product<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl Trip {
-    /// A plan with four clients that begin so many operations each. Nothing is drawn, so that a trip's cost does not depend on other plans.
+    /// A plan with four clients that begin this many operations each. It draws nothing, so that a trip's cost does not depend on other
+    /// plans.
     fn plan(&self, operations: u32) -> Plan {
         let byzantine = self.fault_model.may_lie();
         let replicas = if byzantine { 4 } else { 3 };
@@ -174,7 +175,7 @@ impl Trip {
         }
     }
 
-    /// Makes the trip, with so many operations of each of four clients. Returns how many began in all.
+    /// Makes the trip, with this many operations of each of four clients. Returns how many began in all.
     ///
     /// # Errors
     /// When the run was not clean.

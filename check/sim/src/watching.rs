@@ -21,11 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The first byte of a query that goes to the etcd store.
 pub const ETCD: u8 = b'E';
-/// So many keys are watched and changed.
+/// This many keys are watched and changed.
 const KEYS: u32 = 3;
-/// A front has at most so many watches.
+/// A front has at most this many watches.
 const WATCHES_MAX: usize = 6;
-/// Every so many revisions the older half of them is compacted.
+/// The number of revisions after which their older half is compacted.
 const COMPACT_EVERY: i64 = 32;
 
 /// The key that an operation changes. No other object of the service begins like the etcd store's object of such a key.

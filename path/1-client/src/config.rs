@@ -51,8 +51,8 @@ pub struct Config {
     pub keys_last: Span,
     /// With tags: requests go to the leader first, and to all others after this time without an answer. None: to all at once.
     pub leader_first: Option<Span>,
-    /// Where replicas may lie: so many more members than f+1 answer each request. Without a spare one, a member that hangs is noticed after
-    /// some 50 ms, and requests wait for that long. With one there is no such wait, and each request costs one more answer.
+    /// Where replicas may lie: how many members more than f+1 answer each request. Without a spare one, a member that hangs is noticed
+    /// after some 50 ms, and requests wait for that long. With one there is no such wait, and each request costs one more answer.
     pub spare_repliers: u32,
     /// Where replicas may lie: compares and combines replies in another way than byte by byte. Then f+1 replicas send whole replies, and
     /// all reads are ordered.
@@ -80,11 +80,11 @@ pub struct Config {
     pub connection_bytes_max: usize,
     /// How many sessions may be open or being opened.
     pub sessions_max: usize,
-    /// If the leader does not answer for so long, the others are asked who leads.
+    /// If the leader does not answer for this long, the others are asked who leads.
     pub suspect_after: Span,
-    /// If no answer comes for so long, the requests of a session are sent again.
+    /// If no answer comes for this long, the requests of a session are sent again.
     pub resend_after: Span,
-    /// If no answer comes for so long, a read also goes to another replica.
+    /// If no answer comes for this long, a read also goes to another replica.
     pub hedge_after: Span,
     /// The first wait after a refusal.
     pub retry_min: Span,

@@ -4,7 +4,7 @@ use crate::back_off::back_off;
 use crate::step::Step;
 use quorate_types::{ConnId, ReplicaId, Time};
 
-/// After a connection that lasted so many dial time-outs, the waits start small again.
+/// After a connection that lasted this many dial time-outs, the waits start small again.
 const GOOD_AFTER: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Contact {
         }
     }
 
-    /// Whether so many more bytes may be handed to the connection. A frame larger than the limit is sent when nothing else waits.
+    /// Whether this many more bytes may be handed to the connection. A frame larger than the limit is sent when nothing else waits.
     pub(crate) const fn has_room(&self, bytes: usize, max: usize) -> bool {
         self.out_bytes == 0 || self.out_bytes + bytes < max
     }

@@ -89,7 +89,7 @@ impl Contacts {
         }
     }
 
-    /// So many bytes were written to the socket.
+    /// This many bytes were written to the socket.
     pub(crate) fn written(&mut self, conn: ConnId, bytes: usize) {
         if let Some(contact) = self.of_conn(conn) {
             let contact = &mut self.list[contact];

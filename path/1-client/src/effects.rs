@@ -96,7 +96,7 @@ pub enum Input {
         /// The frame.
         frame: Frame,
     },
-    /// So many bytes of what was sent were written to the socket.
+    /// This many bytes of what was sent were written to the socket.
     Written {
         /// The connection.
         conn: ConnId,

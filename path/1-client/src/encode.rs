@@ -37,7 +37,7 @@ impl FrameWriter {
         Self { signer, proof, ..Self::new(FrameKind::Requests) }
     }
 
-    /// The length of a request with a body of so many bytes.
+    /// The length of a request with a body of this many bytes.
     pub(crate) const fn request_len(&self, body: usize) -> usize {
         REQUEST_HEADER + body + self.proof.byte_len()
     }

@@ -26,9 +26,9 @@ use quorate_types::{ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{FrameKind, ReadConsistency as Asked, ReadReply, ReadRequest, ReadStatus};
 use std::collections::BTreeMap;
 
-/// For so many readers it is kept what they saw.
+/// The number of readers for which the client remembers what they saw.
 const READERS_MAX: usize = 65_536;
-/// A replica that let a read wait is asked last for so long.
+/// A replica that let a read wait is asked last for this long.
 const SLOW_FOR: Span = Span::from_secs(1);
 
 /// A read as its caller asks it.
@@ -139,7 +139,7 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// For so many members; at most `held_max` bytes of each member's answers are kept.
+    /// For this many members; at most `held_max` bytes of each member's answers are kept.
     pub(crate) fn new(members: usize, held_max: usize) -> Self {
         Self {
             reads: BTreeMap::new(),

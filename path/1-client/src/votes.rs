@@ -42,7 +42,7 @@ impl KeptAnswers {
         Self { bytes: vec![0; members], max }
     }
 
-    /// Counts so many bytes, if they fit. One answer always fits, however large.
+    /// Counts this many bytes, if they fit. One answer always fits, however large.
     pub(crate) fn take(&mut self, from: usize, bytes: usize) -> bool {
         let Some(held) = self.bytes.get_mut(from) else { return false };
         let fits = bytes == 0 || *held == 0 || *held + bytes <= self.max;

@@ -16,7 +16,7 @@ pub struct AdmissionLimits {
     pub request_bytes_max: usize,
     /// A batch of this size is large enough. It may be larger by one request.
     pub batch_bytes: usize,
-    /// At most so much is admitted and not decided; beyond it the answer is `Overloaded`.
+    /// At most this much is admitted and not decided; beyond it the answer is `Overloaded`.
     pub queue_bytes_max: usize,
     /// How many cells the session table has. A session id with a higher index names no session.
     pub cells_max: usize,
@@ -48,7 +48,7 @@ pub enum Executed<'a> {
     Forgotten,
 }
 
-/// While only requests that free room are taken, at most so many bytes of them are under way at once, since they must fit into the logs'
+/// While only requests that free room are taken, at most this many bytes of them are under way at once, since they must fit into the logs'
 /// reserve.
 const FREES_BYTES_MAX: usize = 256 << 10;
 
@@ -65,7 +65,7 @@ pub struct Terms {
     pub settled: bool,
     /// This replica knows of every request that earlier leaders may have admitted although it is forbidden here.
     pub forbids: bool,
-    /// At most so many bytes of answers; requests beyond that get no answer now.
+    /// At most this many bytes of answers; requests beyond that get no answer now.
     pub answer_bytes_max: usize,
 }
 

@@ -236,7 +236,7 @@ impl Intake {
         }
     }
 
-    /// The agreed time was taken so much ahead of this replica's own.
+    /// The agreed time was taken this much ahead of this replica's own.
     pub fn pulled(&mut self, now: Time, by: Span) {
         if let Self::Vouched(vouched) = self {
             vouched.pulled(now, by);

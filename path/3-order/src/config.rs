@@ -30,16 +30,16 @@ pub struct OrderConfig {
     /// The longest such time, where the protocol uses it. Raft draws a time between the two; Mod-SMaRt goes up to four times as much while
     /// one leader after the other fails.
     pub timeout_max: Span,
-    /// After so many slots the next replica leads; 0: the leader stays as long as nobody complains. Only where [`Nature::rotates`].
+    /// After this many slots the next replica leads; 0: the leader stays as long as nobody complains. Only where [`Nature::rotates`].
     pub rotate_after: u64,
     /// With a number, a leader may answer strong reads by a lease. The rates of any two replicas' clocks must then differ by at most so
     /// many percent. Only where [`Nature::leases`].
     pub lease_drift_percent: Option<u8>,
-    /// At most so many bytes are sent to one follower and not acknowledged, and one message more. Only where [`Nature::pipelined`].
+    /// At most this many bytes are sent to one follower and not acknowledged, and one message more. Only where [`Nature::pipelined`].
     pub window_bytes: usize,
-    /// A message with several batches holds at most so many bytes of batches.
+    /// A message with several batches holds at most this many bytes of batches.
     pub message_bytes_max: usize,
-    /// Each instance keeps at most so many bytes of batches in memory. Batches that are still needed and can not be read back are kept on
+    /// Each instance keeps at most this many bytes of batches in memory. Batches that are still needed and can not be read back are kept on
     /// top of that.
     pub cache_bytes: usize,
     /// Whether [`crate::Effect::Load`] works. Without it (memory mode) a replica that needs a batch which left memory needs a checkpoint.

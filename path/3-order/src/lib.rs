@@ -207,7 +207,7 @@ pub trait Order: std::any::Any + Send + std::fmt::Debug {
     /// When the records do not fit together: the log can not be trusted.
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt>;
 
-    /// At most so many records are missing at this point, because they were damaged on disk. Earlier records prove nothing certain any
+    /// At most this many records are missing at this point, because they were damaged on disk. Earlier records prove nothing certain any
     /// more, since a missing record may have replaced them. Missing records may have been acknowledged.
     fn restore_gap(&mut self, missing: u64);
 

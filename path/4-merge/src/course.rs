@@ -43,7 +43,7 @@ impl Course {
         self.begin_next()
     }
 
-    /// Moves on by so many whole rounds, from the beginning of a round. None of them reaches across a border.
+    /// Moves on by this many whole rounds, from the beginning of a round. None of them reaches across a border.
     pub(crate) fn skip(&mut self, rounds: u64) -> Option<Generation> {
         self.seq += rounds * u64::from(self.generation.instances);
         self.slot += rounds;
@@ -58,7 +58,7 @@ impl Course {
         Some(next)
     }
 
-    /// The next generation, if the batch at `begun` asks for so many instances; and the last slot before it. [merge L3]
+    /// The next generation, if the batch at `begun` asks for this many instances; and the last slot before it. [merge L3]
     pub(crate) fn plan(
         &self,
         begun: Place,

@@ -6,7 +6,7 @@
 
 use quorate_types::{InstanceId, Seq, Slot};
 
-/// A cluster has at most so many instances.
+/// A cluster has at most this many instances.
 pub const INSTANCES_MAX: u16 = 256;
 /// No slot has a higher number; a thousand years would not be enough to decide more. So seqs never overflow.
 pub const SLOT_MAX: u64 = 1 << 48;

@@ -57,7 +57,7 @@ pub(crate) enum Stay {
 pub(crate) enum Taken {
     /// A batch at this slot.
     Work(u64),
-    /// A no-op for so many slots.
+    /// A no-op for this many slots.
     Noop(u64),
     /// The record was taken before, or its slots are not known yet.
     Nothing,

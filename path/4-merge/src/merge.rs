@@ -23,7 +23,7 @@ pub struct Config {
     /// An instance runs at most so many slots ahead of the merge, and a change takes effect so many slots after its command. Equal on all
     /// replicas.
     pub window: u64,
-    /// When so many bytes of an instance wait here undelivered, the instance should hand in no more. Each replica's own.
+    /// When this many bytes of an instance wait here undelivered, the instance should hand in no more. Each replica's own.
     pub held_bytes_max: usize,
 }
 
@@ -64,7 +64,7 @@ pub struct Merge<T> {
 }
 
 impl<T> Merge<T> {
-    /// An empty global log with so many instances.
+    /// An empty global log with this many instances.
     ///
     /// # Errors
     /// When the number of instances or the window is not allowed.

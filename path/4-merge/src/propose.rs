@@ -67,7 +67,7 @@ impl Proposer {
         Slot::new(self.tail)
     }
 
-    /// Its instance decided records that stand for so many slots.
+    /// Its instance decided records that stand for this many slots.
     pub fn decided(&mut self, slots: Slot) {
         self.tail = self.tail.max(slots.number());
     }

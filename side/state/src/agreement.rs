@@ -26,7 +26,7 @@
 use quorate_types::{Digest, Faults, ReplicaId, Seq, Trust, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many of the newest borders of each member are kept.
+/// This many of the newest borders of each member are kept.
 pub const BORDERS_MAX: usize = 16;
 
 /// How many equal digests make an agreed one. Crash faults: a majority. Byzantine faults: f+1. At least 2 when there is more than one

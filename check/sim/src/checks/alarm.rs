@@ -4,7 +4,7 @@
 use super::Failure;
 use super::answers::SILENCE_MAX;
 
-/// An alarm rings at most so many nanoseconds late: the longest time without a leader, and as long as liars may hold back time.
+/// An alarm rings at most this many nanoseconds late: the longest time without a leader, and as long as liars may hold back time.
 const LATE_MAX: u64 = SILENCE_MAX + 10_000_000_000;
 
 /// The alarm that each command sets anew (`service.rs`).

@@ -3,7 +3,7 @@
 
 use super::Failure;
 
-/// A client that waits gets some answer after at most so many nanoseconds.
+/// A client that waits gets some answer after at most this many nanoseconds.
 pub const SILENCE_MAX: u64 = 20_000_000_000;
 
 /// When the last answer came.

@@ -6,9 +6,9 @@ use crate::plan::Plan;
 use crate::replica::REQUEST_MAX;
 use quorate_types::AgreedTime;
 
-/// A second counts as so many bytes.
+/// A second counts as this many bytes.
 const SECOND_BYTES: u64 = 8 << 20;
-/// A batch counts as so many bytes more than it has.
+/// A batch counts as this many bytes more than it has.
 const BATCH_COST: u64 = 512;
 
 /// Looks at two successive borders of one replica, each with its seq and agreed time.

@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::replica::REQUEST_MAX;
 use quorate_node::NodeStatus;
 
-/// At most so many bytes may be on their way in one direction of one connection. The workloads are small, so more means a loop.
+/// At most this many bytes may be on their way in one direction of one connection. The workloads are small, so more means a loop.
 pub const ON_THE_WAY_MAX: usize = 8 << 20;
 
 /// Looks at a replica.

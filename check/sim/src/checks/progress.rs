@@ -5,7 +5,7 @@ use super::Failure;
 use crate::client::Done;
 use quorate_history::Outcome;
 
-/// A run may have so many events for each virtual second; more means an endless loop.
+/// A run may have this many events for each virtual second; more means an endless loop.
 pub const EVENTS_PER_SECOND: u64 = 2_000_000;
 
 /// The time of the run is over, with these operations still open.

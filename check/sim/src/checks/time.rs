@@ -20,7 +20,7 @@ const MILLION: i128 = 1_000_000;
 const TURN: i128 = SECOND / 1000;
 /// With several instances leaders differ by at most this.
 const APART: i128 = LEADERS_APART.nanos() as i128;
-/// For so long after a replica whose clock jumped executed something, earlier proposals of it may be on their way.
+/// For this long after a replica whose clock jumped executed something, earlier proposals of it may be on their way.
 const ON_THE_WAY: u64 = 5_000_000_000;
 /// How far a liar can push time ahead, or hold it back.
 const LIARS: i128 = 10 * SECOND;
@@ -30,7 +30,7 @@ const LAG_MAX: i128 = super::answers::SILENCE_MAX as i128;
 /// The deviations of time that a run allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Clocks run too fast or too slow by at most so many parts per million.
+    /// Clocks run too fast or too slow by at most this many parts per million.
     pub drift: u64,
     /// Replicas may lie.
     pub liars: bool,

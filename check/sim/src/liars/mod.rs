@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 pub use voice::{Scene, Voice};
 
-/// A liar answers one message of its node with at most so many of its own.
+/// A liar answers one message of its node with at most this many of its own.
 const SAYINGS_MAX: usize = 32;
 
 /// A way to lie.
@@ -50,7 +50,7 @@ pub enum Trick {
     Selective,
     /// Sends everything late.
     Slow,
-    /// Sends its proposals late, by so many milliseconds; if 0, the number is drawn.
+    /// Sends its proposals late, by this many milliseconds; if 0, the number is drawn.
     SlowLeader(u64),
     /// Proposes few of the requests that wait.
     Small,
@@ -215,7 +215,7 @@ impl Said {
 pub struct Saying {
     /// The process that it goes to.
     pub to: usize,
-    /// It is sent so many nanoseconds later.
+    /// It is sent this many nanoseconds later.
     pub after: u64,
     /// The message.
     pub said: Said,

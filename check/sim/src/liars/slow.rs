@@ -4,7 +4,7 @@ use super::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 
 const MS: u64 = 1_000_000;
-/// Once the other faults are over, a liar delays everything by at most so much, since a run must end; and delays of checkpoints and of
+/// Once the other faults are over, a liar delays everything by at most this much, since a run must end; and delays of checkpoints and of
 /// answers to clients are not measured by anyone.
 const HEALED_MAX: u64 = 20 * MS;
 
@@ -20,7 +20,7 @@ impl Slow {
         Self { by: me.rng.spread(MS, 1000 * MS), proposals: false }
     }
 
-    /// Delays only proposals, by so many milliseconds.
+    /// Delays only proposals, by this many milliseconds.
     pub(super) fn leader(me: &mut Voice, by: u64) -> Self {
         let drawn = me.rng.spread(MS, 1000 * MS);
         Self { by: if by == 0 { drawn } else { by * MS }, proposals: true }

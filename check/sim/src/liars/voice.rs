@@ -11,9 +11,9 @@ use quorate_wire::{
 };
 use std::collections::VecDeque;
 
-/// So many requests of clients are remembered.
+/// This many requests of clients are remembered.
 const REQUESTS_MAX: usize = 64;
-/// So many reads of clients are remembered.
+/// This many reads of clients are remembered.
 const READS_MAX: usize = 256;
 
 /// The liar, as its tricks see it.

@@ -9,9 +9,9 @@ use quorate_node::Placement;
 pub struct Apart {
     /// Which have lanes of their own.
     pub placement: Placement,
-    /// A lane has its turn after up to so many nanoseconds.
+    /// A lane has its turn after up to this many nanoseconds.
     pub wait: u64,
-    /// So many of 1000 turns come later: after up to `stall` nanoseconds.
+    /// In this many of 1000 cases a turn comes later: after up to `stall` nanoseconds.
     pub stalls: u64,
     /// See `stalls`.
     pub stall: u64,

@@ -5,7 +5,7 @@ use quorate_log::SyncMode;
 use quorate_types::FaultModel;
 
 impl Profile {
-    /// A cluster of so many replicas and one instance, without faults.
+    /// A cluster of this many replicas and one instance, without faults.
     #[must_use]
     pub fn calm(fault_model: FaultModel, replicas: usize) -> Self {
         Self {

@@ -8,7 +8,7 @@ use crate::random::Rng;
 use quorate_log::SyncMode;
 use quorate_order::Protocol;
 
-/// So many of 1000 runs get a focus, if the caller chose none.
+/// This many of 1000 runs get a focus, if the caller chose none.
 const SHARE: u64 = 30;
 
 /// What a run concentrates on.

@@ -13,7 +13,7 @@ pub struct Liar {
     pub who: usize,
     /// Its tricks.
     pub tricks: Vec<Trick>,
-    /// In so many of 1000 cases a trick is played.
+    /// In this many of 1000 cases a trick is played.
     pub often: u64,
     /// When it begins to lie.
     pub since: u64,
@@ -171,7 +171,7 @@ fn plan_crowd(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
-/// Of the honest replicas at most so many are lost, rot or are corrupted. Liars may have such faults as well.
+/// Of the honest replicas at most this many are lost, rot or are corrupted. Liars may have such faults as well.
 fn spare_honest(plan: &mut Plan, most: usize) {
     let liars: BTreeSet<usize> = plan.liars.iter().map(|liar| liar.who).collect();
     let mut faulty = BTreeSet::new();

@@ -5,7 +5,7 @@
 pub enum Moment {
     /// For the next replica that votes: its machine stops, and the candidate that it voted for is cut off.
     Voted {
-        /// So long after the vote was sent.
+        /// This long after the vote was sent.
         after: u64,
         /// For how long the machine is down.
         time: u64,
@@ -14,7 +14,7 @@ pub enum Moment {
     },
     /// The next replica that begins to lead is cut off.
     Leads {
-        /// So long after it began.
+        /// This long after it began.
         after: u64,
         /// For how long it is cut off.
         time: u64,

@@ -12,7 +12,7 @@ pub struct Upgrades {
     pub made_with: u32,
     /// The highest level that each replica's program supports at first.
     pub able: Vec<u32>,
-    /// Leaders raise the level by themselves when all members have supported more for so many milliseconds.
+    /// Leaders raise the level by themselves when all members have supported more for this many milliseconds.
     pub raise_after: Option<u64>,
     /// Whether an operator goes back to an older program although the level was raised.
     pub careless: bool,

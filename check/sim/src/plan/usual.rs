@@ -14,7 +14,7 @@ pub struct Workload {
     pub operations: u32,
     /// At most so many operations of a client that lies: each may cost the office of a leader that believes it.
     pub of_liars: u32,
-    /// At most so many operations of one client are open at once.
+    /// At most this many operations of one client are open at once.
     pub at_once: usize,
     /// The most commands in one call.
     pub batch: u64,
@@ -24,11 +24,11 @@ pub struct Workload {
     pub pause: u64,
     /// The share of each kind: put, get, ordered get, delete, cas, append, weak read, list read.
     pub shares: [u64; 8],
-    /// In so many of 1000 cases a call has a deadline.
+    /// In this many of 1000 cases a call has a deadline.
     pub deadlines: u64,
     /// Bytes that are added to values.
     pub padding: u64,
-    /// In so many of 1000 cases a read is for one replica only.
+    /// In this many of 1000 cases a read is for one replica only.
     pub pinned: u64,
 }
 

@@ -5,7 +5,7 @@ use super::Processes;
 use crate::timeline::Timeline;
 
 impl Processes {
-    /// From now on a process has so much work to do.
+    /// From now on a process has this much work to do.
     pub fn works(&mut self, who: usize, work: u64, time: &Timeline) {
         let (mut at, mut left) = (self.has_core(who, time.now()), work);
         while let Some(rest) = self.core_left(who, at).filter(|rest| left > *rest) {

@@ -11,7 +11,7 @@ use crate::trace::Level;
 use quorate_types::ConnId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// In so many of 10000 cases a lane does not get its turn for long.
+/// In this many of 10000 cases a lane does not get its turn for long.
 const LATE: u64 = 20;
 
 /// What the main lane gives to another one, in order.

@@ -27,7 +27,7 @@ pub enum Arrival {
     GivenBack(ConnId),
     /// The other side ended the connection.
     End(ConnId),
-    /// So many bytes were written to a connection.
+    /// This many bytes were written to a connection.
     Left(ConnId, usize),
     /// The disk completed a write.
     Written(WriteId),

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 const SIGNATURE: u64 = 50_000;
 /// The price of looking at a message.
 const MESSAGE: u64 = 2_000;
-/// So many bytes of a message cost a nanosecond more.
+/// This many bytes of a message cost a nanosecond more.
 const BYTES: u64 = 4;
 
 /// The price of reading a frame.

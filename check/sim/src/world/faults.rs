@@ -13,7 +13,7 @@ use quorate_state::checkpoint::{Job, Report};
 use quorate_types::Halt;
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role};
 
-/// A replica starts again so long after its disk changed.
+/// A replica starts again this long after its disk changed.
 const SOON: u64 = 50 * MS;
 
 /// What faults do.

@@ -18,7 +18,7 @@ pub(super) struct Pace {
     pub(super) sessions: usize,
     /// Calls per second.
     pub(super) calls_per_s: f64,
-    /// The most calls under way. A call that is due while so many are is never sent.
+    /// The most calls under way. A call that is due then is not sent.
     pub(super) outstanding_max: usize,
     pub(super) warm: Duration,
     pub(super) measure: Duration,

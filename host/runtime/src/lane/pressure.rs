@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub(crate) const UNSENT_TIMES: usize = 16;
 /// The most bytes that may wait for all members of a lane together.
 const MEMBERS_OUT_BYTES_MAX: usize = 256 << 20;
-/// So many bytes are never too much for one member: they may be a few frames.
+/// This many bytes are never too much for one member: they may be a few frames.
 const MEMBER_OUT_BYTES_MIN: usize = 32 << 20;
 /// How often slow readers are checked.
 const LOOK: Span = Span::from_millis(500);

@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// The reach's rules for all requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// So many equal answers are needed.
+    /// This many equal answers are needed.
     pub(crate) needed: u32,
     /// Bytes of a request beside its body.
     pub(crate) around: usize,

@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 const CARE_FIRST: Span = Span::from_secs(1);
 /// How long care lasts at most.
 const CARE_MAX: Span = Span::from_secs(60);
-/// For so long after its first request this replica may not know of earlier failures, since care never lasts longer.
+/// For this long after its first request this replica may not know of earlier failures, since care never lasts longer.
 const YOUNG: Span = Span::from_secs(75);
-/// At the beginning of a view, at most so many bytes of waiting requests are told.
+/// At the beginning of a view, at most this many bytes of waiting requests are told.
 const SAID_BYTES: usize = 4 << 20;
 /// What was told is told again after this time.
 const SAY_AGAIN: Span = Span::from_secs(1);

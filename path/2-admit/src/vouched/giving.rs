@@ -10,7 +10,7 @@ use quorate_types::{ConnId, InstanceId, ReplicaId, RequestNumber, SessionId, Ses
 use quorate_wire::{RequestHeader, RequestKind, Requests};
 use std::collections::BTreeMap;
 
-/// At the beginning of a view, at most so many waiting requests are told.
+/// At the beginning of a view, at most this many waiting requests are told.
 const SAID_MAX: usize = 4096;
 /// At most so many of them for each session, and for each client that opens sessions.
 const SAID_OF_EACH: usize = 64;
@@ -22,7 +22,7 @@ fn speaks_for_itself(facts: &dyn Facts, header: &RequestHeader, whole: &[u8]) ->
 }
 
 impl Vouched {
-    /// If so many members tell a request, all replicas can come to know it.
+    /// If this many members tell a request, all replicas can come to know it.
     pub(super) const fn enough(&self) -> usize {
         self.trust.spreads() as usize
     }

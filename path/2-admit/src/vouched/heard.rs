@@ -36,7 +36,7 @@ pub struct HeardLimits {
     pub window: u64,
 }
 
-/// The last so many executed openings are known.
+/// How many of the last executed openings are known.
 const OPENED_MAX: usize = 8192;
 /// What a kept request costs beside its bytes, in bytes.
 const COST: usize = 96;
@@ -231,8 +231,8 @@ impl Heard {
         true
     }
 
-    /// Drops what waits behind this number in its session, if that frees more than so many bytes. Returns whether the request is known, or
-    /// there is room now.
+    /// Drops the requests behind this number in its session, if that frees more than this many bytes. Returns whether the request is known,
+    /// or there is room now.
     fn make_room(&mut self, owner: Owner, header: &RequestHeader, over: usize) -> bool {
         let line = match owner {
             Owner::Claims(client) => self.early.get_mut(&(header.session, client)),
@@ -520,7 +520,7 @@ impl Heard {
         self.lines.iter_mut().flatten().for_each(|line| line.sure = RequestNumber::ZERO);
     }
 
-    /// At most `most` waiting requests, chosen fairly. Openings: so many of each client, at most half of all. Then the first request of
+    /// At most `most` waiting requests, chosen fairly. Openings: this many of each client, at most half of all. Then the first request of
     /// each session, then the second of each, and so on. So a client that asks for much does not keep out the others.
     pub(crate) fn firsts(
         &self,
@@ -559,12 +559,12 @@ impl Heard {
         self.same(whole).map_or_else(|| self.told.count(whole), |asked| asked.said.len())
     }
 
-    /// How many openings of a client with lower nonces than this wait, counted up to so many.
+    /// How many openings of a client with lower nonces than this wait, counted up to this many.
     pub(crate) fn openings_before(&self, client: ClientId, nonce: RequestNumber, most: usize) -> usize {
         self.openings.range((client, RequestNumber::ZERO)..(client, nonce)).take(most).count()
     }
 
-    /// For each client, so many of its waiting openings, lowest nonces first.
+    /// For each client, this many of its waiting openings, lowest nonces first.
     pub(crate) fn first_openings(&self, of_client: usize) -> impl Iterator<Item = &Bytes> {
         let mut of = (ClientId::new(0), 0);
         self.openings.iter().filter_map(move |((client, _), asked)| {

@@ -40,13 +40,13 @@ use tags::Tags;
 
 /// How often the kept requests are looked through.
 const LOOK_EVERY: Span = Span::from_millis(50);
-/// A member that did what no honest replica does is suspected for so long after the last time.
+/// A member that did what no honest replica does is suspected for this long after the last time.
 const SUSPECTED_FOR: Span = Span::from_secs(10);
 /// The claim to own a session that nobody opens is forgotten after this time.
 const CLAIM_TIME: Span = Span::from_secs(30);
 /// The agreed time may run ahead of this replica's own by so much at once, and for long at most twice as fast.
 pub const AHEAD_MAX: Span = Span::from_secs(10);
-/// At most so many bytes of answers are put together for one frame of requests.
+/// At most this many bytes of answers are put together for one frame of requests.
 const ANSWER_BYTES: usize = 1 << 20;
 
 /// The settings of the intake.
@@ -70,7 +70,7 @@ pub struct VouchedConfig {
     pub signed_only: bool,
     /// The largest request, in bytes.
     pub request_bytes_max: usize,
-    /// A batch of so many bytes is full.
+    /// A batch of this many bytes is full.
     pub batch_bytes: usize,
     /// Leaders change although nothing is wrong.
     pub rotates: bool,
@@ -411,7 +411,7 @@ impl Vouched {
         self.tags.learn(client, keys);
     }
 
-    /// The agreed time was taken so much ahead of this replica's own.
+    /// The agreed time was taken this much ahead of this replica's own.
     pub fn pulled(&mut self, now: Time, by: Span) {
         self.pulled = self.pulled.max(now).plus(by).min(now.plus(AHEAD_MAX));
     }

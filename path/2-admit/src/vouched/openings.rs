@@ -17,11 +17,11 @@ use quorate_types::{ClientId, RequestNumber, Span, Time};
 use quorate_wire::{RequestKind, Requests, read_opening};
 use std::collections::BTreeMap;
 
-/// At most so many openings of one client are told at a time.
+/// At most this many openings of one client are told at a time.
 const SAID_OF_CLIENT: usize = 64;
 /// At most so many are remembered as told.
 const SAID_MAX: usize = 1 << 14;
-/// An opening that has waited for so long is told again, since connections break.
+/// An opening that has waited for this long is told again, since connections break.
 const SAY_AGAIN: Span = Span::from_secs(1);
 
 /// The openings that this replica told the others.

@@ -18,7 +18,7 @@ pub(super) struct HeldProposal {
     pub(super) together: bool,
     /// The request with this index has a wrong signature, so it has to be heard.
     pub(super) wrong: Option<usize>,
-    /// The request with this index had a wrong tag when so many keys had come.
+    /// The request with this index had a wrong tag when this many keys had come.
     pub(super) wrong_tag: Option<(usize, u64)>,
     /// The indexes of its requests, once they were needed.
     places: BTreeMap<(SessionId, RequestNumber), usize>,

@@ -22,7 +22,7 @@ use quorate_types::{
 use quorate_wire::{RequestHeader, Requests, SIGNATURE_BYTES};
 use std::collections::BTreeMap;
 
-/// At most so many right signatures are remembered; when there are more, those of the first sessions are checked again.
+/// At most this many right signatures are remembered; when there are more, those of the first sessions are checked again.
 const RIGHT_MAX: usize = 1 << 16;
 
 /// Between two looks at what waits, at most so many signatures are checked under requests that one member forwards.

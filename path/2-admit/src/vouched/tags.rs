@@ -10,9 +10,9 @@ use quorate_types::{ClientId, ClusterId, ReplicaId, planted};
 use quorate_wire::{RequestHeader, RequestProof, SharedKey};
 use std::collections::BTreeMap;
 
-/// At most so many keys of one client are known; several processes may use one name.
+/// At most this many keys of one client are known; several processes may use one name.
 const OF_CLIENT_MAX: usize = 256;
-/// At most so many keys are known in all.
+/// At most this many keys are known in all.
 const KEYS_MAX: usize = 1 << 16;
 
 /// The keys that clients share with this replica.

@@ -16,15 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A request that has waited for longer than this is watched.
 const LATE_AFTER: Span = Span::from_millis(100);
-/// At one look, at most so many requests begin to be watched.
+/// At one look, at most this many requests begin to be watched.
 const LATE_MAX: usize = 256;
-/// At one look, at most so many late requests, with those behind them, are given to a leader here again.
+/// At one look, at most this many late requests, with those behind them, are given to a leader here again.
 const GIVEN_MAX: usize = 1024;
-/// The agreed time may run behind this replica's own by so much: a leader must not hold time back.
+/// The agreed time may run behind this replica's own by this much: a leader must not hold time back.
 const BEHIND_MAX: Span = Span::from_secs(5);
 /// How many proposals of one instance may wait; the protocol asks about few slots at a time.
 const HELD_MAX: usize = 8;
-/// So many requests of a batch are looked at to estimate how long it waited.
+/// This many requests of a batch are looked at to estimate how long it waited.
 const SAMPLES_MAX: usize = 64;
 
 impl Vouched {
@@ -311,7 +311,7 @@ impl Vouched {
     }
 
     /// Gives a late request, and those behind it in its session, to its instance, if that is led here: given one at a time, they would
-    /// never catch up with what the client sends. Returns how many were given, at most so many.
+    /// never catch up with what the client sends. Returns how many were given, at most this many.
     fn admit_from(
         &mut self,
         now: Time,

@@ -11,7 +11,7 @@ use quorate_types::{Digest, Halt, RecordId, Slot, View};
 use quorate_wire::Batch;
 use std::collections::BTreeMap;
 
-/// One question to the disk asks for so many slots at most.
+/// One question to the disk asks for this many slots at most.
 const LOAD_SLOTS: u64 = 32;
 
 /// The batch in one of the protocol's own records: slot, digest, batch.

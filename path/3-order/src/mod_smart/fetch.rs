@@ -19,16 +19,16 @@ use quorate_types::{Halt, Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::Batch;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A question asks for so many slots.
+/// A question asks for this many slots.
 const WINDOW: u16 = 32;
 /// An answer ends with the batch that makes it longer than this.
 const ANSWER_BYTES: usize = 4 << 20;
 
-/// Answers to one member take at most so many bytes per second, whatever it asks.
+/// Answers to one member take at most this many bytes per second, whatever it asks.
 const GIVE_RATE: u64 = 64 << 20;
 /// A member may be given so much in advance of that rate: two answers.
 const GIVE_AHEAD: Span = Span::from_millis(125);
-/// A question itself counts as so many bytes.
+/// A question itself counts as this many bytes.
 const QUESTION_BYTES: usize = 4 << 10;
 
 /// A question to a member.
@@ -137,7 +137,7 @@ impl Fetching {
         true
     }
 
-    /// The member was sent so many bytes.
+    /// The member was sent this many bytes.
     pub(super) fn charge(&mut self, to: ReplicaId, bytes: usize, now: Time) {
         if let Some(given) = self.given.get_mut(&to) {
             let nanos = (bytes as u64).saturating_mul(1_000_000_000) / GIVE_RATE;

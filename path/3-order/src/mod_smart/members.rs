@@ -17,7 +17,7 @@ use quorate_wire::{Batch, Holds, Memberships};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A member that lacks at most so many slots has caught up: one question gets it the rest.
+/// A member that lacks at most this many slots has caught up: one question gets it the rest.
 const NEAR: u64 = 32;
 /// A replica that lags by more slots than this is not sent more; it asks for them.
 const SENT_MAX: u64 = 512;

@@ -20,7 +20,7 @@ pub const MOD_SMART: u16 = 2;
 
 /// A [`Collect`] names at most so many values that its sender wrote.
 pub const WRITES_MAX: usize = 16;
-/// A question asks for at most so many decisions.
+/// A question asks for at most this many decisions.
 pub const FETCH_MAX: u16 = 64;
 
 /// Why a replica asks for another view.

@@ -93,11 +93,11 @@ pub struct ModSmartConfig {
     pub timeout: Span,
     /// The most to which that time grows while one leader after the other fails.
     pub timeout_max: Span,
-    /// A leader leads so many slots, then the next member leads; 0: the leader stays as long as nobody complains.
+    /// A leader leads this many slots, then the next member leads; 0: the leader stays as long as nobody complains.
     pub rotate_after: u64,
     /// A message that had no effect is sent again after this time.
     pub repeat: Span,
-    /// At most so many bytes of decided batches stay in memory, where they can be read back.
+    /// At most this many bytes of decided batches stay in memory, where they can be read back.
     pub cache_bytes: usize,
     /// Whether [`Effect::Load`] works. Without it (memory mode) everything after the last checkpoint stays in memory.
     pub reload: bool,

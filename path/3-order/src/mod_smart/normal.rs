@@ -21,7 +21,7 @@ use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Votes on so many slots after the last decided one are kept, since other replicas may be slightly ahead. [mod_smart L26]
+/// Votes on this many slots after the last decided one are kept, since other replicas may be slightly ahead. [mod_smart L26]
 pub(super) const AHEAD_MAX: u64 = 4;
 
 /// What this replica did in the slot after the last decided one.

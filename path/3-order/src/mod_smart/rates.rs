@@ -13,23 +13,23 @@ use crate::Waited;
 use quorate_types::{ReplicaId, Slot, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The last so many decisions tell what the group can do.
+/// How many of the last decisions tell what the group can do.
 const SPANS_MAX: usize = 32;
 /// Fewer decisions tell nothing.
 const SPANS_MIN: usize = 4;
-/// A leader may add so many times what the group needs. [`PARTS`] comes on top.
+/// A leader may add this many times what the group needs. [`PARTS`] comes on top.
 const FACTOR: u64 = 8;
 /// A leader may also add this part of the time-out.
 const PARTS: u64 = 8;
 /// This part of the time in which something waits may be late.
 const SHARE: u64 = 4;
-/// So many decisions are remembered, to see how many of them left a request out.
+/// This many decisions are remembered, to see how many of them left a request out.
 const DECIDED_MAX: usize = 256;
 /// A request that arrives here while a slot is under way may reach the leader only during the next slot. [mod_smart L141]
 const PASSED: usize = 2;
-/// Late time as long as one time-out is forgotten in so many time-outs. In that time a doubled limit also comes back by one step.
+/// Late time as long as one time-out is forgotten in this many time-outs. In that time a doubled limit also comes back by one step.
 const CALM: u64 = 200;
-/// Limits double so often at most.
+/// Limits double this often at most.
 const DOUBLINGS_MAX: u32 = 16;
 
 /// The proposal that was taken last.
@@ -106,7 +106,7 @@ impl Rates {
         Some(base.times(1 << rows.min(DOUBLINGS_MAX)))
     }
 
-    /// A proposal was taken whose requests waited for so long here. The leader does not measure itself.
+    /// A proposal was taken whose requests waited for this long here. The leader does not measure itself.
     pub(super) fn take(&mut self, slot: Slot, waited: Option<Waited>, core: &Core) {
         if !core.may_lie() {
             return;

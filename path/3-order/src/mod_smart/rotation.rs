@@ -16,8 +16,8 @@ use crate::mod_smart::message::Complaint;
 use quorate_types::{ReplicaId, Slot, Time, View, planted};
 use std::collections::VecDeque;
 
-/// A leader that failed leads none of the next so many whole shifts of others; next time it is twice as many. So a leader that recovered is
-/// back after a while.
+/// A leader that failed leads none of the next shifts of others: this many whole ones, and next time twice as many. So a leader that
+/// recovered is back after a while.
 const PASSED_FIRST: u32 = 64;
 const PASSED_MAX: u32 = 1 << 14;
 
@@ -35,7 +35,7 @@ struct PassedOver {
 pub(super) struct Ended {
     /// This replica complained about its leader.
     pub(super) blames: bool,
-    /// So many members asked for the next view because its shift was over.
+    /// This many members asked for the next view because its shift was over.
     pub(super) rotates: bool,
     /// Its leader gave up its office.
     pub(super) left: bool,
@@ -152,7 +152,7 @@ impl Rotation {
     }
 }
 
-/// Whether so many slots of this view are decided, or will be with those under way.
+/// Whether this many slots of this view are decided, or will be with those under way.
 fn is_used_by(core: &Core, slots: u64) -> bool {
     let Phase::Normal { base, .. } = core.office.phase() else { return false };
     let most = core.config.rotate_after;
@@ -167,7 +167,7 @@ pub(super) fn is_over(core: &Core) -> bool {
     is_used_by(core, 0)
 }
 
-/// Whether the leader, with so many proposed slots still open, may propose no more. [mod_smart L149]
+/// Whether the leader, with this many proposed slots still open, may propose no more. [mod_smart L149]
 pub(super) fn is_full(core: &Core, proposed: usize) -> bool {
     is_used_by(core, proposed as u64)
 }

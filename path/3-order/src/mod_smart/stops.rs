@@ -47,7 +47,7 @@ impl Stops {
     pub(super) fn says_leaves(&self, leader: ReplicaId) -> bool {
         self.heard.get(&leader).is_some_and(|heard| heard.why == Complaint::Leaves)
     }
-    /// Whether so many members ask for this view because the shift before it is over.
+    /// Whether this many members ask for this view because the shift before it is over.
     pub(super) fn say_rotates(&self, view: View, needed: u32) -> bool {
         let says = |heard: &&Heard| heard.asked == view && heard.why == Complaint::Rotation;
         self.heard.values().filter(says).count() >= needed as usize

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// A tenure has at most 2 to the power of this many views.
 const TENURE_BITS: u32 = 40;
-/// There are at most so many memberships; the views of more would reach beyond [`super::VIEW_MAX`].
+/// There are at most this many memberships; the views of more would reach beyond [`super::VIEW_MAX`].
 const NUMBER_MAX: u64 = 1 << 22;
 /// The first byte of an anchor of the first tenure.
 const FIRST: u8 = 1;

@@ -20,13 +20,13 @@ use quorate_types::{Digest, ReplicaId, Span, Time, planted};
 use quorate_wire::Batch;
 use std::collections::BTreeMap;
 
-/// At most so many requests are watched at a time; the host admits fewer.
+/// At most this many requests are watched at a time; the host admits fewer.
 const WATCHED_MAX: usize = 1 << 16;
 /// After so many slots decided in one view, a time-out that had grown is halved.
 const GOOD_SLOTS: u32 = 4;
-/// Time-outs are doubled at most so often.
+/// Time-outs are doubled at most this often.
 const DOUBLINGS_MAX: u32 = 16;
-/// A view begins after so many messages, each of which may arrive just after a replica had its turn.
+/// A view begins after this many messages, each of which may arrive just after a replica had its turn.
 const TURNS: u64 = 4;
 /// With each tick this part of the measured lateness is forgotten.
 const FORGOTTEN: u64 = 32;
@@ -100,7 +100,7 @@ impl Watch {
         self.leader_heard = self.leader_heard.min(at);
     }
 
-    /// This replica got a turn, so long after it wanted one. Lateness beyond the greatest patience makes no difference. [mod_smart L156]
+    /// This replica got a turn, this long after it wanted one. Lateness beyond the greatest patience makes no difference. [mod_smart L156]
     pub(super) fn has_turn(&mut self, late: Span, patience_max: Span) {
         self.late = self.late.max(late.min(patience_max.divided(TURNS)));
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The number of Raft on the wire.
 pub const RAFT: u16 = 1;
 
-/// A message carries at most so many entries, which bounds what a receiver allocates for their headers.
+/// A message carries at most this many entries, which bounds what a receiver allocates for their headers.
 pub const ENTRIES_MAX: usize = 4096;
 
 /// A position in the record log of one instance, from 1; 0 is before the first.

@@ -73,18 +73,18 @@ pub struct RaftConfig {
     pub election_max: Span,
     /// When the connection to the leader closes, a follower asks for an election after a random time up to this.
     pub hint_delay_max: Span,
-    /// At most so many bytes are sent to one follower and not acknowledged, and one message more.
+    /// At most this many bytes are sent to one follower and not acknowledged, and one message more.
     pub window_bytes: usize,
-    /// A message with several entries holds at most so many bytes of entries.
+    /// A message with several entries holds at most this many bytes of entries.
     pub message_bytes_max: usize,
-    /// So many bytes of entries stay in memory. Entries that are still needed and can not be read back are kept on top of that.
+    /// This many bytes of entries stay in memory. Entries that are still needed and can not be read back are kept on top of that.
     pub cache_bytes: usize,
     /// Whether [`Effect::Load`] works. Without it (memory mode) a follower needs a checkpoint if it lacks entries that left memory.
     pub reload: bool,
     /// An idle leader waits this long before it tells its followers of a commit.
     pub commit_delay: Span,
     /// With a number, a leader may answer strong reads by a lease: as long as it knows that no other replica can have been elected. That is
-    /// right only while the rates of any two replicas' clocks differ by at most so many percent. This number and `election_min` must then
+    /// right only while the rates of any two replicas' clocks differ by at most this many percent. This number and `election_min` must then
     /// be the same on all replicas.
     pub lease_drift_percent: Option<u8>,
 }

@@ -5,7 +5,7 @@
 use super::RaftConfig;
 use quorate_types::{Random, Span, Time};
 
-/// After failed elections in a row the next time-out is longer, at most so many times.
+/// After failed elections in a row the next time-out is longer, at most this many times.
 const BACK_OFF_MAX: u32 = 2;
 /// There will be no election.
 const NEVER: Time = Time::from_nanos(u64::MAX);

@@ -119,7 +119,7 @@ const CUT: usize = 256 << 10;
 /// Takes any bytes for the files of a directory. Opening, asking for parts, scrubbing and opening again return, and what was loaded can be
 /// loaded again after it was written anew.
 ///
-/// The first byte is a set of flags: [`SEALED`] and the others here. With [`TWO`] a length (4 bytes) follows: so many bytes are the full
+/// The first byte is a set of flags: [`SEALED`] and the others here. With [`TWO`] a length (4 bytes) follows: this many bytes are the full
 /// checkpoint's, the rest the differential one's. Without [`SEALED`] a file is taken as it is. With it, header and footers are missing and
 /// there is one copy of the layout: 4 bytes with its length, the layout, the records. [`sealed`] makes such bytes.
 ///

@@ -26,9 +26,9 @@ use super::writer::{Base, Outcome, SYNC_BYTES, Target, Trouble, Writer, digest_p
 use crate::store;
 use questions::{Ask, Look, Question};
 
-/// While there is other work, one in so many steps goes to a scrub.
+/// While there is other work, one in this many steps goes to a scrub.
 const SCRUB_TURN: u64 = 8;
-/// At most so many bytes of a transfer wait to be kept; the rest is not kept.
+/// At most this many bytes of a transfer wait to be kept; the rest is not kept.
 const PARTIAL_QUEUED_MAX: usize = 64 << 20;
 
 /// Writes checkpoints, checks those that are here, and answers questions about them.

@@ -112,7 +112,7 @@ const NO_ROW: Row = Row { heads: [u32::MAX; ROW], places: [0; ROW] };
 /// Bytes of a record before the key.
 const RECORD: usize = 8;
 
-/// How long a body must be for so many bytes of records. With what comes before them it gets a size class of allocators: there are four for
+/// The length of a body for this many bytes of records. With the bytes before them it gets a size class of allocators: there are four for
 /// each doubling.
 fn room_for(bytes: usize) -> usize {
     let fixed = size_of::<[DigestCell; GROUPS]>() + size_of::<usize>();
@@ -174,7 +174,7 @@ impl Bucket {
         Self(Arc::from_header_and_slice(head, &index))
     }
 
-    /// A copy with room for so many more entries and bytes.
+    /// A copy with room for this many more entries and bytes.
     #[inline(never)]
     fn copy(&self, entries: usize, bytes: usize) -> Self {
         let View { head, index, records } = self.view();
@@ -203,7 +203,7 @@ impl Bucket {
         View { head: header, index: slice, records: &header.body.slice }
     }
 
-    /// The bucket, to be changed, with room for so many more entries and bytes: a copy if a version shares it, or if it lacks room.
+    /// The bucket, to be changed, with room for this many more entries and bytes: a copy if a version shares it, or if it lacks room.
     #[inline]
     fn own(&mut self, entries: usize, bytes: usize) -> Edit<'_> {
         let View { head, index, records } = self.view();
@@ -525,7 +525,7 @@ impl Edit<'_> {
         let row = &mut self.index[at / ROW];
         (row.heads[at % ROW], row.places[at % ROW]) = (head, place as u16);
     }
-    /// The records from this one on begin so many bytes later.
+    /// The records from this one on begin this many bytes later.
     fn move_places(&mut self, first: usize, by: usize) {
         for at in first..self.head.count as usize {
             let place = &mut self.index[at / ROW].places[at % ROW];

@@ -78,7 +78,7 @@ impl Make for Digests {
 
 /// A finished subtree.
 enum Done<N> {
-    /// It is small enough for a leaf: so many of the waiting entries, and their cost.
+    /// It is small enough for a leaf: this many of the waiting entries, and their cost.
     Small {
         from: usize,
         count: usize,

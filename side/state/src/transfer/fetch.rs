@@ -90,7 +90,7 @@ pub struct Fetch {
 const TICK: Span = Span::from_millis(1);
 /// For so many stall time-outs a target that was given up is not taken again while there is another one; doubled each time.
 const GIVEN_UP: u64 = 8;
-/// That time is doubled at most so often.
+/// That time is doubled at most this often.
 const GIVEN_UP_DOUBLED: u32 = 5;
 
 impl Fetch {

@@ -34,16 +34,16 @@ use quorate_wire::StateMessage;
 /// Limits of the requester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// At most so many bytes are asked for and not arrived, per source. 4 MiB by default; a single larger chunk is asked for alone.
+    /// At most this many bytes are asked for and not arrived, per source. 4 MiB by default; a single larger chunk is asked for alone.
     pub window: u64,
     /// Chunks in one message. 16 by default.
     pub per_message: usize,
-    /// A source that was asked and sent nothing for so long has stalled. 2 s by default; doubled with every time-out in a row, up to 16
+    /// A source that was asked and sent nothing for this long has stalled. 2 s by default; doubled with every time-out in a row, up to 16
     /// times.
     pub stall: Span,
-    /// A source that refused because it is busy is not asked for so long. 100 ms by default, doubled up to the stall time-out.
+    /// A source that refused because it is busy is not asked for this long. 100 ms by default, doubled up to the stall time-out.
     pub busy: Span,
-    /// At the end, a chunk that is outstanding for so long may also be asked for from a second source. 200 ms by default.
+    /// At the end, a chunk that is outstanding for this long may also be asked for from a second source. 200 ms by default.
     pub hedge: Span,
     /// How many bytes one step looks through or puts in. 2 MiB by default.
     pub per_step: u64,

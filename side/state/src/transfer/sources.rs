@@ -8,9 +8,9 @@ use super::FetchLimits;
 use quorate_types::{ReplicaId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A chunk counts for at least so much in a window, since each is a message and a read.
+/// A chunk counts for at least this much in a window, since each is a message and a read.
 const LEAST: u64 = 4 << 10;
-/// A source's time-out is doubled at most so many times.
+/// A source's time-out is doubled at most this many times.
 const STRIKES_MAX: u32 = 4;
 
 /// A chunk that was asked of a source.

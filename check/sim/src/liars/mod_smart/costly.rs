@@ -5,7 +5,7 @@ use quorate_auth::{Signature, Signed};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{ReplicaId, Slot};
 
-/// So many more with each message.
+/// This many more with each message.
 const MORE: u64 = 30;
 
 /// See the module.

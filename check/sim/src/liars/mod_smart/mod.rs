@@ -22,11 +22,11 @@ use quorate_order::mod_smart::{Statements, digest_of};
 use quorate_types::{Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many messages are remembered, to be repeated.
+/// This many messages are remembered, to be repeated.
 const HEARD_MAX: usize = 400;
 /// So many proofs are remembered, and so many views with the statements made on entering them.
 const SHOWN_MAX: usize = 64;
-/// So many proposals are remembered, to vote for them.
+/// This many proposals are remembered, to vote for them.
 const PROPOSED_MAX: usize = 256;
 
 /// What a liar heard and said.

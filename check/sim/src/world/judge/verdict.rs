@@ -54,7 +54,7 @@ impl Judge {
         Ok(())
     }
 
-    /// So many bytes are on their way on one connection.
+    /// This many bytes are on their way on one connection.
     pub(in crate::world) fn on_the_way(&mut self, bytes: usize) {
         self.note(bounded::on_the_way(bytes));
     }

@@ -30,7 +30,7 @@ pub(super) fn put_there(target: &mut Target, keys: u64, value_bytes: usize, titl
     load::fill(target, FILL_SLOTS, calls, &mut filling, title)
 }
 
-/// Waits until so many followers have everything, and no replica writes a checkpoint.
+/// Waits until this many followers have everything, and no replica writes a checkpoint.
 pub(super) fn settle(target: &mut Target, followers: usize) -> Outcome<()> {
     let until = Instant::now() + SETTLE;
     loop {

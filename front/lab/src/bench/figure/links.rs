@@ -184,7 +184,7 @@ fn read(target: &mut Target, plan: &Plan) -> Outcome<f64> {
     })
 }
 
-/// Reads so many keys at once, until the time is over.
+/// Reads this many keys at once, until the time is over.
 fn read_until(
     client: &Client,
     mut random: kv::Random,

@@ -35,7 +35,7 @@ use unordered::Unordered;
 /// See the module. The members stay the same as long as the client lives.
 #[derive(Debug)]
 pub(crate) struct ToAll {
-    /// So many equal answers are needed.
+    /// This many equal answers are needed.
     needed: u32,
     /// The leader, as f+1 members say.
     current: CurrentLeader,

@@ -19,7 +19,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// For so many members; what `needed` of them say is believed.
+    /// For this many members; what `needed` of them say is believed.
     pub(super) fn new(members: usize, needed: u32) -> Self {
         Self { needed, leads: vec![None; members], executed: vec![Seq::ZERO; members] }
     }

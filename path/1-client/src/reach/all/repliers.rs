@@ -24,18 +24,18 @@ use quorate_types::{Span, Time};
 use quorate_wire::AnswerMode;
 use std::collections::VecDeque;
 
-/// After the first answer the others have at least so long.
+/// After the first answer the others have at least this long.
 const WAIT_MIN: Span = Span::from_millis(50);
-/// They have at most so long.
+/// They have at most this long.
 const WAIT_MAX: Span = Span::from_millis(500);
 /// They have so many times as long as they usually need.
 const WAIT_TIMES: u64 = 16;
 /// A late member is no replier for so long, and twice as long each time it is late again.
 const LATE_FOR: Span = Span::from_secs(1);
 const LATE_DOUBLINGS: u32 = 6;
-/// A member that lied is no replier for so long.
+/// A member that lied is no replier for this long.
 const LIED_FOR: Span = Span::from_secs(60);
-/// When answers differ, or none come, all members are asked for so long.
+/// When answers differ, or none come, all members are asked for this long.
 const ALL_FOR: Span = Span::from_secs(10);
 /// Times that are no further apart than this are handled together.
 const GRAIN: Span = Span::from_millis(1);
@@ -54,7 +54,7 @@ struct Begun {
 /// What is known of one member.
 #[derive(Clone, Debug, Default)]
 struct Replier {
-    /// How it was told to answer on this connection, and since when it answers so much.
+    /// How it was told to answer on this connection, and since when it answers in this way.
     told: Option<(AnswerMode, Time)>,
     /// Until then others answer in its place.
     late_until: Time,
@@ -81,7 +81,7 @@ impl Replier {
 /// Which members answer.
 #[derive(Debug)]
 pub(super) struct Repliers {
-    /// So many equal answers are needed.
+    /// This many equal answers are needed.
     needed: u32,
     /// By contact.
     members: Vec<Replier>,
@@ -98,7 +98,7 @@ pub(super) struct Repliers {
 }
 
 impl Repliers {
-    /// For so many members, of which `needed` must say the same.
+    /// For this many members, of which `needed` must say the same.
     pub(super) fn new(members: usize, needed: u32) -> Self {
         Self {
             needed,
@@ -139,7 +139,7 @@ impl Repliers {
         self.begun.push_back(Begun { since: now, cell, generation, number, tries: 0 });
     }
 
-    /// A request is answered, so long after its first answer. These members said something else.
+    /// A request is answered, this long after its first answer. These members said something else.
     pub(super) fn judged(&mut self, now: Time, sessions: &mut Sessions, since: Time, liars: u64) {
         let (gap, old) = (now.since(since).nanos(), self.gap.nanos());
         // A running mean over some sixteen of them.

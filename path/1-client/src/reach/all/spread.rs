@@ -58,7 +58,7 @@ impl Draft {
         }
     }
 
-    /// Whether so many more bytes make the frame too large.
+    /// Whether this many more bytes make the frame too large.
     fn is_full(&self, bytes: usize, config: &Config) -> bool {
         !self.writer.is_empty() && self.writer.len() + bytes > config.frame_bytes_max as usize
     }
@@ -145,7 +145,7 @@ impl Spread {
         contacts.up(contact).is_some() && self.missed[contact].is_empty() && room
     }
 
-    /// Whether any member would take so many bytes now.
+    /// Whether any member would take this many bytes now.
     fn anybody_takes(&self, step: &Step<'_>, contacts: &Contacts, bytes: usize) -> bool {
         (0..contacts.len()).any(|contact| self.takes(step, contacts, contact, bytes))
     }

@@ -23,7 +23,7 @@ use quorate_wire::{
     FrameKind, Memberships, REQUEST_HEADER, ReadReply, Reply, ReplyStatus, RequestKind, Welcome,
 };
 
-/// After so many suspicions in a row, the client forgets what it heard of views and sends everything again.
+/// After this many suspicions in a row, the client forgets what it heard of views and sends everything again.
 const DOUBTS_MAX: u32 = 4;
 
 /// See the module.

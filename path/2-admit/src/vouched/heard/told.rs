@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quorate_types::{ReplicaId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// At most so many requests of each member are kept.
+/// At most this many requests of each member are kept.
 const TOLD_MAX: usize = 4096;
 /// At most so many bytes of them, or as many as one client may have, if that is more.
 pub(super) const TOLD_BYTES: usize = 64 << 10;
@@ -29,7 +29,7 @@ impl Told {
         Self { by_request: BTreeMap::new(), by_member: BTreeMap::new() }
     }
 
-    /// A member tells of this request. Returns how many members did so by now. A member may have so many bytes, one request excepted.
+    /// A member tells of this request. Returns how many members did so by now. A member may have this many bytes, one request excepted.
     pub(super) fn tell(&mut self, now: Time, by: ReplicaId, whole: &[u8], bytes_max: usize) -> usize {
         let share = self.by_member.entry(by).or_default();
         if !self.by_request.get(whole).is_some_and(|members| members.contains(&by)) {

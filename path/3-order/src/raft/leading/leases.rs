@@ -18,7 +18,7 @@ use crate::raft::RaftConfig;
 use quorate_types::{Span, Time, planted};
 use std::collections::VecDeque;
 
-/// How finely the moments of rounds are told apart: so many parts of election_min are kept.
+/// How finely the moments of rounds are told apart: this many parts of election_min are kept.
 const MOMENTS: u64 = 64;
 
 /// What a leader knows of its lease; it ends with the office. [raft L137]

@@ -14,7 +14,7 @@ use crate::raft::{RaftConfig, reject, send};
 use crate::{Effect, Effects};
 use quorate_types::{Reject, ReplicaId, Slot, Time, planted};
 
-/// At most so many reads of one member wait at the leader; a correct member has one.
+/// At most this many reads of one member wait at the leader; a correct member has one.
 const REMOTE_READS_MAX: usize = 64;
 
 /// Where a read comes from.

@@ -32,7 +32,7 @@ pub(super) struct Look {
     manifest: Option<Bytes>,
 }
 
-/// One step answers so many bytes: parts are small, and while a checkpoint is written only every second step answers.
+/// One step answers this many bytes: parts are small, and while a checkpoint is written only every second step answers.
 const ANSWER_BYTES: u64 = 512 << 10;
 
 impl Keeper {
