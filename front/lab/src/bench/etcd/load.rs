@@ -292,8 +292,9 @@ async fn caller(mut kv: KvClient<Connection>, shared: Rc<Shared>, number: u64) {
                 let asked = Instant::now();
                 kv.put(request).await.map(|_| asked)
             }
-            Operation::Get => {
-                let request = RangeRequest { key: key(chosen), ..RangeRequest::default() };
+            Operation::Get | Operation::Look => {
+                let serializable = plan.operation == Operation::Look;
+                let request = RangeRequest { key: key(chosen), serializable, ..RangeRequest::default() };
                 let asked = Instant::now();
                 let read = kv.range(request).await;
                 read.and_then(|read| found(read.get_ref().kvs.len())).map(|()| asked)

@@ -101,6 +101,8 @@ enum Operation {
     Put,
     /// Strong reads
     Get,
+    /// Serializable reads: of what the member has that is asked
+    Look,
 }
 
 /// The servers that are measured.

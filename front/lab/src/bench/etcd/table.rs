@@ -31,6 +31,7 @@ fn of_row(row: &Row) -> Vec<String> {
     let operation = match row.operation {
         Operation::Put => "put",
         Operation::Get => "get",
+        Operation::Look => "look",
     };
     let mut lines = Vec::new();
     for (name, side) in row.sides() {
