@@ -4,10 +4,11 @@
 
 use crate::asker::Asker;
 use crate::errors::Refusal;
+use crate::hub::Hub;
 use bytes::Bytes;
 use quorate::{Client, ReplicaId};
-use quorate_etcd::{AuthQuery, Command, EtcdError, Query, RangePage, Reply, proto};
-use quorate_kit::{OwnCluster, Together};
+use quorate_etcd::{AuthQuery, Command, Etcd, EtcdConfig, EtcdError, Query, RangePage, Reply, proto};
+use quorate_kit::{OwnCluster, OwnState, Together};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -35,20 +36,32 @@ pub(crate) struct Backend {
     guarded: Arc<AtomicBool>,
     /// Says whether to lie now; for tests of false replicas.
     lies: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    /// The state of this replica, to be read on this thread, and the hub, whose events clients may know; none: the replica is asked.
+    own: Option<(OwnState, Hub)>,
     asker: Asker,
 }
+
+/// The most bytes of an answer from the replica's own state. For a longer one the replica is asked.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 impl Backend {
     /// Must be called on the runtime that it is to work on.
     pub(crate) fn start(client: Client, own: ReplicaId) -> Self {
         let cluster = OwnCluster::start(client, own, Some(Together { join, split }));
-        Self { cluster, told: Arc::default(), guarded: Arc::default(), lies: None, asker: Asker::default() }
+        let (told, guarded, asker) = (Arc::default(), Arc::default(), Asker::default());
+        Self { cluster, told, guarded, lies: None, own: None, asker }
     }
 
     /// This way to the store, but lying when `lies` says so.
     #[must_use]
     pub(crate) fn lying(&self, lies: Option<Box<dyn Fn() -> bool + Send + Sync>>) -> Self {
         Self { lies: lies.map(Arc::from), ..self.clone() }
+    }
+
+    /// This way to the store, but answering reads of this replica from its own state where it can. No answer is older than what the hub showed.
+    #[must_use]
+    pub(crate) fn reading(&self, own: Option<OwnState>, hub: Hub) -> Self {
+        Self { own: own.map(|state| (state, hub)), ..self.clone() }
     }
 
     /// The false answer to a command if it is time to lie: that the command is done.
@@ -162,11 +175,32 @@ impl Backend {
         }
     }
 
+    /// What this replica has, without asking it, and nothing older than what clients of this front know. Nothing where it has to be asked: that
+    /// comes to the same, and says what is wrong, if something is.
+    fn own_answer(&self, who: &Bytes, query: &Query<'_>) -> Option<Done> {
+        let (state, hub) = self.own.as_ref()?;
+        if !matches!(query, Query::Range(_) | Query::Auth(_)) {
+            return None; // rare, and some of them take long
+        }
+        let state = state.at_least(self.cluster.newest())?;
+        let service = Etcd::new(EtcdConfig::default());
+        let reply = state.query(&service, &encoded(who, query), ANSWER_BYTES_MAX).ok()?;
+        let done = Done::new(&reply.into()).ok().filter(|done| done.revision >= hub.shown())?;
+        self.told.fetch_max(done.revision, Ordering::Relaxed);
+        Some(done)
+    }
+
     async fn read_here_as(&self, who: &Bytes, query: &Query<'_>) -> Result<Done, Refusal> {
+        if let Some(done) = self.own_answer(who, query) {
+            return Ok(done);
+        }
         self.tell(&self.cluster.read_here(encoded(who, query)).await?)
     }
 
     async fn look_as(&self, who: &Bytes, query: &Query<'_>) -> Result<Done, Refusal> {
+        if let Some(done) = self.own_answer(who, query) {
+            return Ok(done);
+        }
         self.tell(&self.cluster.look(encoded(who, query)).await?)
     }
 }

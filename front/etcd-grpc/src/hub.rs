@@ -3,13 +3,19 @@
 //! Tests: `hub/tests.rs`.
 
 use quorate_etcd::{LiveEvents, Observer, Wants};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 #[cfg(test)]
 mod tests;
 
 /// The way from the service to the front. All clones act as one.
 #[derive(Clone, Default)]
-pub struct Hub(quorate_kit::Hub<LiveEvents>);
+pub struct Hub {
+    kit: quorate_kit::Hub<LiveEvents>,
+    /// The newest revision that left for the front: its clients may know of it.
+    shown: Arc<AtomicI64>,
+}
 
 impl Hub {
     /// A hub without listeners.
@@ -19,18 +25,28 @@ impl Hub {
 
     /// The newest revision that this replica is known to have executed; 0 if none is known.
     pub(crate) fn revision(&self) -> i64 {
-        self.0.position()
+        self.show(self.kit.position())
+    }
+
+    fn show(&self, revision: i64) -> i64 {
+        self.shown.fetch_max(revision, Ordering::Relaxed);
+        revision
+    }
+
+    /// The newest revision that clients may know of from here. A repaired replica may have gone back behind it.
+    pub(crate) fn shown(&self) -> i64 {
+        self.shown.load(Ordering::Relaxed)
     }
 
     /// Notes that this revision was read here.
     pub(crate) fn saw(&self, revision: i64) {
-        self.0.saw(revision);
+        self.kit.saw(revision);
     }
 
     /// Says what is wanted from now on. Changes executed after this call are queued, or show in [`Self::revision`] when that is called
     /// later.
     pub(crate) fn want(&self, wants: Wants) {
-        self.0.want(match wants {
+        self.kit.want(match wants {
             Wants::Nothing => 0,
             Wants::Events => 1,
             Wants::EventsAndBefore => 2,
@@ -39,18 +55,20 @@ impl Hub {
 
     /// Waits until the queue is not empty.
     pub(crate) async fn filled(&self) {
-        self.0.filled().await;
+        self.kit.filled().await;
     }
 
     /// Takes the first entry of the queue.
     pub(crate) fn take(&self) -> Option<LiveEvents> {
-        self.0.take()
+        let events = self.kit.take()?;
+        self.show(events.revision);
+        Some(events)
     }
 }
 
 impl Observer for Hub {
     fn wants(&self) -> Wants {
-        match self.0.wanted() {
+        match self.kit.wanted() {
             0 => Wants::Nothing,
             1 => Wants::Events,
             _ => Wants::EventsAndBefore,
@@ -58,9 +76,9 @@ impl Observer for Hub {
     }
 
     fn executed(&mut self, events: LiveEvents) {
-        self.0.reached(events.revision);
+        self.kit.reached(events.revision);
         if events.before != events.revision {
-            self.0.publish(events.byte_len(), events);
+            self.kit.publish(events.byte_len(), events);
         }
     }
 }

@@ -26,7 +26,8 @@ use crate::{errors, gateway, lease};
 use http::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use quorate_kit::{
-    Backups, Connection, Connections, Listen, Listener, Look, Member, Running, Stream, Worker, gather,
+    Backups, Connection, Connections, Listen, Listener, Look, Member, OwnState, Running, Stream, Worker,
+    gather,
 };
 use quorate_types::ReplicaId;
 use std::sync::Arc;
@@ -121,13 +122,13 @@ struct Counts {
 
 impl Server {
     fn new(config: FrontConfig, listener: &Listener, jwt: Option<Arc<Jwt>>) -> Self {
-        let Member { cluster, replica, tls, client, see, backup, lies } = config.member;
+        let Member { cluster, replica, tls, client, see, newest, backup, lies } = config.member;
         let look = Look::start(see);
         let header = Arc::new(Header::new(cluster, replica, look.clone()));
         let backend = Backend::start(client, replica);
-        let watchers = Watchers::start(config.hub, backend.clone(), header.clone());
-        // Watches and this replica's own work are as ever.
-        let backend = backend.lying(lies);
+        let watchers = Watchers::start(config.hub.clone(), backend.clone(), header.clone());
+        // Watches and this replica's own work are as ever: they go on from what was executed, published or not.
+        let backend = backend.lying(lies).reading(newest.map(OwnState::start), config.hub);
         let scheme = if listener.is_safe() { "https://" } else { "http://" };
         let asks = quorate_kit::Operator::new("etcd", (cluster, replica), tls, look.clone());
         let operator = Arc::new(Operator { is_safe: listener.is_safe(), backend: backend.clone(), asks });

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `member` | what the program hands to any front: the member that it speaks for |
 //! | `own_cluster` | the way to the cluster: commands of many callers as few requests, strong reads that go together, reads of the member |
+//! | `own_state` | the newest state of the member, for reads on the front's own thread |
 //! | `hub` | what the member executes, on its way to those who watch |
 //! | `listener` | connections, with TLS (`tls`) and a limit on their number; `shown`: whom a client's certificate names |
 //! | `gather` | what a connection writes in a turn, in one call of the system |
@@ -24,6 +25,7 @@ mod listener;
 mod member;
 mod operator;
 mod own_cluster;
+mod own_state;
 mod seen;
 pub mod settings;
 mod shown;
@@ -36,6 +38,7 @@ pub use listener::{Connection, Connections, Listen, Listener, Running, StartErro
 pub use member::{Lies, Member, MemberError, Needs};
 pub use operator::{Operator, OperatorError};
 pub use own_cluster::{Command, KitError, OwnCluster, Together};
+pub use own_state::OwnState;
 pub use seen::{Look, See, Seen, SeenMember};
 pub use shown::Shown;
 pub use worker::Worker;

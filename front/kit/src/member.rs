@@ -4,7 +4,7 @@ use crate::backups::{self, MakeBackup};
 use crate::seen::{See, Seen};
 use quorate::client::{Authentication, ClientBuilder};
 use quorate::{Client, ReplicaId, TlsFiles};
-use quorate_runtime::{Config, Running};
+use quorate_runtime::{Config, Newest, Running};
 use quorate_types::{ClusterId, Span};
 
 /// Whether this member lies to clients at the moment, for experiments.
@@ -22,6 +22,8 @@ pub struct Member {
     pub client: Client,
     /// What it says of itself.
     pub see: See,
+    /// Where it puts its newest state; none where a member may lie, so that one alone is not believed.
+    pub newest: Option<Newest>,
     /// Makes backups, where that can be done.
     pub backup: Option<MakeBackup>,
     /// None: it never lies.
@@ -63,6 +65,7 @@ impl Member {
             replica: ReplicaId::new(config.replica),
             tls: config.tls.clone(),
             client: client(config, needs)?,
+            newest: (!config.fault_model.may_lie()).then(|| running.newest()),
             see: Box::new(move || asker.ask().map(|status| Seen::of(&status))),
             backup: Some(backups::of_member(config, running, &place)?),
             lies: None,

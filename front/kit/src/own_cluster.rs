@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use quorate::client::{Encoded, ReadOptions, Replies, Session};
-use quorate::{Client, Error, ReplicaId};
+use quorate::{Client, Error, ReplicaId, Seq};
 use quorate_types::ItemsBuilder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -148,6 +148,11 @@ impl OwnCluster {
     /// Why there is no reply.
     pub async fn look(&self, query: Vec<u8>) -> Result<Bytes, KitError> {
         self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::WEAK }).await
+    }
+
+    /// The newest seq that clients of this front were told of.
+    pub fn newest(&self) -> Seq {
+        self.client.newest()
     }
 
     async fn ask(&self, query: Vec<u8>, options: ReadOptions) -> Result<Bytes, KitError> {

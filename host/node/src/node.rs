@@ -15,7 +15,7 @@ use crate::reconfigure::Reconfigure;
 use crate::report;
 use crate::status::NodeStatus;
 use quorate_admit::Intake;
-use quorate_execute::{Agreed, Executor};
+use quorate_execute::{Agreed, Executor, Publisher};
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Nature};
@@ -85,6 +85,11 @@ impl Node {
     /// Sets which clients may use which keys. If it is never called, all clients may use all keys.
     pub fn permit(&mut self, access: Access) {
         self.gate.permit(access);
+    }
+
+    /// Sets where the final state is published for readers on other threads.
+    pub fn publish_to(&mut self, publisher: Box<dyn Publisher>) {
+        self.engine.publish_to(publisher);
     }
 
     /// Starts: dials the other members and starts the protocol. Everything that recovery wrote again is synced before.

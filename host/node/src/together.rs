@@ -466,10 +466,11 @@ impl Node {
 
     pub(crate) fn run_reads(&mut self, now: Time) {
         // While the state is not sound, reads wait or expire.
-        if self.keeping.sound() {
-            let seats = &self.gate.peers().seats;
-            self.engine.run_reads(now, |conn| seats.number(conn));
+        if !self.keeping.sound() {
+            return self.engine.withdraw();
         }
+        let seats = &self.gate.peers().seats;
+        self.engine.run_reads(now, |conn| seats.number(conn));
     }
 }
 

@@ -13,8 +13,8 @@ pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Events, InStore, KeyUse,
-    MembershipNow, ObjectService, Observer, OwnReplies, ReplySink, Service, SessionEnd, Store, Tells,
-    Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_reply, encode_command,
+    MembershipNow, ObjectService, Observer, OwnReplies, Published, ReplySink, Service, SessionEnd, Store,
+    Tells, Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_reply, encode_command,
     restore_tracked,
 };
 pub use quorate_runtime::{

@@ -12,6 +12,7 @@ use crate::keeper_thread::KeeperThread;
 use crate::lane::{Addresses, Lane, Parts, Sleeper, WAKER};
 use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
+use crate::newest::Newest;
 use crate::open_files;
 use bytes::Bytes;
 use mio::net::TcpListener;
@@ -149,8 +150,7 @@ impl Replica {
         fit_to_open_files(&mut config);
         let watched = certificates(&config)?;
         let directory = DataDirectory::open(&config)?;
-        let network: Arc<dyn Network> =
-            options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
+        let network = options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
         let (listener, address) = listen(&*network, config.listen_address())?;
         let health = health(&config)?;
         let log_directory = directory.log_directory()?;
@@ -168,7 +168,7 @@ impl Replica {
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
         let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
-        node.permit(config.access.as_ref().map(AccessConfig::to_access).unwrap_or_default());
+        let newest = open_to_readers(&mut node, &config);
         directory.note_run(config.durability.mode, false)?;
         directory.used()?;
 
@@ -210,8 +210,17 @@ impl Replica {
         })
         .map_err(io_error("starting a lane"))?;
         let thread = spawn(move || run(lane, &directory, &*disk, config.durability.mode))?;
-        Ok(Running { address, probed, asker, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
+        let (thread, reloader) = (Some(thread), Reloader(errands));
+        Ok(Running { address, probed, asker, newest, stop, waker, reloader, thread })
     }
+}
+
+/// Sets who may use which keys, and where readers on other threads find the newest state.
+fn open_to_readers(node: &mut Node, config: &Config) -> Newest {
+    node.permit(config.access.as_ref().map(AccessConfig::to_access).unwrap_or_default());
+    let newest = Newest::default();
+    node.publish_to(Box::new(newest.writer()));
+    newest
 }
 
 /// An event queue for a lane, and what wakes it.
@@ -250,6 +259,7 @@ pub struct Running {
     address: SocketAddr,
     probed: Option<SocketAddr>,
     asker: Asker,
+    newest: Newest,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
     reloader: Reloader,
@@ -290,6 +300,11 @@ impl Running {
     /// A handle that asks it for its status while another thread waits in [`Self::join`].
     pub fn asker(&self) -> Asker {
         self.asker.clone()
+    }
+
+    /// Where it puts its newest state for readers on other threads.
+    pub fn newest(&self) -> Newest {
+        self.newest.clone()
     }
 
     /// Waits until it has stopped.

@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::events::{Events, Observer};
 use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
+use crate::published::Published;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Handling, SessionLimits, SessionTable};
 use quorate_state::store::Version;
@@ -273,6 +274,12 @@ impl Executor {
             return Err(ReplyTooLarge { max });
         }
         Ok(())
+    }
+
+    /// The state as it is now, for readers on other threads; services in the store have one.
+    pub fn published(&self) -> Option<Published> {
+        let objects = self.service.store()?.version();
+        Some(Published { objects, seq: self.seq, time: self.time, level: self.level })
     }
 
     /// Whether the service says which keys these bytes use, and `allowed` is true of all of them.

@@ -6,6 +6,7 @@ mod differential;
 mod gateway;
 mod kv;
 mod members;
+mod own_state;
 mod recipes;
 mod support;
 mod watch;

@@ -21,7 +21,7 @@ use answers::Answers;
 use bytes::Bytes;
 use quorate_execute::{
     Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, MembershipNow, Observer,
-    Ordered, Outcome, Outcomes, Version,
+    Ordered, Outcome, Outcomes, Publisher, Version,
 };
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
@@ -144,6 +144,8 @@ pub(crate) struct Engine {
     outcomes: Outcomes,
     /// The service's observer of ordered events, which are handed on when their batch is final.
     observer: Option<Box<dyn Observer>>,
+    /// Who takes the final state for readers on other threads.
+    publisher: Option<Box<dyn Publisher>>,
     timing: Timing,
     reads: ReadPath,
     answers: Answers,
@@ -164,6 +166,7 @@ impl Engine {
             borders: VecDeque::new(),
             outcomes: Outcomes::new(),
             observer,
+            publisher: None,
             timing: Timing::new(config),
             reads: ReadPath::new(config.reads.clone()),
             answers: Answers::new(&config.reads),
@@ -386,6 +389,7 @@ impl Engine {
     pub(crate) fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
         self.under_way.clear();
         self.borders.clear();
+        self.withdraw();
         self.execution.restore(system, objects)?;
         let restored = self.execution.state_mut().take_events();
         self.tell(restored);

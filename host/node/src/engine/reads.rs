@@ -5,6 +5,7 @@ use super::Engine;
 use crate::effects::Effects;
 use crate::gate::Permissions;
 use bytes::Bytes;
+use quorate_execute::Publisher;
 use quorate_merge::ReadEnd;
 use quorate_reply::Asked;
 use quorate_types::{ConnId, InstanceId, Time};
@@ -73,8 +74,32 @@ impl Engine {
         again
     }
 
-    /// Answers the reads that may be answered. `owner`: the client on a connection now.
+    /// Publishes the final state here from now on, when it is wanted.
+    pub(crate) fn publish_to(&mut self, publisher: Box<dyn Publisher>) {
+        self.publisher = Some(publisher);
+    }
+
+    /// Publishes the final state, before any answer leaves that says how far this replica is.
+    fn publish(&mut self) {
+        let Some(publisher) = &mut self.publisher else { return };
+        let executor = self.execution.state();
+        if publisher.wants(executor.seq())
+            && let Some(state) = executor.published()
+        {
+            publisher.publish(state);
+        }
+    }
+
+    /// Takes back the published state: no reads may be answered now.
+    pub(crate) fn withdraw(&mut self) {
+        if let Some(publisher) = &mut self.publisher {
+            publisher.withdraw();
+        }
+    }
+
+    /// Answers the reads that may be answered, and publishes the state for those on other threads. `owner`: the client on a connection now.
     pub(crate) fn run_reads(&mut self, now: Time, owner: impl Fn(ConnId) -> u64) {
+        self.publish();
         if self.reads.is_empty() && !self.answers.has_put_off() {
             return;
         }

@@ -3,12 +3,15 @@
 use super::*;
 use crate::effects::Effect;
 use crate::node::tests::Nothing;
-use quorate_execute::{Sequential, SessionLimits};
+use quorate_execute::{
+    Context, InStore, ObjectService, Published, ReplySink, Sequential, Service, SessionLimits, Store,
+};
 use quorate_types::{ItemsBuilder, RequestNumber};
 use quorate_wire::{
     BatchHeader, ReadConsistency, ReadRequest, ReplyStatus, RequestHeader, RequestKind, RequestProof,
     write_opening, write_request,
 };
+use std::sync::mpsc::{Sender, channel};
 
 const ONE: InstanceId = InstanceId::new(1);
 const CONN: ConnId = ConnId::FIRST;
@@ -20,6 +23,10 @@ fn at(millis: u64) -> Time {
 }
 
 fn engine(may_lie: bool) -> Engine {
+    engine_with(may_lie, Box::new(Nothing))
+}
+
+fn engine_with(may_lie: bool, service: Box<dyn Service>) -> Engine {
     let config = EngineConfig {
         may_lie,
         patience: Span::from_millis(600),
@@ -27,7 +34,7 @@ fn engine(may_lie: bool) -> Engine {
         start_time: AgreedTime::ZERO,
         seed: 1,
     };
-    let executor = Executor::new(Box::new(Nothing), SessionLimits::default(), AgreedTime::ZERO);
+    let executor = Executor::new(service, SessionLimits::default(), AgreedTime::ZERO);
     let mut engine = Engine::new(
         &config,
         Merge::new(crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 }, 1).unwrap(),
@@ -134,6 +141,48 @@ fn a_strong_read_waits_for_a_leader_and_for_execution() {
     let mut out = Effects::new();
     engine.send_replies(&mut out);
     assert_eq!(out.drain().count(), 1, "all answers of a connection leave together");
+}
+
+struct Empty;
+
+impl ObjectService for Empty {
+    fn execute(&mut self, _: &mut Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+    fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+}
+
+/// Wants each state once, and says what it gets.
+struct Wants(Option<Seq>, Sender<Option<Seq>>);
+
+impl Publisher for Wants {
+    fn wants(&self, seq: Seq) -> bool {
+        self.0 != Some(seq)
+    }
+    fn publish(&mut self, state: Published) {
+        self.0 = Some(state.seq);
+        self.1.send(self.0).unwrap();
+    }
+    fn withdraw(&mut self) {
+        self.0 = None;
+        self.1.send(None).unwrap();
+    }
+}
+
+#[test]
+fn what_is_final_is_published_once_in_a_turn_and_withdrawn_where_another_state_takes_its_place() {
+    let mut engine = engine_with(false, Box::new(InStore::new(Empty)));
+    let (sender, published) = channel();
+    engine.publish_to(Box::new(Wants(None, sender)));
+    engine.run_reads(at(1), |_| 1);
+    decide(&mut engine, at(2), 1, BatchHeader::default(), &[opening()]);
+    decide(&mut engine, at(2), 2, BatchHeader::default(), &[]);
+    assert_eq!(published.try_iter().collect::<Vec<_>>(), [Some(Seq::ZERO)], "the turn has not ended");
+    engine.run_reads(at(2), |_| 1);
+    engine.run_reads(at(3), |_| 1);
+    assert_eq!(published.try_iter().collect::<Vec<_>>(), [Some(Seq::new(2))]);
+    let image = engine.execution.state_mut().image().unwrap();
+    engine.restore(&image.system, &image.objects).unwrap();
+    engine.run_reads(at(4), |_| 1);
+    assert_eq!(published.try_iter().collect::<Vec<_>>(), [None, Some(Seq::new(2))]);
 }
 
 /// Two of three members answer each session, and each member answers two of three sessions.

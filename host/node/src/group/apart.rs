@@ -2,7 +2,7 @@
 //! until the protocol's lane has a turn, and effects wait until the main lane hears of that turn. In between the main lane knows what the
 //! protocol said last.
 //!
-//! INV-NODE-9: the main lane never looks into a protocol while its lane has something to take. Tests: apart/tests.rs, check/sim.
+//! INV-NODE-11: the main lane never looks into a protocol while its lane has something to take. Tests: apart/tests.rs, check/sim.
 
 use quorate_order::{Anchor, Effects, Input, Order, Restored, Standing, Status, Stored};
 use quorate_types::{Halt, RecordId, Slot, Time};
@@ -99,7 +99,7 @@ impl StandIn {
     fn here(&self) -> &dyn Order {
         assert!(
             self.told.is_empty(),
-            "INV-NODE-9 the main lane looks into a protocol while its lane steps it"
+            "INV-NODE-11 the main lane looks into a protocol while its lane steps it"
         );
         &*self.order
     }

@@ -10,6 +10,7 @@ mod kinds;
 mod leaders;
 #[cfg(planted)]
 mod planted;
+mod published;
 mod queries;
 mod reference;
 mod services;

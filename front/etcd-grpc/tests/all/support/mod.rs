@@ -106,6 +106,7 @@ fn front(
         tls: None,
         client: client.build().expect("a client"),
         see: seen,
+        newest: cluster.running(replica).map(quorate_runtime::Running::newest),
         backup: None,
         lies: None,
     };

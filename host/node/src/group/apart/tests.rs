@@ -106,7 +106,7 @@ fn it_has_no_deadline_while_its_lane_has_something_to_take() {
 }
 
 #[test]
-#[should_panic = "INV-NODE-9"]
+#[should_panic = "INV-NODE-11"]
 fn nobody_looks_into_it_while_its_lane_has_something_to_take() {
     let (mut order, mut out) = (leader(), Effects::new());
     order.step(NOW, Input::Propose(batch()), &mut out);

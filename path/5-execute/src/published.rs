@@ -1,0 +1,55 @@
+//! Published states: what is final, for readers on other threads.
+//!
+//! While somebody reads, the engine hands out its newest final state once in a turn, before any answer of that turn leaves. Whoever has it
+//! answers reads by itself, and the thread that executes is not asked. Only services in the store have such a state. Handing it out copies no objects: a
+//! version is shared, and what changes afterwards is copied when it changes. Tests: `tests/all/published.rs`.
+
+use crate::context::Context;
+use crate::objects::ObjectService;
+use crate::service::{ReplySink, ReplyTooLarge};
+use quorate_state::store::{Store, Version};
+use quorate_types::{AgreedTime, Seq};
+
+/// The final state at a seq. It never changes. Cloning is cheap, and any thread may hold it.
+#[derive(Clone)]
+pub struct Published {
+    /// The objects.
+    pub objects: Version,
+    /// The last seq that is executed in it.
+    pub seq: Seq,
+    /// The agreed time then.
+    pub time: AgreedTime,
+    /// The feature level then.
+    pub level: u32,
+}
+
+impl Published {
+    /// Answers a read as the replica would from this state; `service` is one of the same kind, with the same configuration.
+    ///
+    /// # Errors
+    /// When the answer has more than `max` bytes.
+    pub fn query(
+        &self,
+        service: &impl ObjectService,
+        query: &[u8],
+        max: usize,
+    ) -> Result<Vec<u8>, ReplyTooLarge> {
+        let mut out = Vec::new();
+        let mut sink = ReplySink::new(&mut out, max);
+        let ctx = Context::at(self.seq, self.time).with_level(self.level);
+        service.query(&Store::from_version(&self.objects), query, &ctx, &mut sink);
+        if sink.overflown() { Err(ReplyTooLarge { max }) } else { Ok(out) }
+    }
+}
+
+/// Takes what the engine hands out. Called on the lane that executes, so it must be quick, and never wait.
+pub trait Publisher: Send {
+    /// Whether the state of this seq is wanted: somebody reads, and does not have it.
+    fn wants(&self, seq: Seq) -> bool;
+
+    /// The state now.
+    fn publish(&mut self, state: Published);
+
+    /// This replica does not answer reads now: what was handed out before is for nobody any more.
+    fn withdraw(&mut self);
+}
