@@ -158,17 +158,10 @@ impl Node {
         self.gate.step(now, (&self.config, self.journal.log().durable()), input, out);
     }
 
-    /// Handles an event of a connection, after which the connection may be gone.
-    pub(crate) fn on_happened(&mut self, now: Time, input: Input, out: &mut Effects) {
-        let Some(happened) = gate::In::of(input) else { return };
-        match (happened.ends(), happened) {
-            (Some(conn), gate::In::Closed(_)) => self.on_closed(now, conn, out),
-            (Some(conn), happened) => {
-                self.at_gate(now, happened, out);
-                self.on_closed(now, conn, out);
-            }
-            (None, happened) => self.at_gate(now, happened, out),
-        }
+    /// A connection could not be made safe: it is gone.
+    pub(crate) fn on_unsafe(&mut self, now: Time, conn: ConnId, why: String, out: &mut Effects) {
+        self.at_gate(now, gate::In::Unsafe { conn, why }, out);
+        self.on_closed(now, conn, out);
     }
 
     /// Dials the members that are due, once this replica's own life is durable: no other replica may hear of a life that a crash could take

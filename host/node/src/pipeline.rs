@@ -4,9 +4,8 @@
 
 use crate::effects::{Effect, Effects, Event, Input, Unneeded};
 use crate::engine;
-use crate::gate::{self, Arrived, Asks, Change, Said, Says};
-use crate::group;
-use crate::group::FIRST;
+use crate::gate::{Arrived, Asks, Change, In as At, Said, Says};
+use crate::group::{self, FIRST};
 use crate::keeping::{self, In};
 use crate::lanes::Placement;
 use crate::leading;
@@ -57,13 +56,14 @@ impl Node {
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
             Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
             Input::Deadline => self.on_deadline(now, out),
-            // Events of connections.
-            input @ (Input::Accepted { .. }
-            | Input::Identified { .. }
-            | Input::Unsafe { .. }
-            | Input::Dialed { .. }
-            | Input::DialFailed { .. }
-            | Input::Closed(_)) => self.on_happened(now, input, out),
+            Input::Accepted { conn, from } => self.at_gate(now, At::Accepted { conn, from }, out),
+            Input::Identified { conn, identity } => self.at_gate(now, At::Identified { conn, identity }, out),
+            Input::Unsafe { conn, why } => self.on_unsafe(now, conn, why, out),
+            Input::Dialed { conn, replica, link } => {
+                self.at_gate(now, At::Dialed { conn, replica, link }, out)
+            }
+            Input::DialFailed { replica, link } => self.at_gate(now, At::DialFailed { replica, link }, out),
+            Input::Closed(conn) => self.on_closed(now, conn, out),
         }
         if apart {
             self.ask_lanes(out);
@@ -74,7 +74,7 @@ impl Node {
         match arrived {
             Arrived::Hello(frame, client) => self.on_hello(now, (conn, client), frame, out),
             Arrived::Answer { replica, link, frame } => {
-                self.at_gate(now, gate::In::Answer { conn, replica, link, frame }, out);
+                self.at_gate(now, At::Answer { conn, replica, link, frame }, out);
                 self.on_answered(conn, replica, out);
                 self.after_connections(now, out);
             }
