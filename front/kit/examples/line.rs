@@ -1,5 +1,5 @@
-//! A front with a protocol of its own, on a cluster of three replicas in this process: `cargo run -p quorate-kit --example line`, then
-//! speak to any of them with `nc HOST PORT`, until Enter ends it. Each line is a command, and has one line for an answer:
+//! A front with a protocol of its own, on a cluster of three replicas in this process. `cargo run -p quorate-kit --example line` starts
+//! it, `nc HOST PORT` connects to any of the replicas, and Enter ends it. Each line is a command, which one line answers:
 //!
 //! ```text
 //! SET KEY VALUE   OK                        GET KEY    VALUE ... or NONE, with everything that was acknowledged
@@ -7,7 +7,7 @@
 //! HEALTH          OK or NO LEADER           WATCH PREFIX   WATCHING, then IS KEY VALUE of each key, then SET and DEL as they come
 //! ```
 //!
-//! Whoever watches and does not read as fast as keys change is told `AGAIN`, and then what is there, with IS.
+//! A client that watches and does not read as fast as keys change gets `AGAIN`, and then all keys with IS.
 
 use bytes::Bytes;
 use quorate::{Context, InStore, LocalCluster, ObjectService, ReplicaId, ReplySink, Service, Store, Tells};
@@ -19,11 +19,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 
-/// No line is longer.
+/// The most bytes in a line.
 const LINE_MAX: u64 = 64 << 10;
-/// Lines that wait for a client, and changes that wait for whoever watches.
+/// The most lines that wait for a client, and the most changes that wait for the watches.
 const WAITING: usize = 128;
-/// Where the store has the number of changes. Keys of clients begin with another byte.
+/// The key under which the store has the number of changes. Keys of clients begin with another byte.
 const POSITION: &[u8] = b"#";
 
 /// What one command changed: it led from one position to the next.
@@ -31,11 +31,11 @@ const POSITION: &[u8] = b"#";
 struct Change {
     before: i64,
     position: i64,
-    /// As whoever watches gets it; none: another state took the place of the one that was here.
+    /// The line for clients that watch; none if another state replaced the one that was here.
     line: Option<String>,
 }
 
-/// The service: keys and values in the store. It tells what it changes.
+/// The service: keys and values in the store. It reports its changes.
 struct Lines(Teller<Change>);
 
 fn stored(key: &str) -> Vec<u8> {
@@ -129,7 +129,7 @@ impl Front {
         })
     }
 
-    /// Hands what was executed to all who watch; nothing is wanted any more when nobody does.
+    /// Hands each change to all watches. When there are none, nothing is wanted any more.
     async fn pass_on(self) {
         loop {
             self.hub.filled().await;
@@ -154,7 +154,7 @@ impl Front {
         };
         let reads = async move {
             let (mut read, mut watches, mut line) = (BufReader::new(read), JoinSet::new(), Vec::new());
-            // Dropping the set at the end of what the client says ends what it watches.
+            // The watches end when the set is dropped, at the end of the client's lines.
             loop {
                 line.clear();
                 let whole = (&mut read).take(LINE_MAX).read_until(b'\n', &mut line).await;
@@ -186,7 +186,7 @@ impl Front {
         answer.map_or_else(|why| format!("ERROR {why}"), text)
     }
 
-    /// What is there, and then what changes, without a gap: what this member executes after it was asked waits in `changes`.
+    /// Sends all keys, and then the changes, without a gap: changes that this member executes after the query wait in `changes`.
     async fn watch(self, prefix: String, out: mpsc::Sender<String>) -> Option<()> {
         let mut changes = self.changes.subscribe();
         self.hub.want(1);
@@ -201,13 +201,13 @@ impl Front {
                     }
                 }
                 Err(broadcast::error::RecvError::Closed) => return None,
-                // Some are missing, or the state is another one.
+                // Changes are missing, or another state replaced this one.
                 _ => at = self.tell("AGAIN", &prefix, &out).await?,
             }
         }
     }
 
-    /// Says what is there, and gives back at which position; nothing when nobody listens any more.
+    /// Sends all keys and returns their position; nothing when the client is gone.
     async fn tell(&self, first: &str, prefix: &str, out: &mpsc::Sender<String>) -> Option<i64> {
         let reply = self.cluster.look(format!("LIST {prefix}").into()).await;
         out.send(reply.as_ref().map_or_else(|why| format!("ERROR {why}"), |_| first.into())).await.ok()?;
@@ -220,7 +220,7 @@ impl Front {
     }
 }
 
-/// A cluster of three below this directory, and a front for each of its members.
+/// Starts a cluster of three below this directory, and a front for each of its members.
 pub(crate) fn start(directory: &Path) -> Result<(LocalCluster, Vec<Running>), Box<dyn Error>> {
     let hubs: Vec<Hub<Change>> = (0..3).map(|_| Hub::new()).collect();
     let (made, of_services) = (Cell::new(0), hubs.clone());

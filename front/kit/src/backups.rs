@@ -1,11 +1,13 @@
 //! Backups: the whole state of a cluster in a file, for an operator's command and for clients of fronts.
 //!
-//! A backup is a full checkpoint, fetched as a replica that lacks it would (`making`), over connections of an operator (`links`), of what enough
-//! replicas vouch for (`vouchers`), into a file that appears whole or not at all (`new_file`). A front has them made by the member that is asked,
-//! of the members of that moment, one at a time, each on a thread of its own: each takes as much memory and disk as the state has.
+//! A backup is a full checkpoint. It is fetched as a replica that lacks it would fetch it (`making`), over an operator's connections
+//! (`links`). Enough replicas must vouch for it (`vouchers`). Its file appears whole or not at all (`new_file`).
 //!
-//! Tests: `vouchers/tests.rs`, `new_file/tests.rs`, front/etcd-grpc/src/saved/tests.rs; with processes front/cli/tests/all/backup.rs, and with etcdctl
-//! front/cli/tests/all/etcd/.
+//! For clients of a front, the member that is asked fetches the backup from the present members. It makes one at a time, each on a thread
+//! of its own, since each takes as much memory and disk as the state.
+//!
+//! Tests: `vouchers/tests.rs`, `new_file/tests.rs`, front/etcd-grpc/src/saved/tests.rs; with processes front/cli/tests/all/backup.rs, and
+//! with etcdctl front/cli/tests/all/etcd/.
 
 mod links;
 mod making;
@@ -26,10 +28,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How long nothing may move while a backup is made for a client.
+/// The longest time without progress while a backup is made for a client.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Why there is no backup, and what to do.
+/// Why no backup was made, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoBackup(String);
@@ -40,10 +42,10 @@ impl NoBackup {
     }
 }
 
-/// Makes a backup of the cluster; the file has no name any more. Or says why there is none.
+/// Makes a backup of the cluster, in a file that has no name any more; or says why it could not.
 pub type MakeBackup = Box<dyn Fn() -> Result<File, String> + Send + Sync>;
 
-/// Makes backups, one at a time. Clones are the same one.
+/// Makes backups, one at a time. All clones act as one.
 #[derive(Clone)]
 pub struct Backups {
     make: Option<Arc<MakeBackup>>,
@@ -53,28 +55,28 @@ pub struct Backups {
 /// Why no backup begins.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// This member makes none.
+    /// This member makes no backups.
     #[error("this member makes no backups: ask another one")]
     None,
-    /// One is being made.
+    /// A backup is being made.
     #[error("a backup is being made: try again when it is over")]
     Busy,
-    /// The system refuses a thread.
+    /// The system refused a thread.
     #[error("starting a thread: {0}")]
     Thread(io::Error),
 }
 
 impl Backups {
-    /// Those that `make` makes.
+    /// Backups by `make`; none if this member makes none.
     pub fn new(make: Option<MakeBackup>) -> Self {
         Self { make: make.map(Arc::new), one: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Begins one. When it is made, or can not be made, `then` gets it on that thread, and may take its time to send it: no other begins
-    /// before that is over.
+    /// Begins a backup. Its thread calls `then` with the backup, or with the reason why there is none. `then` may take long to send it; no
+    /// other backup begins before `then` returns.
     ///
     /// # Errors
-    /// Why none begins.
+    /// When no backup begins.
     pub fn begin(&self, then: impl FnOnce(Result<File, String>) + Send + 'static) -> Result<(), BackupError> {
         let make = self.make.clone().ok_or(BackupError::None)?;
         let place = self.one.clone().try_acquire_owned().map_err(|_| BackupError::Busy)?;
@@ -87,8 +89,8 @@ impl Backups {
     }
 }
 
-/// Makes backups of the cluster of the replica that runs in this process, of the members of that moment, with everything that is acknowledged.
-/// They lie in this directory as long as they are made, which is made for that; what was left in it is removed.
+/// Makes backups of the cluster of the replica in this process, from its present members, with every acknowledged change. A backup lies in
+/// `directory` while it is made. The directory is created for that, and anything that was left in it is removed.
 ///
 /// # Errors
 /// When the configuration names no cluster.
@@ -104,7 +106,7 @@ pub(crate) fn of_member(
         members: Vec::new(),
         fault_model: config.fault_model,
         faults: config.faults,
-        // It asks as an operator only.
+        // It sends only an operator's requests.
         authentication: Authentication::Links,
         tls: config.tls.clone().map(|client| ClientFiles { client, admin: None }),
     };
@@ -117,7 +119,7 @@ pub(crate) fn of_member(
     Ok(Box::new(make))
 }
 
-/// Makes one in this directory, whose file is gone when it is closed.
+/// Makes a backup in this directory. Its file is gone when it is closed.
 fn unnamed(cluster: &ClientFile, directory: &Path) -> Result<File, NoBackup> {
     discard(directory);
     let failed =
@@ -131,7 +133,7 @@ fn unnamed(cluster: &ClientFile, directory: &Path) -> Result<File, NoBackup> {
     made
 }
 
-/// What a program left that was stopped while it made one. Best effort, since nothing uses it.
+/// Removes what a program left that was stopped while it made a backup. Best effort, since nothing uses it.
 fn discard(directory: &Path) {
     let _ = fs::remove_dir_all(directory);
 }

@@ -1,8 +1,8 @@
-//! A connection whose writes go to the system together, at the end of each turn of whoever serves it.
+//! A connection that collects its writes and sends them in one system call, at the end of each turn of the task that serves it.
 //!
-//! HTTP/2's library hands over each message of more than 256 bytes by itself: with answers of 1 KiB, that was one call of the system for each,
-//! though those of many callers were ready. Here what is written waits in memory until the connection has done all that it can, which is no
-//! later than it would have slept. What is long is not copied. Tests: `gather/tests.rs`.
+//! The library for HTTP/2 writes each message of more than 256 bytes by itself. With answers of 1 KiB that was one system call for each,
+//! though the answers to many callers were ready. Here writes wait in memory until the task can do no more, so they leave no later than
+//! the task would have slept. Long writes are not copied. Tests: `gather/tests.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
@@ -14,12 +14,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[cfg(test)]
 mod tests;
 
-/// So many bytes wait at most.
+/// The most bytes that wait.
 const WAITING_MAX: usize = 64 << 10;
-/// A connection that has nothing to say keeps no more memory than this.
+/// The most memory that a connection keeps while nothing waits.
 const KEPT: usize = 16 << 10;
 
-/// Serves a connection, with what it writes in each turn together.
+/// Serves a connection, whose writes of each turn are sent together.
 pub async fn together<S, F>(stream: S, serve: impl FnOnce(Gather<S>) -> F) -> F::Output
 where
     S: AsyncWrite + Unpin,
@@ -35,25 +35,25 @@ where
     .await
 }
 
-/// What is read and written.
+/// The stream that `serve` reads and writes.
 pub struct Gather<S>(Arc<Mutex<Out<S>>>);
 
 struct Out<S> {
     stream: S,
     waiting: Vec<u8>,
-    /// So much of it is on its way.
+    /// How many bytes of `waiting` are sent.
     sent: usize,
-    /// Why nothing can be sent any more.
+    /// The error after which nothing can be sent any more.
     failed: Option<ErrorKind>,
 }
 
-/// One thread uses it, whose panics leave nothing half done.
+/// Only one thread uses it, and a panic of that thread leaves nothing half done.
 fn lock<S>(out: &Mutex<Out<S>>) -> MutexGuard<'_, Out<S>> {
     out.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<S: AsyncWrite + Unpin> Out<S> {
-    /// Sends what waits. Whoever serves the connection is woken when there is room for more.
+    /// Sends the bytes that wait. The task is woken when there is room for more.
     fn end_turn(&mut self, cx: &mut Context<'_>) {
         if self.failed.is_none()
             && let Poll::Ready(Err(why)) = self.send(cx)
@@ -79,7 +79,7 @@ impl<S: AsyncWrite + Unpin> Out<S> {
         self.failed.map_or(Ok(()), |kind| Err(kind.into()))
     }
 
-    /// Takes what is short, and passes on what is long.
+    /// Keeps a short write, and passes on a long one.
     fn write(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.check()?;
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
@@ -121,7 +121,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gather<S> {
         true
     }
 
-    /// The end of the turn does it.
+    /// Flushes nothing: the end of the turn does.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(lock(&self.0).check())
     }

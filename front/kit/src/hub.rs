@@ -1,12 +1,12 @@
-//! What a replica executes, on its way to those who watch: from the lane's thread to the front's.
+//! Passes what a replica executes from the lane's thread to the front's, for clients that watch.
 //!
-//! Whoever hears what is final says how far that is ([`Hub::reached`]) and hands over what changed ([`Hub::publish`]). A service that
-//! has a [`Teller`] has to do neither: then the hub is the observer of its ordered events. It looks into none: it keeps them in the order in which
-//! they come, each with its size.
+//! The one who hears of final batches names the position reached ([`Hub::reached`]) and hands over the changes ([`Hub::publish`]). With a
+//! [`Teller`] the service need do neither: the hub is then the observer of its ordered events. The hub keeps events in the order in which
+//! they come, each with its size, and does not look into them.
 //!
-//! The lane must never wait here: it appends to a queue of bounded bytes under a lock that is held for a moment, and when the queue is
-//! full what is in it is dropped; whoever watches then reads what it missed from the service. So events must say from where to where they
-//! lead, for a gap to be seen. Nothing is queued while nobody watches. Tests: `hub/tests.rs`.
+//! The lane must never wait here. It appends to a queue of bounded bytes, under a lock that is held for a moment. A full queue is emptied;
+//! a watcher then reads what it missed from the service. To show the gap, each event must name the positions before and after it. Nothing
+//! is queued while nothing is wanted. Tests: `hub/tests.rs`.
 
 use quorate::{Events, Observer, Tells};
 use std::collections::VecDeque;
@@ -17,32 +17,32 @@ use tokio::sync::Notify;
 #[cfg(test)]
 mod tests;
 
-/// The queue holds so many bytes at most.
+/// The bytes above which the queue is emptied.
 pub(crate) const QUEUE_BYTES_MAX: usize = 32 << 20;
 
-/// The way from the service to the front; `T` is what one request of clients changed. Clones are the same one.
+/// The way from the service to the front; a `T` holds what one request changed. All clones act as one.
 pub struct Hub<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// A service's end of a hub: what it changes waits here until its batch is final.
+/// A service's end of a hub. Changes wait here until their batch is final.
 pub struct Teller<T> {
     hub: Hub<T>,
     changes: Vec<(i64, usize, T)>,
 }
 
 impl<T> Teller<T> {
-    /// The end of this hub.
+    /// The service's end of this hub.
     pub fn new(hub: Hub<T>) -> Self {
         Self { hub, changes: Vec::new() }
     }
 
-    /// A change led to this position; it takes so many bytes of memory.
+    /// Reports a change that led to this position and takes this many bytes of memory.
     pub fn tell(&mut self, position: i64, bytes: usize, change: T) {
         self.changes.push((position, bytes, change));
     }
 
-    /// The position that was told last.
+    /// The position that was reported last.
     pub fn position(&self) -> i64 {
         self.changes.last().map_or_else(|| self.hub.position(), |(position, ..)| *position)
     }
@@ -92,26 +92,26 @@ impl<T> Default for Hub<T> {
 }
 
 impl<T> Hub<T> {
-    /// A hub on which nobody listens yet.
+    /// A hub of which nothing is wanted yet.
     pub fn new() -> Self {
         let queue = Mutex::new(Queue { list: VecDeque::new(), bytes: 0 });
         let (wanted, position) = (AtomicU8::new(0), AtomicI64::new(0));
         Self { shared: Arc::new(Shared { wanted, position, queue, filled: Notify::new() }) }
     }
 
-    /// For the service: how much is wanted of what it executes, as [`Self::want`] said; 0 is nothing.
+    /// For the service: how much of what it executes is wanted, as set by [`Self::want`]; 0 is nothing.
     pub fn wanted(&self) -> u8 {
         self.shared.wanted.load(Ordering::SeqCst)
     }
 
-    /// For the service: it is at this position now. A repaired replica may go back.
+    /// For the service: sets the present position. A repaired replica may go back.
     pub fn reached(&self, position: i64) {
         self.shared.position.store(position, Ordering::SeqCst);
     }
 
-    /// For the service: what led to the position that was [reached](Self::reached) just now, which takes so many bytes of memory.
+    /// For the service: hands over the changes that led to the position [reached](Self::reached) just now, and their size in memory.
     pub fn publish(&self, bytes: usize, events: T) {
-        // Asked again: who came meanwhile must learn that there was something.
+        // Checked after the position was set: a watcher that came between then sees that something changed.
         if self.wanted() == 0 {
             return;
         }
@@ -127,28 +127,28 @@ impl<T> Hub<T> {
         shared.filled.notify_one();
     }
 
-    /// For the front: the newest position that this replica executed, as far as is known; 0: nothing was heard yet.
+    /// For the front: the newest position that this replica is known to have executed; 0 if none is known.
     pub fn position(&self) -> i64 {
         self.shared.position.load(Ordering::SeqCst)
     }
 
-    /// For the front: somebody read this position.
+    /// For the front: notes that this position was read.
     pub fn saw(&self, position: i64) {
         self.shared.position.fetch_max(position, Ordering::SeqCst);
     }
 
-    /// For the front: how much is wanted from now on; 0 is nothing. What is executed after this is queued, or shows in [`Self::position`]
-    /// when asked after this.
+    /// For the front: sets how much is wanted from now on; 0 is nothing. Changes executed after this call are queued, or show in
+    /// [`Self::position`] when that is called later.
     pub fn want(&self, how_much: u8) {
         self.shared.wanted.store(how_much, Ordering::SeqCst);
     }
 
-    /// For the front: waits for something in the queue.
+    /// For the front: waits until the queue is not empty.
     pub async fn filled(&self) {
         self.shared.filled.notified().await;
     }
 
-    /// For the front: takes the first of the queue.
+    /// For the front: takes the first entry of the queue.
     pub fn take(&self) -> Option<T> {
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, events) = queue.list.pop_front()?;

@@ -1,22 +1,22 @@
-//! What every front needs and no protocol is. A front speaks for one member of a cluster to clients of some protocol, in the member's own
-//! process; with this it has to bring that protocol only.
+//! What all fronts share. A front serves clients of some protocol on behalf of one member of a cluster, in the member's own process. With
+//! this crate a front has to bring only its protocol.
 //!
-//! | module | what it has |
+//! | module | what it holds |
 //! | --- | --- |
-//! | `member` | what the program hands to any front: the member that it speaks for |
-//! | `own_cluster` | the way to the cluster: commands of many callers as few requests, strong reads that go together, reads of the member |
+//! | `member` | the member that a front serves for, as the program passes it to any front |
+//! | `own_cluster` | the way to the cluster: commands of many callers in few requests, strong reads that share one, reads of the member |
 //! | `own_state` | the newest state of the member, for reads on the front's own thread |
-//! | `hub` | what the member executes, on its way to those who watch |
-//! | `listener` | connections, with TLS (`tls`) and a limit on their number; `shown`: whom a client's certificate names |
-//! | `gather` | what a connection writes in a turn, in one call of the system |
-//! | `seen` | what the member says of itself: health, who leads, the members |
-//! | `operator` | questions that operators ask, on behalf of clients |
-//! | `backups` | the state of the cluster in a file, for clients, one at a time |
+//! | `hub` | the queue of changes, from the member that executes them to the clients that watch |
+//! | `listener` | connections, with TLS (`tls`) and a limit on their number; `shown`: the holder of a client's certificate |
+//! | `gather` | writes of a connection in one turn, as one system call |
+//! | `seen` | the status of the member: its health, the leader, the members |
+//! | `operator` | requests of operators, sent on behalf of clients |
+//! | `backups` | backups of the cluster in a file, for clients, one at a time |
 //! | `settings` | the front's table of the configuration |
-//! | `worker` | what takes long, beside the thread that serves |
+//! | `worker` | long work, on a thread other than the one that serves |
 //!
-//! A front is one thread with an event loop of tokio, beside the lane: start with [`Listen::start`]; `examples/line.rs` is a whole one. How commands and queries are written
-//! is the service's, and what clients may do is the front's: the kit looks into neither.
+//! A front is one thread with an event loop of tokio, beside the lane. It begins with [`Listen::start`]; `examples/line.rs` is a complete
+//! front. The service defines the format of commands and queries, and the front decides what clients may do; the kit knows neither.
 
 pub mod backups;
 pub mod gather;

@@ -1,7 +1,7 @@
-//! Connections of clients: a front listens, and serves on a thread of its own, beside the lane.
+//! Connections of clients. A front listens for them and serves them on a thread of its own, beside the lane.
 //!
-//! So many connections at once as the front says, others wait in the system's queue; with certificates the beginning of a connection may
-//! take so long only. Dropping [`Running`] ends the front with everything that it does. Tests: front/kit/tests.
+//! The front limits the number of connections at once; others wait in the system's queue. With certificates the time for the beginning of
+//! a connection is limited, too. Dropping [`Running`] ends the front and all its work. Tests: front/kit/tests.
 
 use crate::shown::Shown;
 use crate::tls::Tls;
@@ -20,57 +20,57 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How long the beginning of a connection may take.
+/// How long the TLS handshake of a connection may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no room for a connection.
+/// How long to wait after the system could not accept a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// How a front listens.
 #[derive(Clone, Debug)]
 pub struct Listen {
-    /// What the front is called, in threads, the log and errors: `etcd`.
+    /// The front's name in threads, the log and errors, such as `etcd`.
     pub front: &'static str,
-    /// Where, as `host:port`; the port 0 is any that is free.
+    /// The address, as `host:port`; port 0 stands for any free one.
     pub address: String,
     /// The member's certificates; none where connections are plain.
     pub tls: Option<TlsFiles>,
-    /// What is spoken over TLS, the best first (ALPN); empty: clients need not say what they speak.
+    /// The protocols offered over TLS, the best first (ALPN). If empty, clients need not name any.
     pub protocols: &'static [&'static [u8]],
-    /// Connections at once.
+    /// The most connections at once.
     pub connections_max: usize,
-    /// Threads for what would hold up the one that serves, such as a [`Worker`](crate::Worker)'s work.
+    /// The most threads for work that would hold up the one that serves, such as a [`Worker`](crate::Worker)'s.
     pub helpers: usize,
 }
 
-/// Why a front does not start. Each says what to do.
+/// Why a front does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address.
+    /// The address can not be used.
     #[error(
         "can not listen for clients of {front} on {address}: {why}. Correct `listen` in [front.{front}], or stop who uses that port"
     )]
     Listen {
-        /// Which front.
+        /// The front.
         front: &'static str,
-        /// Which address.
+        /// The address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
-    /// The certificates.
+    /// The certificates can not be used.
     #[error("the certificates can not be used for clients of {front}: {why}")]
     Tls {
-        /// Which front.
+        /// The front.
         front: &'static str,
-        /// What is wrong with them.
+        /// The error.
         why: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The system refuses a thread.
+    /// The system refused a thread.
     #[error("starting a thread: {0}")]
     Thread(io::Error),
 }
 
-/// A front at work. Dropping it ends it.
+/// A front that runs. Dropping this value ends the front.
 pub struct Running {
     front: &'static str,
     address: SocketAddr,
@@ -79,12 +79,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// What it is called.
+    /// The front's name.
     pub fn front(&self) -> &'static str {
         self.front
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -106,10 +106,10 @@ impl Drop for Running {
 }
 
 impl Listen {
-    /// Listens, and does there what `serve` makes of it, on a thread of its own with an event loop.
+    /// Listens, and runs `serve` on a thread of its own with an event loop.
     ///
     /// # Errors
-    /// When it can not listen.
+    /// When the front does not start.
     pub fn start<S, F>(self, serve: S) -> Result<Running, StartError>
     where
         S: FnOnce(Listener) -> F + Send + 'static,
@@ -153,18 +153,18 @@ impl Listen {
     }
 }
 
-/// How many connections there are. Clones are the same one.
+/// Counts connections. All clones act as one.
 #[derive(Clone, Debug, Default)]
 pub struct Connections(Arc<AtomicUsize>);
 
 impl Connections {
-    /// So many now.
+    /// The present number of connections.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Where clients come in.
+/// Accepts clients' connections.
 pub struct Listener {
     front: &'static str,
     tcp: TcpListener,
@@ -174,17 +174,17 @@ pub struct Listener {
     open: Connections,
 }
 
-/// A client's connection, whose beginning is over.
+/// A client's connection, after the TLS handshake if there is one.
 #[derive(Debug)]
 pub struct Connection {
-    /// What it says, and is told.
+    /// The stream to read from and write to.
     pub stream: Stream,
-    /// Whom its certificate names; nobody where connections are plain.
+    /// The holder of the client's certificate; nobody where connections are plain.
     pub shown: Shown,
 }
 
 impl Listener {
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -194,7 +194,7 @@ impl Listener {
         self.tls.is_some()
     }
 
-    /// How many there are.
+    /// The counter of its connections.
     pub fn connections(&self) -> Connections {
         self.open.clone()
     }
@@ -231,7 +231,7 @@ impl Listener {
     }
 }
 
-/// The connection, if the client does its part in time.
+/// The connection, if the client completes the handshake in time.
 async fn begin(front: &str, stream: TcpStream, acceptor: Option<TlsAcceptor>) -> Option<Connection> {
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = acceptor else {
@@ -250,16 +250,16 @@ async fn begin(front: &str, stream: TcpStream, acceptor: Option<TlsAcceptor>) ->
     }
 }
 
-/// What a client's connection carries.
+/// The stream of a client's connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// As it is.
+    /// Without TLS.
     Plain(TcpStream),
-    /// Through TLS.
+    /// With TLS.
     Safe(Box<TlsStream<TcpStream>>),
 }
 
-/// Does the same with either.
+/// Does the same with either kind of stream.
 macro_rules! either {
     ($self:ident, $stream:ident => $do:expr) => {
         match $self.get_mut() {

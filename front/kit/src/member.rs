@@ -1,4 +1,4 @@
-//! What the program hands to any front: the member that it speaks for, and the ways to it.
+//! What the program passes to any front: the member that the front serves for, and the ways to that member.
 
 use crate::backups::{self, MakeBackup};
 use crate::seen::{See, Seen};
@@ -7,56 +7,56 @@ use quorate::{Client, ReplicaId, TlsFiles};
 use quorate_runtime::{Config, Newest, Running};
 use quorate_types::{ClusterId, Span};
 
-/// Whether this member lies to clients at the moment, for experiments.
+/// Says whether this member lies to clients now; for experiments.
 pub type Lies = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The member that a front speaks for.
+/// The member that a front serves for.
 pub struct Member {
     /// Its cluster.
     pub cluster: ClusterId,
     /// Its id.
     pub replica: ReplicaId,
-    /// Its certificates, which it shows to clients and to other members; none where connections are plain.
+    /// Its certificates for clients and for other members; none where connections are plain.
     pub tls: Option<TlsFiles>,
-    /// It as a client of its own cluster, which reaches whoever leads.
+    /// Its client of its own cluster, which reaches the leader.
     pub client: Client,
-    /// What it says of itself.
+    /// Asks it for its status.
     pub see: See,
-    /// Where it puts its newest state; none where a member may lie, so that one alone is not believed.
+    /// The place of its newest state. None where members may lie, since one member's word is not enough there.
     pub newest: Option<Newest>,
-    /// Makes backups, where that can be done.
+    /// Makes backups; none if it makes none.
     pub backup: Option<MakeBackup>,
-    /// None: it never lies.
+    /// Says whether to lie; none if it never lies.
     pub lies: Option<Lies>,
 }
 
-/// What a front is, and needs of the way to the cluster.
+/// A front's name, and what it needs of the way to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// What it is called: `etcd`.
+    /// The front's name, such as `etcd`.
     pub front: &'static str,
-    /// The largest frame, in bytes: the largest request or reply of the front's protocol, and what is around it.
+    /// The largest frame, in bytes: the largest request or reply of the front's protocol, with what encloses it.
     pub frame_bytes_max: u32,
-    /// How long a command is tried again while the disks of the members are full, before its client is told; none: as long as any call.
+    /// How long a command is tried again while the members' disks are full, before its client is told. None: as long as any call.
     pub full_patience: Option<Span>,
 }
 
-/// Why no front can speak for a member.
+/// Why no front can serve for a member.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
     /// The configuration names no cluster.
     #[error("{0}")]
     Config(#[from] quorate_runtime::ConfigError),
-    /// It can't be a client of its own cluster.
+    /// The member can not be a client of its own cluster.
     #[error("this replica can not be a client of its own cluster: {0}")]
     Client(#[from] quorate::client::BuildError),
 }
 
 impl Member {
-    /// The replica that runs in this process with this configuration. It never lies unless that is set afterwards.
+    /// The replica that runs in this process with this configuration. It never lies unless `lies` is set afterwards.
     ///
     /// # Errors
-    /// When it can not be a client of its own cluster.
+    /// When no front can serve for it.
     pub fn of(config: &Config, running: &Running, needs: Needs) -> Result<Self, MemberError> {
         let asker = running.asker();
         let place = config.data.join(format!("{}-backup", needs.front));

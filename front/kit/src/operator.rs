@@ -1,5 +1,5 @@
-//! What operators do, asked of the replicas on behalf of a client that may: the same requests that `quorate member` and `quorate drain`
-//! send, from this replica, with its own certificate. Who may is for the front to say, before it asks.
+//! Sends requests of operators to replicas, on behalf of a front's client: those of `quorate member` and `quorate drain`. They come from
+//! this replica, with its own certificate. The front checks before that the client may do this.
 //!
 //! Tests: front/etcd-grpc/tests/all/members.rs, and with etcdctl front/cli/tests/all/etcd/.
 
@@ -14,54 +14,54 @@ use tokio::time::Instant;
 
 /// How long a replica may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How long somebody is looked for who leads, and how long a leader may take to hand over.
+/// How long to look for a leader, and how long a leader may take to hand over.
 const LEADER: Duration = Duration::from_secs(7);
 /// How long a change of the members may take.
 const CHANGE: Duration = Duration::from_secs(60);
-/// How often we look again.
+/// How often the status is checked again.
 const LOOK: Duration = Duration::from_millis(50);
-/// When a leader is asked once more to hand over.
+/// After this time a leader is asked again to hand over.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Why it was not done.
+/// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperatorError {
-    /// Nobody leads.
+    /// No replica leads.
     #[error("nobody leads: try again")]
     NoLeader,
-    /// This member does not lead, and only who leads can hand over.
+    /// This member does not lead, and only the leader can hand over.
     #[error("this member does not lead: ask who does")]
     NotLeader,
-    /// Whoever is to lead is no member that votes.
+    /// The replica that is to lead is no member that votes.
     #[error("the new leader is no member that votes: name one that does")]
     BadTarget,
     /// The member is unknown.
     #[error("there is no such member")]
     NoSuchMember,
-    /// It may happen yet.
+    /// The time is over, but the request may be carried out yet.
     #[error("it took too long, and may be done yet: look before you ask again")]
     TimedOut,
     /// The member, or its front, is being stopped.
     #[error("this member is being stopped: ask another one")]
     Stopped,
-    /// What a replica says.
+    /// A replica refused, for this reason.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Asks as operators do.
+/// Sends requests of operators.
 #[derive(Clone)]
 pub struct Operator {
     front: &'static str,
     cluster: ClusterId,
     own: ReplicaId,
-    /// What this replica shows to others; nothing where connections are plain.
+    /// This replica's certificates; none where connections are plain.
     tls: Option<TlsFiles>,
     look: Look,
     worker: Worker,
 }
 
-/// What is asked of a replica.
+/// A request to one replica.
 struct Question {
     replica: u16,
     address: String,
@@ -70,7 +70,7 @@ struct Question {
 }
 
 impl Operator {
-    /// For clients of this front, on behalf of this member, which shows this to others (nothing where connections are plain).
+    /// An operator for clients of this front, in the name of the member `own` with these certificates (none where connections are plain).
     pub fn new(
         front: &'static str,
         (cluster, own): (ClusterId, ReplicaId),
@@ -80,19 +80,19 @@ impl Operator {
         Self { front, cluster, own, tls, look, worker: Worker::new() }
     }
 
-    /// What the leader says of the cluster.
+    /// The leader's status of the cluster.
     ///
     /// # Errors
-    /// When nobody says it in time.
+    /// When no leader answers in time.
     pub async fn standing(&self) -> Result<Seen, OperatorError> {
         let text = self.ask_leader(&|| status_request(), FrameKind::Status).await?;
         Seen::of_status(&text).ok_or(OperatorError::NoLeader)
     }
 
-    /// Has the members changed, and waits until that is over.
+    /// Asks for a change of the members, and waits until it is done.
     ///
     /// # Errors
-    /// Why they are not changed, or not yet.
+    /// When they are not changed, or not yet.
     pub async fn change(&self, request: MemberRequest) -> Result<(), OperatorError> {
         let before = self.look.now().await.unwrap_or_default();
         let text = self.ask_leader(&|| request.frame(), FrameKind::MemberReply).await?;
@@ -109,7 +109,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Whether one of the members says so. Whoever was removed may never hear of it.
+    /// Whether one of the members reports the change as done. A member that was removed may never hear of it.
     async fn is_over(&self, number: u64, before: &Seen) -> bool {
         let seen = self.look.now().await.unwrap_or_default();
         let is_over = |seen: &Seen| seen.membership >= number && !seen.is_changing;
@@ -128,10 +128,10 @@ impl Operator {
         false
     }
 
-    /// Has this replica hand over what it leads, and waits until `to` leads.
+    /// Asks this replica to hand over its leadership, and waits until `to` leads.
     ///
     /// # Errors
-    /// Why it does not, or not yet.
+    /// When `to` does not lead, or not yet.
     pub async fn move_leader(&self, to: u16) -> Result<(), OperatorError> {
         let own = self.own.number();
         let seen = self.look.now().await.ok_or(OperatorError::Stopped)?;
@@ -164,7 +164,7 @@ impl Operator {
         }
     }
 
-    /// Asks whoever leads, again if that is somebody else by now, or nobody for a moment.
+    /// Asks the leader. Asks again if another replica leads by now, or none for a moment.
     async fn ask_leader(
         &self,
         frame: &(dyn Fn() -> OutFrame + Sync),
@@ -207,16 +207,16 @@ fn status_request() -> OutFrame {
     OutFrame::new(FrameKind::StatusRequest, &[], vec![])
 }
 
-/// One question on a connection of its own; such questions are rare.
+/// Asks one question on a connection of its own; such questions are rare.
 fn ask(cluster: ClusterId, tls: Option<&TlsFiles>, question: &Question) -> Result<String, String> {
     let credentials = tls.map(Credentials::load).transpose().map_err(|why| why.to_string())?;
     let Question { replica, address, frame, answer } = question;
     let replica = ReplicaId::new(*replica);
     let dialed = AdminConnection::connect(replica, address, cluster, credentials.as_ref(), ANSWER);
-    // A replica that refuses us does so again.
+    // A replica that refuses this connection would refuse the next one, too.
     let again = |why: String| if why.starts_with(REFUSED) { why } else { format!("{why}, try again") };
     let mut connection = dialed.map_err(again)?;
-    // The connection ends with what sends on it.
+    // The connection ends when its sender is dropped.
     let mut sender = connection.sender()?;
     sender.send(frame)?;
     let until = std::time::Instant::now() + ANSWER;

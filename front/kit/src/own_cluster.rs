@@ -1,9 +1,9 @@
-//! The way to the cluster: commands of many callers as few requests, and reads.
+//! The way to the cluster: commands of many callers in few requests, and reads.
 //!
-//! Commands that wait while others are under way go together in one request of one session: no round of agreement, no entry of a
-//! session's table for each. Under load requests grow by themselves; an idle one goes at once. What may have a long reply goes alone,
-//! since the replies to one request have a limit together. They are ordered as they were given. Tests: front/kit/tests, and with etcd's
-//! clients front/etcd-grpc/tests.
+//! Commands that wait while others are under way share one request of one session. So not every command costs a round of agreement and an
+//! entry in the session table. Under load requests grow by themselves; without load a command leaves at once. A command with a possibly
+//! long reply goes alone, since the replies to one request share a limit. Commands are ordered as they were given. Tests: front/kit/tests,
+//! and with etcd's clients front/etcd-grpc/tests.
 
 use bytes::Bytes;
 use quorate::client::{Encoded, ReadOptions, Replies, Session};
@@ -13,44 +13,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Requests under way at once.
+/// The most requests under way at once.
 const IN_FLIGHT: usize = 4;
-/// A request takes commands up to so many bytes, and so many.
+/// A request takes no more commands once it has this many bytes, or this many commands.
 const REQUEST_BYTES: usize = 256 << 10;
 const REQUEST_COMMANDS: usize = 4096;
-/// Strong reads under way at once, and how many go together.
+/// The most strong reads under way at once, and the most queries that share one.
 const READS_IN_FLIGHT: usize = 4;
 const READS_TOGETHER: usize = 256;
-/// What waits here may have so many bytes; more is refused.
+/// The most bytes of commands that wait here; more are refused.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Why there is no reply.
+/// Why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KitError {
-    /// Too much waits to be ordered; nothing was done. Try again later.
+    /// Too many commands wait to be ordered. Nothing was done; try again later.
     #[error("too many commands wait: try again later")]
     Full,
     /// The front is being stopped; whether the command ran is unknown.
     #[error("the front is being stopped: ask another member")]
     Stopped,
-    /// What the client library says; it tells whether the command may have run.
+    /// An error of the client library; it says whether the command may have run.
     #[error(transparent)]
     Cluster(#[from] Error),
 }
 
-/// A command of the service, in two parts so that what a client sent need not be copied to put something before it.
+/// A command of the service, in two parts: so a front can put bytes before a client's message without copying it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// How it begins.
+    /// The bytes at its beginning.
     pub head: Bytes,
     /// The rest.
     pub body: Bytes,
-    /// Whether its reply may be long: then it does not share a request.
+    /// Whether its reply may be long. Then it does not share a request.
     pub alone: bool,
 }
 
 impl Command {
-    /// One with a short reply, in one part.
+    /// A command with a short reply, in one part.
     pub fn new(bytes: impl Into<Bytes>) -> Self {
         Self { head: Bytes::new(), body: bytes.into(), alone: false }
     }
@@ -60,12 +60,12 @@ impl Command {
     }
 }
 
-/// How several queries become one, where the service can answer many at once.
+/// How to join several queries into one, where the service can answer many at once.
 #[derive(Clone, Copy)]
 pub struct Together {
-    /// One query for all of these.
+    /// Joins these queries into one.
     pub join: fn(&[Vec<u8>]) -> Vec<u8>,
-    /// The reply to each of so many, in their order, from the one reply; which can be that they did not fit together, for example.
+    /// Splits the one reply into the replies to this many queries, in their order. If they did not fit together, each reply may say so.
     pub split: fn(&Bytes, usize) -> Vec<Bytes>,
 }
 
@@ -80,7 +80,7 @@ struct Question {
     reply: oneshot::Sender<Result<Bytes, KitError>>,
 }
 
-/// The cluster that a front's own member is in. Cheap to clone; clones share everything.
+/// The cluster of a front's own member. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct OwnCluster {
     client: Client,
@@ -91,7 +91,7 @@ pub struct OwnCluster {
 }
 
 impl OwnCluster {
-    /// For the member `own`. Strong reads go together if it is said how. Must be called on the runtime on which it works.
+    /// The cluster of the member `own`. With `together`, strong reads share requests. Must be called on the runtime on which it works.
     pub fn start(client: Client, own: ReplicaId, together: Option<Together>) -> Self {
         let (jobs, inbox) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -101,10 +101,10 @@ impl OwnCluster {
         Self { client, own, jobs, questions, waiting }
     }
 
-    /// Orders a command and waits for its reply, which may share memory with those to others.
+    /// Orders a command and waits for its reply, which may share memory with the replies to others.
     ///
     /// # Errors
-    /// Why there is none; the command may have run if the error says that this is unknown.
+    /// When there is no reply. The command may have run if the error says that this is unknown.
     pub async fn order(&self, command: Command) -> Result<Bytes, KitError> {
         let bytes = command.len();
         if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
@@ -116,41 +116,41 @@ impl OwnCluster {
         answer.await.map_err(|_| KitError::Stopped)?
     }
 
-    /// Reads what every acknowledged change is part of, together with others who ask meanwhile.
+    /// Reads a state that includes every acknowledged change. The read may be joined with others that wait.
     ///
     /// # Errors
-    /// Why there is no reply.
+    /// When there is no reply.
     pub async fn read(&self, query: Vec<u8>) -> Result<Bytes, KitError> {
         let (reply, answer) = oneshot::channel();
         self.questions.send(Question { query, reply }).map_err(|_| KitError::Stopped)?;
         answer.await.map_err(|_| KitError::Stopped)?
     }
 
-    /// The same, alone: there is more room for the reply.
+    /// As [`Self::read`], but not joined with others, so that there is more room for the reply.
     ///
     /// # Errors
-    /// Why there is no reply.
+    /// When there is no reply.
     pub async fn read_alone(&self, query: Vec<u8>) -> Result<Bytes, KitError> {
         self.ask(query, ReadOptions::STRONG).await
     }
 
-    /// Reads what this member has, and nothing older than what clients of this front were told.
+    /// Reads this member's state, once it is as new as what clients of this front were told.
     ///
     /// # Errors
-    /// Why there is no reply.
+    /// When there is no reply.
     pub async fn read_here(&self, query: Vec<u8>) -> Result<Bytes, KitError> {
         self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::SESSION }).await
     }
 
-    /// Reads what this member has, however old.
+    /// Reads this member's state, however old.
     ///
     /// # Errors
-    /// Why there is no reply.
+    /// When there is no reply.
     pub async fn look(&self, query: Vec<u8>) -> Result<Bytes, KitError> {
         self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::WEAK }).await
     }
 
-    /// The newest seq that clients of this front were told of.
+    /// The newest seq of which clients of this front were told.
     pub fn newest(&self) -> Seq {
         self.client.newest()
     }
@@ -160,7 +160,7 @@ impl OwnCluster {
     }
 }
 
-/// Strong reads that wait while others are under way go together, as one: each of them began before it is asked.
+/// Joins strong reads that wait while others are under way. The joined read is correct for each of them, since all began before it is sent.
 async fn ask_together(
     client: Client,
     together: Option<Together>,
@@ -197,15 +197,15 @@ async fn ask_together(
     }
 }
 
-/// Puts requests together.
+/// Collects commands into requests.
 struct Batcher {
     client: Client,
     waiting: Arc<AtomicUsize>,
     permits: Arc<Semaphore>,
-    /// Those of one request; the memory is used again.
+    /// The commands of one request; the memory is used again.
     commands: ItemsBuilder,
     session: Option<Arc<Session>>,
-    /// How many sessions turned out to be of no use: one is replaced only once.
+    /// How many sessions ended or broke. A session is replaced only once.
     broken: Arc<AtomicUsize>,
     replaced: usize,
 }
@@ -218,7 +218,7 @@ impl Batcher {
     }
 
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Job>) {
-        // One that did not fit into the request before.
+        // A command that must go alone and came while the request before was filled.
         let mut next: Option<Job> = None;
         loop {
             let first = match next.take() {
@@ -300,7 +300,7 @@ const fn is_end_of_session(error: &Error) -> bool {
 fn answer(callers: Vec<oneshot::Sender<Result<Bytes, KitError>>>, result: Result<Replies, Error>) {
     match result {
         Ok(replies) => {
-            // The replies' own memory goes with them: they share one buffer, which lives as long as the slowest caller needs it.
+            // The replies are not copied: they share one buffer, which lives until the last caller drops its reply.
             callers
                 .into_iter()
                 .zip(replies.slices())

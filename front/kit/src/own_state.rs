@@ -1,7 +1,8 @@
-//! The state of a front's own member, for reads that are answered on the front's own thread.
+//! The state of a front's own member, for reads that the front answers on its own thread.
 //!
-//! The replica publishes its newest state while somebody reads it, and not otherwise: where nothing is read for a while, that ends. It costs
-//! the replica something, since what changes after a state was published is copied first. Tests: `own_state/tests.rs`, front/etcd-grpc/tests/all/own_state.rs.
+//! The replica publishes its newest state only while the front reads it, and stops when nothing was read for a while. Publishing has a
+//! cost: objects that change after a state was published are copied first. Tests: `own_state/tests.rs`,
+//! front/etcd-grpc/tests/all/own_state.rs.
 
 use quorate::{Published, Seq};
 use quorate_runtime::{Newest, NewestReader};
@@ -9,22 +10,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Without reads for so long, or twice that, the replica publishes no more.
+/// After this time without reads, or at most twice this time, the replica stops publishing.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What the member has. Clones are the same one.
+/// The member's state. All clones act as one.
 #[derive(Clone)]
 pub struct OwnState(Arc<Shared>);
 
 struct Shared {
     newest: Newest,
     reader: Mutex<Option<NewestReader>>,
-    /// Somebody read since this was looked at last.
+    /// Whether a read came since the last check.
     used: AtomicBool,
 }
 
 impl Shared {
-    /// Ends what nobody uses.
+    /// Drops the reader if no read came since the last check.
     fn rest(&self) {
         if !self.used.swap(false, Ordering::Relaxed) {
             *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -33,7 +34,7 @@ impl Shared {
 }
 
 impl OwnState {
-    /// What this replica publishes. Must be called on the front's event loop.
+    /// The state that this replica publishes. Must be called on the front's event loop.
     pub fn start(newest: Newest) -> Self {
         let shared = Arc::new(Shared { newest, reader: Mutex::default(), used: AtomicBool::new(false) });
         let looks = shared.clone();
@@ -46,8 +47,8 @@ impl OwnState {
         Self(shared)
     }
 
-    /// The newest state, if it is as new as that. Without one the replica has to be asked: it is not as far, answers no reads now, or begins
-    /// to publish with this.
+    /// The newest state, if it has at least this seq. If there is none, the replica must be asked: it has not executed up to there, answers
+    /// no reads now, or begins to publish only because of this call.
     pub fn at_least(&self, seq: Seq) -> Option<Published> {
         self.0.used.store(true, Ordering::Relaxed);
         let mut reader = self.0.reader.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a replica says of itself.
+//! A replica's status, as the replica reports it.
 
 use quorate_runtime::NodeStatus;
 use serde_json::Value;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often the replica is asked for its view when nobody asks.
+/// How often the replica is asked for its view without a caller.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a replica says of itself.
+/// A replica's status, as the replica reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Its view.
     pub view: u64,
-    /// Who leads.
+    /// The leader, if one is known.
     pub leader: Option<u16>,
-    /// The last slot decided.
+    /// The last slot that was decided.
     pub decided: u64,
-    /// The last seq executed.
+    /// The last seq that was executed.
     pub executed: u64,
     /// The number of the membership.
     pub membership: u64,
-    /// Whether it is being changed.
+    /// Whether the membership is being changed.
     pub is_changing: bool,
     /// The members; during a change, those after it.
     pub members: Vec<SeenMember>,
@@ -37,7 +37,7 @@ pub struct Seen {
 pub struct SeenMember {
     /// Its id.
     pub replica: u16,
-    /// Where replicas reach it.
+    /// The address at which replicas reach it.
     pub address: String,
     /// Whether it does not vote.
     pub learner: bool,
@@ -46,7 +46,7 @@ pub struct SeenMember {
 }
 
 impl Seen {
-    /// Reads the document in which a replica answers operators.
+    /// Reads the document with which a replica answers operators.
     pub fn of_status(text: &str) -> Option<Self> {
         let status: Value = serde_json::from_str(text).ok()?;
         let id = |value: &Value| u16::try_from(value.as_u64()?).ok();
@@ -73,7 +73,7 @@ impl Seen {
         })
     }
 
-    /// What the replica in this process says.
+    /// The status of the replica in this process.
     pub fn of(status: &NodeStatus) -> Self {
         let membership = &status.membership;
         let members = membership.members.iter().map(|member| SeenMember {
@@ -95,7 +95,7 @@ impl Seen {
         }
     }
 
-    /// Whether clients can be served: somebody leads, as far as the replica knows.
+    /// Whether clients can be served: the replica knows a leader.
     pub fn is_healthy(&self) -> bool {
         self.leader.is_some()
     }
@@ -106,10 +106,10 @@ impl Seen {
     }
 }
 
-/// Asks the replica what it says of itself; may wait a moment. Nothing if it does not answer, as when it has stopped.
+/// Asks the replica for its status, and may wait a moment. Returns nothing if the replica does not answer, as when it has stopped.
 pub type See = Box<dyn Fn() -> Option<Seen> + Send + Sync>;
 
-/// Asks the replica how it is, without stopping the thread that serves. Clones are the same one.
+/// Asks the replica for its status, without holding up the thread that serves. All clones act as one.
 #[derive(Clone)]
 pub struct Look {
     see: Arc<dyn Fn() -> Option<Seen> + Send + Sync>,
@@ -118,14 +118,14 @@ pub struct Look {
 }
 
 impl Look {
-    /// Which looks by itself now and then. Must be called on the front's event loop.
+    /// A `Look` that also asks about once a second by itself. Must be called on the front's event loop.
     pub fn start(see: See) -> Self {
         let look = Self { see: see.into(), view: Arc::new(AtomicU64::new(1)) };
         tokio::spawn(look.clone().always());
         look
     }
 
-    /// How the replica is now; nothing if it does not say.
+    /// The replica's present status; nothing if it does not answer.
     pub async fn now(&self) -> Option<Seen> {
         let see = self.see.clone();
         let seen = tokio::task::spawn_blocking(move || see()).await.ok().flatten()?;
@@ -133,7 +133,7 @@ impl Look {
         Some(seen)
     }
 
-    /// The view that was seen last, which is at most a second old.
+    /// The highest view that was seen. The replica is asked for it about once a second.
     pub fn view(&self) -> u64 {
         self.view.load(Ordering::Relaxed)
     }

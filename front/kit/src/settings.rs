@@ -1,5 +1,5 @@
-//! A front's settings: the table `[front.NAME]` of the replica's configuration, which nobody but the front understands. A service's
-//! table `[service]` is read in the same way. Tests: `settings/tests.rs`.
+//! A front's settings: the table `[front.NAME]` of the replica's configuration, which only the front understands. A service's table
+//! `[service]` is read in the same way. Tests: `settings/tests.rs`.
 
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use toml::Table;
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with a table: which key, and what would be right.
+/// The error in a table: which key is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingsError(String);
@@ -21,11 +21,11 @@ impl SettingsError {
     }
 }
 
-/// Reads the table `at`, such as `front.etcd`. A type that refuses keys which do not exist (serde's `deny_unknown_fields`) has them
-/// named in the error.
+/// Reads the table `at`, such as `front.etcd`. If the type refuses unknown keys (serde's `deny_unknown_fields`), the error names such a
+/// key.
 ///
 /// # Errors
-/// When a key does not exist, is missing, or has a value of another type.
+/// When a key is unknown, is missing, or has a value of another type.
 pub fn read<T: DeserializeOwned>(at: &str, table: &Table) -> Result<T, SettingsError> {
     table
         .clone()
@@ -33,10 +33,10 @@ pub fn read<T: DeserializeOwned>(at: &str, table: &Table) -> Result<T, SettingsE
         .map_err(|why: toml::de::Error| SettingsError::new(at, why.to_string().trim_end()))
 }
 
-/// Refuses what is no address to listen on, `host:port`.
+/// Refuses a value that is no address to listen on, `host:port`.
 ///
 /// # Errors
-/// Says what an address is.
+/// Says how an address is written.
 pub fn address(at: &str, key: &str, value: &str) -> Result<(), SettingsError> {
     let port = value.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
     if port.is_some_and(|port| port.parse::<u16>().is_ok()) {
@@ -45,10 +45,10 @@ pub fn address(at: &str, key: &str, value: &str) -> Result<(), SettingsError> {
     Err(SettingsError::new(at, format!("{key}: an address is host:port, as in \"127.0.0.1:2379\"")))
 }
 
-/// Refuses a value outside of the range, whose end is written as `end`.
+/// Refuses a value outside of the range. The error shows the range's end as `end`.
 ///
 /// # Errors
-/// Says what the range is.
+/// Names the range.
 pub fn range<T: PartialOrd + Display>(
     at: &str,
     key: &str,

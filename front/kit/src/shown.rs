@@ -1,20 +1,20 @@
-//! Whom the certificate names that a client shows. Its authority is the cluster's, which signs for no other one.
+//! The holder of a client's certificate. The cluster's own authority signed it, which signs for no other cluster.
 
 use quorate_types::{Holder, Identity};
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-/// What a client showed.
+/// The holder of a client's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// The name in its certificate (the subject's common name); none where there is none, or no certificate.
+    /// The name in the certificate (the subject's common name); none without such a name or without a certificate.
     pub name: Option<String>,
-    /// Whether the certificate is one of an operator of the cluster.
+    /// Whether the holder is an operator of the cluster.
     pub is_operator: bool,
 }
 
 impl Shown {
-    /// What this certificate says.
+    /// The holder of this certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Self::default() };
         let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());

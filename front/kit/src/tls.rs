@@ -1,6 +1,6 @@
-//! TLS for clients of a front: the replica's own certificate, and clients that show one of the same authority.
+//! TLS for clients of a front: the front shows the replica's own certificate, and a client must show one of the same authority.
 //!
-//! Files are read again when they changed, at the next connection. Tests: with real clients, `front/cli/tests/all/etcd.rs`.
+//! Files that changed are read again at the next connection. Tests: with real clients, `front/cli/tests/all/etcd.rs`.
 
 use quorate::TlsFiles;
 use rustls::pki_types::pem::PemObject as _;
@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 use tokio_rustls::TlsAcceptor;
 
-/// How often files are looked at.
+/// How often the files are checked, at most.
 const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Makes connections safe.
+/// Encrypts and authenticates connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     front: &'static str,
     files: TlsFiles,
-    /// What connections speak, the best first.
+    /// The protocols that are offered, the best first.
     protocols: &'static [&'static [u8]],
     current: Arc<Mutex<Current>>,
 }
@@ -44,14 +44,14 @@ impl Tls {
         Ok(Self { front, files, protocols, current })
     }
 
-    /// For the next connection.
+    /// The acceptor for the next connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.looked.elapsed() > LOOK {
             current.looked = Instant::now();
             let now = times(&self.files);
             if now != current.read {
-                // What does not work never replaces what does.
+                // Certificates that do not work never replace ones that do.
                 match config(&self.files, self.protocols) {
                     Ok(config) => (current.config, current.read) = (config, now),
                     Err(why) => {

@@ -1,9 +1,9 @@
-//! What takes long, beside the thread that serves.
+//! Does long work on a thread other than the one that serves.
 
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Does such work one at a time: whoever asks for much of it waits, and others do not. Clones are the same one.
+/// Does one piece of long work at a time. So only those who ask for such work wait for each other. All clones act as one.
 #[derive(Clone, Debug)]
 pub struct Worker(Arc<Semaphore>);
 
@@ -14,12 +14,12 @@ impl Default for Worker {
 }
 
 impl Worker {
-    /// One that has nothing to do.
+    /// A worker without work.
     pub fn new() -> Self {
         Self(Arc::new(Semaphore::new(1)))
     }
 
-    /// What it came to; nothing when the front is being stopped, or the work panicked.
+    /// Does the work and returns its result; nothing when the front is being stopped, or the work panicked.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let _one = self.0.acquire().await.ok()?;
         tokio::task::spawn_blocking(work).await.ok()

@@ -1,4 +1,4 @@
-//! The front of `examples/line.rs`, spoken to as `nc` does.
+//! Tests of the front in `examples/line.rs`, with clients that connect as `nc` does.
 
 #[allow(dead_code)]
 #[path = "../examples/line.rs"]
@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Nothing here takes longer on a machine that does anything at all.
+/// The most time for any step, even on a very slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct World {
@@ -78,7 +78,7 @@ fn keys_are_set_read_and_deleted_at_any_member() {
     }
     assert_eq!(two.ask("HEALTH"), "OK");
     assert_eq!(two.ask("FETCH greeting"), "ERROR no such command");
-    // As with `echo ... | nc -N`: what was asked is answered, though nothing more will be asked.
+    // As with `echo ... | nc -N`: the command is answered, though the client sends nothing more.
     one.say("SET last word\nGET last");
     one.out.shutdown(std::net::Shutdown::Write).expect("it can be shut");
     assert_eq!((one.hear(), one.hear(), one.hear()), (Some("OK".into()), Some("VALUE word".into()), None));
@@ -89,12 +89,12 @@ fn whoever_watches_sees_every_change_once_and_in_order() {
     let world = World::start();
     let mut writer = world.client(0);
     assert_eq!((writer.ask("SET a/old 1"), writer.ask("SET b 1")), ("OK".into(), "OK".into()));
-    // Members learn of it one after the other: the watch begins with what this one has.
+    // Members execute a change one after the other: the watch begins with the state of this one.
     let mut watcher = world.client(2);
     while watcher.ask("LOOK b") != "VALUE 1" {}
     assert_eq!(watcher.ask("WATCH a/"), "WATCHING");
     assert_eq!(watcher.hear(), Some("IS a/old 1".into()));
-    // Many clients at once: what they ask is gathered, and ordered as one request or several.
+    // Many clients at once: their commands are collected, and ordered as one request or several.
     let members: Vec<SocketAddr> = world.fronts.iter().map(Running::address).collect();
     std::thread::scope(|scope| {
         for (number, address) in members.into_iter().cycle().take(12).enumerate() {
@@ -134,7 +134,7 @@ fn whoever_does_not_read_begins_again() {
         (0..10).for_each(|key| writer.say(&format!("SET k{key} {round}{value}")));
         (0..10).for_each(|_| assert_eq!(writer.hear(), Some("OK".into())));
     }
-    // It stands last in every list.
+    // This key is the last of every list.
     assert_eq!(writer.ask("SET kz 1"), "OK");
     let (mut known, mut again) = (BTreeMap::new(), 0);
     while !known.contains_key("kz") {

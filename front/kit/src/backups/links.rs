@@ -1,4 +1,4 @@
-//! The connections of an operator to the replicas, all at once: a thread for each reads, one inbox takes what they say.
+//! The connections of an operator to all replicas at once. A thread for each connection reads; one inbox takes all messages.
 
 use quorate::client::{AdminConnection, AdminSender, ClientFile, Credentials};
 use quorate_types::ReplicaId;
@@ -7,39 +7,39 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Who has not answered the greeting after this is not asked.
+/// How long a replica may take to answer the greeting; after that it is not asked.
 const CONNECT: Duration = Duration::from_secs(2);
-/// A reader looks this often whether anybody still listens.
+/// How long a reader waits for a frame before it tries again.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What came from a replica.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// Something about the state.
+    /// A message about the state.
     State(StateMessage),
-    /// Everything that was asked before the last [`Links::mark`] is answered.
+    /// All questions before the last [`Links::mark`] are answered.
     Mark,
-    /// The connection ended, and why.
+    /// The connection ended, for this reason.
     Gone(String),
 }
 
 /// A replica that can't be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// Which one.
+    /// Its id.
     pub replica: ReplicaId,
-    /// Where it was looked for.
+    /// The address at which it was dialed.
     pub address: String,
     /// Why it can't be asked.
     pub why: String,
 }
 
-/// Those that can't be asked, a line for each, each after a line end.
+/// These replicas as text, each on a line of its own after a line end.
 pub fn absent(absent: &[Absent]) -> String {
     absent.iter().map(|a| format!("\n  {} at {}: {}", a.replica, a.address, a.why)).collect()
 }
 
-/// What an operator shows to the replicas; none where connections are plain.
+/// The operator's certificate for the replicas; none where connections are plain.
 fn credentials(cluster: &ClientFile) -> Result<Option<Credentials>, String> {
     let Some(tls) = &cluster.tls else { return Ok(None) };
     let files = tls.for_operators().unwrap_or(&tls.client);
@@ -51,7 +51,7 @@ pub(super) struct Links {
     senders: BTreeMap<ReplicaId, AdminSender>,
     inbox: Receiver<(ReplicaId, Said)>,
     addresses: BTreeMap<ReplicaId, String>,
-    /// Those that can not be asked, or not any more.
+    /// The replicas that can not be asked, or not any more.
     pub(super) absent: Vec<Absent>,
 }
 
@@ -89,17 +89,17 @@ impl Links {
         links
     }
 
-    /// Those that can be asked.
+    /// The replicas that can be asked.
     pub(super) fn present(&self) -> Vec<ReplicaId> {
         self.senders.keys().copied().collect()
     }
 
-    /// Sends a message to one of them. If that fails, it can not be asked any more.
+    /// Sends a message to a replica. If that fails, the replica is not asked any more.
     pub(super) fn send(&mut self, to: ReplicaId, message: &StateMessage) -> bool {
         self.send_frame(to, &message.frame())
     }
 
-    /// Asks a replica for something that it answers after all that it was asked before: [`Said::Mark`].
+    /// Asks a replica for [`Said::Mark`], which it sends after its answers to all earlier questions.
     pub(super) fn mark(&mut self, to: ReplicaId) -> bool {
         self.send_frame(to, &OutFrame::new(FrameKind::StatusRequest, &[], vec![]))
     }
@@ -115,7 +115,7 @@ impl Links {
         }
     }
 
-    /// What comes next from any of them, if something comes in time.
+    /// The next message of any replica, if one comes in time.
     pub(super) fn next(&mut self, timeout: Duration) -> Option<(ReplicaId, Said)> {
         match self.inbox.recv_timeout(timeout) {
             Ok((from, said)) => {
@@ -137,7 +137,7 @@ impl Links {
     }
 }
 
-/// Reads on a thread of its own until the connection ends or nobody listens.
+/// Reads on a thread of its own until the connection ends or the inbox is gone.
 fn listen(
     replica: ReplicaId,
     mut connection: AdminConnection,

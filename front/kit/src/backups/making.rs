@@ -1,7 +1,7 @@
-//! Finds out what the replicas agree on, fetches it from all of them at once, writes it.
+//! Finds a checkpoint on which the replicas agree, fetches it from all of them at once, and writes it.
 //!
-//! An operator is served like a replica that lacks a checkpoint (docs/protocols/state.md), so a backup takes nothing that replicas do
-//! not do anyway: no pause, no load beyond the configured transfer rate.
+//! Replicas serve an operator as they serve a replica that lacks a checkpoint (docs/protocols/state.md). So a backup asks nothing new of
+//! them: no pause, and no load beyond the configured transfer rate.
 
 use super::NoBackup;
 use super::links::{Absent, Links, Said, absent};
@@ -18,27 +18,27 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the cluster may take to say what is acknowledged.
+/// How long the cluster may take to answer which changes are acknowledged.
 const READ: Duration = Duration::from_secs(10);
-/// How often the replicas are asked what they agree on, as long as that is not enough.
+/// How often the replicas are asked for their checkpoints, until one is agreed on and held.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// How often they are asked while a checkpoint is fetched: they may make newer ones and delete this one.
 const ASK_MEANWHILE: Duration = Duration::from_secs(2);
-/// Who has not said what it knows after this is not waited for.
+/// How long to wait for each replica's answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// What is wanted of a backup.
+/// The demands on a backup.
 pub struct Wanted {
-    /// Whether everything is in it that was acknowledged until now.
+    /// Whether it must contain every change that is acknowledged by now.
     pub fresh: bool,
-    /// How long nothing may move.
+    /// The longest time without progress.
     pub patience: Duration,
 }
 
-/// Makes a backup of this cluster in a file that was begun, which is named `path` in the end.
+/// Makes a backup of this cluster in `file`, whose name is `path` in the end.
 ///
 /// # Errors
-/// Says why there is none.
+/// Says why no backup was made.
 pub fn make(
     cluster: &ClientFile,
     wanted: &Wanted,
@@ -61,35 +61,34 @@ pub fn make(
     Ok(Made { manifest, image, bytes, vouched, from, absent })
 }
 
-/// How far it is, for whoever looks on.
+/// The progress of a backup, to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It waits for something that says nothing of how far it is.
+    /// It waits for something whose progress is not known.
     Waits(String),
-    /// So many of so many bytes are done of this part of the work.
+    /// This step of the work has done the first number of bytes, of the second.
     Moves(&'static str, u64, u64),
-    /// Something that is worth a line.
+    /// A message for the operator.
     Says(String),
 }
 
-/// What was made.
+/// A backup that was made.
 pub struct Made {
-    /// What the replicas agree on.
+    /// The manifest on which the replicas agree.
     pub manifest: Manifest,
-    /// It.
+    /// The image of that manifest.
     pub image: Image,
-    /// How long the file is.
+    /// The length of the file.
     pub bytes: u64,
-    /// Who vouches for it.
+    /// The replicas that vouch for it.
     pub vouched: Vec<ReplicaId>,
-    /// Who sent parts of it.
+    /// The replicas that sent parts of it.
     pub from: Vec<ReplicaId>,
-    /// Who could not be asked.
+    /// The replicas that could not be asked.
     pub absent: Vec<Absent>,
 }
 
-/// The seq up to which everything was executed that was acknowledged until now: a strong read says it, whatever the service
-/// makes of the question.
+/// A seq up to which all changes lie that are acknowledged by now. A strong read returns it, whatever the service makes of the query.
 fn acknowledged(cluster: &ClientFile) -> Result<Seq, NoBackup> {
     let builder = cluster.builder();
     let client = builder.timeout(READ).build_blocking();
@@ -106,7 +105,7 @@ fn acknowledged(cluster: &ClientFile) -> Result<Seq, NoBackup> {
 struct Create<'a> {
     links: Links,
     vouchers: Vouchers,
-    /// Who sent something of it.
+    /// The replicas that sent parts of the checkpoint.
     sources: BTreeSet<ReplicaId>,
     patience: Duration,
     progress: &'a dyn Fn(Progress),
@@ -143,12 +142,12 @@ impl<'a> Create<'a> {
         )))
     }
 
-    /// Asks all replicas what they have, until a checkpoint is agreed on and held by one of them: of this seq or later, or else
-    /// the newest there is.
+    /// Asks all replicas for their checkpoints until one is agreed on and held by one of them: of this seq or later; or the newest, if no
+    /// seq is given.
     fn agreed(&mut self, at_least: Option<Seq>) -> Result<Seq, NoBackup> {
         let (least, until) = (at_least.unwrap_or(Seq::new(1)), Instant::now() + self.patience);
         loop {
-            // If nothing later than this is agreed, the leader makes a border.
+            // The leader makes a border if no later one is agreed.
             self.ask(least.previous());
             self.listen();
             if let Some(offer) = self.vouchers.offers(least).first() {
@@ -201,7 +200,7 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// Takes in what the replicas answer.
+    /// Takes the replicas' answers.
     fn listen(&mut self) {
         let mut waited: BTreeSet<ReplicaId> = self.links.present().into_iter().collect();
         let until = Instant::now() + ANSWER;
@@ -222,7 +221,7 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// Fetches a checkpoint, or a later one that takes its place meanwhile.
+    /// Fetches a checkpoint, or a later one if it replaces the first meanwhile.
     fn fetch(&mut self, at_least: Seq) -> Result<Box<Fetched>, NoBackup> {
         let nothing = Store::new().version();
         let mut fetch = Fetch::new(self.now(), at_least, nothing, FetchLimits::default());
@@ -258,14 +257,14 @@ impl<'a> Create<'a> {
             }
             if asked.elapsed() >= ASK_MEANWHILE {
                 asked = Instant::now();
-                // There is an agreed one, so nobody makes another for this.
+                // A border after seq 0 is agreed already, so the leader makes no other for this.
                 self.ask(Seq::ZERO);
             }
             self.wait(&fetch, at_least, &mut inputs);
         }
     }
 
-    /// Waits for what comes next, or until the fetch wants to go on by itself.
+    /// Waits for the next message, or until the fetch's deadline.
     fn wait(&mut self, fetch: &Fetch, at_least: Seq, inputs: &mut Vec<Input>) {
         let due = fetch.deadline().map_or(ASK_MEANWHILE, |at| {
             Duration::from_nanos(at.since(self.now()).nanos()).min(ASK_MEANWHILE)
@@ -310,7 +309,7 @@ impl<'a> Create<'a> {
                 seq.number()
             )),
             Effect::Begun { .. } => (self.progress)(Progress::Waits("fetching the manifest".to_owned())),
-            // What is interrupted begins anew: a backup has no place for parts.
+            // A backup that is interrupted begins anew: there is no place to keep its parts.
             Effect::Keep(_) => {}
             Effect::Done(fetched) => return Some(fetched),
         }
@@ -328,7 +327,7 @@ impl<'a> Create<'a> {
     }
 }
 
-/// The connection was to this cluster; what came must be of it, too.
+/// Whether the image belongs to this cluster, as the connections do.
 fn belongs(image: &Image, cluster: &ClientFile) -> Result<(), NoBackup> {
     let system = System::decode(&image.system)
         .map_err(|why| NoBackup::new(format!("what the replicas agree on can not be used: {why}")))?;
@@ -339,7 +338,7 @@ fn belongs(image: &Image, cluster: &ClientFile) -> Result<(), NoBackup> {
     Err(NoBackup::new(format!("what the replicas agree on is of cluster {found}, not of {expected}")))
 }
 
-/// Writes the file; how long it is.
+/// Writes the file. Returns its length.
 fn write(
     file: &mut NewFile,
     image: &Image,

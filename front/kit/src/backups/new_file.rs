@@ -1,4 +1,4 @@
-//! The file of a backup under way, as the keeper of checkpoints sees it: it appears under its name only when it is whole and durable.
+//! The file of a backup under way, as the only file that the keeper sees. It gets its name only when it is whole and durable.
 
 use bytes::Bytes;
 use quorate_state::checkpoint::Files;
@@ -9,27 +9,27 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// A backup under way. Until it is published it has another name beside its own; dropped before, it is removed.
+/// A backup under way. Until it is published it has a temporary name in the same directory. It is removed if it is dropped before.
 pub struct NewFile {
     path: PathBuf,
     unfinished: PathBuf,
     file: File,
     len: u64,
-    /// What the keeper calls it, once it has begun with it.
+    /// The keeper's name for it, once the keeper has begun to write it.
     name: Option<String>,
 }
 
 impl NewFile {
-    /// Begins a file that will be `path`.
+    /// Begins a file whose name will be `path`.
     ///
     /// # Errors
-    /// When there is something already, or no file can be made there.
+    /// When something has that name already, or no file can be made there.
     pub fn begin(path: &Path) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok() {
             return Err(ErrorKind::AlreadyExists.into());
         }
         let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-        // What ends like a directory could not get that name in the end.
+        // A path that ends like a directory's could not become the file's name in the end.
         if !path.as_os_str().as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
             return Err(ErrorKind::IsADirectory.into());
         }
@@ -39,7 +39,7 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), unfinished, file, len: 0, name: None })
     }
 
-    /// The keeper knows other files as well, none of which is here.
+    /// Refuses all names but this file's: the keeper asks for other files as well, which do not exist here.
     fn check(&self, name: &str) -> io::Result<()> {
         if self.name.as_deref() == Some(name) { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
     }
@@ -47,15 +47,15 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // Once it was published there is nothing under this name any more.
+        // Nothing has this name any more once the file was published.
         let _ = fs::remove_file(&self.unfinished);
     }
 }
 
-/// Gives a file its name, unless somebody else has it.
+/// Gives a file its name, unless another file has that name.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // This file system can not do both at once.
+        // This file system can not check and rename in one step.
         Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(to).is_ok() => {
             Err(ErrorKind::AlreadyExists.into())
         }
@@ -64,10 +64,10 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes names in the directory of this path durable.
+/// Makes the names in this path's directory durable.
 ///
 /// # Errors
-/// What the operating system says.
+/// Those of the operating system.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     let above = path.parent().filter(|above| !above.as_os_str().is_empty());
     File::open(above.unwrap_or(Path::new(".")))?.sync_all()
@@ -122,11 +122,11 @@ impl Files for NewFile {
     }
 }
 
-/// Reads a part of a file of this length. Before memory is taken for it, the place is compared with the file: it may come from damaged
-/// bytes.
+/// Reads a part of a file of this length. Offset and length may come from damaged bytes, so they are compared with the file's length
+/// before memory is allocated.
 ///
 /// # Errors
-/// When the part is not within the file, and what the operating system says.
+/// When the part is not within the file, and those of the operating system.
 pub fn read_within(file: &File, file_len: u64, offset: u64, len: usize) -> io::Result<Bytes> {
     if offset.checked_add(len as u64).is_none_or(|end| end > file_len) {
         return Err(ErrorKind::UnexpectedEof.into());

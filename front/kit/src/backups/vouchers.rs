@@ -1,20 +1,20 @@
-//! Who said what of which checkpoint. A digest counts once a majority of the members reports it, and never fewer than two where
+//! Which replica reports which digest for a checkpoint. A digest is agreed once a majority of the members reports it, at least two where
 //! there are two: one replica alone may have diverged.
 //!
-//! The same rule by which replicas agree (`quorate_state::agreement`), for somebody who is no member and has no state to compare.
+//! Replicas agree by the same rule (`quorate_state::agreement`). An operator's program is no member and has no state to compare.
 
 use quorate_state::agreement::{BORDERS_MAX, Offer, needed};
 use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a replica says of a border.
+/// A replica's report on a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report {
     digest: Digest,
     held: bool,
 }
 
-/// What the replicas said.
+/// The replicas' reports.
 #[derive(Debug)]
 pub(super) struct Vouchers {
     needed: usize,
@@ -22,19 +22,19 @@ pub(super) struct Vouchers {
 }
 
 impl Vouchers {
-    /// Nothing was said yet by these members.
+    /// No reports of these members yet.
     pub(super) fn new(members: impl IntoIterator<Item = ReplicaId>) -> Self {
         let said: BTreeMap<_, _> = members.into_iter().map(|member| (member, BTreeMap::new())).collect();
-        // With Byzantine faults that is more than enough, and there are as many honest ones.
+        // A majority is more than enough with Byzantine faults, and there are as many honest members.
         Self { needed: needed(Faults::of(FaultModel::Crash), said.len()), said }
     }
 
-    /// So many must say the same.
+    /// How many must report the same digest.
     pub(super) fn needed(&self) -> usize {
         self.needed
     }
 
-    /// A replica said this of a border. Its newest borders are kept.
+    /// Notes a replica's report on a border. Only its newest borders are kept.
     pub(super) fn heard(&mut self, from: ReplicaId, seq: Seq, digest: Digest, held: bool) {
         let Some(reports) = self.said.get_mut(&from) else { return };
         reports.insert(seq, Report { digest, held });
@@ -43,7 +43,7 @@ impl Vouchers {
         }
     }
 
-    /// A replica does not hold this checkpoint (any more).
+    /// Notes that a replica does not hold this checkpoint (any more).
     pub(super) fn not_held(&mut self, from: ReplicaId, seq: Seq, digest: Digest) {
         let report = self.said.get_mut(&from).and_then(|reports| reports.get_mut(&seq));
         if let Some(report) = report.filter(|report| report.digest == digest) {
@@ -51,12 +51,12 @@ impl Vouchers {
         }
     }
 
-    /// Who has this digest at this border.
+    /// The replicas that report this digest for this border.
     pub(super) fn of(&self, seq: Seq, digest: Digest) -> Vec<ReplicaId> {
         self.at(seq).filter(|(_, report)| report.digest == digest).map(|(from, _)| from).collect()
     }
 
-    /// The agreed checkpoints from `at_least` on that somebody holds, the newest first.
+    /// The agreed checkpoints from `at_least` on that some replica holds, the newest first.
     pub(super) fn offers(&self, at_least: Seq) -> Vec<Offer> {
         let mut offers = Vec::new();
         for seq in self.seqs(at_least) {
@@ -70,12 +70,12 @@ impl Vouchers {
         offers
     }
 
-    /// The newest border from `at_least` on that is agreed, whether somebody holds it or not.
+    /// The newest border from `at_least` on that is agreed, whether a replica holds its checkpoint or not.
     pub(super) fn newest(&self, at_least: Seq) -> Option<Seq> {
         self.seqs(at_least).find(|seq| self.agreed(*seq).is_some())
     }
 
-    /// The newest border at which so many differ that the rest can't make a majority: who says what there.
+    /// The reports on the newest border, if they differ so much that no digest can get enough of them.
     pub(super) fn differ(&self, at_least: Seq) -> Option<(Seq, Vec<(ReplicaId, Digest)>)> {
         let seq = self.seqs(at_least).next()?;
         let said: Vec<_> = self.at(seq).map(|(from, report)| (from, report.digest)).collect();
@@ -92,7 +92,7 @@ impl Vouchers {
         self.said.iter().filter_map(move |(from, reports)| Some((*from, *reports.get(&seq)?)))
     }
 
-    /// All borders that somebody said something of, the newest first.
+    /// All borders that were reported, the newest first.
     fn seqs(&self, at_least: Seq) -> impl Iterator<Item = Seq> + use<> {
         let seqs = self.said.values().flat_map(|reports| reports.range(at_least..).map(|(seq, _)| *seq));
         seqs.collect::<BTreeSet<Seq>>().into_iter().rev()

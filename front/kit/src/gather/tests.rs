@@ -1,4 +1,4 @@
-//! What reaches the other end, in how many writes, and what happens when it does not read.
+//! Which bytes reach the other end, in how many writes, and what happens when the other end does not read.
 
 use super::{WAITING_MAX, together};
 use std::io;
