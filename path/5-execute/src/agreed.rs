@@ -1,8 +1,8 @@
 //! What is agreed on with the order alone, before anything is executed: how far the global log was delivered, and the agreed time there.
 //!
-//! Where several leaders propose, each extends agreed time from what it executed, without knowing what the others propose meanwhile. So a
-//! batch adds at most [`LEADERS_APART`] to the time that its leader knew, unless nothing came in between; and whatever ends at a time ends
-//! later by as much. docs/protocols/merge.md, "Agreed time", has the argument.
+//! Where several leaders propose, each extends agreed time from the time that it knows, without knowing what the others propose meanwhile.
+//! So a batch adds at most [`LEADERS_APART`] to the time that its leader knew, unless no batch came in between. Everything that ends at a
+//! time, such as a session, ends later by as much. docs/protocols/merge.md, "Agreed time", has the argument.
 //!
 //! INV-EXEC-3: agreed time never goes back. Tests: `tests/all/leaders.rs`.
 

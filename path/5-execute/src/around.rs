@@ -1,8 +1,9 @@
-//! What a service hears of what is around it: sessions that end, and who the members are.
+//! Events around a service that the service hears: ends of sessions, and changes of the membership.
 //!
-//! Both stand at a place in the order, like commands, and the service may change its state there: all replicas hear the same at the same
-//! place, however late they execute. A change of the membership is final with the batch that ends it, so that nobody sees the state in between. Who goes on from an image does not hear again what is in it, and what a service made of it is in its
-//! state. What was executed and is taken back is heard again. Tests: `tests/all/around.rs`, and check/sim with an executor that is late.
+//! Each has a place in the order, like a command, and the service may change its state there: all replicas hear the same at the same place,
+//! however late they execute. A change of the membership is final with the batch that ends it, so nobody sees the state between the two.
+//! After an image is installed, the service does not hear again what came before it: the service's state already includes that. After
+//! batches are taken back, it hears their events again. Tests: `tests/all/around.rs`, and check/sim with an execution that is late.
 
 use quorate_types::{MembershipId, ReplicaId};
 
@@ -11,14 +12,14 @@ use quorate_types::{MembershipId, ReplicaId};
 pub enum SessionEnd {
     /// Its client closed it.
     Closed,
-    /// Its client asked for nothing for as long as sessions live.
+    /// It executed nothing for longer than the limits allow (`SessionLimits::ttl`).
     Expired,
 }
 
-/// The membership that a change led to.
+/// The membership after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipNow {
-    /// Its number; that of the first one is 1.
+    /// Its number; the first membership has number 1.
     pub number: MembershipId,
     /// The members, voters and learners, in order.
     pub replicas: Vec<ReplicaId>,

@@ -1,12 +1,12 @@
-//! Execution as a stage: batches are delivered to it in order, and it says in the same order what became final.
+//! Execution as a stage: it takes delivered batches in order, and reports in the same order which became final.
 //!
-//! Delivery never waits for execution. What is agreed on with the order alone ([`Agreed`]: how far the log was delivered, and the time) takes
-//! effect at delivery. Replies, reads, images and what sessions are told come from final state only, which never goes back. How and when
-//! batches are executed in between is an executor's own business; [`Sequential`] executes each as soon as somebody asks for it.
+//! Delivery never waits for execution. The facts that follow from the order alone ([`Agreed`]: how far the log was delivered, and the
+//! agreed time) change at delivery. Replies, reads, images and lookups of sessions come from final state only, which is never taken back.
+//! Each [`Execution`] decides how and when it executes in between; [`Sequential`] executes a batch when it is asked for the next result.
 //!
-//! INV-EXEC-8: a service hears each end of a session and each change of the membership once, where it stands in the order.
+//! INV-EXEC-8: a service hears each end of a session and each change of the membership once, at its place in the order.
 //! INV-EXEC-7: batches, gaps and borders become final in the order of their delivery. Tests: `tests/all/stage.rs`, and check/sim with an
-//! executor that is late and takes back what it did.
+//! execution that is late and takes batches back.
 
 use crate::agreed::{Agreed, Moment};
 use crate::around::MembershipNow;
@@ -19,63 +19,64 @@ use quorate_types::{Seq, Time};
 use quorate_wire::Batch;
 use std::collections::VecDeque;
 
-/// What is delivered, in the order of the global log.
+/// An item that is delivered, in the order of the global log.
 #[derive(Clone, Debug)]
 pub enum Ordered {
     /// A batch.
     Batch(Seq, Moment, Batch),
-    /// Nothing stands in the log up to this seq.
+    /// A gap: the log has no batches up to this seq.
     Pass(Seq),
-    /// What comes from here on is read at this feature level. Delivered right behind the batch that says so, and final with it.
+    /// From here on the state is read at this feature level. Delivered right after the batch that raises the level, and final with that
+    /// batch.
     Level(u32),
-    /// A change of the membership is done; the service hears it. Delivered and final like a level.
+    /// A change of the membership is done, which the service hears. Delivered and final like a level.
     Members(MembershipNow),
-    /// Capturing begins here for the border with this number, so that less is left to do there.
+    /// The capture for the border with this number begins here, so that less is left to do at the border.
     Ahead(u64),
     /// A border: the state here becomes an image.
     Border,
 }
 
 impl Ordered {
-    /// Whether it takes effect with the batch before it: nobody reads or compares the state in between.
+    /// Whether it is final together with the batch before it: nobody reads or compares the state between the two.
     pub const fn follows(&self) -> bool {
         matches!(self, Self::Level(_) | Self::Members(_))
     }
 }
 
-/// What became final, in the same order.
+/// An item that became final, in the same order.
 pub enum Final {
-    /// A batch was executed; its outcomes are there.
+    /// A batch; its outcomes are in the [`Outcomes`].
     Batch(Seq),
-    /// Nothing stood there, or nothing that anybody waits for. What the service tells of it is in the outcomes.
+    /// A gap, a level or a change of the membership: nobody waits for those. The service's events are in the [`Outcomes`].
     Nothing,
-    /// The objects as they are where capturing begins for the border with this number, if they are known between borders.
+    /// The objects where the capture for the border with this number begins, if they are known between borders.
     Ahead(u64, Option<Version>),
     /// The state at a border, or why the service can not give it.
     Image(Result<ImageParts, CheckpointError>),
 }
 
-/// How batches that were delivered are executed.
+/// A way to execute delivered batches.
 pub trait Execution: Send {
-    /// Takes what comes next. Never waits.
+    /// Takes the next item. Never waits.
     fn deliver(&mut self, ordered: Ordered);
 
-    /// What became final next, if anything did by now; the outcomes of a batch are in `outcomes` then.
+    /// The next item that became final, if one did by now. Its outcomes are then in `outcomes`.
     fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final>;
 
-    /// When to ask again, if nothing else is delivered; nothing where all that was delivered is final.
+    /// When to ask again, if nothing else is delivered; nothing if all delivered items are final.
     fn deadline(&self) -> Option<Time>;
 
-    /// Whether something was delivered that is not final yet.
+    /// Whether a delivered item is not final yet.
     fn is_behind(&self) -> bool;
 
-    /// The final state, and what is agreed on.
+    /// The final state, and what is agreed at delivery.
     fn state(&self) -> &Executor;
 
-    /// The same. Nobody but the engine changes it, and only what is agreed on at delivery.
+    /// As [`Self::state`]. Only the engine may change it, and only what is agreed at delivery.
     fn state_mut(&mut self) -> &mut Executor;
 
-    /// Another state takes the place of this one; what was delivered and is not final is forgotten.
+    /// Replaces the state by that of an image. Delivered items that are not final are dropped.
     ///
     /// # Errors
     /// Those of [`Executor::restore_image`].
@@ -83,7 +84,7 @@ pub trait Execution: Send {
 }
 
 impl dyn Execution {
-    /// What is agreed on with what was delivered.
+    /// What is agreed at delivery.
     pub fn agreed(&self) -> &Agreed {
         self.state().agreed()
     }
@@ -97,16 +98,16 @@ impl dyn Execution {
         self.deliver(Ordered::Batch(seq, moment, batch));
     }
 
-    /// Nothing stands in the log after what was delivered, up to this seq.
+    /// Delivers a gap: the log has no batches after the delivered ones, up to this seq.
     ///
     /// # Panics
-    /// When it goes back: a bug of ours.
+    /// When `seq` is not a later one: a bug of ours.
     pub fn pass(&mut self, seq: Seq) {
         self.state_mut().deliver_nothing(seq);
         self.deliver(Ordered::Pass(seq));
     }
 
-    /// What comes from here on is executed at this feature level.
+    /// Later batches are executed at this feature level.
     pub fn set_level(&mut self, level: u32) {
         self.state_mut().agree_on_level(level);
         self.deliver(Ordered::Level(level));
@@ -114,7 +115,7 @@ impl dyn Execution {
 }
 
 impl Executor {
-    /// Takes what comes next off what was delivered, with what follows it, and executes that.
+    /// Executes the next delivered item, and those that are final together with it.
     pub fn take(&mut self, delivered: &mut VecDeque<Ordered>, outcomes: &mut Outcomes) -> Option<Final> {
         let done = self.take_one(delivered.pop_front()?, outcomes);
         while matches!(done, Final::Batch(_)) && delivered.front().is_some_and(Ordered::follows) {
@@ -148,14 +149,14 @@ impl Executor {
     }
 }
 
-/// Executes one batch after the other, on the lane that asks: each is final at once.
+/// Executes one batch after the other, on the lane that asks; each is final at once.
 pub struct Sequential {
     executor: Executor,
     delivered: VecDeque<Ordered>,
 }
 
 impl Sequential {
-    /// Goes on from a state.
+    /// Continues from a state.
     pub fn new(executor: Executor) -> Self {
         Self { executor, delivered: VecDeque::new() }
     }

@@ -1,8 +1,8 @@
-//! The state that is executed on: the service, and the sessions in front of it. When each batch runs is decided in `execution.rs`.
+//! The state that batches change: the service, and the sessions in front of it. `execution.rs` decides when each batch runs.
 //!
 //! Stage 5 (execute). In: delivered batches. Out: [`Outcomes`].
 //!
-//! A batch's order: time moves on, sessions expire, the service's deadline is reached, then each request in turn.
+//! The steps of a batch: agreed time moves on, sessions expire, the service's deadline is reached, then each request runs in turn.
 //!
 //! Invariants: INV-EXEC-1 (every seq is executed once, in order), INV-EXEC-2 (a delivered batch is well formed: stage 2
 //! checked it), INV-EXEC-4 (equal histories give equal outcomes and equal images). Tests: `tests/`.
@@ -26,10 +26,10 @@ use quorate_wire::{
     Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening,
 };
 
-/// First bytes of an executor's part of an image; the last one is the format's version.
+/// The first bytes of an executor's part of an image; the last one is the format's version.
 const MAGIC: [u8; 8] = *b"quoexec\x01";
 
-/// The service, the sessions, and how far execution got.
+/// The service, the sessions, and the seq up to which they are executed.
 pub struct Executor {
     service: Box<dyn Service>,
     sessions: SessionTable,
@@ -37,19 +37,19 @@ pub struct Executor {
     /// The last seq that was executed, and the agreed time then.
     seq: Seq,
     time: AgreedTime,
-    /// What the service waits for since the last batch: it is looked at far more often than batches come.
+    /// The service's deadline after the last batch, kept since it is read far more often than batches come.
     deadline: Option<AgreedTime>,
     replies: BatchReplies,
     shadow: Shadow,
-    /// The feature level at which it is read.
+    /// The feature level at which the state is read.
     level: u32,
 }
 
 impl Executor {
-    /// An executor before the first batch. `start_time` is what the cluster agreed on when it was set up.
+    /// An executor before the first batch. `start_time` is the agreed time with which the cluster was set up.
     ///
     /// # Panics
-    /// When the service has a store to read and none to write, or the other way round.
+    /// When the service overrides only one of `store` and `store_mut`.
     pub fn new(mut service: Box<dyn Service>, limits: SessionLimits, start_time: AgreedTime) -> Self {
         let (read, write) = (service.store().is_some(), service.store_mut().is_some());
         assert_eq!(read, write, "a service overrides both of store and store_mut, or none");
@@ -61,12 +61,12 @@ impl Executor {
         Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level }
     }
 
-    /// What is agreed on with what was delivered.
+    /// What is agreed at delivery.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
 
-    /// From the next batch on the cluster works at this feature level; the newest, unless told.
+    /// The cluster works at this feature level from the next batch on. Without a call it is the newest one.
     pub fn set_level(&mut self, level: u32) {
         self.agree_on_level(level);
         self.read_at(level);
@@ -80,12 +80,12 @@ impl Executor {
         self.level = level;
     }
 
-    /// Whether several leaders propose, from the next batch on, and whether one of them may lie.
+    /// Sets whether several leaders propose, from the next batch on, and whether a leader may lie.
     pub fn set_leaders(&mut self, many: bool, liars: bool) {
         self.agreed.set_leaders(many, liars);
     }
 
-    /// The next batch is delivered: when it is executed, its moment is this one.
+    /// Delivers the next batch. Returns its moment, for its execution.
     ///
     /// # Panics
     /// When `seq` is not the next: a bug of ours.
@@ -97,7 +97,7 @@ impl Executor {
         self.agreed.pass(seq);
     }
 
-    /// Delivers and runs the next batch. `out` holds its outcomes, and only these, afterwards.
+    /// Delivers and runs the next batch. Afterwards `out` holds its outcomes, and only these.
     ///
     /// # Panics
     /// When `seq` is not the next, or the batch was never checked: bugs of ours.
@@ -107,7 +107,7 @@ impl Executor {
         out.set_events(self.take_events());
     }
 
-    /// Runs the next batch of those that were delivered.
+    /// Runs the next of the delivered batches.
     pub(crate) fn run_batch(&mut self, seq: Seq, batch: &Batch, moment: Moment, out: &mut Outcomes) {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are executed in order, each once");
         let Moment { time, due, level } = moment;
@@ -125,7 +125,7 @@ impl Executor {
             let (header, body, _) = request.expect("INV-EXEC-2: a delivered batch is well formed");
             match header.kind {
                 RequestKind::OpenSession => self.open(header.number, body, out),
-                // It is not for the service: the host carries it out.
+                // The host carries it out, not the service.
                 RequestKind::System => {}
                 _ => self.run(&header, body, &ctx.with_request(index as u32), out),
             }
@@ -133,10 +133,10 @@ impl Executor {
         self.deadline = self.service.next_deadline();
     }
 
-    /// These sessions are over.
+    /// Tells the service that these sessions expired.
     #[cold]
     fn tell_expired(&mut self, ended: &[(SessionId, ClientId)], ctx: &Context) {
-        // Beside all requests, and beside the deadline.
+        // An index that no request has, nor the deadline.
         let ctx = ctx.with_request(u32::MAX - 1);
         for (index, (id, client)) in (0..).zip(ended) {
             let ctx = ctx.with_command(index).with_session(*client, *id);
@@ -144,27 +144,27 @@ impl Executor {
         }
     }
 
-    /// A change of the membership is done, as was executed last.
+    /// Tells the service that a change of the membership is done, in the batch that was executed last.
     pub(crate) fn meet_members(&mut self, now: &MembershipNow) {
         let ctx = Context::at(self.seq, self.time).with_level(self.level);
         self.service.membership_changed(now, &ctx);
         self.deadline = self.service.next_deadline();
     }
 
-    /// Who hears what batches change; asked once.
+    /// The observer of the service's events; asked for once.
     pub fn observer(&mut self) -> Option<Box<dyn Observer>> {
         self.service.tells()?.observer()
     }
 
-    /// What is to be told beside what batches changed: that another state took the place of the one that was here.
+    /// Takes the events that the service reported since the last call: those of a batch, or that another state replaced the one here.
     pub fn take_events(&mut self) -> Option<Events> {
         self.service.tells()?.take_events()
     }
 
-    /// Delivers and executes that nothing stands in the global log after what was executed, up to this seq.
+    /// Delivers and executes a gap: the global log has no batches after the executed ones, up to this seq.
     ///
     /// # Panics
-    /// When it goes back: a bug of ours.
+    /// When `seq` is not a later one: a bug of ours.
     pub fn pass(&mut self, seq: Seq) {
         self.deliver_nothing(seq);
         self.pass_over(seq);
@@ -179,12 +179,12 @@ impl Executor {
         out.push_opening(client, nonce, self.sessions.open(client, nonce.number(), key, self.time));
     }
 
-    /// Whether this replica makes replies its own before they leave.
+    /// Whether this replica sends own replies.
     pub fn has_own_replies(&self) -> bool {
         self.service.own_replies().is_some()
     }
 
-    /// The list of replies as this replica sends it; `None` if that is how it is.
+    /// The list of replies in this replica's own form; `None` if the list is sent as it is.
     pub fn own_replies(&self, list: &[u8]) -> Option<Vec<u8>> {
         let owns = self.service.own_replies()?;
         let mut own = ItemsBuilder::new();
@@ -198,7 +198,7 @@ impl Executor {
         (bytes.len() as u64 <= self.sessions.limits().reply_bytes_per_request_max).then_some(bytes)
     }
 
-    /// Whether a request makes room, or is needed to ask for that: sessions are small.
+    /// Whether a request frees space, or is needed for a request that does: sessions are small.
     pub fn frees(&self, kind: RequestKind, body: &[u8]) -> bool {
         match kind {
             RequestKind::Commands => Items::parse(body)
@@ -207,7 +207,7 @@ impl Executor {
             | RequestKind::CloseSession
             | RequestKind::Empty
             | RequestKind::System => true,
-            // It takes its place in the logs like any other, and makes none.
+            // A query takes space in the logs like any other request, and frees none.
             RequestKind::Query => false,
         }
     }
@@ -232,7 +232,7 @@ impl Executor {
         }
     }
 
-    /// The session's next request, which there is room for.
+    /// Runs the session's next request, for whose reply there is room.
     fn run_next(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
         let (service, replies) = (&mut self.service, &mut self.replies);
         let reply = out.push(header.session, header.number, |arena| {
@@ -241,7 +241,7 @@ impl Executor {
             }
             replies.clear();
             if header.kind == RequestKind::Query {
-                // What a query is told does not depend on how it was asked.
+                // The context of a query does not depend on how it was asked.
                 let ctx = Context::at(ctx.seq(), ctx.time()).with_level(ctx.level());
                 replies.push_with(|reply| service.query(body, &ctx, reply));
             } else {
@@ -260,10 +260,10 @@ impl Executor {
         self.sessions.record(header.session, header.number, reply.status, reply.body, self.time);
     }
 
-    /// Answers a read from the state as it is; appends to `out`.
+    /// Answers a read from the present state; appends the answer to `out`.
     ///
     /// # Errors
-    /// When the answer is over the limit for replies; `out` is as it was.
+    /// When the answer is over the limit for replies; `out` is then unchanged.
     pub fn query(&self, query: &[u8], out: &mut Vec<u8>) -> Result<(), ReplyTooLarge> {
         let max = self.replies.max();
         let mut sink = ReplySink::new(out, max);
@@ -276,13 +276,13 @@ impl Executor {
         Ok(())
     }
 
-    /// The state as it is now, for readers on other threads; services in the store have one.
+    /// The present state for readers on other threads; only services in the store have one.
     pub fn published(&self) -> Option<Published> {
         let objects = self.service.store()?.version();
         Some(Published { objects, seq: self.seq, time: self.time, level: self.level })
     }
 
-    /// Whether the service says which keys these bytes use, and `allowed` is true of all of them.
+    /// Whether the service names the keys that these bytes use, and `allowed` is true for all of them.
     pub fn uses_only(&self, bytes: &[u8], is_query: bool, allowed: impl Fn(&KeyUse<'_>) -> bool) -> bool {
         let mut all = true;
         self.service.keys(bytes, is_query, &mut |used| all &= allowed(&used)) && all
@@ -296,7 +296,7 @@ impl Executor {
     pub fn last_number(&self, session: SessionId) -> Option<RequestNumber> {
         self.sessions.last_number(session)
     }
-    /// Whose session it is, while it lives.
+    /// The client of a session, while it lives.
     pub fn client(&self, session: SessionId) -> Option<ClientId> {
         self.sessions.client(session)
     }
@@ -304,7 +304,7 @@ impl Executor {
     pub fn opened(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId> {
         self.sessions.opened(client, nonce.number())
     }
-    /// With what its requests are signed, while it lives and if they are.
+    /// The key for the signatures of a session's requests, while it lives and if they are signed.
     pub fn key(&self, session: SessionId) -> Option<SessionKey> {
         self.sessions.key(session)
     }
@@ -320,8 +320,8 @@ impl Executor {
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
-    /// From which agreed time on the service is called. Once this is over and nothing else is ordered, a leader submits an empty
-    /// batch with the time.
+    /// The agreed time from which on the service is called for its deadline. Once this time comes and nothing else is ordered, a leader
+    /// submits an empty batch with the time.
     pub fn next_deadline(&self) -> Option<AgreedTime> {
         self.deadline.map(|deadline| deadline.plus(self.agreed.apart()))
     }
@@ -330,15 +330,16 @@ impl Executor {
         &self.sessions
     }
 
-    /// Copies about `bytes` bytes of a tracked service ahead of the next image, between batches. Whether there is nothing left
-    /// to copy; other services have nothing to copy ahead.
+    /// Copies about `bytes` bytes of a tracked service ahead of the next image, between batches. Returns whether nothing is left to copy;
+    /// other services have nothing to copy ahead.
     pub fn prepare_image(&mut self, bytes: usize) -> bool {
         self.shadow.prepare(&mut *self.service, bytes)
     }
 
-    /// The whole state as it is now. Executors with equal histories give equal parts, whenever images were prepared or taken.
-    /// It takes no time that grows with the state for a service in the store, what changed since the last image for a tracked
-    /// one (the first time, what is not copied yet), and the whole state for a plain one.
+    /// The whole present state. Executors with equal histories give equal parts, whenever images were prepared or taken.
+    ///
+    /// The time does not grow with the state for a service in the store. For a tracked one it grows with the changes since the last image
+    /// (the first time, with the part that is not copied yet), for a plain one with the whole state.
     ///
     /// # Errors
     /// When the service can not give its state.
@@ -347,16 +348,16 @@ impl Executor {
         Ok(ImageParts { system: self.system(), objects })
     }
 
-    /// The service's objects: those of now when it is in the store, else those of the last image, if there was one.
+    /// The service's objects: the present ones if it is in the store, else those of the last image, if there was one.
     pub fn objects(&self) -> Option<Version> {
         self.shadow.objects(&*self.service)
     }
 
-    /// Replaces the whole state, limits included, by that of an image.
+    /// Replaces the whole state, including the limits, by that of an image.
     ///
     /// # Errors
-    /// When the parts are none of an image of this service. As long as `system` is at fault nothing has changed; after other
-    /// errors a service that is not in the store may be half restored: do not use this executor.
+    /// When the parts are not those of an image of this service. If `system` is at fault, nothing has changed. After other errors a service
+    /// that is not in the store may be half restored: do not use this executor then.
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
         let Read { seq, time, level, sessions } = read_system(system)?;
         self.shadow.restore(&mut *self.service, objects)?;
@@ -367,8 +368,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Takes back what was executed since an image was taken: the state is that of the image, and what was delivered since is delivered. Only for
-    /// services in the store: others have to begin anew with what was copied of them for the next image.
+    /// Takes back the batches that were executed since an image was taken. The state is then that of the image, while those batches still
+    /// count as delivered. Only for services in the store: others would have to begin their copy for the next image anew.
     ///
     /// # Errors
     /// Those of [`Self::restore_image`].
@@ -376,12 +377,12 @@ impl Executor {
         let agreed = self.agreed.clone();
         self.restore_image(&image.system, &image.objects)?;
         self.agreed = agreed;
-        // It was never told, so nothing took its place.
+        // Nothing was reported of the batches taken back, so a report of the replaced state would be wrong.
         drop(self.take_events());
         Ok(())
     }
 
-    /// Writes the whole state as one stream, to compare replicas by: the system part of an image, then the service's own bytes.
+    /// Writes the whole state as one stream, by which replicas can be compared: the system part of an image, then the service's own bytes.
     ///
     /// # Errors
     /// When the sink fails.
@@ -404,7 +405,7 @@ impl Executor {
         out
     }
 
-    /// Panics with the name of an invariant that does not hold. `thorough` goes through all sessions.
+    /// Panics with the name of an invariant that does not hold. `thorough` checks all sessions.
     pub fn invariants(&self, thorough: bool) {
         if thorough {
             self.sessions.invariants();
@@ -412,7 +413,7 @@ impl Executor {
     }
 }
 
-/// What [`Executor::system`] writes.
+/// The content of what [`Executor::system`] writes.
 struct Read {
     seq: Seq,
     time: AgreedTime,
@@ -420,7 +421,7 @@ struct Read {
     sessions: SessionTable,
 }
 
-/// Reads it back.
+/// Reads what [`Executor::system`] writes.
 fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
     let from = &mut bytes;
     let mut magic = [0; 8];
@@ -443,13 +444,13 @@ fn replies_for(limits: &SessionLimits) -> BatchReplies {
     BatchReplies::new(usize::try_from(limits.reply_bytes_per_request_max).unwrap_or(usize::MAX))
 }
 
-/// The reply to a request without commands: a list of none.
+/// The reply to a request without commands: an empty list.
 fn no_replies(arena: &mut Vec<u8>) -> ReplyStatus {
     ItemsBuilder::new().write_to(arena);
     ReplyStatus::Done
 }
 
-/// The outcome of a request that does not run now.
+/// Pushes the outcome of a request that does not run now.
 fn answer(id: SessionId, number: RequestNumber, handling: Handling<'_>, full: bool, out: &mut Outcomes) {
     match handling {
         Handling::Answered { status, .. } if full => out.push_withheld(id, number, status),

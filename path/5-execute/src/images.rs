@@ -1,15 +1,15 @@
-//! The objects of an image: how the state of each kind of service comes to be a version of a store, and goes back.
+//! The objects of an image: how the state of each kind of service becomes a version of a store, and is restored from one.
 //!
-//! Stage 5 (execute). A service in the store is its own version. For the others the engine keeps a shadow, a store of its own:
-//! - A tracked service is copied in pieces between batches while it changes; at the first border the changes it remembered
-//!   complete the copy, and from then on only changes are brought over, at borders.
-//! - A plain service writes its whole stream at each border, on the lane, and execution waits for it: stop-and-copy. The stream
-//!   is cut into pieces, and pieces that stayed the same are not written again, so that what follows (digests, differences,
-//!   files, transfers) is about changes only. A stream whose front grows shifts everything behind it.
+//! Stage 5 (execute). A service in the store has the version itself. For the others the engine keeps a shadow, a store of its own:
+//! - A tracked service is copied in pieces between batches while it changes. At the first border the changes that it remembered complete
+//!   the copy. From then on only changes are copied, at borders.
+//! - A plain service writes its whole stream at each border, on the lane, and execution waits for it: stop-and-copy. The stream is cut into
+//!   pieces, and unchanged pieces are not written again. So later steps (digests, differences, files, transfers) handle only changes. If
+//!   the stream grows near its beginning, all later pieces change.
 //!
 //! Source: Distler, "Resource-Aware System Software for Replicated Services", section 5.2: deterministic fuzzy checkpoints
 //! (state capture, then completion).
-//! Deviation: for services in the store there is no capture; a version is the state at its border at once.
+//! Deviation: services in the store need no capture; their version is the state at its border at once.
 //!
 //! Invariants: INV-EXEC-5 (the objects of an image follow from the service's state at that seq, whatever was copied when),
 //! INV-EXEC-6 (between borders the shadow of a whole image does not change). Tests: `tests/all/images.rs`, `tests/all/kinds.rs`.
@@ -21,7 +21,7 @@ use crate::tracked::Tracked;
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX, Version};
 use quorate_types::planted;
 
-/// The state after a batch: what the executor itself holds, and the service's objects.
+/// The state after a batch: the executor's own part, and the service's objects.
 #[derive(Clone)]
 pub struct ImageParts {
     /// The executor's part: `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`. Equal for equal histories.
@@ -34,7 +34,7 @@ pub struct ImageParts {
 pub(crate) struct Shadow {
     store: Store,
     copied: Copied,
-    /// Whether the store is the state at the last border, and not on its way there.
+    /// Whether the store holds the state at the last border, and not a part of it.
     whole: bool,
 }
 
@@ -50,7 +50,7 @@ impl Shadow {
         Self { store: Store::new(), copied: Copied::Nothing, whole: false }
     }
 
-    /// Copies about so many bytes ahead of the border, if this service is one whose state is copied ahead. Whether all is.
+    /// Copies about this many bytes ahead of the border, if the service is a tracked one. Returns whether nothing is left to copy.
     pub(crate) fn prepare(&mut self, service: &mut dyn Service, bytes: usize) -> bool {
         if service.store().is_some() {
             return true;
@@ -62,7 +62,7 @@ impl Shadow {
         }
     }
 
-    /// The service's objects as they are now.
+    /// The service's present objects.
     pub(crate) fn image(&mut self, service: &mut dyn Service) -> Result<Version, CheckpointError> {
         if let Some(store) = service.store() {
             return Ok(store.version());
@@ -78,7 +78,7 @@ impl Shadow {
         Ok(self.store.version())
     }
 
-    /// The objects as they are in the store, or as they were at the last border.
+    /// The present objects of a service in the store; else those at the last border, if the shadow still has them.
     pub(crate) fn objects(&self, service: &dyn Service) -> Option<Version> {
         match service.store() {
             Some(store) => Some(store.version()),
@@ -86,7 +86,7 @@ impl Shadow {
         }
     }
 
-    /// Replaces the service's state, and tells it.
+    /// Replaces the service's state, and tells the service.
     pub(crate) fn restore(
         &mut self,
         service: &mut dyn Service,
@@ -116,10 +116,10 @@ impl Shadow {
         Ok(())
     }
 
-    /// Copies the next piece of a tracked service; whether that was the last. What changes after it was copied, the service
-    /// remembers.
+    /// Copies the next piece of a tracked service. Returns whether it was the last. The service remembers objects that change after their
+    /// copy.
     fn advance(&mut self, tracked: &mut dyn Tracked, bytes: usize) -> Result<bool, CheckpointError> {
-        // Whatever goes wrong below, the next attempt begins anew.
+        // After any error below, the next attempt begins anew.
         let after = match std::mem::replace(&mut self.copied, Copied::Nothing) {
             Copied::All => {
                 self.copied = Copied::All;
@@ -155,7 +155,7 @@ impl Shadow {
         Ok(!more)
     }
 
-    /// The border: what changed since tracking began, or since the last border.
+    /// Copies, at a border, the changes since tracking began, or since the last border.
     fn complete(&mut self, tracked: &mut dyn Tracked) -> Result<(), CheckpointError> {
         let forgotten = planted("change-not-recorded") && !self.whole;
         let (store, mut all_fit) = (&mut self.store, true);
@@ -171,7 +171,7 @@ impl Shadow {
         if all_fit {
             return Ok(());
         }
-        // These changes are not reported again, so only a new copy can be whole.
+        // The service does not report these changes again, so only a new copy can be whole.
         *self = Self::new();
         Err(CheckpointError::Malformed(TOO_LARGE))
     }

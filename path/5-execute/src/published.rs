@@ -1,8 +1,8 @@
-//! Published states: what is final, for readers on other threads.
+//! Published states: the newest final state, for readers on other threads.
 //!
-//! While somebody reads, the engine hands out its newest final state once in a turn, before any answer of that turn leaves. Whoever has it
-//! answers reads by itself, and the thread that executes is not asked. Only services in the store have such a state. Handing it out copies no objects: a
-//! version is shared, and what changes afterwards is copied when it changes. Tests: `tests/all/published.rs`.
+//! While there are readers, the engine hands out its newest final state once in a turn, before any answer of that turn leaves. A reader
+//! answers queries from it on its own thread, without the thread that executes. Only services in the store have such a state. Handing it
+//! out copies no objects: the version is shared, and an object is copied when it changes afterwards. Tests: `tests/all/published.rs`.
 
 use crate::context::Context;
 use crate::objects::ObjectService;
@@ -15,7 +15,7 @@ use quorate_types::{AgreedTime, Seq};
 pub struct Published {
     /// The objects.
     pub objects: Version,
-    /// The last seq that is executed in it.
+    /// The last seq that was executed.
     pub seq: Seq,
     /// The agreed time then.
     pub time: AgreedTime,
@@ -24,7 +24,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Answers a read as the replica would from this state; `service` is one of the same kind, with the same configuration.
+    /// Answers a read as the replica would from this state. `service` must be of the replica's type, with the same configuration.
     ///
     /// # Errors
     /// When the answer has more than `max` bytes.
@@ -42,14 +42,14 @@ impl Published {
     }
 }
 
-/// Takes what the engine hands out. Called on the lane that executes, so it must be quick, and never wait.
+/// Takes the states that the engine hands out. Called on the lane that executes, so it must be quick and never wait.
 pub trait Publisher: Send {
-    /// Whether the state of this seq is wanted: somebody reads, and does not have it.
+    /// Whether the state of this seq is wanted: there are readers, and they do not have it.
     fn wants(&self, seq: Seq) -> bool;
 
-    /// The state now.
+    /// Takes the present state.
     fn publish(&mut self, state: Published);
 
-    /// This replica does not answer reads now: what was handed out before is for nobody any more.
+    /// Takes back the state that was handed out: this replica answers no reads now.
     fn withdraw(&mut self);
 }

@@ -1,25 +1,23 @@
-//! Sessions and the replies they keep: what decides whether a request runs. Part of stage 5, and of the replicated
-//! state; what becomes of a request follows from the log alone.
+//! Sessions and the replies that they keep; they decide whether a request runs. Part of stage 5 and of the replicated state: the outcome of
+//! a request follows from the log alone.
 //!
 //! The rules (docs/decisions/0001-reply-cache-beside-the-sessions.md):
-//! - A session is opened through the log by client and nonce. The same client and nonce give the same session for as
-//!   long as it lives and executed nothing, so an opening may be sent again. After that they open another one: a
-//!   client that starts anew with an old nonce must not be answered with replies to what its former life asked. A late
-//!   copy of an opening then costs a session that nobody uses, until it expires.
-//! - A new session gets the lowest vacant cell, and that cell's next generation. Sessions are capped in number, in
-//!   total and for each client.
-//! - A session dies when its client closes it, or when for [`SessionLimits::ttl`] of agreed time it executed nothing.
-//! - Request `last + 1` runs. A lower number is answered with the reply kept for it; a higher one is told which is
-//!   expected.
-//! - Replies from the lowest unanswered number on are kept. A request carries that number; it only grows, and never
-//!   beyond the request's own number or the one expected, whatever a client claims. It counts also when the request that
-//!   carries it does not run.
-//! - A request does not run, and does not use up its number, while its session, or all sessions together, keep too much.
+//! - A session is opened through the log by client and nonce. The same client and nonce give the same session as long as it lives and has
+//!   executed nothing, so an opening may be sent again. After that they open another session: a client that restarts with an old nonce
+//!   must not get replies to requests from before the restart. A late copy of an opening then costs an unused session, until it expires.
+//! - A new session gets the lowest vacant cell, and that cell's next generation. The number of sessions is limited, in total and for each
+//!   client.
+//! - A session ends when its client closes it, or when it executed nothing for [`SessionLimits::ttl`] of agreed time.
+//! - Request `last + 1` runs. A request with a lower number is answered with the reply that was kept for it; one with a higher number is
+//!   answered with the number that is expected.
+//! - Replies from the lowest unanswered number on are kept. A request carries that number. It only grows, and never beyond the request's
+//!   own number or the expected one, whatever a client claims. It counts also if the request that carries it does not run.
+//! - A request does not run, and does not use up its number, while its session, or all sessions together, keep too many bytes.
 //!
-//! Invariants: INV-SESSION-1 (numbers run once, in order, without a gap), INV-SESSION-2 (kept replies are exactly
-//! those from the lowest unanswered number to the last), INV-SESSION-3 (caps hold), INV-SESSION-4 (an id names one session for
-//! ever), INV-SESSION-5 (every session is queued for expiry no later than it is due), INV-SESSION-6 (the bytes kept
-//! are counted right). Tests: `tests/all/session_model.rs`, `tests/all/checkpoints.rs`, `tests/all/exactly_once.rs`.
+//! Invariants: INV-SESSION-1 (numbers run once, in order, without a gap), INV-SESSION-2 (kept replies are exactly those from the lowest
+//! unanswered number to the last), INV-SESSION-3 (limits on the number of sessions hold), INV-SESSION-4 (an id names one session for ever),
+//! INV-SESSION-5 (every session is queued for expiry no later than it is due), INV-SESSION-6 (the bytes kept are counted right).
+//! Tests: `tests/all/session_model.rs`, `tests/all/checkpoints.rs`, `tests/all/exactly_once.rs`.
 
 mod checkpoint;
 mod replies;
@@ -31,28 +29,28 @@ use replies::Replies;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What bounds sessions. All replicas of a cluster must begin with the same limits, since they decide what becomes of a request; from
-/// then on they travel in checkpoints.
+/// The limits of sessions. All replicas of a cluster must begin with the same limits, since these affect the outcomes of requests.
+/// Afterwards checkpoints carry them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Sessions at once. 100,000 by default.
+    /// The most sessions at once. 100,000 by default.
     pub sessions_max: u32,
-    /// Sessions of one client at once. 10,000 by default.
+    /// The most sessions of one client at once. 10,000 by default.
     pub sessions_per_client_max: u32,
     /// How long a session lives without executing anything, in agreed time. 60 s by default.
     pub ttl: Span,
     /// How far beyond the lowest unanswered number a number may be. 1024 by default.
     pub window: u64,
-    /// While a session keeps more bytes of replies than this, nothing of it runs. 4 MiB by default.
+    /// While a session keeps more bytes of replies than this, its requests do not run. 4 MiB by default.
     pub reply_bytes_max: u64,
-    /// The most bytes in the replies to one request. A little over 1.5 MiB by default, so that a reply which carries a value
-    /// of 1.5 MiB fits with what is around it.
+    /// The most bytes in the replies to one request. A little over 1.5 MiB by default, so that a reply with a value of 1.5 MiB fits,
+    /// including what encloses the value.
     pub reply_bytes_per_request_max: u64,
-    /// Once the replies to one batch have more bytes than this, the rest of it does not run. 64 MiB by default: small
-    /// requests with large replies must not fill the memory of all replicas at once.
+    /// Once the replies to one batch have more bytes than this, the rest of the batch does not run. 64 MiB by default: small requests with
+    /// large replies must not fill the memory of all replicas at once.
     pub reply_bytes_per_batch_max: u64,
-    /// While all sessions together keep more bytes of replies than this, nothing runs until sessions say what they
-    /// have received, or expire. 1 GiB by default.
+    /// While all sessions together keep more bytes of replies than this, no request runs until clients say which replies they have received,
+    /// or sessions expire. 1 GiB by default.
     pub reply_bytes_total_max: u64,
 }
 
@@ -71,19 +69,19 @@ impl Default for SessionLimits {
     }
 }
 
-/// What is to be done with a request.
+/// What to do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling<'a> {
     /// Run it, then call [`SessionTable::record`].
     Run {
-        /// Whose session it is.
+        /// The client of the session.
         client: ClientId,
     },
-    /// It ran before; this was the answer.
+    /// It ran before, with this answer.
     Answered {
         /// How it ended then.
         status: ReplyStatus,
-        /// What came with that.
+        /// The body of the answer.
         body: &'a [u8],
     },
     /// It ran before, and the client said that it has the answer.
@@ -92,7 +90,7 @@ pub enum Handling<'a> {
     Expected(RequestNumber),
     /// Too many replies are kept.
     Overloaded,
-    /// There is no such session any more.
+    /// The session does not exist any more.
     Expired,
 }
 
@@ -100,8 +98,8 @@ pub enum Handling<'a> {
 struct Session {
     client: ClientId,
     nonce: u64,
-    /// With what the signatures under its requests are checked, if its client signs them. Nothing here checks any: which replica vouches for
-    /// a proposal depends on them, and what is decided runs.
+    /// The key for the signatures of its requests, if its client signs them. No signature is checked here: replicas check them before they
+    /// vouch for a proposal, and everything that is decided runs.
     key: Option<SessionKey>,
     /// The last number executed.
     last: u64,
@@ -114,23 +112,23 @@ struct Session {
 
 #[derive(Debug)]
 struct Cell {
-    /// How often it was given out.
+    /// How often the cell was given to a session.
     generation: u32,
     session: Option<Session>,
 }
 
-/// All sessions, found by their cell.
+/// All sessions, each in a cell.
 #[derive(Debug)]
 pub struct SessionTable {
     limits: SessionLimits,
     cells: Vec<Cell>,
     /// Cells without a session.
     vacant: BinaryHeap<Reverse<u32>>,
-    /// Sessions that executed nothing yet, by client and nonce.
+    /// The cells of sessions that executed nothing yet, by client and nonce.
     openings: BTreeMap<(ClientId, u64), u32>,
     per_client: BTreeMap<ClientId, u32>,
-    /// When to look whether a session expired: one entry for each session, never later than it is due, so that requests
-    /// need not touch it; and left-overs of closed ones.
+    /// When to check whether a session expired: one entry for each session, never later than the session is due, so that requests need not
+    /// change it; and entries of closed sessions that are left over.
     expiry: BinaryHeap<Reverse<(AgreedTime, SessionId)>>,
     live: u32,
     kept_bytes: u64,
@@ -139,7 +137,7 @@ pub struct SessionTable {
 }
 
 impl SessionTable {
-    /// No sessions.
+    /// A table without sessions.
     pub fn new(limits: SessionLimits) -> Self {
         Self {
             limits,
@@ -173,7 +171,7 @@ impl SessionTable {
     pub fn changes(&self) -> u64 {
         self.changes
     }
-    /// Whose sessions live, by cell: a client once for each.
+    /// The clients of the sessions that live, by cell: each client once for each of its sessions.
     pub fn clients(&self) -> impl Iterator<Item = ClientId> {
         self.cells.iter().filter_map(|cell| Some(cell.session.as_ref()?.client))
     }
@@ -185,7 +183,7 @@ impl SessionTable {
     pub fn of_client(&self, client: ClientId) -> u32 {
         self.per_client.get(&client).copied().unwrap_or(0)
     }
-    /// Whose session this is, while it lives.
+    /// The client of this session, while it lives.
     pub fn client(&self, id: SessionId) -> Option<ClientId> {
         self.session(id).map(|session| session.client)
     }
@@ -194,7 +192,7 @@ impl SessionTable {
         self.session(id).map(|session| RequestNumber::new(session.last))
     }
 
-    /// With what its requests are signed, while it lives and if they are.
+    /// The key for the signatures of its requests, while it lives and if they are signed.
     pub fn key(&self, id: SessionId) -> Option<SessionKey> {
         self.session(id)?.key
     }
@@ -208,8 +206,8 @@ impl SessionTable {
         cell.session.as_mut().filter(|_| cell.generation == id.generation)
     }
 
-    /// Ends every session whose time is over at `now`, and says which they were and whose, in the order of their ids. Which ones these are
-    /// follows from the table alone, and what is left does not depend on the order of ending them.
+    /// Ends every session that is due at `now`, and returns them with their clients, in the order of their ids. They follow from the table
+    /// alone, and the table afterwards does not depend on the order in which they end.
     pub fn expire(&mut self, now: AgreedTime) -> Vec<(SessionId, ClientId)> {
         let mut ended = Vec::new();
         while let Some(Reverse((due, id))) = self.expiry.peek().copied()
@@ -236,7 +234,7 @@ impl SessionTable {
         Some(SessionId { index, generation: self.cells[index as usize].generation })
     }
 
-    /// Which sessions live, and which clients opened them with which nonces.
+    /// The sessions that live, with the clients and nonces that opened them.
     pub fn openings(&self) -> impl Iterator<Item = ((ClientId, RequestNumber), SessionId)> {
         self.cells.iter().zip(0..).filter_map(|(cell, index)| {
             let session = cell.session.as_ref()?;
@@ -245,7 +243,7 @@ impl SessionTable {
         })
     }
 
-    /// Opens a session, or finds the one that was opened by the same request. `None` when a cap is reached.
+    /// Opens a session, or finds the one that the same request opened. `None` when a limit is reached.
     pub fn open(
         &mut self,
         client: ClientId,
@@ -270,7 +268,7 @@ impl SessionTable {
         Some(id)
     }
 
-    /// Puts a session where there is none and enters it everywhere.
+    /// Puts a session into a vacant cell and enters it in all lists.
     fn install(&mut self, id: SessionId, session: Session) {
         let cell = &mut self.cells[id.index as usize];
         assert!(cell.session.is_none() && cell.generation <= id.generation, "INV-SESSION-4 {id}");
@@ -286,7 +284,7 @@ impl SessionTable {
         cell.session = Some(session);
     }
 
-    /// Ends a session, if it lives, and says whose it was.
+    /// Ends a session, if it lives, and returns its client.
     pub fn remove(&mut self, id: SessionId) -> Option<ClientId> {
         self.session(id)?;
         let session = self.cells[id.index as usize].session.take()?;
@@ -307,15 +305,15 @@ impl SessionTable {
         Some(session.client)
     }
 
-    /// A cell whose generations are used up is never given out again: an id names one session for ever.
+    /// Makes a cell vacant, unless its generations are used up: an id names one session for ever.
     fn leave_vacant(&mut self, index: u32) {
         if self.cells[index as usize].generation < u32::MAX {
             self.vacant.push(Reverse(index));
         }
     }
 
-    /// Left-overs of closed sessions may not outgrow the living: whoever opens and closes at a high rate would otherwise
-    /// fill the memory for as long as sessions live.
+    /// Removes entries of closed sessions once there are more of them than of living ones. Otherwise a client that opens and closes sessions
+    /// at a high rate could fill the memory for as long as a session may live.
     fn tidy_expiry(&mut self) {
         if self.expiry.len() > 2 * self.live as usize + 64 {
             let mut expiry = std::mem::take(&mut self.expiry);
@@ -324,7 +322,7 @@ impl SessionTable {
         }
     }
 
-    /// What is to be done with a request of a session. Takes over the lowest unanswered number that it carries.
+    /// What to do with a request of a session. Takes over the lowest unanswered number that the request carries.
     pub fn handling(&mut self, header: &RequestHeader) -> Handling<'_> {
         self.forget_answered(header);
         let (window, per_session, total) =
@@ -347,7 +345,7 @@ impl SessionTable {
         let full = number > session.lowest.saturating_add(window)
             || session.replies.byte_len() > per_session
             || kept_bytes > total;
-        // The last number of all is never used: one more is always there to be expected.
+        // The largest number is never used, so that there is always a next one to expect.
         if full || number == u64::MAX {
             Handling::Overloaded
         } else {
@@ -355,7 +353,7 @@ impl SessionTable {
         }
     }
 
-    /// The client has the replies below the lowest unanswered number. It can not have any to numbers that did not run.
+    /// Drops the replies below the lowest unanswered number, since the client has them. It can not have replies to numbers that did not run.
     fn forget_answered(&mut self, header: &RequestHeader) {
         let Some(session) = self.session_mut(header.session) else { return };
         let claimed = header.lowest_unanswered.number().min(header.number.number());
@@ -371,7 +369,7 @@ impl SessionTable {
         self.kept_bytes -= freed;
     }
 
-    /// Enters how a request ended that [`Self::handling`] told to run.
+    /// Records how a request ended that was to run according to [`Self::handling`].
     ///
     /// # Panics
     /// When it is not the next of a living session: a bug of the executor's.
@@ -415,7 +413,7 @@ impl SessionTable {
         }
     }
 
-    /// Panics with the name of an invariant that does not hold; goes through everything.
+    /// Panics with the name of an invariant that does not hold; checks the whole table.
     pub fn invariants(&self) {
         let (mut live, mut kept_bytes, mut unused) = (0, 0, 0);
         let mut per_client = BTreeMap::new();
