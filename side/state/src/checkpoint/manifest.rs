@@ -1,10 +1,11 @@
-//! What an image consists of: the digests of its system pieces and of its chunks of objects.
+//! The manifest of an image: the digests of the pieces of its system part and of its chunks of objects.
 //!
-//! The bytes are canonical: one image has one manifest, whatever the mode, the kind of file or the history. So a peer may
-//! take one stretch of it from one replica and the next from another. All of it stands in the image's digest, also
-//! where the objects are cut and how long the chunks are: who knows the digest is not led astray by a forged manifest.
+//! Its bytes are canonical: one image has one manifest, whatever the mode, the kind of file or the history. So a replica may fetch one
+//! stretch of it from one replica and the next from another. The image's digest covers the whole manifest, also where the objects are cut
+//! and how long the chunks are: a replica that knows the digest detects a forged manifest.
 //!
-//! There is a digest within that digest: of the state alone, as execution has it. Who executes and orders nothing has the same one.
+//! The image's digest is made from the state digest, which covers only what execution has. A replica that executes the same and orders
+//! nothing would have the same state digest.
 
 use std::fmt;
 
@@ -20,17 +21,17 @@ use crate::store::{ChunkRef, KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, outline_root}
 const MAGIC: [u8; 4] = *b"QMAN";
 const VERSION: u16 = 1;
 const HEAD: usize = 44;
-/// The least that one chunk takes in a manifest.
+/// The fewest bytes that one chunk takes in a manifest.
 const ENTRY_MIN: usize = 4 + Digest::BYTES + 4;
-/// What a chunk's entries cost: the least and the most.
+/// The least and the highest cost of a chunk's entries.
 const COST: std::ops::RangeInclusive<u32> = 8..=(8 + KEY_BYTES_MAX + VALUE_BYTES_MAX) as u32;
 
-/// A stretch of at most [`PIECE_BYTES`] of a half of the system part.
+/// A piece of a half of the system part, of at most [`PIECE_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceEntry {
-    /// BLAKE3 of it.
+    /// The BLAKE3 hash of its bytes.
     pub digest: Digest,
-    /// How long it is.
+    /// Its length.
     pub bytes: u32,
 }
 
@@ -43,11 +44,11 @@ impl PieceEntry {
 /// A chunk of the objects: the entries under one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkEntry {
-    /// Where in the tree.
+    /// Its place in the tree.
     pub path: Path,
     /// The digest of the subtree there.
     pub digest: Digest,
-    /// What its entries cost: 8 for each, and their keys and values.
+    /// The cost of its entries: 8 for each, and the lengths of their keys and values.
     pub bytes: u32,
 }
 
@@ -58,25 +59,25 @@ impl ChunkEntry {
     }
 }
 
-/// What stands for an image, and for a part of it.
+/// The digest of an image, and that of the state in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests {
-    /// All of it: what the members of a cluster agree on at a border.
+    /// The digest of the whole image, on which the members agree at a border.
     pub image: Digest,
-    /// The state alone, as execution has it at that seq: the objects, and execution's half of the system part. Equal wherever the same was
-    /// executed, however it was ordered.
+    /// The digest of the state that execution has at that seq: the objects, and execution's half of the system part. Equal wherever the same
+    /// was executed, however it was ordered.
     pub state: Digest,
 }
 
-/// What an image consists of. A value of this type is sound in itself: pieces have their right lengths, chunks are in
-/// order, and their digests make a root.
+/// The manifest of an image. A value of this type is consistent: pieces have the right lengths, chunks are in order, and their digests
+/// make a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     seq: Seq,
     border: u64,
     order_bytes: u64,
     execution_bytes: u64,
-    /// Those of the order's half come first.
+    /// The pieces of the order's half come first.
     system: Vec<PieceEntry>,
     chunks: Vec<ChunkEntry>,
     root: Digest,
@@ -85,9 +86,9 @@ pub struct Manifest {
 /// Why bytes are no manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManifestError {
-    /// They were written by a newer program, in this format.
+    /// A newer program wrote them, in this format.
     Newer(u16),
-    /// They are damaged, or never were one; says where.
+    /// They are damaged or never were a manifest; the text names the place.
     Malformed(&'static str),
 }
 
@@ -103,7 +104,7 @@ impl fmt::Display for ManifestError {
 impl std::error::Error for ManifestError {}
 
 impl Manifest {
-    /// The manifest of an image. Takes time in the number of chunks, and for digests that are not computed yet.
+    /// The manifest of an image. The time grows with the number of chunks, and with the digests that are not computed yet.
     pub fn of(image: &Image) -> Self {
         let system = image.system.pieces().map(|piece| PieceEntry::of(&piece)).collect();
         let chunks = image.objects.chunks().map(|chunk| ChunkEntry::of(&chunk)).collect();
@@ -134,15 +135,15 @@ impl Manifest {
     pub fn chunks(&self) -> &[ChunkEntry] {
         &self.chunks
     }
-    /// How long the system part is.
+    /// The length of the system part.
     pub fn system_bytes(&self) -> u64 {
         self.order_bytes + self.execution_bytes
     }
-    /// How many of its pieces are of the order's half; they are the first.
+    /// How many pieces of the system part belong to the order's half; they are the first.
     fn of_order(&self) -> usize {
         pieces_of(self.order_bytes) as usize
     }
-    /// Its pieces, put together again.
+    /// The system part from these pieces.
     pub(crate) fn joined<'a>(&self, pieces: impl Iterator<Item = &'a Bytes>) -> SystemPart {
         SystemPart::joined(self.of_order(), pieces)
     }
@@ -150,15 +151,15 @@ impl Manifest {
     pub fn root(&self) -> Digest {
         self.root
     }
-    /// The image's digest. Takes time in the number of chunks.
+    /// The image's digest. The time grows with the number of chunks.
     pub fn digest(&self) -> Digest {
         self.digests().image
     }
-    /// The image's digest, and that of the state within it. Takes time in the number of chunks.
+    /// The image's digest and its state digest. The time grows with the number of chunks.
     ///
-    /// That of the state is over a tag, the seq, and three digests: of the pieces of execution's half, of the root of the objects, of the
-    /// cuts (each chunk's path and length). That of the image is over a tag, the border, the state's, and that of the pieces of the
-    /// order's half. Whoever has these few bytes can check a proof against the root without the manifest.
+    /// The state digest covers a tag, the seq, and three digests: that of the pieces of execution's half, the root of the objects, and that
+    /// of the cuts (each chunk's path and length). The image's digest covers a tag, the border, the state digest, and the digest of the
+    /// pieces of the order's half. With these few bytes a proof can be checked against the root without the manifest.
     pub fn digests(&self) -> Digests {
         let (order, execution) = self.system.split_at(self.of_order());
         let mut cuts = Hasher::new();
@@ -177,23 +178,23 @@ impl Manifest {
         image.update(digest_of(b"quorate order 1", order).bytes());
         Digests { image: Digest::new(*image.finalize().as_bytes()), state }
     }
-    /// How many parts there are: system pieces, then chunks.
+    /// The number of parts: the pieces, then the chunks.
     pub fn parts(&self) -> u32 {
         (self.system.len() + self.chunks.len()) as u32
     }
-    /// How many bytes part `part` has; `None` when there is no such part.
+    /// The length of part `part`; `None` when there is no such part.
     pub fn part_len(&self, part: u32) -> Option<usize> {
         match self.split(part)? {
             Part::Piece(piece) => Some(piece.bytes as usize),
             Part::Chunk(chunk) => Some(chunk::encoded_len(chunk.bytes)),
         }
     }
-    /// How many bytes all parts have together.
+    /// The length of all parts together.
     pub fn total_bytes(&self) -> u64 {
         let chunks: u64 = self.chunks.iter().map(|chunk| chunk::encoded_len(chunk.bytes) as u64).sum();
         self.system_bytes() + chunks
     }
-    /// Whether these are the bytes of part `part`.
+    /// Checks that these are the bytes of part `part`.
     pub fn verify(&self, part: u32, bytes: &[u8]) -> Result<(), PartError> {
         let expected = self.part_len(part).ok_or(PartError::NoSuchPart)?;
         if bytes.len() != expected {
@@ -207,7 +208,7 @@ impl Manifest {
         }
     }
 
-    /// Whether the same chunk is in it.
+    /// Whether it has the same chunk.
     pub(crate) fn has(&self, chunk: &ChunkEntry) -> bool {
         self.chunks
             .binary_search_by(|found| found.path.cmp(&chunk.path))
@@ -223,12 +224,12 @@ impl Manifest {
     }
 }
 
-/// How many pieces so many bytes are cut into.
+/// The number of pieces into which this many bytes are cut.
 fn pieces_of(bytes: u64) -> u64 {
     bytes.div_ceil(PIECE_BYTES as u64)
 }
 
-/// What stands for the pieces of a half of the system part.
+/// The digest of the pieces of a half of the system part.
 fn digest_of(tag: &[u8], pieces: &[PieceEntry]) -> Digest {
     let mut hasher = Hasher::new();
     hasher.update(tag);
@@ -238,14 +239,14 @@ fn digest_of(tag: &[u8], pieces: &[PieceEntry]) -> Digest {
     Digest::new(*hasher.finalize().as_bytes())
 }
 
-/// What a part is.
+/// A part of an image.
 pub(crate) enum Part<'a> {
     Piece(&'a PieceEntry),
     Chunk(&'a ChunkEntry),
 }
 
 impl Manifest {
-    /// Its bytes.
+    /// The bytes of the manifest.
     pub fn encode(&self) -> Vec<u8> {
         let paths: usize = self.chunks.iter().map(|chunk| chunk.path.as_bytes().len()).sum();
         let len = HEAD + self.system.len() * Digest::BYTES + self.chunks.len() * ENTRY_MIN + paths;
@@ -269,7 +270,7 @@ impl Manifest {
         out
     }
 
-    /// Reads what [`Self::encode`] writes, and nothing else. Also the tree of the chunks is checked: they have a root.
+    /// Reads what [`Self::encode`] writes, and nothing else. Also checks that the chunks form a tree with a root.
     pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
         let mut from = Reader { bytes };
         if from.array()? != MAGIC {
@@ -320,7 +321,7 @@ impl Manifest {
     }
 }
 
-/// Takes fixed sizes off the front of bytes that may end too early.
+/// Reads values of fixed sizes from bytes that may end too early.
 pub(crate) struct Reader<'a> {
     pub(crate) bytes: &'a [u8],
 }

@@ -1,22 +1,22 @@
-//! What is replicated and no object, in two halves: what says how it was ordered, and what execution has.
+//! The system part: the replicated state that is no object. One half says how commands were ordered, the other is what execution has.
 //!
-//! Both are cut into pieces, each half by itself, so that the pieces of one do not change with the length of the other.
+//! Each half is cut into pieces by itself, so that the pieces of one do not change with the length of the other.
 
 use bytes::{Bytes, BytesMut};
 
 /// A half of the system part is cut into pieces of this size; its last one is shorter. A constant of format 1.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
-/// Everything that is agreed on beside the objects.
+/// All agreed state beside the objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemPart {
-    /// How it was ordered: where each instance stands, the generations, the membership. Nobody needs it to execute.
+    /// How commands were ordered: where each instance stands, the generations, the membership. Execution does not need it.
     pub order: Bytes,
-    /// What execution has: sessions with the replies they keep, agreed time, the feature level.
+    /// What execution has: sessions with the replies that they keep, agreed time, the feature level.
     pub execution: Bytes,
 }
 
-/// What execution has, and nothing of how it was ordered.
+/// A system part that holds only execution's half.
 impl<T: Into<Bytes>> From<T> for SystemPart {
     fn from(execution: T) -> Self {
         Self { order: Bytes::new(), execution: execution.into() }
@@ -24,17 +24,17 @@ impl<T: Into<Bytes>> From<T> for SystemPart {
 }
 
 impl SystemPart {
-    /// How long both halves are together.
+    /// The length of both halves together.
     pub fn len(&self) -> usize {
         self.order.len() + self.execution.len()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether both halves are empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The piece with this number: those of the order's half come first.
+    /// The piece with this number; the pieces of the order's half come first.
     pub fn piece(&self, number: usize) -> Option<Bytes> {
         let (half, number) = match number.checked_sub(self.order.len().div_ceil(PIECE_BYTES)) {
             None => (&self.order, number),
@@ -49,7 +49,7 @@ impl SystemPart {
         (0..).map_while(|number| self.piece(number))
     }
 
-    /// Pieces become the two halves again; `of_order` of them are the order's.
+    /// Joins pieces to the two halves; the first `of_order` of them belong to the order's half.
     pub(crate) fn joined<'a>(of_order: usize, pieces: impl Iterator<Item = &'a Bytes>) -> Self {
         let mut halves = (BytesMut::new(), BytesMut::new());
         for (number, piece) in pieces.enumerate() {

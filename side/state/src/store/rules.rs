@@ -1,14 +1,15 @@
-//! What digests are taken over: format version 1 of the objects. `tests/all/reference` has the same rules in their simplest form.
+//! The bytes that digests of objects cover: format version 1. `tests/all/reference` has the same rules in their simplest form.
 //!
-//! BLAKE3 with a key of its own for each kind of input, so that no input of one kind stands for one of another.
+//! A digest is BLAKE3 with a key for each kind of input, so that an input of one kind never has the digest of another kind.
 //!
 //! - A record is an entry's bytes: key length and value length (4 bytes each, little-endian), key, value.
-//! - A bucket has four groups: by the upper two bits of the half byte after the longest beginning that all its keys have in common (a
-//!   key that ends there is in the first). A group's digest is over its records in order, 32 zero bytes stand for an empty one, and the
-//!   bucket's digest is over the four.
-//! - An entry whose cost is over [`BUCKET_BYTES`](super::BUCKET_BYTES) is over its lengths, its key and the digest of its value.
-//! - An inner node is over the set of its symbols (4 bytes, bit 0 for "ends here", bit n + 1 for half byte n), its children's digests
-//!   in order, and the half bytes that lead from its parent's symbol to the place where it branches, one byte each.
+//! - A bucket has four groups. An entry's group is the upper two bits of the half byte after the longest beginning that all keys of the
+//!   bucket share; a key that ends there is in the first group. A group's digest covers its records in order; an empty group's is 32 zero
+//!   bytes. The bucket's digest covers the four digests of its groups.
+//! - The digest of an entry whose cost is over [`BUCKET_BYTES`](super::BUCKET_BYTES) covers its lengths, its key and the digest of its
+//!   value.
+//! - The digest of an inner node covers the set of its symbols (4 bytes, bit 0 for "ends here", bit n + 1 for half byte n), its children's
+//!   digests in order, and the half bytes from its parent's symbol to the place where it branches, one byte each.
 //! - An empty store has a digest of its own.
 
 use quorate_types::Digest;
@@ -24,9 +25,9 @@ const LARGE: &[u8; 32] = b"quorate objects 1: large entry  ";
 const VALUE: &[u8; 32] = b"quorate objects 1: large value  ";
 const INNER: &[u8; 32] = b"quorate objects 1: inner        ";
 
-/// How many groups a bucket has.
+/// The number of groups of a bucket.
 pub(super) const GROUPS: usize = 4;
-/// What stands for a group without entries.
+/// The digest of a group without entries.
 const NO_GROUP: Digest = Digest::new([0; 32]);
 
 fn hash(kind: &[u8; 32], bytes: &[u8]) -> Digest {
@@ -67,7 +68,7 @@ pub(super) fn bucket(groups: &[Digest; GROUPS]) -> Digest {
     hash(BUCKET, &bytes)
 }
 
-/// The group of an entry, by the place of its key's symbol after what all keys of its bucket have in common.
+/// The group of an entry. `place` belongs to the first symbol of its key after the beginning that all keys of its bucket share.
 pub(super) fn group_of(place: u32) -> usize {
     place.saturating_sub(1) as usize >> 2
 }
@@ -111,17 +112,17 @@ pub(super) fn inner(
     hash(INNER, buffer)
 }
 
-/// What an entry counts for when subtrees are measured.
+/// The cost of an entry, by which subtrees are measured.
 pub(super) fn cost(key: &[u8], value: &[u8]) -> u64 {
     8 + key.len() as u64 + value.len() as u64
 }
 
-/// Whether subtrees with so many entries and this cost are leaves.
+/// Whether a subtree with this many entries and this cost is a leaf.
 pub(super) fn is_leaf(count: u64, cost: u64) -> bool {
     count == 1 || cost <= BUCKET_BYTES
 }
 
-/// The bytes of keys and values of so many entries with this cost.
+/// The bytes of keys and values in this many entries with this cost.
 pub(super) fn content((count, cost): (u64, u64)) -> u64 {
     cost - 8 * count
 }
