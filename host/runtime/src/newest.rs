@@ -1,22 +1,22 @@
 //! The newest state that a replica published, for readers on other threads.
 //!
-//! The lane takes the lock for a moment, once in a turn, while somebody reads; without readers it looks at one number. What is dropped is
-//! dropped outside the lock. Tests: `newest/tests.rs`.
+//! While there are readers, the lane takes the lock for a moment, once in a turn. Without readers it reads one number. Old states are
+//! dropped outside of the lock. Tests: `newest/tests.rs`.
 
 use quorate_execute::{Published, Publisher};
 use quorate_types::Seq;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where a replica puts its newest state. Clones are the same place.
+/// The place of a replica's newest state. All clones share one place.
 #[derive(Clone, Default)]
 pub struct Newest(Arc<Place>);
 
 #[derive(Default)]
 struct Place {
-    /// Changed under the lock only, as is `seq`.
+    /// The number of readers. Like `seq`, it changes only under the lock.
     readers: AtomicUsize,
-    /// That of the state, and one more; 0 where there is none.
+    /// The seq of the state, plus one; 0 if there is no state.
     seq: AtomicU64,
     state: Mutex<Option<Published>>,
 }
@@ -33,7 +33,7 @@ impl Place {
 }
 
 impl Newest {
-    /// From now on the replica publishes, at the end of its turns.
+    /// A new reader: from now on the replica publishes at the end of its turns.
     pub fn read(&self) -> NewestReader {
         let state = self.0.lock();
         self.0.readers.fetch_add(1, Ordering::Release);
@@ -47,7 +47,7 @@ impl Newest {
     }
 }
 
-/// Puts states there. Where it is dropped, as when the replica stops, the last one goes.
+/// Puts states into the place. Dropping it, as when the replica stops, also removes the last state.
 pub struct NewestWriter(Arc<Place>);
 
 impl Publisher for NewestWriter {
@@ -80,11 +80,12 @@ impl Drop for NewestWriter {
     }
 }
 
-/// As long as there is one, the replica publishes.
+/// A reader. The replica publishes as long as there is one.
 pub struct NewestReader(Arc<Place>);
 
 impl NewestReader {
-    /// The newest state, once one was published; none while this replica does not answer reads, and where its service is not in the store.
+    /// The newest state. There is none before the first one is published, while this replica answers no reads, and if its service is not in
+    /// the store.
     pub fn newest(&self) -> Option<Published> {
         self.0.lock().clone()
     }
