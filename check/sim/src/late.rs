@@ -1,5 +1,6 @@
-//! An executor that is late on purpose: delivered batches become final only some batches later, or after a while; some batches are
-//! executed, taken back, and executed again. It exposes code that relies on execution being done with delivery. Tests: tests/all/late.rs.
+//! An execution that is late on purpose: a delivered batch becomes final only some batches later, or after a while. Some batches are
+//! executed, taken back, and executed again. It exposes code that expects a batch to be executed once it is delivered.
+//! Tests: tests/all/late.rs.
 
 use crate::random::Rng;
 use crate::service::Tap;
@@ -10,15 +11,15 @@ use std::collections::VecDeque;
 /// How late execution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lateness {
-    /// At most this many batches, borders and gaps wait.
+    /// The most batches, borders and gaps that wait.
     pub behind: usize,
-    /// They wait at most this long, in nanoseconds.
+    /// The longest time that they wait, in nanoseconds.
     pub patience: u64,
     /// This many of 1000 batches are executed, taken back, and executed again.
     pub takes_back: u64,
 }
 
-/// An executor that is late; see the module.
+/// An execution that is late; see the module.
 pub struct Late {
     executor: Executor,
     delivered: VecDeque<Ordered>,
@@ -39,7 +40,7 @@ impl Late {
     /// Executes the next batch and takes it back: the state is as before, and the outcomes are void.
     fn take_back(&mut self, outcomes: &mut Outcomes) {
         let said = self.tap.len();
-        // A service that can not give its state is not asked to take anything back.
+        // Nothing is taken back if the service can not give its state.
         let Ok(before) = self.executor.image() else { return };
         let follow = self.delivered.iter().skip(1).take_while(|ordered| ordered.follows()).count();
         self.executor.take(&mut self.delivered.iter().take(1 + follow).cloned().collect(), outcomes);

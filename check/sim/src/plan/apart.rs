@@ -1,31 +1,31 @@
-//! Parts of a replica that stand on lanes of their own, and how long they keep each other waiting.
+//! Which parts of a replica have lanes of their own, and how late the turns of these lanes are.
 
 use super::{MS, Plan, Profile};
 use crate::random::Rng;
 use quorate_node::Placement;
 
-/// How far apart the parts of replicas stand.
+/// The lanes of the parts, and how late their turns are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apart {
-    /// Which have lanes of their own.
+    /// The parts that have lanes of their own.
     pub placement: Placement,
-    /// A lane has its turn after up to this many nanoseconds.
+    /// A lane has its next turn after at most this many nanoseconds.
     pub wait: u64,
-    /// In this many of 1000 cases a turn comes later: after up to `stall` nanoseconds.
+    /// In this many of 1000 cases the turn may come later: after at most `stall` nanoseconds.
     pub stalls: u64,
-    /// See `stalls`.
+    /// The longest wait for such a turn, in nanoseconds.
     pub stall: u64,
 }
 
 impl Apart {
-    /// How long the next turn of a lane is waited for.
+    /// Draws the time until the next turn of a lane.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let most = if rng.chance(self.stalls) { self.stall } else { self.wait };
         rng.range(0, most)
     }
 }
 
-/// Draws which parts stand apart, in some of the runs. No lane waits so long that leaders are given up for that alone.
+/// In some of the runs, draws the parts that have lanes of their own. No lane waits so long that this alone makes others replace a leader.
 pub(super) fn plan_apart(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
     let some = rng.chance(250);
     if !profile.apart.unwrap_or(some) {
