@@ -36,7 +36,7 @@ pub(crate) struct Backend {
     guarded: Arc<AtomicBool>,
     /// Says whether to lie now; for tests of false replicas.
     lies: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
-    /// The state of this replica, to be read on this thread, and the hub, whose events clients may know; none: the replica is asked.
+    /// This replica's state, for reads on this thread, and the hub, whose events clients may know. None: the replica is always asked.
     own: Option<(OwnState, Hub)>,
     asker: Asker,
 }
@@ -58,7 +58,8 @@ impl Backend {
         Self { lies: lies.map(Arc::from), ..self.clone() }
     }
 
-    /// This way to the store, but answering reads of this replica from its own state where it can. No answer is older than what the hub showed.
+    /// This way to the store, but reads of this replica are answered from its own state where that is possible. No answer is older than the
+    /// events that the hub showed.
     #[must_use]
     pub(crate) fn reading(&self, own: Option<OwnState>, hub: Hub) -> Self {
         Self { own: own.map(|state| (state, hub)), ..self.clone() }
@@ -140,7 +141,7 @@ impl Backend {
 
     async fn read_as(&self, who: &Bytes, query: &Query<'_>) -> Result<Done, Refusal> {
         match self.tell(&self.cluster.read(encoded(who, query)).await?) {
-            // Beside others there was too little room.
+            // The reply did not fit beside those of other queries.
             Err(refusal) if refusal == EtcdError::ResponseTooLarge.into() => {
                 self.tell(&self.cluster.read_alone(encoded(who, query)).await?)
             }
@@ -169,14 +170,14 @@ impl Backend {
     pub(crate) async fn may(&self, query: AuthQuery<'_>) -> Result<Done, Refusal> {
         let query = Query::Auth(query);
         match self.look(&query).await {
-            // A token that this front handed out may not have come here yet.
+            // The command that made the caller's token may not be executed here yet.
             Err(refusal) if refusal == EtcdError::InvalidAuthToken.into() => self.read_here(&query).await,
             done => done,
         }
     }
 
-    /// What this replica has, without asking it, and nothing older than what clients of this front know. Nothing where it has to be asked: that
-    /// comes to the same, and says what is wrong, if something is.
+    /// The answer from this replica's own state, on this thread, if that state is as new as what clients of this front know. Otherwise
+    /// nothing: then the replica must be asked, which gives the same answer, or the error if there is one.
     fn own_answer(&self, who: &Bytes, query: &Query<'_>) -> Option<Done> {
         let (state, hub) = self.own.as_ref()?;
         if !matches!(query, Query::Range(_) | Query::Auth(_)) {

@@ -1,4 +1,4 @@
-//! Passes what the replica executes on to the watches: the service's observer, which feeds the hub.
+//! Passes the changes that the replica executes to the watches: the service's observer, which fills the hub's queue.
 //!
 //! Tests: `hub/tests.rs`.
 
@@ -13,12 +13,12 @@ mod tests;
 #[derive(Clone, Default)]
 pub struct Hub {
     kit: quorate_kit::Hub<LiveEvents>,
-    /// The newest revision that left for the front: its clients may know of it.
+    /// The newest revision that the front was given; its clients may know of it.
     shown: Arc<AtomicI64>,
 }
 
 impl Hub {
-    /// A hub without listeners.
+    /// A hub of which nothing is wanted yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -33,7 +33,7 @@ impl Hub {
         revision
     }
 
-    /// The newest revision that clients may know of from here. A repaired replica may have gone back behind it.
+    /// The newest revision that clients may know from this hub. A repaired replica may have an older state.
     pub(crate) fn shown(&self) -> i64 {
         self.shown.load(Ordering::Relaxed)
     }
@@ -43,7 +43,7 @@ impl Hub {
         self.kit.saw(revision);
     }
 
-    /// Says what is wanted from now on. Changes executed after this call are queued, or show in [`Self::revision`] when that is called
+    /// Sets what is wanted from now on. Changes executed after this call are queued, or show in [`Self::revision`] when that is called
     /// later.
     pub(crate) fn want(&self, wants: Wants) {
         self.kit.want(match wants {
