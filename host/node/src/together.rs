@@ -691,7 +691,7 @@ impl Node {
 
 /// Instances come and go.
 impl Node {
-    /// From the next border on there is another number of instances.
+    /// From the next generation border on there is another number of instances.
     pub(crate) fn change_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
         self.groups.take_turns(now);
         let before = self.engine.merge().generation().instances;

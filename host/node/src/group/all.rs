@@ -1,13 +1,13 @@
-//! The groups of a replica: one for each instance. Instances come and go: an ordered command changes their number, at a border that follows
-//! from its slot (docs/protocols/merge.md).
+//! The groups of a replica: one for each instance. Instances come and go: an ordered command changes their number, at a generation border
+//! that follows from the command's slot (docs/protocols/merge.md).
 //!
 //! When an instance comes, its stay begins with what all replicas know: where its last stay ended, and who the members are (path/3-order,
 //! `OrderConfig::next_stay`). The log says so before the instance's first record ([`super::BORN`]), because a replica that starts again
 //! reads the instance's records before it executes the command again.
 //!
-//! When an instance goes, it is led on without requests, so that replicas that lag hear its end. It falls asleep once a checkpoint behind
-//! the border is durable here and the log before it is trimmed: then it says nothing more, and the checkpoint says where it stands. A
-//! replica that still waits for it then fetches a checkpoint.
+//! When an instance goes, it is led on without requests, so that replicas that lag hear its end. It falls asleep once a checkpoint from
+//! after the generation border is durable here and the log before it is trimmed: then it says nothing more, and the checkpoint says where
+//! it stands. A replica that still waits for it then fetches a checkpoint.
 //!
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: all/tests.rs, check/sim,
 //! front/cli/tests/all/instances.rs.
@@ -241,7 +241,7 @@ impl Groups {
 
 /// Instances come and go.
 impl Groups {
-    /// The number of instances changes from the next border on, from `before` to `count`.
+    /// The number of instances changes from the next generation border on, from `before` to `count`.
     ///
     /// # Errors
     /// When the protocol can not begin a stay.

@@ -20,7 +20,7 @@ use quorate_types::{ClientId, ConnId, View};
 use quorate_wire::{Batch, LeaderNotice};
 use ranks::Ranks;
 
-/// How much a notice counts for a border of the instances, beside its views: more for each slot than all views before it together.
+/// How much a notice counts for a generation border, beside its views: more for each slot than all views before it together.
 pub(crate) const BORDER_VIEWS: u64 = 1 << 16;
 
 /// The other parts, as the guide may read them.
@@ -189,14 +189,14 @@ pub(crate) fn led_count(groups: &[Group]) -> usize {
     }
 }
 
-/// The instances that lead here and do not leave with the coming border.
+/// The instances that lead here and do not leave with the coming generation border.
 fn led(look: &Look<'_>) -> Vec<usize> {
     let merge = look.engine.merge();
     let led = |(_, group): &(usize, &Group)| group.standing().leading && merge.stays(group.id());
     look.groups.iter().enumerate().filter(led).map(|(at, _)| at).collect()
 }
 
-/// How many instances stay across the coming border, if there is one.
+/// How many instances stay across the coming generation border, if there is one.
 fn lasting(merge: &Merge<Batch>) -> usize {
     let now = merge.generation().instances;
     usize::from(merge.next_generation().map_or(now, |next| next.instances.min(now)))
@@ -208,7 +208,7 @@ fn instance_in_turn(look: &Look<'_>, rank: u64) -> usize {
 }
 
 /// The notice for the client of this rank. Notices are ordered by the sum of all views: views only grow, so a replica with a larger sum
-/// knows more. Behind a border of the instances the sum begins anew, at a higher value.
+/// knows more. After a generation border the sum begins anew, at a higher value.
 fn notice_to(look: &Look<'_>, rank: u64) -> LeaderNotice {
     let (config, generation) = (look.config, look.engine.merge().generation());
     let present = look.groups.iter().take(usize::from(generation.instances));

@@ -8,7 +8,7 @@
 //! There is one change at a time.
 //!
 //! This part proposes nothing and connects to nothing itself: it gives effects ([`Out`]).
-//! Tests: members/tests.rs, beside each of the files, check/sim, front/cli/tests/all/member.rs.
+//! Tests: levels/tests.rs, ../roster/tests.rs, ../node/tests.rs, check/sim, front/cli/tests/all/member.rs and instances.rs.
 
 mod caught_up;
 mod levels;
@@ -83,7 +83,7 @@ pub(crate) enum Out {
     Changed(MembershipNow),
     /// Tell keeping the number of replicas, on which borders depend.
     MeetBorders,
-    /// Change the number of instances from the next border on.
+    /// Change the number of instances from the next generation border on.
     ChangeInstances(u16),
     /// Take this feature level.
     Level(u32),
