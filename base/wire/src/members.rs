@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! system command   kind u8 | memberships (1, a change) or number u64 (2, it ended) or level u32 (3, the feature level from here on)
-//!                  or count u16 (4, the number of instances from the next border on)
+//!                  or count u16 (4, the number of instances from the next generation border on)
 //!                  or leader u16, slot u64, view u64, memberships (5, they hold in this instance from the next slot on)
 //! member request   kind u8 | replica u16 | other u16 | incarnation u64 | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at
@@ -31,7 +31,7 @@ pub enum SystemCommand {
     Changed(MembershipId),
     /// From now on the cluster works at this feature level.
     Raise(u32),
-    /// From the next border on this many instances order batches.
+    /// From the next generation border on this many instances order batches.
     Instances(u16),
     /// From the next slot of this instance on, another membership holds there. An ordering protocol decides this itself; nothing is
     /// executed.

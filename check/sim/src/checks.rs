@@ -13,7 +13,7 @@
 //! | `bounded` | INV-SIM-BOUNDED: queues stay under their limits |
 //! | `checkpoints` | INV-SIM-CHECKPOINT: digests and files at equal borders are equal, what is at rest is agreed on, logs are trimmed |
 //! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all replicas, no change stays open, and only members lead in the end |
-//! | `instances` | INV-SIM-INSTANCES: a border of the number of instances is the same for all, and none stays open |
+//! | `instances` | INV-SIM-INSTANCES: a generation border is the same for all, and none stays open |
 //! | `levels` | INV-SIM-LEVELS: the feature level follows from the seq, and is raised only when every member can do it |
 //! | `answers` | INV-SIM-ANSWERS: once faults are over, and while a client waits, the time from one answer to the next is bounded |
 //! | `time` | INV-SIM-TIME: agreed time never catches up with virtual time, and falls back by a bounded amount only |

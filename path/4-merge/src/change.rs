@@ -1,8 +1,9 @@
 //! Changes of the number of instances. docs/protocols/merge.md L3, L4.
 //!
-//! A command changes the number. The present generation then ends, in all instances, with the slot `window` after the command's own slot.
-//! No leader has proposed anything after that border before it knows of the border, since a leader proposes at most a window ahead of what
-//! its replica executed. A change may begin only after the border of the one before (INV-MERGE-4).
+//! A command changes the number. The present generation then ends, in all instances, with the slot `window` after the command's own slot:
+//! the generation border, in this crate the border for short. No leader has proposed anything after it before it knows of it, since a
+//! leader proposes at most a window ahead of what its replica executed. A change may begin only after the border of the one before
+//! (INV-MERGE-4).
 //! Tests: tests/merge/changes.rs.
 
 use crate::local::{Local, Stay};

@@ -13,7 +13,7 @@ use quorate_types::{Seq, Slot};
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     generation: Generation,
-    /// The next generation, when a change was executed and its border is not reached.
+    /// The next generation, when a change was executed and its generation border is not reached.
     next: Option<Generation>,
     /// Earlier generations, since the last trim.
     past: Vec<Generation>,

@@ -305,7 +305,7 @@ impl<T> Merge<T> {
         self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Here)
     }
 
-    /// Whether an instance takes no part: a change left it out, and the border was passed.
+    /// Whether an instance takes no part: a change left it out, and the generation border was passed.
     pub fn is_away(&self, instance: InstanceId) -> bool {
         self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Away)
     }

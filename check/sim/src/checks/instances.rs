@@ -1,4 +1,4 @@
-//! INV-SIM-INSTANCES: all replicas that know of a border of the number of instances know the same one; in the end none is open.
+//! INV-SIM-INSTANCES: all replicas that know of a generation border know the same one; in the end none is open.
 
 use super::Failure;
 use quorate_node::{Generation, Node};
