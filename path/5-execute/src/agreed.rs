@@ -1,4 +1,5 @@
-//! What is agreed on with the order alone, before anything is executed: how far the global log was delivered, and the agreed time there.
+//! The facts that are agreed with the order alone, before anything is executed: how far the global log was delivered, and the agreed time
+//! there.
 //!
 //! Where several leaders propose, each extends agreed time from the time that it knows, without knowing what the others propose meanwhile.
 //! So a batch adds at most [`LEADERS_APART`] to the time that its leader knew, unless no batch came in between. Everything that ends at a

@@ -84,7 +84,7 @@ pub trait Execution: Send {
 }
 
 impl dyn Execution {
-    /// What is agreed at delivery.
+    /// The facts that are agreed at delivery.
     pub fn agreed(&self) -> &Agreed {
         self.state().agreed()
     }

@@ -61,7 +61,7 @@ impl Executor {
         Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level }
     }
 
-    /// What is agreed at delivery.
+    /// The facts that are agreed at delivery: how far the log was delivered, and the agreed time there.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }

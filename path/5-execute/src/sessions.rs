@@ -397,7 +397,7 @@ impl SessionTable {
         }
     }
 
-    /// What is known of a request that is not ordered yet.
+    /// What the sessions tell about a request that is not ordered yet.
     pub fn lookup(&self, id: SessionId, number: RequestNumber) -> Lookup<'_> {
         let Some(session) = self.session(id) else {
             let later =
