@@ -93,7 +93,7 @@ fn what_mod_smart_can_not_do_is_refused() {
     let mut cluster = Cluster::start(&["--protocol", "mod-smart"]);
     assert_eq!(cluster.ready["protocol"], "mod-smart");
     cluster.wait_for_leader();
-    cluster.run(&["instances", "set", "2"]).fails(1, &["with mod-smart", "quorate backup"]);
+    cluster.run(&["instances", "set", "2"]).fails(1, &["the number of instances stays", "quorate backup"]);
     assert_eq!(cluster.ctrl_c(), Some(0));
     let dir = cluster.directory().to_str().expect("UTF-8").to_owned();
     let said = ["mod-smart, crash faults, not raft, crash faults", "--fresh"];
