@@ -15,8 +15,8 @@ use std::sync::mpsc::{Sender, channel};
 
 const ONE: InstanceId = InstanceId::new(1);
 const CONN: ConnId = ConnId::FIRST;
-const ALICE: ClientId = ClientId::new(7);
-const SESSION: SessionId = SessionId { index: 0, generation: 1 };
+pub(crate) const ALICE: ClientId = ClientId::new(7);
+pub(crate) const SESSION: SessionId = SessionId { index: 0, generation: 1 };
 
 fn at(millis: u64) -> Time {
     Time::ZERO.plus(Span::from_millis(millis))
@@ -51,7 +51,7 @@ fn batch(header: BatchHeader, requests: &[Vec<u8>]) -> Batch {
     Batch::seal(bytes, BatchHeader { count: requests.len() as u32, ..header })
 }
 
-fn opening() -> Vec<u8> {
+pub(crate) fn opening() -> Vec<u8> {
     let (body, number) = (write_opening(ALICE, None), RequestNumber::FIRST);
     let header = RequestHeader {
         session: SessionId::NONE,

@@ -2,6 +2,7 @@
 
 use crate::config::NodeConfig;
 use crate::effects::Input;
+use crate::engine::tests::{ALICE, SESSION, opening};
 use crate::keeping::{BorderConfig, CheckpointMode};
 use crate::node::tests::{CLUSTER, Host, joins, r};
 use crate::recovered::Recovered;
@@ -12,17 +13,13 @@ use quorate_execute::{
 };
 use quorate_log::{Log, LogConfig, SyncMode};
 use quorate_order::{OrderConfig, Protocol};
-use quorate_types::{ClientId, ConnId, ItemsBuilder, RequestNumber, SessionId, Time};
-use quorate_wire::{
-    FrameKind, Hello, OutFrame, RequestHeader, RequestKind, RequestProof, Role, write_opening, write_request,
-};
+use quorate_types::{ConnId, ItemsBuilder, RequestNumber, Time};
+use quorate_wire::{FrameKind, Hello, OutFrame, Role, write_request};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const CONN: ConnId = ConnId::new(1);
-const ALICE: ClientId = ClientId::new(7);
-const SESSION: SessionId = SessionId { index: 0, generation: 1 };
 
 /// An execution that executes only while it is told to.
 struct Late {
@@ -91,19 +88,6 @@ fn usual() -> BorderConfig {
 
 fn asks(host: &mut Host, requests: &[u8]) {
     host.hears(CONN, &OutFrame::new(FrameKind::Requests, requests, vec![]));
-}
-
-fn opening() -> Vec<u8> {
-    let (body, number) = (write_opening(ALICE, None), RequestNumber::FIRST);
-    let header = RequestHeader {
-        session: SessionId::NONE,
-        number,
-        lowest_unanswered: number,
-        kind: RequestKind::OpenSession,
-        len: body.len() as u32,
-        proof: RequestProof::None,
-    };
-    [&header.bytes()[..], &body].concat()
 }
 
 fn request(number: u64, command: &[u8]) -> Vec<u8> {
