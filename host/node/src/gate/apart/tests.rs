@@ -4,7 +4,8 @@ use super::*;
 use crate::effects::Effect;
 use crate::node::tests::{joins, r};
 use quorate_types::View;
-use quorate_wire::FrameKind;
+use quorate_wire::{FRAME_HEADER, FrameKind, Hello, Role};
+use std::collections::BTreeMap;
 
 const NOW: Time = Time::ZERO;
 
@@ -98,4 +99,27 @@ fn it_goes_by_what_it_was_told() {
     assert!(!lane.asks(), "that is no news for it");
     lane.learn(&config, notice(Some(1)), RecordId::new(2));
     assert!(lane.asks());
+}
+
+/// A membership keeps its number when a change to it ends, and has fewer members then. The lane must refuse those that left.
+#[test]
+fn a_member_that_left_is_refused_even_if_the_number_stays() {
+    let (config, mut out) = (joins(), Effects::new());
+    let mut gate = apart(&config);
+    let mut fewer = config.clone();
+    let stay = config.members.all().iter().filter(|member| member.replica != r(1)).cloned().collect();
+    fewer.members.replace(config.members.number(), stay, BTreeMap::new(), [r(1)].into());
+    gate.meet(NOW, &fewer.members, &mut out);
+    let lane = gate.lane().expect("it has one");
+    lane.learn(&fewer, notice(None), RecordId::ZERO);
+    lane.take_turn(NOW, &mut out);
+    lane.happened(NOW, accepted(1), &mut out);
+    let left = config.members.get(r(1)).expect("it was a member");
+    let role = Role::Peer { replica: r(1), incarnation: left.incarnation };
+    let hello = Hello::new(config.members.cluster(), Some(r(4)), role)
+        .of_member(config.members.parameters(), 9)
+        .able(config.level.highest);
+    let payload = hello.frame().to_vec().split_off(FRAME_HEADER).into();
+    lane.framed(NOW, conn(1), Frame { kind: FrameKind::Hello, payload }, &mut out);
+    assert!(gate.own_peers().conn(conn(1)).is_none(), "it was let in");
 }
