@@ -344,8 +344,8 @@ impl Fetch {
     /// Chooses an agreed checkpoint that a member can send, the newest first.
     fn choose(&mut self, out: &mut Vec<Effect>) {
         let now = self.now;
-        let reachable = self.offers.iter().find(|offer| self.sources.any_reachable(now, &offer.holders));
-        if let Some(offer) = reachable.cloned() {
+        let reachable = |offer: &&Offer| self.sources.fewest_strikes_of(now, &offer.holders).is_some();
+        if let Some(offer) = self.offers.iter().find(reachable).cloned() {
             return self.begin(offer, out);
         }
         let any_hope = |offer: &Offer| self.sources.any_hope(&offer.holders);
@@ -369,9 +369,12 @@ impl Fetch {
         }
         if gathering.from.is_none() {
             let last = gathering.by.last().copied();
+            if self.sources.fewest_strikes(self.now) != Some(0) && self.reconsider(out) {
+                return;
+            }
             let Some(next) = self.sources.for_manifest(self.now, last) else {
                 self.stage = Stage::Gathering(gathering);
-                return self.reconsider(out);
+                return;
             };
             if gathering.single && gathering.by.iter().any(|by| *by != next) {
                 gathering.restart(true);
@@ -395,31 +398,34 @@ impl Fetch {
         for (to, chunks) in self.sources.ask(self.now, |chunk| building.size(chunk)) {
             out.push(Effect::Send { to, message: StateMessage::FetchChunks { seq, digest, chunks } });
         }
-        let stuck = !self.sources.any_useful(self.now);
         self.stage = Stage::Fetching(building);
-        if stuck {
+        if self.sources.fewest_strikes(self.now) != Some(0) {
             self.reconsider(out);
         }
     }
 
-    /// No member can be asked for the target at present.
-    fn reconsider(&mut self, out: &mut Vec<Effect>) {
-        let now = self.now;
+    /// No member can be asked for the target at present, or those that can have stalled: each may be gone, while their rests take turns. Takes
+    /// another target if a member that stalled less has it. Returns whether it did.
+    fn reconsider(&mut self, out: &mut Vec<Effect>) -> bool {
+        let (now, strikes) = (self.now, self.sources.fewest_strikes(self.now));
         let good = |offer: &&Offer| {
             let target = (offer.seq, offer.digest);
             let rests = self.given_up.get(&target).is_some_and(|(_, until)| *until > now);
-            target != self.target && !rests && self.sources.any_reachable(now, &offer.holders)
+            let fewest = self.sources.fewest_strikes_of(now, &offer.holders);
+            target != self.target && !rests && fewest.is_some_and(|few| strikes.is_none_or(|many| few < many))
         };
         if let Some(offer) = self.offers.iter().find(good).cloned() {
             self.give_up_target();
-            return self.begin(offer, out);
+            self.begin(offer, out);
+            return true;
         }
         if self.holders.is_empty() {
             self.renew_holders();
         }
-        if !self.sources.any_hope(&self.holders) {
+        if strikes.is_none() && !self.sources.any_hope(&self.holders) {
             self.sources.forgive(now);
         }
+        false
     }
 
     /// The next target begins with what is here so far.

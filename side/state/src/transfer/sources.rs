@@ -389,15 +389,17 @@ impl Sources {
         self.missing.is_empty() || self.missing.iter().any(|chunk| !source.without.contains(chunk))
     }
 
-    /// Whether some source is asked for something, or can be now. A source that can give nothing more does not count.
-    pub(super) fn any_useful(&self, now: Time) -> bool {
-        self.all.values().any(|source| source.waits() || source.available(now) && self.gives(source))
+    /// How often the best source stalled since it last sent something, among those that are asked for something, or can be now. A source that
+    /// can give nothing more does not count. None: nobody is asked.
+    pub(super) fn fewest_strikes(&self, now: Time) -> Option<u32> {
+        let useful = |s: &&Source| s.waits() || s.available(now) && self.gives(s);
+        self.all.values().filter(useful).map(|source| source.strikes).min()
     }
 
-    /// Whether one of them could be asked for a manifest now.
-    pub(super) fn any_reachable(&self, now: Time, holders: &[ReplicaId]) -> bool {
-        let reachable = |s: &Source| s.connected && !s.liar && !s.rests(now);
-        holders.iter().filter_map(|id| self.all.get(id)).any(reachable)
+    /// The same of these sources, among those that could be asked for a manifest now. None: none could.
+    pub(super) fn fewest_strikes_of(&self, now: Time, holders: &[ReplicaId]) -> Option<u32> {
+        let reachable = |s: &&Source| s.connected && !s.liar && !s.rests(now);
+        holders.iter().filter_map(|id| self.all.get(id)).filter(reachable).map(|source| source.strikes).min()
     }
 
     /// No other source is left, so all get another chance, after a rest.

@@ -431,6 +431,22 @@ fn nobody_to_ask_is_no_reason_to_spin() {
     finish(&mut world);
 }
 
+/// All that hold the newest checkpoint are gone, which their open connections do not tell. They stall one after the other, so one of them can
+/// be asked at any time; yet the older checkpoint of a member that answers is taken instead, at each stage of the transfer.
+#[test]
+fn who_answers_is_preferred_to_who_holds_something_newer() {
+    for gone in [0, 200, 400] {
+        let mut world = World::new(18, 3, 2, nothing());
+        world.serve_with(&ServeLimits { rate: 1 << 20, burst: 1, ..ServeLimits::default() });
+        world.servers[2].holds = [1].into();
+        (0..2).for_each(|server| world.at(gone, Fault::Silence(server, Span::from_secs(3_600))));
+        world.offer();
+        assert!(world.run_until(millis(60_000)), "{gone}: {:?}", world.fetch.progress());
+        let fetched = world.done.as_ref().expect("it is done");
+        assert_eq!(fetched.manifest.seq(), checkpoint(1).seq, "{gone}");
+    }
+}
+
 /// An offer that turns out to be empty: asked again now and then, and at once when somebody else has it.
 #[test]
 fn a_holder_that_does_not_hold_is_asked_again_later() {
