@@ -16,7 +16,7 @@ const SCHEME: &str = "quorate://";
 const NAME_BYTES_MAX: usize = 64;
 /// In a client's id, the bits above these follow from its name alone; these bits follow from its name and a number of its own.
 const CLIENT_BITS: u32 = 40;
-/// So many digests are computed for one id, which makes it so much harder to search for a number that gives the id of another name.
+/// How many digests are computed for one id. The more there are, the harder it is to search for a number that gives the id of another name.
 const STEPS: u32 = 1 << 12;
 /// The context of these digests.
 const IDS: &str = "quorate 2026 ids of clients";

@@ -77,7 +77,7 @@ impl Span {
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
-    /// So many times as long.
+    /// This many times as long.
     #[must_use]
     pub const fn times(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))

@@ -40,7 +40,7 @@ impl FaultModel {
 pub struct Faults {
     /// Faulty members may lie.
     lies: bool,
-    /// At most so many faults are survived, so that quorums are smaller. `None`: as many as the number of members allows.
+    /// The most faults that are survived; fewer make quorums smaller. `None`: as many as the number of members allows.
     most: Option<u32>,
 }
 
@@ -129,8 +129,8 @@ impl Trust {
     pub const fn answers(self) -> u32 {
         if self.o > 0 { self.u + self.o + 1 } else { self.n }
     }
-    /// If so many members say that they heard a request, all replicas can come to know it: enough of the members do not lie to convince the
-    /// others.
+    /// How many members must say that they heard a request before all replicas can come to know it. Enough of these members do not lie to
+    /// convince the others.
     pub const fn spreads(self) -> u32 {
         self.u + self.o + 1
     }

@@ -80,7 +80,7 @@ pub enum RequestProof {
 const MACS: u8 = 16;
 
 impl RequestProof {
-    /// Tags for so many members, if a request can have that many.
+    /// Tags for this many members, if a request can have that many.
     pub const fn macs(members: usize) -> Option<Self> {
         if members >= MACS_MIN && members <= MACS_MAX {
             Some(Self::Macs { members: members as u8 })

@@ -21,7 +21,7 @@ const PEER: u8 = 1;
 const CLIENT: u8 = 2;
 const PEER_AGAIN: u8 = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
-/// A refusal text has at most so many bytes, so that a peer can not make this program keep or print more.
+/// The most bytes of a refusal text, so that a peer can not make this program keep or print more.
 const TEXT_MAX: usize = 1024;
 
 /// The role of a side that connects. The same port serves all roles.

@@ -142,7 +142,7 @@ pub const BUGS: &[Bug] = &[
         "time-of-pauses",
         "a leader whose process was stopped counts what it missed, although nobody else led",
     ),
-    bug("time-leaps", "who leads next extends its own agreed time, however slow the one before was"),
+    bug("time-leaps", "the next leader extends its own agreed time, however slow the one before was"),
     bug(
         "time-apart",
         "what a batch adds to the time that its leader knew counts in full, whatever came between",
@@ -153,7 +153,7 @@ pub const BUGS: &[Bug] = &[
     about(
         Focus::Forges,
         "signature-unchecked",
-        "a replica takes whatever is said to be asked in a session with a key for signed",
+        "a replica takes whatever names a session with a key for signed",
     ),
     about(Focus::Forges, "tag-unchecked", "a replica takes whatever names a key of its client's for tagged"),
     byzantine("smart-votes-unvouched", "a replica votes for what its host does not vouch for"),
@@ -172,12 +172,12 @@ pub const BUGS: &[Bug] = &[
     about(
         Focus::Claims,
         "smart-nothing-to-wait-for",
-        "who lacks the slot before its view waits for it without an end",
+        "a replica that lacks the slot before its view waits for it without an end",
     ),
     about(
         Focus::Idle,
         "gap-unwatched",
-        "nobody complains about who leads an idle instance and fills nothing",
+        "nobody complains about a leader that fills nothing in its idle instance",
     ),
     about(Focus::Idle, "deadlines-unwatched", "nobody complains about a leader that orders no time"),
     byzantine(

@@ -25,7 +25,7 @@ pub struct OrderArgs {
     /// With byzantine faults: how clients show who asked to replicas that did not hear them [default: links]
     #[arg(long, value_enum)]
     authentication: Option<AuthenticationWord>,
-    /// With mod-smart: after so many slots the next replica leads; 0: who leads stays as long as it does well [default: 0]
+    /// With mod-smart: the next replica leads after this many slots; 0: a leader stays as long as it does well [default: 0]
     #[arg(long, value_name = "SLOTS")]
     rotate_after: Option<u64>,
 }

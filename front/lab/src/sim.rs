@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(long, requires = "seed")]
     shrink: bool,
 
-    /// So many replicas, 1 to 7 [default: the seed decides]
+    /// The number of replicas, 1 to 7 [default: the seed decides]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=7))]
     replicas: Option<usize>,
     /// How the replicas agree [default: raft]; with mod-smart the number of instances does not change
@@ -80,7 +80,7 @@ pub struct Args {
     /// Which faults the cluster survives [default: crash]; with byzantine the protocol is mod-smart, and members do not change
     #[arg(long, value_enum)]
     fault_model: Option<FaultModelWord>,
-    /// So many replicas lie, more than the cluster survives among them; then faults are byzantine [default: the seed decides, up to what it
+    /// How many replicas lie, even more than the cluster survives; then faults are byzantine [default: the seed decides, up to what it
     /// survives, if they are]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(0..=7))]
     liars: Option<usize>,
@@ -112,7 +112,7 @@ pub struct Args {
     /// When a write counts as durable [default: the seed decides]
     #[arg(long, value_name = "MODE", value_enum)]
     durability: Option<DurabilityChoice>,
-    /// So many times the operations of each client
+    /// Multiplies the operations of each client by this number
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     length: u32,
     /// Nothing goes wrong

@@ -288,7 +288,7 @@ impl ClientCore {
         parts.reads.connected(now, contact);
     }
 
-    /// A member refused the client. When so many did that no answer can count any more, everything that was never sent fails.
+    /// A member refused the client. Everything that was never sent fails once too few members are left for an answer to count.
     fn refused(&mut self, now: Time, contact: usize, refusal: &Refusal, out: &mut Effects) {
         // A client that is paused, or has a slow contact, may say hello too late.
         let passing = matches!(refusal.reason, RefusalReason::TooMany | RefusalReason::NoHello);

@@ -20,7 +20,7 @@ use quorate_types::{InstanceId, Seq, Slot, Time};
 /// The settings: some must be equal on all replicas, one is each replica's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// An instance runs at most so many slots ahead of the merge, and a change takes effect so many slots after its command. Equal on all
+    /// How many slots an instance may run ahead of the merge. A change takes effect this many slots after its command. Equal on all
     /// replicas.
     pub window: u64,
     /// When this many bytes of an instance wait here undelivered, the instance should hand in no more. Each replica's own.

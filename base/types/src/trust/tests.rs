@@ -24,7 +24,7 @@ fn usual() -> impl Iterator<Item = (FaultModel, Trust)> {
     models.into_iter().flat_map(|model| (1..=N_MAX).map(move |n| (model, Faults::of(model).among(n))))
 }
 
-/// Whatever can be chosen for so many members.
+/// Everything that can be chosen for this many members.
 fn all(n: u32) -> impl Iterator<Item = Trust> {
     let numbers = move || 0..=n;
     let all = numbers().flat_map(move |u| numbers().flat_map(move |s| numbers().map(move |o| (u, s, o))));

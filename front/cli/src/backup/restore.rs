@@ -47,7 +47,7 @@ pub(super) struct Args {
     /// Where to make the cluster; must not exist, or be empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// So many replicas, on free ports of this machine [default: as many as the backup knows]
+    /// The number of replicas, on free ports of this machine [default: as many as the backup knows]
     #[arg(long, value_name = "N", conflicts_with = "members", value_parser = clap::value_parser!(u16).range(1..=64))]
     replicas: Option<u16>,
     /// The replicas and where they listen, for each other and for clients; without ids they are counted from 1

@@ -65,7 +65,7 @@ fn writes(
                     time(small.p99_us + delay_us + round_trip_us.unwrap_or(0.0)),
                 ),
                 format!(
-                    "At most about {} group commits per second; each takes all writes that wait, so many clients share one.",
+                    "At most about {} group commits per second; each takes all writes that wait, so that clients share one.",
                     amount(1e6 / (1e6 / small.per_s.max(1e-3) + delay_us))
                 ),
             ]

@@ -142,10 +142,10 @@ struct OneArgs {
 
 If it is interrupted while it waits, give the same command again: it goes on where it was.")]
 struct ReplaceArgs {
-    /// Who leaves
+    /// The replica that leaves
     #[arg(value_name = "OLD", value_parser = clap::value_parser!(u16).range(1..))]
     old: u16,
-    /// Who comes: an id that was never used, or a learner's
+    /// The replica that comes: an id that was never used, or a learner's
     #[arg(value_name = "NEW", value_parser = clap::value_parser!(u16).range(1..))]
     new: u16,
     /// Where the new one will listen; not needed if it is a learner already

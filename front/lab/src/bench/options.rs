@@ -89,7 +89,7 @@ pub(super) struct Measurement {
     /// Over how many lanes a replica spreads its instances
     #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with_all = ["dir", "config"])]
     pub(super) lanes: u16,
-    /// Every sync takes so many microseconds longer, also the null program's: for disks that are too good
+    /// Adds this many microseconds to every sync, also the null program's: for disks that are too good
     #[arg(long, value_name = "US", default_value_t = 0, conflicts_with_all = ["dir", "config"])]
     pub(super) sync_delay_us: u64,
     /// Where the benchmark's own cluster and the null program keep their logs: on the disk that is to be measured
@@ -214,7 +214,7 @@ pub(super) struct FloorArgs {
     /// [default: memory, then group]
     #[arg(long, value_enum)]
     pub(super) durability: Option<DurabilityChoice>,
-    /// Every sync takes so many microseconds longer; with --durability group or async
+    /// Adds this many microseconds to every sync; with --durability group or async
     #[arg(long, value_name = "US", default_value_t = 0)]
     pub(super) sync_delay_us: u64,
     /// Commands outstanding [default: 65536, then 1]
@@ -276,7 +276,7 @@ pub(super) struct IdleArgs {
     /// How many instances agree on the log side by side
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) instances: u16,
-    /// With several instances: so many commands, one per second, beside the same with one instance
+    /// With several instances: the number of commands, one per second, that run beside the same with one instance
     #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) pulses: u32,
 }
@@ -335,7 +335,7 @@ pub(super) struct StagesArgs {
     /// How long to measure each time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(super) secs: f64,
-    /// So many calls each time, rather than so long: for tools that count instructions
+    /// Makes this many calls each time, however long they take: for tools that count instructions
     #[arg(long, value_name = "COUNT", conflicts_with = "secs", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
     /// The ways; the others are compared with the first

@@ -83,7 +83,7 @@ fn the_floor_agrees_for_the_same_faults() {
     assert_eq!((floor.fault_model, floor.followers), (FaultModel::Crash, 2));
 }
 
-/// A future that a thread completes after so many milliseconds.
+/// A future that a thread completes after this many milliseconds.
 fn later(value: u64) -> impl Future<Output = u64> {
     let done = std::sync::Arc::new(std::sync::Mutex::new(None));
     let mut begun = false;

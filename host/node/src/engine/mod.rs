@@ -144,7 +144,7 @@ pub(crate) struct Engine {
     outcomes: Outcomes,
     /// The service's observer of ordered events, which are handed on when their batch is final.
     observer: Option<Box<dyn Observer>>,
-    /// Who takes the final state for readers on other threads.
+    /// Takes the final state for readers on other threads.
     publisher: Option<Box<dyn Publisher>>,
     timing: Timing,
     reads: ReadPath,

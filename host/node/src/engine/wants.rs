@@ -15,7 +15,7 @@ pub(super) struct Wants {
 }
 
 impl Wants {
-    /// A member wants everything up to this place. Gives the furthest place that `one_honest` members want, if there are so many.
+    /// A member wants everything up to this place. Gives the furthest place that `one_honest` members want, if that many want one.
     pub(super) fn wants(&mut self, from: ReplicaId, place: Place, one_honest: usize) -> Option<Place> {
         let one_honest = if planted("gap-of-one") { 1 } else { one_honest };
         let furthest = self.by.entry(from).or_insert(place);

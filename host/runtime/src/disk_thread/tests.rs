@@ -14,7 +14,7 @@ use std::time::Duration;
 const PANICS: u64 = 99;
 const EXTENT: Extent = Extent { id: RecordId::new(1), position: 0, segment: 0, offset: 0, len: 2 };
 
-/// Has no file descriptor left for so many calls.
+/// Has no file descriptor left for this many calls.
 struct Poor(AtomicU32);
 
 impl Poor {

@@ -332,8 +332,8 @@ impl Sessions {
         Taken::Yes
     }
 
-    /// So many members will never take this request that one of them is honest. An empty one takes its number. Other members that might
-    /// order it have copies, so the answer to the number tells which of the two ran.
+    /// Enough members will never take this request: one of them is honest. An empty request takes its number. Other members that might order
+    /// the first one have copies, so the answer to the number tells which of the two ran.
     pub(crate) fn declined(&mut self, step: &mut Step<'_>, index: u32, reply: &Reply<'_>) -> Taken {
         let number = reply.number.number();
         let forbidden = reply.status == ReplyStatus::Forbidden;

@@ -9,7 +9,7 @@ use quorate_wire::{ReplyStatus, RequestKind};
 /// What an entry costs beside its commands, in bytes.
 const ENTRY_COST: usize = 128;
 
-/// What a call or read of so many bytes counts as, in the limit on queued bytes.
+/// What a call or read with this many bytes counts as, in the limit on queued bytes.
 pub(crate) const fn cost(len: usize) -> usize {
     ENTRY_COST + len
 }

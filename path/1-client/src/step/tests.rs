@@ -83,7 +83,7 @@ impl Desk {
         self.sent(contacts).into_iter().map(requests).collect()
     }
 
-    /// Connections, sessions and reads with so many members, all of them connected.
+    /// Connections, sessions and reads with this many members, all of them connected.
     pub(crate) fn parts(&mut self, members: u16, rules: Rules) -> Parts {
         let ids: Vec<ReplicaId> = (1..=members).map(ReplicaId::new).collect();
         let mut parts = Parts {

@@ -26,7 +26,7 @@ const YOUNG: Span = Span::from_secs(75);
 const SAID_BYTES: usize = 4 << 20;
 /// What was told is told again after this time.
 const SAY_AGAIN: Span = Span::from_secs(1);
-/// At most so many requests are remembered as told lately.
+/// The most requests that are remembered as told lately.
 const KNOWN_MAX: usize = 1 << 14;
 /// Told requests leave in frames of about this size.
 const FRAME_BYTES: usize = 256 << 10;

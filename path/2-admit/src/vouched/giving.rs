@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// At the beginning of a view, at most this many waiting requests are told.
 const SAID_MAX: usize = 4096;
-/// At most so many of them for each session, and for each client that opens sessions.
+/// The most of them for each session, and for each client that opens sessions.
 const SAID_OF_EACH: usize = 64;
 
 /// Whether replicas that did not hear a request can vouch for it without being told.
@@ -27,7 +27,7 @@ impl Vouched {
         self.trust.spreads() as usize
     }
 
-    /// So many members that one of them does not lie.
+    /// The least number of members of which one does not lie.
     pub(super) const fn one_honest(&self) -> usize {
         self.trust.truth() as usize
     }

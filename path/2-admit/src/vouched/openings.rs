@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// At most this many openings of one client are told at a time.
 const SAID_OF_CLIENT: usize = 64;
-/// At most so many are remembered as told.
+/// How many are remembered as told, at most.
 const SAID_MAX: usize = 1 << 14;
 /// An opening that has waited for this long is told again, since connections break.
 const SAY_AGAIN: Span = Span::from_secs(1);
@@ -74,7 +74,7 @@ impl Openings {
         }
     }
 
-    /// So many members tell this opening that one of them does not lie.
+    /// Enough members tell this opening: one of them does not lie.
     pub(super) fn told(&mut self, now: Time, bytes: &[u8]) {
         if let Some(key) = opening(bytes) {
             self.say(now, key, bytes);

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 /// At most this many right signatures are remembered; when there are more, those of the first sessions are checked again.
 const RIGHT_MAX: usize = 1 << 16;
 
-/// Between two looks at what waits, at most so many signatures are checked under requests that one member forwards.
+/// The most signatures under requests forwarded by one member that are checked between two looks at what waits.
 const SENT_ON_MAX: u32 = 64;
 
 /// Right signatures, and requests that wait until theirs is checked.

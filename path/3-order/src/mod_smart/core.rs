@@ -87,7 +87,7 @@ impl Core {
     pub(super) fn agreement(&self) -> usize {
         self.members.trust().agreement() as usize
     }
-    /// So many members that one of them tells the truth.
+    /// The least number of members of which one tells the truth.
     pub(super) fn truth(&self) -> usize {
         self.members.trust().truth() as usize
     }

@@ -305,7 +305,7 @@ impl Fetching {
 
     /// A member has only a checkpoint of what is missing. Others may still have the slots, and one member's checkpoint is worth less than
     /// decided slots. So the replica waits until nobody seems to have the slots and this member proves that the checkpoint's slot is
-    /// decided; or until so many members say so that one of them tells the truth. [mod_smart L75]
+    /// decided; or until enough members say so, of which one tells the truth. [mod_smart L75]
     pub(super) fn on_gone(
         &mut self,
         from: ReplicaId,

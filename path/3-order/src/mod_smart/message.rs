@@ -18,7 +18,7 @@ use quorate_wire::{Batch, MEMBERS_MAX, Payload, Put, Reader};
 /// The number of Mod-SMaRt on the wire.
 pub const MOD_SMART: u16 = 2;
 
-/// A [`Collect`] names at most so many values that its sender wrote.
+/// The most values in a [`Collect`] that its sender wrote.
 pub const WRITES_MAX: usize = 16;
 /// A question asks for at most this many decisions.
 pub const FETCH_MAX: u16 = 64;
@@ -36,7 +36,7 @@ pub enum Complaint {
     Rate,
     /// The leader led as many slots as it may in a row.
     Rotation,
-    /// No reason of its own: so many others complain that one of them is right.
+    /// No reason of its own: enough others complain, and one of them is right.
     Joined,
     /// No reason of its own: the sender leads and wants to be replaced.
     Leaves,

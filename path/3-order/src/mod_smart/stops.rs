@@ -61,7 +61,7 @@ impl Stops {
         *self = Self::default();
     }
 
-    /// The view to join: the highest one for which so many others ask on their own account that one of them is right; or the view for which
+    /// The view to join. It is the highest one for which enough others ask on their own account, of which one is right; or the view for which
     /// the leader leaves. `complains`: this replica has a reason of its own. Then the leader's word does not count, since a lying leader
     /// could name another view to each member. [mod_smart L33-L35]
     fn view_to_join(

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 /// At most this many requests are watched at a time; the host admits fewer.
 const WATCHED_MAX: usize = 1 << 16;
-/// After so many slots decided in one view, a time-out that had grown is halved.
+/// A time-out that had grown is halved after this many slots were decided in one view.
 const GOOD_SLOTS: u32 = 4;
 /// Time-outs are doubled at most this often.
 const DOUBLINGS_MAX: u32 = 16;

@@ -19,7 +19,7 @@ use quorate_wire::Memberships;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A run has at most so many entries, so that a question to the disk stays small.
+/// The most entries of a run, so that a question to the disk stays small.
 const RUN_ENTRIES: u64 = 4096;
 /// A run ends with the entry that reaches this size. Also the size of one question to the disk.
 pub(super) const RUN_BYTES: u64 = 4 << 20;

@@ -51,7 +51,7 @@ pub(super) struct Replay {
     highest: View,
     /// Records are missing before those with which the told log begins.
     gap: bool,
-    /// At most so many records are missing that no entry follows.
+    /// The most records that are missing and that no entry follows.
     missing: u64,
     /// The highest index that a record names.
     named: Index,

@@ -19,7 +19,7 @@ fn members(count: u64) -> Vec<ReplicaId> {
     (1..=count).map(replica).collect()
 }
 
-/// Of r1 among so many.
+/// Of r1 among this many members.
 fn agreement(count: u64) -> Agreement {
     Agreement::new(replica(1), &members(count), Crash)
 }

@@ -19,7 +19,7 @@ use crate::store::{self, Version};
 
 /// About how much one step reads or writes.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
-/// After so many bytes the file is synced, so that little is left to sync in the end.
+/// The file is synced after this many bytes, so that little is left to sync in the end.
 pub(crate) const SYNC_BYTES: u64 = 8 << 20;
 /// About how much of the objects one step computes digests of.
 const DIGEST_BYTES: u64 = 1 << 20;

@@ -88,7 +88,7 @@ pub struct Fetch {
 
 /// Two time-outs are at least this far apart, so that the host never spins.
 const TICK: Span = Span::from_millis(1);
-/// For so many stall time-outs a target that was given up is not taken again while there is another one; doubled each time.
+/// A target that was given up is not taken again for this many stall time-outs, while there is another one. Doubled each time.
 const GIVEN_UP: u64 = 8;
 /// That time is doubled at most this often.
 const GIVEN_UP_DOUBLED: u32 = 5;

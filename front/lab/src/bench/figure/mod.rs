@@ -64,7 +64,7 @@ pub(crate) struct FigureArgs {
     /// When a write counts as durable
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Group)]
     durability: DurabilityChoice,
-    /// Every sync takes so many microseconds longer, also the null program's
+    /// Adds this many microseconds to every sync, also the null program's
     #[arg(long, value_name = "US", default_value_t = 0)]
     sync_delay_us: u64,
     /// Where the clusters and the null program keep their data: on the disk that is to be measured

@@ -59,7 +59,7 @@ fn with_byzantine_faults_only_what_a_quorum_reported_is_trimmed_to() {
     }
 }
 
-/// A slow disk: while it writes a checkpoint, so many borders come that what members said of its border is forgotten.
+/// A slow disk. While it writes a checkpoint, many borders come, and what members said of its border is forgotten.
 #[test]
 fn what_was_stable_while_it_was_written_is_trimmed_to() {
     let replicas: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();

@@ -46,7 +46,8 @@ fn its_client_believes_as_many_as_the_file_says() {
     assert_eq!(model, Some(FaultModel::Byzantine.into()));
 }
 
-/// Who signs makes a key of its own each time, for the cluster that the file names; where nobody checks it, the file is refused.
+/// A client that signs makes a key of its own each time, for the cluster that the file names. Where nobody checks signatures, the file is
+/// refused.
 #[test]
 fn who_signs_has_a_key_of_its_own() {
     let plain = parse("fault_model = \"byzantine\"\n").expect("usable");

@@ -9,7 +9,7 @@ fn conn(number: u64) -> ConnId {
     ConnId::new(number)
 }
 
-/// Who is read, in order, while each of `greedy` always has more and sends `bytes` each time.
+/// The peers that are read, in order, while each of `greedy` always has more and sends `bytes` each time.
 fn order(fair: &mut Fair, greedy: &[u64], bytes: usize, turns: usize) -> Vec<u64> {
     let mut read = Vec::new();
     for _ in 0..turns {

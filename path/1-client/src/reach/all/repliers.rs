@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 const WAIT_MIN: Span = Span::from_millis(50);
 /// They have at most this long.
 const WAIT_MAX: Span = Span::from_millis(500);
-/// They have so many times as long as they usually need.
+/// They have this many times as long as they usually need.
 const WAIT_TIMES: u64 = 16;
 /// A late member is no replier for so long, and twice as long each time it is late again.
 const LATE_FOR: Span = Span::from_secs(1);

@@ -23,7 +23,8 @@ fn care_grows_with_views_that_fail() {
     assert_eq!(spans(&[(10, 2), (11, 5), (90, 40)]), [1, 8, 60], "what was not seen failed as well");
 }
 
-/// Who started lately helps those who take care; who knows how long they do goes by that, or all would keep each other at it.
+/// A replica that started lately helps those that take care. One that knows how long they do goes by that, or all would keep each other
+/// at it.
 #[test]
 fn who_started_lately_helps_while_enough_say_what_they_heard() {
     let mut caring = Caring::new(1);

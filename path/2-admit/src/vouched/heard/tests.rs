@@ -444,7 +444,7 @@ fn a_copy_that_has_more_answers_is_not_sure_for_the_first() {
     assert_eq!(heard.sure(SESSION, number(5), number(5), 2), [] as [Bytes; 0]);
 }
 
-/// Who has much waiting does not take the room of who has little.
+/// A client with much waiting does not take the room of a client with little.
 #[test]
 fn the_first_of_each_session_come_before_the_second_of_any() {
     let mut heard = Heard::new(HeardLimits { bytes_max: 1 << 20, client_bytes_max: 1 << 20, window: 64 });

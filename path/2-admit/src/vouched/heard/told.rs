@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// At most this many requests of each member are kept.
 const TOLD_MAX: usize = 4096;
-/// At most so many bytes of them, or as many as one client may have, if that is more.
+/// The most bytes of them; or as many as one client may have, if that is more.
 pub(super) const TOLD_BYTES: usize = 64 << 10;
 
 /// The requests, and the members that told of them. Each member has its own share, from which the oldest is dropped.

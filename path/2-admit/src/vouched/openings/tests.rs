@@ -15,7 +15,7 @@ fn intake() -> Vouched {
     vouched(ClusterId::new(1), limits, RequestChecks::Nothing)
 }
 
-/// So many members say that they heard this.
+/// This many members say that they heard this.
 fn so_many(intake: &mut Vouched, now: Time, bytes: &[u8], members: usize) {
     if members >= intake.one_honest() && !intake.is_opened(bytes) {
         intake.openings.told(now, bytes);

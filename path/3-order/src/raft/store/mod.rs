@@ -34,7 +34,7 @@ pub(super) struct Store {
     delivery: Delivery,
     /// Whether old entries can be read back.
     reload: bool,
-    /// At most so many bytes of entries stay in memory, beside those that are needed and can not be read back.
+    /// The most bytes of entries that stay in memory, beside those that are needed and can not be read back.
     cache_bytes: u64,
 }
 

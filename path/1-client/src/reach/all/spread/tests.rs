@@ -26,7 +26,7 @@ impl Bench {
         Self { desk, parts, spread, next: 2 }
     }
 
-    /// Asks so many calls of 300 bytes; the numbers that each member gets.
+    /// Asks this many calls of 300 bytes; the numbers that each member gets.
     fn ask(&mut self, calls: u64) -> Vec<Vec<u64>> {
         for _ in 0..calls {
             let (call, session) = (CallId(self.next), SessionHandle { index: 0, generation: 1 });
