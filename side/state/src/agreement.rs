@@ -488,6 +488,15 @@ impl Agreement {
         self.vouched = self.vouched.max(seq);
     }
 
+    /// This replica is about to give up its log up to a durable checkpoint of its own. A slow disk may have written it while so many borders
+    /// came that its report was pushed out.
+    pub fn stand_by(&mut self, seq: Seq, digest: Digest) {
+        self.vouch(seq);
+        if self.trusts_one() && self.of(self.me, seq).is_none() {
+            self.keep_older(self.me, seq, DigestReport { digest, held: true }, true);
+        }
+    }
+
     /// The newest border that a member reported.
     pub fn newest_of(&self, member: ReplicaId) -> Option<(Seq, DigestReport)> {
         let (seq, report) = self.reports.get(&member)?.last_key_value()?;

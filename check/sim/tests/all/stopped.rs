@@ -102,8 +102,7 @@ fn an_older_checkpoint_can_be_had_when_the_later_ones_are_lost() {
 #[test]
 fn nobody_takes_what_was_never_agreed_on() {
     for seed in 1..=60 {
-        let profile = Profile { apart: Some(false), ..Profile::calm(FaultModel::Crash, 4) };
-        let mut plan = Plan::calm(seed, &profile);
+        let mut plan = Plan::calm(seed, &Profile::calm(FaultModel::Crash, 4));
         (plan.restored, plan.heal_at) = (true, 3000 * MS);
         (plan.workload.operations, plan.workload.pause) = (100, 20 * MS);
         (plan.borders.interval_bytes, plan.borders.state_percent) = (1100, 0);

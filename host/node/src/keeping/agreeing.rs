@@ -287,7 +287,7 @@ impl Keeping {
         if self.trims.forget_before(own.seq) {
             out.push(Out::job(Job::Forget { keep: own.seq }));
             // A member that wanted an older one gets this one instead, agreed on or not.
-            self.agreement.vouch(own.seq);
+            self.agreement.stand_by(own.seq, own.digest);
             self.tell_own(own.seq, out);
         }
         let most = if facts.disk_full { 0 } else { most };

@@ -2,7 +2,7 @@
 
 mod byzantine;
 
-use super::{Agreement, BORDERS_MAX, DigestEvent, Offer, needed};
+use super::{Agreement, BORDERS_MAX, DigestEvent, DigestReport, Offer, needed};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, Random, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,6 +216,33 @@ fn what_this_replica_stands_for_stays_known() {
     }
     drop(one.own(Seq::new(20), digest(2), true));
     assert!(told(&one), "the later one is nobody's");
+    one.invariants();
+}
+
+/// Its own disk is slow, so its report on the checkpoint was pushed out when it trims its log for that.
+#[test]
+fn what_this_replica_begins_to_stand_for_is_told_however_late() {
+    let mut one = agreement(3);
+    for border in 1..=60 {
+        let seq = Seq::new(border * 10);
+        drop(one.own(seq, digest(border), false));
+        for other in [2, 3].into_iter().filter(|_| border <= 20) {
+            drop(one.heard(replica(other), seq, digest(border), false));
+        }
+        if border == 21 {
+            drop(one.own(Seq::new(30), digest(3), true));
+        }
+    }
+    let told = |one: &Agreement| one.own_reports().filter(|(_, said)| said.held).collect::<Vec<_>>();
+    assert_eq!(told(&one), []);
+    one.stand_by(Seq::new(30), digest(3));
+    let held = [(Seq::new(30), DigestReport { digest: digest(3), held: true })];
+    assert_eq!(told(&one), held);
+    assert_eq!(one.own_report(Seq::new(30)), Some(held[0].1));
+    for border in 61..=90 {
+        drop(one.own(Seq::new(border * 10), digest(border), false));
+    }
+    assert_eq!(told(&one), held);
     one.invariants();
 }
 
