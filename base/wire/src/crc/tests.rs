@@ -1,4 +1,6 @@
 use super::join;
+use crate::FrameKind;
+use crate::frame::{OutFrame, Payload};
 use proptest::prelude::*;
 
 proptest! {
@@ -21,4 +23,17 @@ fn lengths_beyond_a_frame_are_right_as_well() {
         second = crc32c::crc32c_combine(second, mib, zeros.len());
     }
     assert_eq!(join(first, second, 5000 << 20), whole);
+}
+
+/// A frame is the same whether its payloads' checksums are joined or computed from all bytes, from which size on that may be.
+#[test]
+fn frames_do_not_depend_on_what_is_known() {
+    for len in [0, 1, 4095, 4096, 4097, 100_000] {
+        let bytes = bytes::Bytes::from((0..len).map(|at| (at % 251) as u8).collect::<Vec<_>>());
+        let known = Payload { bytes: bytes.clone(), crc: Some(crc32c::crc32c(&bytes)) };
+        let frame = |payload: Payload| {
+            OutFrame::with_payloads(FrameKind::Order, b"head", vec![payload.clone(), payload])
+        };
+        assert_eq!(frame(known), frame(Payload::from(bytes)), "{len} bytes");
+    }
 }
