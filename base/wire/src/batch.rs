@@ -15,6 +15,7 @@
 //! `what` is 0; or 1 if the state after the batch must become a checkpoint; or 2 in a no-op, which holds only the last slot that it stands
 //! for, in place of the seed. 4 is added if there is a base (8 bytes): the agreed time that the leader extended.
 
+use crate::crc::WORTH_JOINING;
 use crate::frame::Payload;
 use crate::keys::{KEY_ID_BYTES, MACS_MAX, MACS_MIN, TAG_BYTES};
 use crate::members::SystemCommand;
@@ -300,7 +301,7 @@ const NO_OP_TARGET_MAX: u64 = 1 << 48;
 #[derive(Clone, Debug)]
 pub struct Batch {
     bytes: Bytes,
-    /// The checksum of the bytes, if the batch was sealed here; each frame that carries them needs it.
+    /// The checksum of the bytes, if a large batch was sealed here; each frame that carries them needs it.
     crc: Option<u32>,
 }
 
@@ -340,7 +341,7 @@ impl Batch {
     }
 
     fn closed(bytes: Vec<u8>) -> Self {
-        let crc = Some(crc32c::crc32c(&bytes));
+        let crc = (bytes.len() >= WORTH_JOINING).then(|| crc32c::crc32c(&bytes));
         Self { bytes: Bytes::from(bytes), crc }
     }
 

@@ -3,6 +3,9 @@
 //! A CRC is a remainder of polynomials over two elements, so bytes that stand before n others count times x^(8n). That power is the product
 //! of those x^(2^k) for which bit k of 8n is set. Bit 31 of a number is the coefficient of x^0, as in the CRC. Tests: crc/tests.rs.
 
+/// From this many bytes on it takes longer to read them again than to join their checksum with another one.
+pub(crate) const WORTH_JOINING: usize = 4 << 10;
+
 /// CRC-32C without x^32.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 const ONE: u32 = 1 << 31;

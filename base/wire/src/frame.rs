@@ -158,10 +158,6 @@ pub struct OutFrame {
     payloads: Vec<Bytes>,
 }
 
-/// Payloads from this size on are not read again for a frame's checksum if theirs is known. To join checksums of smaller ones takes longer
-/// than to read them.
-const JOINED_FROM: usize = 4 << 10;
-
 /// Bytes that a frame shares with others, with their checksum if it is known.
 #[derive(Clone, Debug)]
 pub struct Payload {
@@ -184,16 +180,14 @@ impl OutFrame {
         Self::with_payloads(kind, body, payloads.into_iter().map(Payload::from).collect())
     }
 
-    /// As [`Self::new`]; a large payload whose checksum is known is not read again.
+    /// As [`Self::new`]; a payload whose checksum is known is not read again.
     pub(crate) fn with_payloads(kind: FrameKind, body: &[u8], payloads: Vec<Payload>) -> Self {
         let mut crc = crc32c::crc32c(body);
         let mut len = body.len();
         for payload in &payloads {
             crc = match payload.crc {
-                Some(own) if payload.bytes.len() >= JOINED_FROM => {
-                    crate::crc::join(crc, own, payload.bytes.len() as u64)
-                }
-                _ => crc32c::crc32c_append(crc, &payload.bytes),
+                Some(own) => crate::crc::join(crc, own, payload.bytes.len() as u64),
+                None => crc32c::crc32c_append(crc, &payload.bytes),
             };
             len += payload.bytes.len();
         }

@@ -1,5 +1,6 @@
-use super::join;
+use super::{WORTH_JOINING, join};
 use crate::FrameKind;
+use crate::batch::{Batch, BatchHeader};
 use crate::frame::{OutFrame, Payload};
 use proptest::prelude::*;
 
@@ -25,15 +26,21 @@ fn lengths_beyond_a_frame_are_right_as_well() {
     assert_eq!(join(first, second, 5000 << 20), whole);
 }
 
-/// A frame is the same whether its payloads' checksums are joined or computed from all bytes, from which size on that may be.
+/// A frame is the same whether the checksums of its payloads are known or not, and a batch's is known only where that is worth it.
 #[test]
 fn frames_do_not_depend_on_what_is_known() {
-    for len in [0, 1, 4095, 4096, 4097, 100_000] {
-        let bytes = bytes::Bytes::from((0..len).map(|at| (at % 251) as u8).collect::<Vec<_>>());
-        let known = Payload { bytes: bytes.clone(), crc: Some(crc32c::crc32c(&bytes)) };
-        let frame = |payload: Payload| {
-            OutFrame::with_payloads(FrameKind::Order, b"head", vec![payload.clone(), payload])
+    for len in [1, WORTH_JOINING - 1, WORTH_JOINING, 100_000] {
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        bytes.resize(len.max(bytes.len()), 7);
+        let payload = Batch::seal(bytes, BatchHeader::default()).payload();
+        assert_eq!(payload.crc.is_some(), len >= WORTH_JOINING);
+        let unknown = Payload::from(payload.bytes.clone());
+        let known = Payload { crc: Some(crc32c::crc32c(&payload.bytes)), ..payload.clone() };
+        let frame = |payload: &Payload| {
+            OutFrame::with_payloads(FrameKind::Order, b"head", vec![payload.clone(), payload.clone()])
         };
-        assert_eq!(frame(known), frame(Payload::from(bytes)), "{len} bytes");
+        assert_eq!(frame(&payload), frame(&unknown), "{len} bytes");
+        assert_eq!(frame(&known), frame(&unknown), "{len} bytes");
     }
 }
