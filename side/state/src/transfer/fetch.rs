@@ -93,6 +93,9 @@ const GIVEN_UP: u64 = 8;
 /// That time is doubled at most this often.
 const GIVEN_UP_DOUBLED: u32 = 5;
 
+/// A target is left when each of its sources stalled this often in a row, and a source of another one less often.
+const DOUBTED: u32 = 2;
+
 impl Fetch {
     /// Fetches an agreed checkpoint at `at_least` or later. `local` is what this replica has: an older state, a diverged one, or
     /// nothing.
@@ -369,7 +372,7 @@ impl Fetch {
         }
         if gathering.from.is_none() {
             let last = gathering.by.last().copied();
-            if self.sources.fewest_strikes(self.now) != Some(0) && self.reconsider(out) {
+            if self.reconsider(out) {
                 return;
             }
             let Some(next) = self.sources.for_manifest(self.now, last) else {
@@ -399,15 +402,16 @@ impl Fetch {
             out.push(Effect::Send { to, message: StateMessage::FetchChunks { seq, digest, chunks } });
         }
         self.stage = Stage::Fetching(building);
-        if self.sources.fewest_strikes(self.now) != Some(0) {
-            self.reconsider(out);
-        }
+        self.reconsider(out);
     }
 
-    /// No member can be asked for the target at present, or those that can have stalled: each may be gone, while their rests take turns. Takes
-    /// another target if a member that stalled less has it. Returns whether it did.
+    /// Takes another target if no member can be asked for this one at present, or if those that can have stalled, and one that stalled less has
+    /// the other. They may be gone, while their rests take turns. Returns whether it did.
     fn reconsider(&mut self, out: &mut Vec<Effect>) -> bool {
         let (now, strikes) = (self.now, self.sources.fewest_strikes(self.now));
+        if strikes.is_some_and(|few| few < DOUBTED) {
+            return false;
+        }
         let good = |offer: &&Offer| {
             let target = (offer.seq, offer.digest);
             let rests = self.given_up.get(&target).is_some_and(|(_, until)| *until > now);
@@ -433,6 +437,7 @@ impl Fetch {
         let (times, until) = self.given_up.entry(self.target).or_insert((0, self.now));
         *until = self.now.plus(self.limits.stall.times(GIVEN_UP << (*times).min(GIVEN_UP_DOUBLED)));
         *times += 1;
+        self.sources.be_patient();
         if let Stage::Fetching(building) = mem::replace(&mut self.stage, Stage::Waiting) {
             self.pieces.extend(building.pieces().map(|piece| (digest_of_piece(piece), piece.clone())));
             self.base = building.into_store();

@@ -78,16 +78,16 @@ impl Source {
     fn waits(&self) -> bool {
         self.manifest || !self.asked.is_empty()
     }
-    fn patience(&self, limits: &FetchLimits) -> Span {
-        limits.stall.times(1 << self.strikes.min(STRIKES_MAX))
+    fn patience(&self, limits: &FetchLimits, left: u32) -> Span {
+        limits.stall.times(1 << self.strikes.saturating_add(left).min(STRIKES_MAX))
     }
     /// When it counts as stalled, unless something comes from it before.
-    fn stalls(&self, limits: &FetchLimits) -> Option<Time> {
-        self.waits().then(|| self.heard.plus(self.patience(limits)))
+    fn stalls(&self, limits: &FetchLimits, left: u32) -> Option<Time> {
+        self.waits().then(|| self.heard.plus(self.patience(limits, left)))
     }
     /// When a chunk that was skipped counts as lost.
-    fn lost(&self, asked: &Asked, limits: &FetchLimits) -> Option<Time> {
-        (asked.order < self.answered).then(|| asked.at.plus(self.patience(limits)))
+    fn lost(&self, asked: &Asked, limits: &FetchLimits, left: u32) -> Option<Time> {
+        (asked.order < self.answered).then(|| asked.at.plus(self.patience(limits, left)))
     }
     fn began_to_wait(&mut self, now: Time) {
         if !self.waits() {
@@ -101,6 +101,9 @@ impl Source {
 pub(super) struct Sources {
     limits: FetchLimits,
     all: BTreeMap<ReplicaId, Source>,
+    /// How many targets were left. Each time sources get twice as long to answer: they may be slow rather than gone, and a target that is left
+    /// whenever one is slow is never finished.
+    left: u32,
     /// Missing parts of the target. Empty until the manifest is here.
     missing: BTreeSet<u32>,
     /// Those of them that no source is asked for.
@@ -114,6 +117,7 @@ impl Sources {
         Self {
             limits,
             all: BTreeMap::new(),
+            left: 0,
             missing: BTreeSet::new(),
             todo: BTreeSet::new(),
             wanted: BTreeMap::new(),
@@ -131,6 +135,11 @@ impl Sources {
     }
     pub(super) fn is_liar(&self, id: ReplicaId) -> bool {
         self.all.get(&id).is_none_or(|source| source.liar)
+    }
+
+    /// A target is left.
+    pub(super) fn be_patient(&mut self) {
+        self.left = self.left.saturating_add(1);
     }
 
     /// Another checkpoint is the target. No questions about it are open, and refusals of the one before do not matter.
@@ -271,10 +280,10 @@ impl Sources {
     /// A source is not asked for as long as its patience lasts; what it was asked for goes to others.
     pub(super) fn rest(&mut self, now: Time, id: ReplicaId) {
         self.take_back(id);
-        let limits = &self.limits;
+        let (limits, left) = (&self.limits, self.left);
         if let Some(source) = self.all.get_mut(&id) {
-            source.rest = Some(now.plus(source.patience(limits)));
-            source.strikes = (source.strikes + 1).min(STRIKES_MAX);
+            source.rest = Some(now.plus(source.patience(limits, left)));
+            source.strikes = source.strikes.saturating_add(1);
         }
     }
 
@@ -292,12 +301,13 @@ impl Sources {
         let ids: Vec<ReplicaId> = self.all.keys().copied().collect();
         for id in ids {
             let source = &self.all[&id];
-            if source.stalls(&self.limits).is_some_and(|at| at <= now) {
+            if source.stalls(&self.limits, self.left).is_some_and(|at| at <= now) {
                 self.rest(now, id);
                 stalled.push(id);
                 continue;
             }
-            let lost = |asked: &Asked| source.lost(asked, &self.limits).is_some_and(|at| at <= now);
+            let lost =
+                |asked: &Asked| source.lost(asked, &self.limits, self.left).is_some_and(|at| at <= now);
             let lost: Vec<u32> =
                 source.asked.iter().filter(|(_, a)| lost(a)).map(|(chunk, _)| *chunk).collect();
             lost.into_iter().for_each(|chunk| self.take_back_one(id, chunk));
@@ -427,8 +437,8 @@ impl Sources {
         let limits = &self.limits;
         let mut times: Vec<Time> = Vec::new();
         for (id, source) in &self.all {
-            times.extend(source.stalls(limits));
-            times.extend(source.asked.values().filter_map(|asked| source.lost(asked, limits)));
+            times.extend(source.stalls(limits, self.left));
+            times.extend(source.asked.values().filter_map(|asked| source.lost(asked, limits, self.left)));
             times.extend(source.rest.filter(|until| *until > now && source.connected));
             if source.available(now) && source.asked.is_empty() {
                 times.extend(self.missing.iter().filter_map(|chunk| self.hedged_at(*id, *chunk)));

@@ -3,5 +3,6 @@
 
 mod scenarios;
 mod seeds;
+mod slow;
 mod states;
 mod world;

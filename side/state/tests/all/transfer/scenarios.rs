@@ -432,18 +432,23 @@ fn nobody_to_ask_is_no_reason_to_spin() {
 }
 
 /// All that hold the newest checkpoint are gone, which their open connections do not tell. They stall one after the other, so one of them can
-/// be asked at any time; yet the older checkpoint of a member that answers is taken instead, at each stage of the transfer.
+/// be asked at any time; yet the older checkpoint of a member that answers is taken instead, at each stage of the transfer. That member may
+/// have been silent for long itself.
 #[test]
 fn who_answers_is_preferred_to_who_holds_something_newer() {
-    for gone in [0, 200, 400] {
+    for (gone, back) in [(0, 0), (200, 0), (400, 0), (0, 30), (200, 300), (400, 1200)] {
         let mut world = World::new(18, 3, 2, nothing());
         world.serve_with(&ServeLimits { rate: 1 << 20, burst: 1, ..ServeLimits::default() });
-        world.servers[2].holds = [1].into();
-        (0..2).for_each(|server| world.at(gone, Fault::Silence(server, Span::from_secs(3_600))));
+        for (server, holds) in [2, 2, 1].into_iter().enumerate() {
+            world.servers[server].holds = [holds].into();
+            let silent = if server == 2 { back } else { 36_000 };
+            world.at(gone, Fault::Silence(server, Span::from_secs(silent)));
+        }
         world.offer();
-        assert!(world.run_until(millis(60_000)), "{gone}: {:?}", world.fetch.progress());
+        let done = world.run_until(millis((back + 300) * 1_000));
+        assert!(done, "{gone}, {back}: {:?}", world.fetch.progress());
         let fetched = world.done.as_ref().expect("it is done");
-        assert_eq!(fetched.manifest.seq(), checkpoint(1).seq, "{gone}");
+        assert_eq!(fetched.manifest.seq(), checkpoint(1).seq, "{gone}, {back}");
     }
 }
 
