@@ -134,6 +134,8 @@ enum Worth {
     Agreed,
     /// It can be fetched, and is known to be agreed on. When members write in turns, no member may hold the newest agreed one.
     Held,
+    /// This replica gave up its log for it, and others believe it.
+    Stands,
 }
 
 /// Compares digests; see the module.
@@ -296,10 +298,11 @@ impl Agreement {
     /// A report on a border before the member's newest ones: it was pushed out, or came just now (`said`). Returns whether something may
     /// have become known.
     fn keep_older(&mut self, from: ReplicaId, seq: Seq, report: DigestReport, said: bool) -> bool {
-        let newer = |(seq, report): (&Seq, &DigestReport)| self.worth(from, *seq, report) == Worth::Held;
-        let worth = match self.worth(from, seq, &report) {
+        let worth = self.worth(from, seq, &report);
+        let newer = |(seq, report): (&Seq, &DigestReport)| self.worth(from, *seq, report) >= worth;
+        let worth = match worth {
             // There is a newer one to fetch.
-            Worth::Held if self.reports[&from].iter().any(newer) => Worth::Little,
+            Worth::Held | Worth::Stands if self.reports[&from].iter().any(newer) => Worth::Little,
             worth => worth,
         };
         let keeps = match self.older.get(&from).filter(|(kept, _)| *kept != seq) {
@@ -326,7 +329,9 @@ impl Agreement {
         let told = from != self.me && agreed.is_none() && behind;
         // What this replica stands for.
         let own = from == self.me && seq <= self.vouched;
-        if report.held && (told || own || self.is_stable(seq, report.digest)) {
+        if report.held && own && self.trusts_one() {
+            Worth::Stands
+        } else if report.held && (told || own || self.is_stable(seq, report.digest)) {
             Worth::Held
         } else if self.stable.last() == Some(&seq) {
             Worth::Agreed

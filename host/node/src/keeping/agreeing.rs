@@ -286,9 +286,11 @@ impl Keeping {
         }
         if self.trims.forget_before(own.seq) {
             out.push(Out::job(Job::Forget { keep: own.seq }));
-            // A member that wanted an older one gets this one instead, agreed on or not.
-            self.agreement.stand_by(own.seq, own.digest);
-            self.tell_own(own.seq, out);
+            // A member that wanted an older one gets this one instead, agreed on or not. One that may be wrong is for nobody else.
+            if self.divergence.at().is_none_or(|wrong| own.seq < wrong) {
+                self.agreement.stand_by(own.seq, own.digest);
+                self.tell_own(own.seq, out);
+            }
         }
         let most = if facts.disk_full { 0 } else { most };
         let Some(own) = self.serving.hold_back(own, self.own.durable(), facts.log, most) else { return };

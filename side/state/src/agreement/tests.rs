@@ -5,7 +5,7 @@ mod byzantine;
 use super::{Agreement, BORDERS_MAX, DigestEvent, DigestReport, Offer, needed};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, Random, ReplicaId, Seq};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 fn replica(number: u64) -> ReplicaId {
     ReplicaId::new(number as u16)
@@ -244,6 +244,43 @@ fn what_this_replica_begins_to_stand_for_is_told_however_late() {
     }
     assert_eq!(told(&one), held);
     one.invariants();
+}
+
+/// However many borders a write takes, a member that connects hears of a checkpoint that is here, once the log is given up for one.
+#[test]
+fn what_is_here_is_told_however_slow_the_disk_is() {
+    for (takes, own_first) in (1..40).flat_map(|takes| [(takes, false), (takes, true)]) {
+        let mut one = agreement(3);
+        let (mut here, mut writes, mut stood_by) = (VecDeque::new(), 1, 0);
+        for border in 1..=400 {
+            let seq = Seq::new(border * 10);
+            let mut said = [2, 3, 1];
+            said.rotate_right(usize::from(own_first));
+            for member in said {
+                drop(match member {
+                    1 => one.own(seq, digest(border), false),
+                    other => one.heard(replica(other), seq, digest(border), false),
+                });
+            }
+            if border == writes + takes {
+                drop(one.own(Seq::new(writes * 10), digest(writes), true));
+                here.push_back(writes);
+                writes = border;
+            }
+            if here.len() > 2 {
+                here.pop_front();
+                stood_by = here[0];
+                one.stand_by(Seq::new(stood_by * 10), digest(stood_by));
+            }
+            one.invariants();
+            let told = |(seq, said): (Seq, DigestReport)| said.held && here.contains(&(seq.number() / 10));
+            let any = stood_by == 0 || one.own_reports().any(told);
+            assert!(
+                any,
+                "writes of {takes} borders, own report first {own_first}: nothing at border {border}"
+            );
+        }
+    }
 }
 
 #[test]
