@@ -1,9 +1,9 @@
-//! The checksum of two byte strings one after the other, from the checksums of both. So a batch is read once and then sent to many.
+//! The checksum of two byte strings one after the other, from the checksums of both. So a large batch is read once and then sent to many.
 //!
 //! A CRC is a remainder of polynomials over two elements, so bytes that stand before n others count times x^(8n). That power is the product
 //! of those x^(2^k) for which bit k of 8n is set. Bit 31 of a number is the coefficient of x^0, as in the CRC. Tests: crc/tests.rs.
 
-/// From this many bytes on it takes longer to read them again than to join their checksum with another one.
+/// To read this many bytes again takes about as long as to join their checksum with another one; to read fewer is quicker.
 pub(crate) const WORTH_JOINING: usize = 4 << 10;
 
 /// CRC-32C without x^32.

@@ -185,6 +185,19 @@ fn what_waits_is_given_watched_and_said() {
     assert_eq!((intake.byte_len(), intake.deadline()), (0, None));
 }
 
+/// A replica that took a checkpoint of another one executed nothing of what waits here, and yet some of it is done.
+#[test]
+fn what_was_done_before_a_jump_keeps_no_room() {
+    let (mut intake, here) = (usual(), replica(false));
+    arrive(&mut intake, at(1), &here, &pays(1, "pay bob 5"));
+    intake.caught_up(&here.sessions);
+    assert!(intake.byte_len() > 0, "it was not executed");
+    // The session has ended since.
+    intake.caught_up(&Open::default());
+    assert_eq!((intake.byte_len(), intake.heard.all().count()), (0, 0));
+    intake.invariants();
+}
+
 fn at(seconds: u64) -> Time {
     Time::ZERO.plus(Span::from_secs(seconds))
 }
