@@ -1,7 +1,9 @@
 //! A replica whose state is not the agreed one.
 
 use super::super::divergence::difference;
-use super::{Alone, Digests, In, Report, Seq, Why, computed, digest, has, of_others, written};
+use super::{
+    Alone, Digests, In, Left, Report, Seq, Why, computed, digest, has, nothing_left, of_others, r, written,
+};
 use quorate_state::transfer::Differing;
 
 /// This replica has another state at 20 than the others.
@@ -55,6 +57,26 @@ fn a_wrong_state_goes_back() {
     alone.step(In::Kept(Report::NoRoom { seq: Seq::new(1000) }));
     alone.facts.delivered = Seq::new(1400);
     assert_eq!(alone.passes(2), ["Install(q1000)"]);
+}
+
+/// It started from a checkpoint that turns out to be wrong, and its log has grown too long. It trims for that checkpoint, but tells nobody.
+#[test]
+fn nobody_is_told_to_fetch_a_state_that_is_wrong() {
+    let thirty = Seq::new(30);
+    let durable = vec![(thirty, digest(99))];
+    let needed = (thirty, None);
+    let mut alone =
+        Alone::with(Left { durable, needed, gone: thirty, rotten_segment: Some(0), ..nothing_left() });
+    assert!(alone.step(In::Connected(r(2))).contains(&"to r2: holds q30".into()), "nobody knows better yet");
+    alone.step(has(2, 30, digest(30)));
+    alone.step(has(3, 30, digest(30)));
+    assert!(alone.keeping.has_diverged());
+    (alone.facts.delivered, alone.facts.merged) = (thirty, thirty);
+    alone.facts.log = (0, 1 << 40);
+    let voters = vec![r(1), r(2), r(3)];
+    let said = alone.step(In::Members { voters, others: Vec::new() });
+    assert_eq!(said, ["Forget(q30)", "trim q30"]);
+    assert_eq!(alone.step(In::Connected(r(2))), Vec::<String>::new());
 }
 
 /// The keeper had computed a digest before it was told that the state is wrong.

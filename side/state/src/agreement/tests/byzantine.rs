@@ -6,7 +6,7 @@ use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, Random, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many of so many may lie.
+/// How many of this many members may lie.
 fn liars(count: u64) -> u64 {
     (count - 1) / 3
 }
@@ -29,6 +29,29 @@ fn who_alone_holds_a_checkpoint_is_believed_with_crash_faults_only() {
     assert_eq!(four.offers(S), [], "one says this, another that");
     drop(four.heard(replica(4), S, digest(7), false));
     assert_eq!(four.offers(S), [Offer { seq: S, digest: digest(7), holders: vec![replica(2)] }]);
+}
+
+/// A replica's own word for what it trims its log for is nothing to others: what is stable is kept for them, and nothing is told late.
+#[test]
+fn what_a_replica_alone_stands_by_takes_no_room() {
+    let mut four = Agreement::new(replica(1), &members(4), Byzantine);
+    let (own, stable) = (Seq::new(10), Seq::new(20));
+    drop(four.own(own, digest(1), true));
+    four.stand_by(own, digest(1));
+    for border in 2..=40 {
+        let seq = Seq::new(border * 10);
+        drop(four.own(seq, digest(border), seq == stable));
+        for other in [2, 3].into_iter().filter(|_| seq == stable) {
+            drop(four.heard(replica(other), seq, digest(border), false));
+        }
+    }
+    let held = |four: &Agreement| -> Vec<Seq> {
+        four.own_reports().filter(|(_, said)| said.held).map(|(seq, _)| seq).collect()
+    };
+    assert_eq!(held(&four), [stable]);
+    four.stand_by(Seq::new(30), digest(3));
+    assert_eq!(held(&four), [stable]);
+    four.invariants();
 }
 
 /// f+1 reports are enough to believe, a quorum's to give something up.

@@ -115,8 +115,10 @@ fn slow_members_are_waited_for() {
                 let (all, free, answers) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
                 let slow = Slow { members, holders, takes, every, all, free, answers };
                 let done = slow.run();
+                // While three are at work on a target it is not left at all.
+                let within = if holders == 3 { takes + 1_000 } else { 10 * takes + 60_000 };
                 assert!(
-                    done.is_some_and(|done| done < 10 * takes + 60_000),
+                    done.is_some_and(|done| done < within),
                     "{members} members, {holders} have it, {takes} ms for a chunk, another one every {every} ms: {done:?}"
                 );
             }
