@@ -191,6 +191,11 @@ pub const BUGS: &[Bug] = &[
         "lane-not-called-in",
         "a checkpoint takes the place of the state while a protocol's lane is at work on what was before",
     ),
+    apart(
+        "proposes-before-handed",
+        "a leader on a lane of its own proposes before the merge has what was decided before its view",
+    ),
+    apart("durable-by-another", "a record counts as durable when another instance's record is"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
 

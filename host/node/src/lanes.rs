@@ -17,17 +17,17 @@ use quorate_types::InstanceId;
 pub struct Placement {
     /// The gate: connections and handshakes.
     pub gate: bool,
-    /// The protocol of each instance.
+    /// The pillar of each instance: its requests and its protocol.
     pub groups: bool,
 }
 
 /// A part that may have a lane, or the main lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The main lane: all parts that have no lane of their own (admission, the log, the engine, the state, and more).
+    /// The main lane: all parts that have no lane of their own (the log, the engine, the state, and more).
     Main,
     /// The connections.
     Gate,
-    /// The protocol of an instance.
+    /// The pillar of an instance.
     Group(InstanceId),
 }

@@ -5,7 +5,7 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Answerers, Engine};
 use crate::gate::{self, Access, Change, Conn, ConnClass, Gate};
-use crate::group::{Admitting, Group, Groups};
+use crate::group::{self, Admitting, Group, Groups};
 use crate::guide::{self, Guide};
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
@@ -14,10 +14,10 @@ use crate::leading::Leading;
 use crate::reconfigure::Reconfigure;
 use crate::report;
 use crate::status::NodeStatus;
-use quorate_admit::Intake;
+use quorate_admit::{Intake, KnownMember};
 use quorate_execute::{Agreed, Executor, Publisher};
 use quorate_log::{AppendError, Record};
-use quorate_merge::Generation;
+use quorate_merge::{Generation, RecordIndex};
 use quorate_order::{Input as OrderInput, Nature};
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time, Trust, View, planted};
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
@@ -282,7 +282,7 @@ impl Node {
             (Input::Run(Part::Gate), Some(lane)) => lane.take_turn(now, out),
             (Input::Run(Part::Group(id)), _) => {
                 if let Some(group) = self.groups.of_mut(*id) {
-                    group.take_turn(now);
+                    group.take_turn(now, out);
                 }
             }
             (Input::Frame { conn, frame }, Some(lane)) => lane.framed(now, *conn, frame.clone(), out),
@@ -311,7 +311,7 @@ impl Node {
             return;
         }
         loop {
-            self.groups.take_turns(now);
+            self.groups.take_turns(now, out);
             // A lane may have had a turn before, of which the main lane did not hear yet.
             if !self.groups.hear_lanes() {
                 break;
@@ -341,6 +341,10 @@ impl Node {
             }
         }
         if self.config.placement.groups {
+            for at in 0..self.groups.len() {
+                let facts = self.facts_for(at);
+                self.groups[at].learn(facts);
+            }
             self.groups.ask_lanes(|id| out.push(Effect::Run(Part::Group(id))));
         }
     }
@@ -348,6 +352,25 @@ impl Node {
 
 /// Questions of the parts, whose answers take several parts.
 impl Node {
+    /// What the lane of an instance may know of the other parts.
+    fn facts_for(&self, at: usize) -> group::Facts {
+        let (id, merge, peers) = (self.groups[at].id(), self.engine.merge(), self.gate.peers());
+        let handed = merge.next_record(id).map_or(0, |next| next.0.saturating_sub(1));
+        let way = |member: &KnownMember| Some((member.replica, peers.way(member.replica, at)?));
+        let (clock, base) = self.engine.time_of_proposals();
+        group::Facts {
+            view: self.groups[at].view(),
+            bounds: merge.bounds(id),
+            handed: RecordIndex(handed),
+            clock,
+            base,
+            executed: self.engine.executor().seq(),
+            room: self.room(),
+            room_soon: !self.journal.log().has_room() && !self.journal.disk().is_full(),
+            ways: self.config.members.all().iter().filter_map(way).collect(),
+        }
+    }
+
     /// The members whose lives are not known. After a change of the membership there are none: the log says whose life is whose.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
         let changed = self.config.members.number() > MembershipId::FIRST

@@ -483,7 +483,7 @@ impl Node {
             keeping::Out::Capture { border, seq } => self.capture(now, border, seq, out),
             keeping::Out::Fetch(need) => self.begin_fetch(now, need, out),
             keeping::Out::Examine(found) => {
-                self.groups.take_turns(now);
+                self.groups.take_turns(now, out);
                 let verdict = keeping::examine(&found, &self.config, &self.groups).map(Box::new);
                 self.keep(now, In::Examined { found, verdict }, out);
             }

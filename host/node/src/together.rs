@@ -96,21 +96,15 @@ impl Node {
         now: Time,
         at: usize,
         conn: Option<ConnId>,
-        requests: &[u8],
+        requests: &Bytes,
         out: &mut Effects,
     ) {
-        let terrain = Terrain {
-            executor: self.engine.executor(),
-            room: self.leading.room(self.journal.room(), &self.config),
-            short: !self.journal.log().has_room(),
-            disk_full: self.journal.disk().is_full(),
-            knows_all: self.groups.len() == 1 && !self.engine.is_behind(),
-        };
+        let room = self.leading.room(self.journal.room(), &self.config);
+        let alone = self.groups.len() == 1;
+        let terrain = Terrain::new(&self.engine, &self.journal, (room, self.config.admission), alone);
         let lacks = terrain.short && terrain.disk_full;
         let asker = conn.map(|conn| Asker { conn, limits: self.gate.rights(conn).map(|rights| &**rights) });
-        let group = &mut self.groups[at];
-        self.admitting.admit(group, &terrain, asker, requests, out);
-        if group.admission().is_full() {
+        if self.admitting.admit(&mut self.groups[at], &terrain, asker, requests, out) {
             self.propose(now, out);
         }
         if lacks {
@@ -155,7 +149,9 @@ impl Node {
     pub(crate) fn propose(&mut self, now: Time, out: &mut Effects) {
         let pace = Pace::of(&self.config, &self.nature);
         for at in 0..self.groups.len() {
-            self.propose_waiting(at, now, &pace, out);
+            if !pace.pipelined || self.groups[at].waiting_bytes() > 0 {
+                self.propose_waiting(at, now, &pace, out);
+            }
         }
     }
 
@@ -164,26 +160,25 @@ impl Node {
         if self.groups[at].gathers(now, pace, || self.engine.merge().is_wanted(id)) {
             return;
         }
-        while self.groups[at].admission().waiting_bytes() > 0 && self.may_propose(at) {
+        while self.groups[at].waiting_bytes() > 0 && self.groups[at].may_propose(self.engine.merge()) {
             let settled = self.groups.first().standing().settled;
             let header = || self.engine.header(now, settled);
             let Some(batch) = self.groups[at].next_batch(now, pace, header) else { break };
             self.propose_in(at, now, batch, out);
         }
         let group = &self.groups[at];
-        if group.admission().waiting_bytes() > 0 && group.standing().leading {
+        if group.waiting_bytes() > 0 && group.standing().leading {
             self.engine.step(engine::In::WaitsForRoom(id));
         }
     }
 
-    fn may_propose(&self, at: usize) -> bool {
-        self.groups[at].may_propose(self.engine.merge())
-    }
-
     /// Proposes a batch in an instance in which this replica may propose.
     pub(crate) fn propose_in(&mut self, at: usize, now: Time, batch: Batch, out: &mut Effects) {
-        self.engine.step(engine::In::Proposed(self.groups[at].id()));
-        self.groups[at].step(now, OrderInput::Propose(batch));
+        // A pillar on a lane of its own says so itself.
+        if !self.groups[at].is_apart() {
+            self.engine.step(engine::In::Proposed(self.groups[at].id()));
+        }
+        self.groups[at].propose(now, batch);
         self.after_order(now, out);
     }
 
@@ -202,7 +197,10 @@ impl Node {
 
     /// Proposes the batch that asks for a border, if this replica leads and a border is wanted.
     pub(crate) fn propose_border(&mut self, now: Time, out: &mut Effects) {
-        if !self.keeping.wants_border() || !self.may_propose(FIRST) || self.room() == Room::Full {
+        if !self.keeping.wants_border()
+            || !self.groups[FIRST].may_propose(self.engine.merge())
+            || self.room() == Room::Full
+        {
             return;
         }
         self.keeping.border_ordered();
@@ -237,10 +235,8 @@ impl Node {
             return;
         }
         for at in 0..self.groups.len() {
-            if !self.groups[at].standing().leading {
-                continue;
-            }
-            if let Some(target) = self.engine.fill(self.groups[at].id()) {
+            let (id, leads) = (self.groups[at].id(), self.groups[at].leads_here());
+            if let Some(target) = Some(id).filter(|_| leads).and_then(|id| self.engine.fill(id)) {
                 self.groups[at].step(now, OrderInput::Propose(Batch::no_op(target)));
                 self.after_order(now, out);
             }
@@ -341,6 +337,10 @@ impl Node {
         let group = &mut self.groups[at];
         if group.rest() {
             self.engine.step(engine::In::Settled(group.id()));
+        }
+        if let Some(news) = group.news() {
+            let settled = self.groups.first().standing().settled;
+            self.engine.proposes(self.groups[at].id(), news, settled);
         }
         any
     }
@@ -478,7 +478,7 @@ impl Node {
 impl Node {
     /// A border is reached: the ordering parts are described now, and the state of execution becomes an image once it is final.
     pub(crate) fn capture(&mut self, now: Time, border: u64, seq: Seq, out: &mut Effects) {
-        self.groups.take_turns(now);
+        self.groups.take_turns(now, out);
         self.engine.border(Box::new(describe(&look!(self, keeping), (border, seq))));
         self.finish(now, out);
     }
@@ -693,7 +693,7 @@ impl Node {
 impl Node {
     /// From the next generation border on there is another number of instances.
     pub(crate) fn change_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
-        self.groups.take_turns(now);
+        self.groups.take_turns(now, out);
         let before = self.engine.merge().generation().instances;
         match self.engine.change_instances(count) {
             Ok(next) => {
@@ -771,7 +771,7 @@ impl Node {
     /// The log was trimmed up to this seq: instances that left before need no records any more.
     fn fall_asleep(&mut self, now: Time, trimmed: Seq, out: &mut Effects) {
         let mut outs = Vec::new();
-        self.groups.take_turns(now);
+        self.groups.take_turns(now, out);
         let volumes = self.journal.volumes();
         let done = self.groups.fall_asleep(trimmed, &look!(self, groups), volumes, &mut outs);
         outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));

@@ -283,11 +283,7 @@ impl Admission {
         if let Some((_, entered)) = self.entered.get_mut(header.session.index as usize) {
             *entered = header.number.previous();
         }
-        if sure {
-            Triage::Answer(ReplyStatus::Forbidden, b"not executed: this client may not use these keys")
-        } else {
-            Triage::InFlight
-        }
+        if sure { Triage::Answer(ReplyStatus::Forbidden, FORBIDDEN) } else { Triage::InFlight }
     }
 
     /// Notes that this request is in flight. The table is no longer than the session table, which is capped.
@@ -358,7 +354,10 @@ enum Triage<'a> {
     Expected(RequestNumber),
 }
 
-fn reply(answer: &mut Answer, header: &RequestHeader, status: ReplyStatus, body: &[u8]) {
+/// The text for a request that its client may not run.
+pub(crate) const FORBIDDEN: &[u8] = b"not executed: this client may not use these keys";
+
+pub(crate) fn reply(answer: &mut Answer, header: &RequestHeader, status: ReplyStatus, body: &[u8]) {
     Reply { session: header.session, number: header.number, status, body }.write_to(answer);
 }
 

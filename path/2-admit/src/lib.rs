@@ -12,11 +12,13 @@ mod admission;
 mod facts;
 mod intake;
 mod peers;
+mod sift;
 mod vouched;
 
 pub use admission::{Admission, AdmissionLimits, Answer, Executed, Terms};
 pub use facts::{Facts, Lookup, Place, Sessions};
 pub use intake::{Intake, Out, Sender};
 pub use peers::{KnownMember, Members, ServedByReplicas, check_identity, verify};
+pub use sift::{Sifted, sift};
 pub use vouched::heard::HeardLimits;
 pub use vouched::{AHEAD_MAX, Suspect, Vouched, VouchedConfig};

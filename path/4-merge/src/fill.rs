@@ -120,10 +120,21 @@ impl<T> Merge<T> {
         Some(slot)
     }
 
-    /// A leader of this replica on another lane proposed a batch for this slot.
-    pub fn proposed_apart(&mut self, instance: InstanceId, slot: Slot) {
-        if let Ok(at) = self.index(instance) {
+    /// A leader of this replica on another lane has proposed so far, and a batch for this slot, if it proposed one.
+    pub fn proposes_apart(&mut self, instance: InstanceId, proposer: Proposer, batch: Option<Slot>) {
+        let Ok(at) = self.index(instance) else { return };
+        if let Some(slot) = batch {
             self.wanted.want(Place::at(slot.number(), at), true);
+        }
+        let placed = self.locals[at].placed;
+        let Some(lead) = &mut self.locals[at].lead else { return };
+        let settles = proposer.is_settled() && !lead.is_settled();
+        *lead = proposer;
+        // It may not know of everything that was decided meanwhile.
+        lead.decided(Slot::new(placed));
+        if settles {
+            let early = self.wanted.take_early();
+            self.asked(early);
         }
     }
 

@@ -15,7 +15,7 @@
 //!   with [`Merge::proposed`]; then call [`Merge::reads`], [`Merge::fill`] for the instances that lead here, and [`Merge::asks`] for the
 //!   others. What another replica asks for goes to [`Merge::asked`];
 //! - the leader of an instance on another lane has a [`Proposer`] there. The proposer is given [`Merge::bounds`] when they change, and its
-//!   proposals are reported with [`Merge::proposed_apart`];
+//!   proposals are reported with [`Merge::proposes_apart`];
 //! - strong reads: ask the leader of [`Merge::read_through`], and give its answer to [`Merge::read_confirmed`];
 //! - checkpoints: [`Merge::checkpoint`], [`Merge::restore`], [`Merge::jump`].
 //!

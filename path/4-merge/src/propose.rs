@@ -31,7 +31,7 @@ impl Bounds {
 
 /// One leader, from the beginning of its view to the end of its office. The caller proposes at once what it returns, and only while
 /// `Order::leading` holds: a proposal that the protocol drops without losing its office would be missing for ever.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proposer {
     settled: bool,
     /// How many slots its log stands for, with those that are not decided yet.
@@ -41,7 +41,7 @@ pub struct Proposer {
 }
 
 /// A postponed no-op.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
     /// Its target, if no batch comes.
     target: u64,

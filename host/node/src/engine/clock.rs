@@ -18,7 +18,7 @@ use quorate_types::{AgreedTime, Span, Time, planted};
 const SLOWER: u64 = 10;
 
 /// An extension of agreed time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clock {
     /// The agreed time
     agreed: AgreedTime,
@@ -33,7 +33,7 @@ pub(crate) struct Clock {
 }
 
 /// A time without a known leader.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     since: Time,
     /// How long there may have been no leader before that was noticed.

@@ -19,11 +19,12 @@ use crate::effects::Effects;
 use crate::system::System;
 use answers::Answers;
 use bytes::Bytes;
+pub(crate) use clock::Clock;
 use quorate_execute::{
     Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, MembershipNow, Observer,
     Ordered, Outcome, Outcomes, Publisher, Version,
 };
-use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, RecordIndex, Refused};
+use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
     AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time, Trust,
@@ -78,6 +79,17 @@ pub(crate) enum In {
     Closed(ConnId),
     /// The client on a connection asks again, perhaps at another replica.
     Unbound(ConnId),
+}
+
+/// What the merge must know of a leader here that proposes on another lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Proposes {
+    /// How far it has proposed.
+    pub(crate) proposer: Proposer,
+    /// The slot of its last batch, if it proposed one since the last news.
+    pub(crate) batch: Option<Slot>,
+    /// Whether requests wait although the merge has no room.
+    pub(crate) waits_for_room: bool,
 }
 
 /// A delivery.
@@ -365,6 +377,18 @@ impl Engine {
     /// From the next border on there are this many instances.
     pub(crate) fn change_instances(&mut self, count: u16) -> Result<Generation, Refused> {
         self.merge.change(count)
+    }
+
+    /// The leader of an instance here proposes on another lane. `settled`: the first instance knows everything that was ordered before.
+    pub(crate) fn proposes(&mut self, instance: InstanceId, news: Proposes, settled: bool) {
+        let Proposes { proposer, batch, waits_for_room } = news;
+        if settled && batch.is_some() {
+            self.propose_time();
+        }
+        self.merge.proposes_apart(instance, proposer, batch);
+        if waits_for_room {
+            self.merge.waits_for_room(instance);
+        }
     }
 
     /// The next no-op that an instance, which leads here, must propose.

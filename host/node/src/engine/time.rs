@@ -81,12 +81,21 @@ impl Engine {
     /// proposals.
     pub(crate) fn header(&mut self, now: Time, settled: bool) -> BatchHeader {
         if settled {
-            self.timing.clock.propose();
+            self.propose_time();
         }
-        let (time, seed) = (self.agreed_time(now), self.timing.random.next());
+        let (clock, base) = self.time_of_proposals();
+        BatchHeader { time: clock.read(now), base, seed: self.timing.random.next(), ..BatchHeader::default() }
+    }
+
+    /// This replica proposes, so it extends its own proposals.
+    pub(super) fn propose_time(&mut self) {
+        self.timing.clock.propose();
+    }
+
+    /// The clock by which proposals are dated, and the time of what was executed, if they name it.
+    pub(crate) fn time_of_proposals(&self) -> (Clock, Option<AgreedTime>) {
         let agreed = self.agreed();
-        let base = agreed.takes_bases().then(|| agreed.time());
-        BatchHeader { time, base, seed, ..BatchHeader::default() }
+        (self.timing.clock, agreed.takes_bases().then(|| agreed.time()))
     }
 
     /// Learns the agreed time of a batch or a checkpoint that was delivered. Gives how far it is ahead of this replica's own.

@@ -1,15 +1,18 @@
 //! Requests that clients send to a leader: they are admitted to a group, or answered at once if that needs no agreement.
 
-use super::Group;
+use super::{Group, Passed};
 use crate::effects::Effects;
+use crate::engine::Engine;
 use crate::gate::Permissions;
-use quorate_admit::{Executed, Terms};
+use crate::journal::Journal;
+use bytes::Bytes;
+use quorate_admit::{Admission, AdmissionLimits, Answer, Executed, Sifted, Terms, sift};
 use quorate_execute::{Executor, Lookup};
-use quorate_types::{ConnId, Room};
+use quorate_types::{ConnId, RequestNumber, Room, SessionId};
 use quorate_wire::{FrameKind, OutFrame, write_position};
 
 /// The most bytes that admission itself answers in a turn: small requests must not fill the memory with large answers.
-const ANSWER_BYTES: usize = 8 << 20;
+pub(super) const ANSWER_BYTES: usize = 8 << 20;
 
 /// The facts of other parts that admission needs.
 #[derive(Clone, Copy)]
@@ -21,9 +24,30 @@ pub(crate) struct Terrain<'a> {
     pub(crate) short: bool,
     /// Whether the disk is full. If it is not, the log may only wait for its next segment.
     pub(crate) disk_full: bool,
+    /// How many bytes of requests may be admitted and not decided.
+    pub(crate) queue_bytes_max: usize,
     /// Whether this is the only instance and everything delivered is executed. Otherwise a session that execution does not know may still
     /// exist: another instance may have opened it.
     pub(crate) knows_all: bool,
+}
+
+impl<'a> Terrain<'a> {
+    /// The facts of these parts. `alone`: there is one instance.
+    pub(crate) fn new(
+        engine: &'a Engine,
+        journal: &Journal,
+        (room, limits): (Room, AdmissionLimits),
+        alone: bool,
+    ) -> Self {
+        Self {
+            executor: engine.executor(),
+            room,
+            short: !journal.log().has_room(),
+            disk_full: journal.disk().is_full(),
+            queue_bytes_max: limits.queue_bytes_max,
+            knows_all: alone && !engine.is_behind(),
+        }
+    }
 }
 
 /// The client that sent the requests.
@@ -54,15 +78,15 @@ impl Admitting {
     }
 
     /// Admits requests to a group that leads here. Answers go to the client if it is connected here; other members may have heard it
-    /// instead.
+    /// instead. Whether a batch is full.
     pub(crate) fn admit(
         &mut self,
         group: &mut Group,
         terrain: &Terrain<'_>,
         asker: Option<Asker<'_>>,
-        requests: &[u8],
+        requests: &Bytes,
         out: &mut Effects,
-    ) {
+    ) -> bool {
         let (standing, executor) = (group.standing(), terrain.executor);
         let terms = Terms {
             in_flight: standing.in_flight_bytes,
@@ -72,30 +96,74 @@ impl Admitting {
             forbids: standing.settled,
             answer_bytes_max: self.room,
         };
-        let limits = asker.and_then(|asker| asker.limits);
         let mut answer = if asker.is_some() { std::mem::take(&mut self.answer) } else { Vec::new() };
-        group.admission_mut().permitted_requests(
-            requests,
-            terms,
-            |session, number| match executor.lookup(session, number) {
-                Lookup::UnknownSession => Executed::NoSession,
-                Lookup::Ended => Executed::Ended,
-                Lookup::Fresh => Executed::Not(executor.last_number(session).unwrap_or_default()),
-                Lookup::Done { status, body } => Executed::Done(status, body),
-                Lookup::Forgotten => Executed::Forgotten,
-            },
-            |body| limits.is_none_or(|limits| limits.may_run(executor, body)),
-            |kind, body| executor.frees(kind, body),
-            &mut answer,
-        );
-        let Some(Asker { conn, .. }) = asker else { return };
-        self.room = self.room.saturating_sub(answer.len());
-        if !answer.is_empty() {
-            // The answer may hold replies to commands that were executed earlier.
-            write_position(&mut answer, executor.seq());
-            out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
-            answer.clear();
+        match group.admission_mut() {
+            Some(admission) => admit_here(admission, terms, (terrain, asker), requests, &mut answer),
+            None => pass_on(group, terms, (terrain, asker), requests, &mut answer),
         }
-        self.answer = answer;
+        if let Some(Asker { conn, .. }) = asker {
+            self.room = self.room.saturating_sub(answer.len());
+            if !answer.is_empty() {
+                // The answer may hold replies to commands that were executed earlier.
+                write_position(&mut answer, executor.seq());
+                out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
+                answer.clear();
+            }
+            self.answer = answer;
+        }
+        group.admission_mut().is_some_and(|admission| admission.is_full())
+    }
+}
+
+/// What execution knows of a request.
+fn executed(executor: &Executor, session: SessionId, number: RequestNumber) -> Executed<'_> {
+    match executor.lookup(session, number) {
+        Lookup::UnknownSession => Executed::NoSession,
+        Lookup::Ended => Executed::Ended,
+        Lookup::Fresh => Executed::Not(executor.last_number(session).unwrap_or_default()),
+        Lookup::Done { status, body } => Executed::Done(status, body),
+        Lookup::Forgotten => Executed::Forgotten,
+    }
+}
+
+/// Admits requests on the main lane.
+fn admit_here(
+    admission: &mut Admission,
+    terms: Terms,
+    (terrain, asker): (&Terrain<'_>, Option<Asker<'_>>),
+    requests: &[u8],
+    answer: &mut Answer,
+) {
+    let (executor, limits) = (terrain.executor, asker.and_then(|asker| asker.limits));
+    admission.permitted_requests(
+        requests,
+        terms,
+        |session, number| executed(executor, session, number),
+        |body| limits.is_none_or(|limits| limits.may_run(executor, body)),
+        |kind, body| executor.frees(kind, body),
+        answer,
+    );
+}
+
+/// Answers the requests that execution knows, and those that the client may not run. Passes the others on to the lane of the group.
+fn pass_on(
+    group: &mut Group,
+    terms: Terms,
+    (terrain, asker): (&Terrain<'_>, Option<Asker<'_>>),
+    requests: &Bytes,
+    answer: &mut Answer,
+) {
+    let (executor, limits) = (terrain.executor, asker.and_then(|asker| asker.limits));
+    let sifted = sift(
+        requests,
+        (&terms, (group.waiting_bytes() + terms.in_flight, terrain.queue_bytes_max)),
+        |session, number| executed(executor, session, number),
+        |body| limits.is_none_or(|limits| limits.may_run(executor, body)),
+        |kind, body| executor.frees(kind, body),
+        answer,
+    );
+    for Sifted { requests, last, frees } in sifted {
+        let conn = asker.map(|asker| asker.conn);
+        group.pass(Passed { conn, requests, last, settled: terms.settled, frees });
     }
 }

@@ -12,8 +12,9 @@
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: all/tests.rs, check/sim,
 //! front/cli/tests/all/instances.rs.
 
-use super::{Birth, Group};
+use super::{Birth, Group, Pace};
 use crate::config::NodeConfig;
+use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::journal::{Loaded, VolumeId, Volumes};
 use crate::roster::Roster;
@@ -86,7 +87,10 @@ pub(crate) fn index_of(id: InstanceId) -> usize {
 pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u16, stay: u64) -> Group {
     let id = InstanceId::new(number);
     let group = Group::new(id, stay, config.order.build(id, stay), config.admission, volumes.open(id));
-    if config.placement.groups { group.apart() } else { group }
+    if config.placement.groups {
+        return group.apart(config.members.me(), Pace::of(config, &config.order.nature()), config.seed);
+    }
+    group
 }
 
 /// A group without records, whose stay begins there.
@@ -191,9 +195,9 @@ impl Groups {
     }
 
     /// Gives the lanes of all groups a turn.
-    pub(crate) fn take_turns(&mut self, now: Time) {
+    pub(crate) fn take_turns(&mut self, now: Time, out: &mut Effects) {
         for group in &mut self.in_force {
-            group.take_turn(now);
+            group.take_turn(now, out);
         }
     }
 
@@ -440,7 +444,7 @@ impl Groups {
                 && group.decided() >= part.record
                 && next == Some(RecordIndex(group.decided().next().number()));
             if stays {
-                group.admission_mut().jumped();
+                group.jumped();
             } else {
                 group.go_on(now, part.record, &part.anchor)?;
             }

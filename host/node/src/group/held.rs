@@ -1,6 +1,5 @@
 //! Messages that wait until a record of their instance is durable (INV-NODE-1).
 
-use crate::journal::VolumeId;
 use quorate_order::OrderMessage;
 use quorate_types::{RecordId, ReplicaId};
 use std::collections::VecDeque;
@@ -15,38 +14,22 @@ struct Waiting {
 }
 
 /// The messages of an instance that wait.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Held {
-    volume: VolumeId,
     waiting: VecDeque<Waiting>,
     /// The last record of the instance that its protocol knows to be durable.
     durable: RecordId,
-    /// How much of the log was durable when that was looked up.
-    seen: RecordId,
 }
 
 impl Held {
-    pub(super) const fn new(volume: VolumeId) -> Self {
-        Self { volume, waiting: VecDeque::new(), durable: RecordId::ZERO, seen: RecordId::ZERO }
-    }
-
-    pub(super) const fn volume(&self) -> VolumeId {
-        self.volume
-    }
-
-    /// Whether this much of the log was already durable at the last look.
-    pub(super) fn has_seen(&self, log: RecordId) -> bool {
-        self.seen == log
-    }
-
-    /// This much of the log is durable. Whether that is new.
-    pub(super) fn sees(&mut self, log: RecordId) -> bool {
-        std::mem::replace(&mut self.seen, log) != log
-    }
-
     /// The instance's records up to this one are durable.
     pub(super) fn durable(&mut self, record: RecordId) {
         self.durable = record;
+    }
+
+    /// The last record of the instance that is known to be durable.
+    pub(super) const fn known_durable(&self) -> RecordId {
+        self.durable
     }
 
     /// Whether a message that names this record has to wait.
@@ -60,6 +43,9 @@ impl Held {
 
     /// The next message whose record is durable.
     pub(super) fn release(&mut self) -> Option<(ReplicaId, OrderMessage)> {
+        if self.waiting.is_empty() {
+            return None; // in nearly every turn
+        }
         let durable = self.durable;
         let Waiting { to, message, .. } = self.waiting.pop_front_if(|wait| wait.after <= durable)?;
         Some((to, message))

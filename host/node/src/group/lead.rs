@@ -26,14 +26,10 @@ impl Lead {
         self.leader
     }
 
-    /// A view or a leader was announced. Whether one of them is new.
-    pub(crate) fn announced(&mut self, now: Time, view: View, leader: Option<ReplicaId>) -> bool {
-        if (view, leader) == (self.view, self.leader) {
-            return false;
-        }
+    /// Another view or another leader was announced.
+    pub(crate) fn announced(&mut self, now: Time, view: View, leader: Option<ReplicaId>) {
         (self.view, self.leader, self.settled_at) = (view, leader, None);
         (self.since, self.settled) = (now, false);
-        true
     }
 
     /// Keeps what is known of leadership while the instance is silent.

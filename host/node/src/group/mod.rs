@@ -1,8 +1,9 @@
 //! A group: the part of a replica that belongs to one instance of the ordering protocol.
 //!
-//! Requests of clients wait here until a batch of them is proposed. The protocol agrees on batches with the groups of the other members.
-//! [`Group::settle`] carries out the effects that concern only the group (messages that wait for a record, leadership, decided slots) and
-//! gives back the others. A group knows no other group, no log and no connection.
+//! Its pillar has the requests of clients until a batch of them is proposed, and the protocol, which agrees on batches with the groups of the
+//! other members. The group itself has what other parts may know of it: leadership, its stay, what it decided. [`Group::settle`] carries out
+//! the effects that concern only the group (messages that wait for a record, leadership, decided slots) and gives back the others. A group
+//! knows no other group, no log and no connection. Its pillar may have a lane of its own; then the group has a stand-in for it.
 //!
 //! INV-NODE-1: a message leaves once the record that it names is durable. INV-NODE-2: what the instance decided is handed on in order, each
 //! record once. Tests: group/tests.rs, check/sim.
@@ -14,18 +15,23 @@ mod birth;
 mod gathering;
 mod held;
 mod lead;
+mod own_lane;
+mod pillar;
 mod stay;
 
 pub(crate) use admitting::{Admitting, Asker, Terrain};
 pub(crate) use all::{Groups, Look, Out, born, index_of, new_instance, role_of};
 pub(crate) use birth::{BORN, Birth};
+pub(crate) use own_lane::{Facts, Passed};
 
 use crate::config::NodeConfig;
+use crate::effects;
+use crate::engine::Proposes;
 use crate::journal::{VolumeId, Volumes};
 use apart::StandIn;
-use gathering::Gathering;
-use held::Held;
 use lead::Lead;
+use own_lane::{OwnLane, Told};
+use pillar::{Ended, Pillar};
 use quorate_admit::{Admission, AdmissionLimits};
 use quorate_execute::Outcome;
 use quorate_log::Record;
@@ -34,10 +40,9 @@ use quorate_order::{
     Anchor, Effect, Effects, Input as OrderInput, Nature, Order, OrderMessage, Restored, Standing, Status,
     Stored,
 };
-use quorate_types::{ClientId, Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
+use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
 use quorate_wire::{Batch, BatchHeader, ReplyStatus, Verified};
 use stay::Stay;
-use std::any::Any;
 use std::collections::BTreeSet;
 
 /// The index of the first instance. It carries what concerns all instances: commands to the engine, and borders on request.
@@ -70,17 +75,24 @@ impl Pace {
     }
 }
 
+/// The lane on which the pillar stands.
+#[derive(Debug)]
+enum At {
+    /// The main lane.
+    Main(Box<Pillar>),
+    /// A lane of its own.
+    Own(Box<StandIn>),
+}
+
 /// One instance of the ordering protocol with its requests; see the module.
 pub(crate) struct Group {
     id: InstanceId,
     stay: Stay,
-    /// The requests of clients, while it leads here.
-    admission: Admission,
-    /// How long it waits for more requests, if it agrees on one slot at a time.
-    gathering: Gathering,
-    order: Box<dyn Order>,
+    at: At,
     effects: Effects,
-    held: Held,
+    volume: VolumeId,
+    /// How much of the log was durable when the last durable record of the group was looked up.
+    seen: RecordId,
     lead: Lead,
     /// The members that its messages reach and whose messages come back.
     connected: BTreeSet<ReplicaId>,
@@ -104,16 +116,40 @@ impl Group {
         Self {
             id,
             stay: Stay::new(stay),
-            admission: Admission::new(admission),
-            gathering: Gathering::default(),
-            order,
+            at: At::Main(Box::new(Pillar::new(order, admission))),
             effects: Effects::new(),
-            held: Held::new(volume),
+            volume,
+            seen: RecordId::ZERO,
             lead: Lead::default(),
             connected: BTreeSet::new(),
             started: false,
             touched: false,
             decided: Slot::ZERO,
+        }
+    }
+
+    /// Gives the pillar a lane of its own, once its protocol has started.
+    #[must_use]
+    pub(crate) fn apart(self, me: ReplicaId, pace: Pace, seed: u64) -> Self {
+        let At::Main(pillar) = self.at else { return self };
+        let seed = seed ^ u64::from(self.id.number()) << 48 ^ self.stay.number() << 32;
+        let at = At::Own(Box::new(StandIn::new(OwnLane::new(me, self.id, pace, seed, *pillar))));
+        Self { at, ..self }
+    }
+
+    /// The pillar, to look at it. While its lane has something to take, nobody may.
+    fn pillar(&self) -> &Pillar {
+        match &self.at {
+            At::Main(pillar) => pillar,
+            At::Own(apart) => apart.here(),
+        }
+    }
+
+    /// The pillar, to restore it before its protocol starts.
+    fn pillar_mut(&mut self) -> &mut Pillar {
+        match &mut self.at {
+            At::Main(pillar) => pillar,
+            At::Own(apart) => apart.before_start(),
         }
     }
 
@@ -123,7 +159,7 @@ impl Group {
 
     /// The volume of its records.
     pub(crate) const fn volume(&self) -> VolumeId {
-        self.held.volume()
+        self.volume
     }
 
     /// The last decided slot that was handed on, in the protocol's numbers.
@@ -162,37 +198,49 @@ impl Group {
     }
 
     pub(crate) fn standing(&self) -> Standing {
-        self.order.standing()
+        match &self.at {
+            At::Main(pillar) => pillar.order.standing(),
+            At::Own(apart) => apart.standing(),
+        }
     }
 
     pub(crate) fn status(&self) -> Status {
-        self.order.status()
+        match &self.at {
+            At::Main(pillar) => pillar.order.status(),
+            At::Own(apart) => apart.status(),
+        }
     }
 
     pub(crate) fn restored(&self) -> Restored {
-        self.order.restored()
+        self.pillar().order.restored()
     }
 
     /// The anchor for a checkpoint at this record.
     pub(crate) fn anchor(&self, record: Slot) -> Option<Anchor> {
-        self.order.anchor(record)
+        self.pillar().order.anchor(record)
     }
 
     /// Whether a checkpoint holds everything that this replica may have acknowledged.
     pub(crate) fn covers(&self, record: Slot, anchor: &Anchor) -> bool {
-        self.order.covers(record, anchor)
+        self.pillar().order.covers(record, anchor)
     }
 
     /// The lowest record of this group that must stay in the log.
     pub(crate) fn keep_from(&self) -> Option<RecordId> {
-        self.order.keep_from()
+        match &self.at {
+            At::Main(pillar) => pillar.order.keep_from(),
+            At::Own(apart) => apart.keep_from(),
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
         if !self.started {
             return None;
         }
-        [self.order.deadline(), self.gathering.deadline()].into_iter().flatten().min()
+        match &self.at {
+            At::Main(pillar) => pillar.deadline(),
+            At::Own(apart) => apart.deadline(),
+        }
     }
 }
 
@@ -213,19 +261,19 @@ impl Group {
     /// # Errors
     /// When the anchor is invalid.
     pub(crate) fn restore_anchor(&mut self, record: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        self.order.restore_anchor(record, anchor)?;
+        self.pillar_mut().order.restore_anchor(record, anchor)?;
         self.decided = record;
         Ok(())
     }
 
     /// This replica once had a later checkpoint than the restored one.
     pub(crate) fn restore_outdated(&mut self) {
-        self.order.restore_outdated();
+        self.pillar_mut().order.restore_outdated();
     }
 
     /// At most this many records are missing here.
     pub(crate) fn restore_gap(&mut self, missing: u64) {
-        self.order.restore_gap(missing);
+        self.pillar_mut().order.restore_gap(missing);
     }
 
     /// Restores a record of an earlier run, which has the number `id` in the log.
@@ -238,9 +286,10 @@ impl Group {
         id: RecordId,
         record: Record,
     ) -> Result<(), Halt> {
-        let own = volumes.restore(self.volume(), id);
-        self.held.durable(own);
-        self.order.restore(own, Stored { kind: record.kind, head: record.head, payload: record.payload })
+        let own = volumes.restore(self.volume, id);
+        let pillar = self.pillar_mut();
+        pillar.held.durable(own);
+        pillar.order.restore(own, Stored { kind: record.kind, head: record.head, payload: record.payload })
     }
 }
 
@@ -249,9 +298,10 @@ impl Group {
     /// Starts the protocol: it takes part from now on.
     pub(crate) fn start(&mut self, now: Time) {
         (self.started, self.touched) = (true, true);
-        self.order.start(now, &mut self.effects);
-        if let Some(installed) = self.stay.installed.take() {
-            self.order.step(now, installed, &mut self.effects);
+        let installed = self.stay.installed.take();
+        match &mut self.at {
+            At::Main(pillar) => pillar.start(now, installed, &mut self.effects),
+            At::Own(apart) => apart.tell(Told::Start(installed)),
         }
     }
 
@@ -259,7 +309,10 @@ impl Group {
     pub(crate) fn step(&mut self, now: Time, input: OrderInput) {
         if self.started {
             self.touched = true;
-            self.order.step(now, input, &mut self.effects);
+            match &mut self.at {
+                At::Main(pillar) => pillar.order.step(now, input, &mut self.effects),
+                At::Own(apart) => apart.tell(Told::Step(input)),
+            }
         }
     }
 
@@ -320,7 +373,7 @@ impl Group {
 
     /// Whether anything happened to it since the last look. This much of the log is durable.
     pub(crate) fn has_news(&mut self, durable: RecordId) -> bool {
-        std::mem::take(&mut self.touched) || !self.held.has_seen(durable) || !self.effects.is_empty()
+        std::mem::take(&mut self.touched) || self.seen != durable || !self.effects.is_empty()
     }
 
     /// Takes the effects of the protocol, in order. Each goes through [`Self::settle`]; the list comes back with [`Self::put_back`].
@@ -337,26 +390,20 @@ impl Group {
 
     /// Carries out an effect that concerns only the group, or gives it back.
     pub(crate) fn settle(&mut self, now: Time, effect: Effect) -> Option<Effect> {
-        match effect {
-            Effect::Send { to, message, after: Some(after) } if self.held.holds(after) => {
-                self.held.hold(after, to, message);
-                return None;
-            }
+        let effect = match &mut self.at {
+            At::Main(pillar) => pillar.settle(effect)?,
+            At::Own(_) => effect,
+        };
+        match &effect {
             Effect::Decided { slot, .. } => {
                 assert_eq!(
-                    slot,
+                    *slot,
                     self.decided.next(),
                     "INV-NODE-2 an instance's records are handed on in order, each once"
                 );
-                self.decided = slot;
+                self.decided = *slot;
             }
-            Effect::LeaderChanged { view, leader, .. } => {
-                if !self.lead.announced(now, view, leader) {
-                    return None;
-                }
-                self.admission.reset();
-                self.gathering.reset();
-            }
+            Effect::LeaderChanged { view, leader, .. } => self.lead.announced(now, *view, *leader),
             _ => {}
         }
         Some(effect)
@@ -364,13 +411,20 @@ impl Group {
 
     /// This much of the log is durable. Whether that is new, so that its own durable record must be looked up.
     pub(crate) fn sees(&mut self, log: RecordId) -> bool {
-        self.held.sees(log)
+        std::mem::replace(&mut self.seen, log) != log
     }
 
     /// Its records up to this one are durable.
     pub(crate) fn is_durable(&mut self, now: Time, record: RecordId) {
-        self.held.durable(record);
-        self.step(now, OrderInput::Durable(record));
+        match &mut self.at {
+            At::Main(pillar) if self.started => {
+                self.touched = true;
+                pillar.is_durable(now, record, &mut self.effects);
+            }
+            At::Main(pillar) => pillar.held.durable(record),
+            At::Own(apart) if self.started => apart.tell(Told::Durable(record)),
+            At::Own(apart) => apart.before_start().held.durable(record),
+        }
     }
 
     /// All its effects were carried out. Whether it leads here and knows everything that was decided before.
@@ -380,7 +434,7 @@ impl Group {
         if settled {
             self.lead.settle(self.decided);
         }
-        settled
+        settled && !self.is_apart()
     }
 
     /// Whether there are no effects.
@@ -388,9 +442,12 @@ impl Group {
         self.effects.is_empty()
     }
 
-    /// The next message whose record is durable.
+    /// The next message whose record is durable, if it leaves from the main lane.
     pub(crate) fn release(&mut self) -> Option<(ReplicaId, OrderMessage)> {
-        self.held.release()
+        match &mut self.at {
+            At::Main(pillar) => pillar.release(),
+            At::Own(_) => None,
+        }
     }
 
     /// Goes on from a checkpoint. The checkpoint may be later than the damaged one from which the group went on before.
@@ -399,13 +456,13 @@ impl Group {
     /// When the anchor is invalid.
     pub(crate) fn go_on(&mut self, now: Time, record: Slot, anchor: &Anchor) -> Result<(), Halt> {
         self.decided = record;
-        self.admission.reset();
+        self.forget_requests();
         let installed = OrderInput::Installed { slot: record, anchor: anchor.clone() };
         if self.started {
             self.step(now, installed);
         } else if self.restored().needs_checkpoint {
             // The checkpoint that it needed is here.
-            self.order.restore_installed(record, anchor)?;
+            self.pillar_mut().order.restore_installed(record, anchor)?;
         } else {
             self.stay.installed = Some(installed);
         }
@@ -435,12 +492,21 @@ impl Group {
     /// It takes no part behind this seq.
     pub(crate) fn leave(&mut self, base: Seq) {
         self.stay.away = Some(base);
-        self.admission.reset();
+        self.forget_requests();
+    }
+
+    fn forget_requests(&mut self) {
+        match &mut self.at {
+            At::Main(pillar) => pillar.admission.reset(),
+            At::Own(apart) if self.started => apart.tell(Told::Forget),
+            At::Own(_) => {}
+        }
     }
 
     /// Sets what is known of its leadership.
     pub(crate) fn is_led(&mut self, view: View, leader: Option<ReplicaId>) {
         self.lead.keep(view, leader);
+        self.pillar_mut().is_led(view, leader);
     }
 
     /// Leadership, to be changed when it was checked whose turn it is to lead.
@@ -450,26 +516,37 @@ impl Group {
 
     /// Panics with the name of a broken invariant; `durable`: its last durable record according to the log.
     pub(crate) fn invariants(&self, thorough: bool, durable: RecordId) {
-        self.order.invariants(thorough);
-        let first = self.held.awaited();
-        assert!(
-            first.is_none_or(|after| after > durable),
-            "INV-NODE-1 a message waits although {first:?} is durable"
-        );
+        match &self.at {
+            At::Main(pillar) => pillar.invariants(thorough, durable),
+            At::Own(apart) => apart.invariants(thorough),
+        }
     }
 }
 
 /// Its lane, if it has one of its own.
 impl Group {
-    /// Gives the protocol a lane of its own, once it has started.
-    #[must_use]
-    pub(crate) fn apart(mut self) -> Self {
-        self.order = Box::new(StandIn::new(self.order));
-        self
+    /// Whether its pillar has a lane of its own.
+    pub(crate) const fn is_apart(&self) -> bool {
+        matches!(self.at, At::Own(_))
+    }
+
+    /// Whether its pillar leads, and proposes on the main lane.
+    pub(crate) fn leads_here(&self) -> bool {
+        !self.is_apart() && self.standing().leading
     }
 
     fn stand_in(&mut self) -> Option<&mut StandIn> {
-        (&mut *self.order as &mut dyn Any).downcast_mut()
+        match &mut self.at {
+            At::Main(_) => None,
+            At::Own(apart) => Some(apart),
+        }
+    }
+
+    /// Tells its lane the facts, if they have changed.
+    pub(crate) fn learn(&mut self, facts: Facts) {
+        if let Some(apart) = self.stand_in() {
+            apart.learn(facts);
+        }
     }
 
     /// Whether its lane has something to take and was not asked yet.
@@ -477,41 +554,81 @@ impl Group {
         self.stand_in().is_some_and(StandIn::asks)
     }
 
-    /// Its lane has a turn: the protocol takes its inputs, if there are any.
-    pub(crate) fn take_turn(&mut self, now: Time) {
-        if let Some(order) = self.stand_in() {
-            order.take_turn(now);
-        }
-    }
-
-    /// The view, whether this replica leads in it, and how many questions for strong reads were answered by a lease. A protocol with a lane
-    /// of its own says it as that lane knows it.
-    pub(crate) fn leases(&self, me: ReplicaId) -> (View, bool, u64) {
-        let (answered, me) = (self.status().answered_by_lease, Some(me));
-        match (&*self.order as &dyn Any).downcast_ref::<StandIn>().map(StandIn::own_status) {
-            Some(own) => (own.view, own.leader == me, own.answered_by_lease),
-            None => (self.view(), self.leader() == me, answered),
+    /// Its lane has a turn: the pillar takes its inputs, if there are any.
+    pub(crate) fn take_turn(&mut self, now: Time, out: &mut effects::Effects) {
+        if let Some(apart) = self.stand_in() {
+            apart.take_turn(now, out);
         }
     }
 
     /// The main lane hears the turns of its lane. Whether there were any.
     pub(crate) fn hear_lane(&mut self) -> bool {
         let mut effects = self.take();
-        let any = self.stand_in().is_some_and(|order| order.hear(&mut effects));
+        let any = self.stand_in().is_some_and(|apart| apart.hear(&mut effects));
         self.effects = effects;
         self.touched |= any;
         any
+    }
+
+    /// News for the merge, if its lane had a turn.
+    pub(crate) fn news(&mut self) -> Option<Proposes> {
+        self.stand_in()?.news()
+    }
+
+    /// The view, whether this replica leads in it, and how many questions for strong reads were answered by a lease. A protocol with a lane
+    /// of its own says it as that lane knows it.
+    pub(crate) fn leases(&self, me: ReplicaId) -> (View, bool, u64) {
+        let me = Some(me);
+        match &self.at {
+            At::Main(pillar) => (self.view(), self.leader() == me, pillar.order.status().answered_by_lease),
+            At::Own(apart) => {
+                let own = apart.own_status();
+                (own.view, own.leader == me, own.answered_by_lease)
+            }
+        }
     }
 }
 
 /// Requests of clients.
 impl Group {
-    pub(crate) fn admission(&self) -> &Admission {
-        &self.admission
+    /// Admission, if it is on the main lane.
+    pub(crate) fn admission_mut(&mut self) -> Option<&mut Admission> {
+        match &mut self.at {
+            At::Main(pillar) => Some(&mut pillar.admission),
+            At::Own(_) => None,
+        }
     }
 
-    pub(crate) fn admission_mut(&mut self) -> &mut Admission {
-        &mut self.admission
+    /// Passes requests on to its lane.
+    pub(crate) fn pass(&mut self, passed: Passed) {
+        if let Some(apart) = self.stand_in() {
+            apart.tell(Told::Requests(passed));
+        }
+    }
+
+    /// Execution goes on from a checkpoint, so it is unknown which requests are in flight.
+    pub(crate) fn jumped(&mut self) {
+        match &mut self.at {
+            At::Main(pillar) => pillar.admission.jumped(),
+            At::Own(apart) => apart.tell(Told::Jumped),
+        }
+    }
+
+    /// Bytes of requests that are admitted and in no batch.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        match &self.at {
+            At::Main(pillar) => pillar.admission.waiting_bytes(),
+            At::Own(apart) => apart.waiting_bytes(),
+        }
+    }
+
+    /// Proposes a batch that the main lane made.
+    pub(crate) fn propose(&mut self, now: Time, batch: Batch) {
+        match &mut self.at {
+            At::Main(_) => self.step(now, OrderInput::Propose(batch)),
+            At::Own(apart) if self.started => apart.tell(Told::Propose(batch)),
+            At::Own(_) => {}
+        }
     }
 
     /// Whether it leads here and the merge takes one more of its batches.
@@ -522,10 +639,7 @@ impl Group {
     /// Whether it may propose a batch only for the time: nothing else is under way.
     pub(crate) fn is_idle(&self, merge: &Merge<Batch>) -> bool {
         let standing = self.standing();
-        self.may_propose(merge)
-            && standing.settled
-            && standing.in_flight == 0
-            && self.admission.waiting_bytes() == 0
+        self.may_propose(merge) && standing.settled && standing.in_flight == 0 && self.waiting_bytes() == 0
     }
 
     /// Whether its last batch that left the merge was proposed here, in the view in which this replica leads now.
@@ -540,61 +654,49 @@ impl Group {
         if self.leader() != Some(me) {
             return;
         }
-        for outcome in outcomes {
-            match (outcome.opening, outcome.status) {
-                (Some(client), _) => self.admission.opened(ClientId::number(client), outcome.number.number()),
-                (
-                    None,
-                    ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired,
-                ) => {
-                    self.admission.refused(outcome.session, outcome.number);
+        let ended = outcomes.iter().filter_map(|outcome| match (outcome.opening, outcome.status) {
+            (Some(client), _) => Some(Ended::Opening(client, outcome.number)),
+            (None, ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired) => {
+                Some(Ended::Refused(outcome.session, outcome.number))
+            }
+            (None, _) => None,
+        });
+        match &mut self.at {
+            At::Main(pillar) => ended.for_each(|request| pillar.ended(request)),
+            At::Own(apart) => {
+                let ended: Vec<Ended> = ended.collect();
+                if !ended.is_empty() {
+                    apart.tell(Told::Ended(ended));
                 }
-                (None, _) => {}
             }
         }
     }
 
     /// Bytes of requests that were admitted and are not decided.
     pub(crate) fn queue_bytes(&self) -> usize {
-        self.admission.waiting_bytes() + self.standing().in_flight_bytes
+        self.waiting_bytes() + self.standing().in_flight_bytes
     }
 
-    /// Whether the next batch waits for more requests. `is_wanted`: something else waits for this instance.
+    /// Whether the next batch waits for more requests. `is_wanted`: something else waits for this instance. A pillar on a lane of its own
+    /// proposes there.
     pub(crate) fn gathers(&mut self, now: Time, pace: &Pace, is_wanted: impl FnOnce() -> bool) -> bool {
-        let standing = self.order.standing();
-        if pace.pipelined || !standing.leading {
-            self.gathering.reset();
-            return false;
+        match &mut self.at {
+            At::Main(pillar) => pillar.gathers(now, pace, is_wanted),
+            At::Own(_) => true,
         }
-        self.gathering.stop();
-        if standing.in_flight > 0 {
-            return false;
-        }
-        let waiting = self.admission.waiting();
-        self.gathering.idle(now, waiting);
-        if self.admission.is_full() || is_wanted() {
-            return false;
-        }
-        self.gathering.waits(now, waiting, pace.gathering_max)
     }
 
-    /// The next batch to propose, while the window allows: only a few small batches, so that later requests gather in larger ones; large
-    /// batches up to a limit in bytes.
+    /// The next batch to propose from the main lane, while the window allows.
     pub(crate) fn next_batch(
         &mut self,
         now: Time,
         pace: &Pace,
         header: impl FnOnce() -> BatchHeader,
     ) -> Option<Batch> {
-        let standing = self.order.standing();
-        let few = standing.in_flight < pace.batches_max;
-        let large = self.admission.is_full() && standing.in_flight_bytes < pace.bytes_max;
-        if (!few && !large) || standing.holds_back {
-            return None;
+        match &mut self.at {
+            At::Main(pillar) => pillar.next_batch(now, pace, header),
+            At::Own(_) => None,
         }
-        let batch = self.admission.seal(header())?;
-        self.gathering.proposed(now, batch.header().count);
-        Some(batch)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::records::RecordMap;
 use quorate_log::{AppendError, Class, Log, Record};
-use quorate_types::{Halt, InstanceId, RecordId};
+use quorate_types::{Halt, InstanceId, RecordId, planted};
 use std::collections::VecDeque;
 
 /// The name of a volume, which is used only once.
@@ -124,7 +124,9 @@ impl Volumes {
     pub(super) fn newly_durable(&mut self, id: VolumeId, log: RecordId) -> Option<RecordId> {
         let volume = self.get_mut(id).filter(|volume| volume.seen != log)?;
         volume.seen = log;
-        let durable = volume.records.own_up_to(log);
+        // With the bug: whatever was appended counts as durable once anything is.
+        let up_to = if planted("durable-by-another") { RecordId::new(u64::MAX) } else { log };
+        let durable = volume.records.own_up_to(up_to);
         (durable > volume.durable).then(|| {
             volume.durable = durable;
             durable

@@ -147,7 +147,7 @@ impl World {
         match self.apart.as_mut().and_then(|apart| apart.get_mut(&(who, at))) {
             Some((proposer, bounds)) => {
                 let slot = proposer.propose(bounds);
-                merge.proposed_apart(instance(at), slot);
+                merge.proposes_apart(instance(at), *proposer, Some(slot));
             }
             None => drop(merge.proposed(instance(at)).expect("it leads")),
         }

@@ -1,31 +1,91 @@
-//! The stand-in, stepped alone, for a protocol of one member.
+//! The stand-in and the lane of a pillar, stepped alone, for a protocol of one member.
 
 use super::*;
-use quorate_order::{Effect, OrderConfig, Protocol};
-use quorate_types::{InstanceId, ReplicaId};
-use quorate_wire::{Batch, BatchHeader};
+use crate::engine::Clock;
+use bytes::Bytes;
+use quorate_admit::AdmissionLimits;
+use quorate_merge::{Bounds, RecordIndex};
+use quorate_order::{Effect, Input, OrderConfig, Protocol};
+use quorate_types::{AgreedTime, ConnId, InstanceId, ItemsBuilder, ReplicaId, RequestNumber, Room, Seq};
+use quorate_types::{SessionId, Slot, Span, View};
+use quorate_wire::{Batch, BatchHeader, FrameKind, write_request};
+use std::collections::BTreeMap;
+
+use super::super::{Facts, Pace, Passed};
 
 const NOW: Time = Time::ZERO;
+const CLIENT: ConnId = ConnId::new(7);
+const SESSION: SessionId = SessionId { index: 3, generation: 1 };
+
+fn stand_in() -> StandIn {
+    let (me, id) = (ReplicaId::new(1), InstanceId::new(1));
+    let order = OrderConfig::new(Protocol::RAFT, me, vec![me], 6).build(id, 0);
+    let pace =
+        Pace { batches_max: 2, bytes_max: 1 << 20, pipelined: true, gathering_max: Span::from_millis(1) };
+    StandIn::new(OwnLane::new(me, id, pace, 6, Pillar::new(order, AdmissionLimits::default())))
+}
+
+/// The facts while the merge has room up to this slot and was handed this many records.
+fn facts(last: u64, handed: u64) -> Facts {
+    let slot = Slot::new;
+    Facts {
+        view: View::FIRST,
+        bounds: Some(Bounds { decided: slot(handed), last: slot(last), border: None, wanted: slot(0) }),
+        handed: RecordIndex(handed),
+        clock: Clock::new(AgreedTime::from_nanos(5), NOW),
+        base: None,
+        executed: Seq::ZERO,
+        room: Room::Data,
+        room_soon: false,
+        ways: Vec::new(),
+    }
+}
 
 /// A stand-in that leads, because its member is alone; all its effects were carried out.
 fn leader() -> StandIn {
-    let me = ReplicaId::new(1);
-    let order = OrderConfig::new(Protocol::RAFT, me, vec![me], 6).build(InstanceId::new(1), 0);
-    let (mut order, mut out) = (StandIn::new(order), Effects::new());
-    order.start(NOW, &mut out);
+    let (mut order, mut out) = (stand_in(), Effects::new());
+    order.tell(Told::Start(None));
     let mut durable = RecordId::ZERO;
     while !order.standing().settled {
-        for effect in out.drain() {
-            if let Effect::Persist { id, .. } = effect {
-                durable = durable.max(id);
-            }
-        }
-        order.step(NOW, Input::Durable(durable), &mut out);
-        order.take_turn(NOW);
+        order.take_turn(NOW, &mut effects::Effects::new());
         assert!(order.hear(&mut out), "there was something to take");
+        durable = persisted(&mut out).unwrap_or(durable);
+        order.tell(Told::Durable(durable));
     }
+    order.take_turn(NOW, &mut effects::Effects::new());
+    order.hear(&mut out);
     out.drain().for_each(drop);
     order
+}
+
+/// A leader that may propose up to this slot.
+fn proposes(last: u64) -> StandIn {
+    let mut order = leader();
+    let handed = order.status().decided.number();
+    order.learn(facts(last + handed, handed));
+    turn(&mut order);
+    order
+}
+
+/// The last record that is to be persisted, if there is one.
+fn persisted(out: &mut Effects) -> Option<RecordId> {
+    let persisted = out.drain().filter_map(|effect| match effect {
+        Effect::Persist { id, .. } => Some(id),
+        _ => None,
+    });
+    persisted.max()
+}
+
+/// A turn of the lane, of which the main lane hears. Gives what the lane sent.
+fn turn(order: &mut StandIn) -> Vec<(ConnId, FrameKind)> {
+    let mut out = effects::Effects::new();
+    order.take_turn(NOW, &mut out);
+    order.hear(&mut Effects::new());
+    let sent = out.drain().filter_map(|effect| match effect {
+        effects::Effect::Send { conn, frame } => Some((conn, frame.kind())),
+        _ => None,
+    });
+    sent.collect()
 }
 
 fn batch() -> Batch {
@@ -34,63 +94,76 @@ fn batch() -> Batch {
     Batch::seal(bytes, BatchHeader::default())
 }
 
+/// Requests with these numbers of a session that has executed `last`.
+fn requests(numbers: &[u64], last: u64) -> Told {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let mut commands = ItemsBuilder::new();
+        commands.push(b"command");
+        write_request(&mut bytes, SESSION, RequestNumber::new(*number), RequestNumber::FIRST, &commands);
+    }
+    Told::Requests(Passed {
+        conn: Some(CLIENT),
+        requests: Bytes::from(bytes),
+        last: BTreeMap::from([(SESSION, RequestNumber::new(last))]),
+        settled: true,
+        frees: false,
+    })
+}
+
 #[test]
 fn what_it_wants_is_heard_after_its_turn() {
-    let (mut order, mut out) = (leader(), Effects::new());
-    order.step(NOW, Input::Propose(batch()), &mut out);
+    let (mut order, mut out) = (proposes(9), Effects::new());
+    order.tell(Told::Propose(batch()));
     assert!(!order.hear(&mut out) && out.is_empty(), "its lane had no turn");
-    order.take_turn(NOW);
+    order.take_turn(NOW, &mut effects::Effects::new());
     assert!(out.is_empty(), "nobody has heard of it");
     assert!(order.hear(&mut out) && !out.is_empty());
-    order.take_turn(NOW);
+    order.take_turn(NOW, &mut effects::Effects::new());
     assert!(!order.hear(&mut out), "that was all");
 }
 
 #[test]
 fn a_lane_is_asked_once() {
-    let (mut order, mut out) = (leader(), Effects::new());
+    let mut order = leader();
     assert!(!order.asks(), "there is nothing to take");
-    order.step(NOW, Input::Propose(batch()), &mut out);
-    order.step(NOW, Input::Propose(batch()), &mut out);
+    order.tell(Told::Propose(batch()));
+    order.tell(Told::Propose(batch()));
     assert!(order.asks() && !order.asks());
-    order.take_turn(NOW);
-    order.step(NOW, Input::Deadline, &mut out);
+    order.take_turn(NOW, &mut effects::Effects::new());
+    order.tell(Told::Step(Input::Deadline));
     assert!(order.asks(), "it took what it was asked to take");
 }
 
 /// The host counts the proposals that are on their way to decide how much to propose.
 #[test]
 fn what_was_proposed_counts_at_once_and_once() {
-    let (mut order, mut out) = (leader(), Effects::new());
+    let mut order = proposes(9);
     let before = order.standing();
-    order.step(NOW, Input::Propose(batch()), &mut out);
+    order.tell(Told::Propose(batch()));
     let counts = |order: &StandIn| {
         let now = order.standing();
         assert!(now.in_flight_bytes >= before.in_flight_bytes + batch().bytes().len());
         now.in_flight - before.in_flight
     };
     assert_eq!(counts(&order), 1);
-    order.take_turn(NOW);
+    order.take_turn(NOW, &mut effects::Effects::new());
     assert_eq!(counts(&order), 1);
-    order.hear(&mut out);
+    order.hear(&mut Effects::new());
     assert_eq!(counts(&order), 1, "now the protocol itself says so");
 }
 
 /// The stand-in answers only with what the main lane has heard.
 #[test]
 fn nothing_is_known_that_was_not_heard() {
-    let (mut order, mut out) = (leader(), Effects::new());
+    let (mut order, mut out) = (proposes(9), Effects::new());
     let (decided, last) = (order.status().decided, order.keep_from());
-    order.step(NOW, Input::Propose(batch()), &mut out);
-    order.take_turn(NOW);
+    order.tell(Told::Propose(batch()));
+    order.take_turn(NOW, &mut effects::Effects::new());
     order.hear(&mut out);
-    let persisted = out.drain().filter_map(|effect| match effect {
-        Effect::Persist { id, .. } => Some(id),
-        _ => None,
-    });
-    let record = persisted.max().expect("a proposal is written down");
-    order.step(NOW, Input::Durable(record), &mut out);
-    order.take_turn(NOW);
+    let record = persisted(&mut out).expect("a proposal is written down");
+    order.tell(Told::Durable(record));
+    order.take_turn(NOW, &mut effects::Effects::new());
     assert_eq!(order.status().decided, decided);
     order.hear(&mut out);
     assert_eq!(order.status().decided, decided.next());
@@ -99,16 +172,102 @@ fn nothing_is_known_that_was_not_heard() {
 
 #[test]
 fn it_has_no_deadline_while_its_lane_has_something_to_take() {
-    let (mut order, mut out) = (leader(), Effects::new());
+    let mut order = leader();
     assert!(order.deadline().is_some(), "a leader has one");
-    order.step(NOW, Input::Propose(batch()), &mut out);
+    order.tell(Told::Propose(batch()));
     assert!(order.deadline().is_none(), "the turn that was asked for comes first");
 }
 
 #[test]
 #[should_panic = "INV-NODE-11"]
 fn nobody_looks_into_it_while_its_lane_has_something_to_take() {
-    let (mut order, mut out) = (leader(), Effects::new());
-    order.step(NOW, Input::Propose(batch()), &mut out);
-    let _ = order.anchor(Slot::ZERO);
+    let mut order = leader();
+    order.tell(Told::Propose(batch()));
+    let _ = order.here();
+}
+
+#[test]
+#[should_panic = "INV-NODE-11"]
+fn nobody_changes_it_once_its_lane_steps_it() {
+    let _ = leader().before_start();
+}
+
+/// The merge's window is used up by the lane itself; old bounds allow less.
+#[test]
+fn it_proposes_as_far_as_the_facts_allow() {
+    let mut order = proposes(1);
+    let first = order.status().decided.number() + 1;
+    order.tell(requests(&[1], 0));
+    turn(&mut order);
+    let news = order.news().expect("its lane had a turn");
+    assert_eq!(news.batch, Some(Slot::new(first)));
+    assert!(!news.waits_for_room);
+    order.tell(requests(&[2], 0));
+    turn(&mut order);
+    let news = order.news().expect("its lane had a turn");
+    assert_eq!(news.batch, None, "there is no room");
+    assert!(news.waits_for_room && order.waiting_bytes() > 0);
+    let more = facts(first + 1, first - 1);
+    order.learn(more.clone());
+    turn(&mut order);
+    assert_eq!(order.news().and_then(|news| news.batch), Some(Slot::new(first + 1)));
+    order.learn(more);
+    assert!(!order.asks(), "facts that are known are not told again");
+}
+
+/// What was decided before its view may be on the way to the merge. A leader that proposed behind less than that would take slots for free
+/// that are used.
+#[test]
+fn it_proposes_nothing_before_the_merge_has_what_was_decided() {
+    let mut order = leader();
+    order.lane.decided = Slot::new(2);
+    order.learn(facts(9, 1));
+    order.tell(requests(&[1], 0));
+    turn(&mut order);
+    assert!(order.news().is_some_and(|news| news.batch.is_none() && !news.proposer.is_settled()));
+    order.learn(Facts { view: View::ZERO, ..facts(9, 2) });
+    turn(&mut order);
+    assert!(order.news().is_some_and(|news| news.batch.is_none()), "the main lane has not heard of its view");
+    order.learn(facts(9, 2));
+    turn(&mut order);
+    assert_eq!(order.news().and_then(|news| news.batch), Some(Slot::new(3)));
+}
+
+/// The main lane's batches are on their way for long: they go first, and wait for room.
+#[test]
+fn batches_of_the_main_lane_go_first_and_wait() {
+    let mut order = proposes(0);
+    order.tell(Told::Propose(batch()));
+    order.tell(requests(&[1], 0));
+    turn(&mut order);
+    let (waiting, handed) = (order.waiting_bytes(), order.status().decided.number());
+    assert!(waiting > batch().bytes().len(), "both wait");
+    order.learn(facts(handed + 1, handed));
+    turn(&mut order);
+    assert_eq!(order.waiting_bytes(), waiting - batch().bytes().len());
+}
+
+#[test]
+fn a_request_that_is_in_flight_is_no_new_one_and_a_gap_is_named() {
+    let mut order = proposes(9);
+    order.tell(requests(&[1, 2], 0));
+    assert_eq!(turn(&mut order), []);
+    let waiting = order.standing().in_flight;
+    order.tell(requests(&[2], 0));
+    assert_eq!(turn(&mut order), []);
+    assert_eq!(order.standing().in_flight, waiting, "nothing was proposed");
+    order.tell(requests(&[9], 0));
+    assert_eq!(turn(&mut order), [(CLIENT, FrameKind::Replies)], "3 is expected");
+}
+
+/// Another replica leads: its main lane has told the client, or will do so.
+#[test]
+fn who_does_not_lead_drops_requests() {
+    let mut order = stand_in();
+    order.tell(Told::Start(None));
+    order.learn(facts(9, 0));
+    order.lane.pillar.is_led(View::new(1), Some(ReplicaId::new(2)));
+    let mut turn = Turn::default();
+    order.lane.take(NOW, requests(&[1], 0), &mut turn, &mut effects::Effects::new());
+    assert_eq!(order.lane.waiting_bytes(), 0);
 }

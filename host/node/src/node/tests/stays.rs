@@ -9,7 +9,7 @@ use crate::recovered::Recovered;
 use crate::restoring::Restoring;
 use crate::roster::Roster;
 use crate::system::{InstancePart, System};
-use quorate_admit::{Admission, Executed, Terms};
+use quorate_admit::{Executed, Terms};
 use quorate_execute::Executor;
 use quorate_log::Record;
 use quorate_merge::Generation;
@@ -126,7 +126,8 @@ fn an_instance_that_begins_with_a_checkpoint_stands_there_before_anything_is_exe
 }
 
 /// Whether a client's request for a session is taken into the next batch.
-fn takes_an_opening(admission: &mut Admission) -> bool {
+fn takes_an_opening(host: &mut Host) -> bool {
+    let admission = host.node.groups[0].admission_mut().expect("it is on the main lane");
     let header = RequestHeader {
         session: SessionId::NONE,
         number: RequestNumber::new(77),
@@ -154,13 +155,12 @@ fn takes_an_opening(admission: &mut Admission) -> bool {
 #[test]
 fn what_was_in_flight_when_a_checkpoint_came_may_come_again() {
     let mut host = waits(Some(third().to_record()));
-    let first = host.node.groups[0].admission_mut();
-    assert!(takes_an_opening(first));
-    assert!(!takes_an_opening(first), "it is in flight");
+    assert!(takes_an_opening(&mut host));
+    assert!(!takes_an_opening(&mut host), "it is in flight");
     let written = checkpoint(&mut host);
     host.step(written);
     went_on(&host);
-    assert!(takes_an_opening(host.node.groups[0].admission_mut()));
+    assert!(takes_an_opening(&mut host));
 }
 
 /// The log had no room for the instance's beginning when the instance came in force; now a checkpoint lies behind that.

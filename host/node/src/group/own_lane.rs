@@ -1,0 +1,309 @@
+//! The lane of a pillar, which has a lane of its own: it takes what the main lane tells it, proposes, and sends messages of its protocol.
+//! Of the other parts it knows the facts that the main lane told it last. Facts may be old. Old bounds of the merge let it propose less,
+//! never more; an old time is the time of a replica that executes late; and what it takes for a new request may be executed already, which
+//! execution notices.
+//!
+//! Tests: apart/tests.rs, check/sim (`--apart true`).
+
+use super::Pace;
+use super::admitting::ANSWER_BYTES;
+use super::pillar::{Ended, Pillar};
+use crate::effects;
+use crate::engine::Clock;
+use bytes::Bytes;
+use quorate_admit::{Executed, Terms};
+use quorate_merge::{Bounds, Proposer, RecordIndex};
+use quorate_order::{Effect, Effects, Input};
+use quorate_types::{
+    AgreedTime, ConnId, InstanceId, Random, RecordId, ReplicaId, Room, Seq, SessionId, Slot,
+};
+use quorate_types::{RequestNumber, Time, View, planted};
+use quorate_wire::{Batch, BatchHeader, FrameKind, OutFrame, write_position};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a pillar on a lane of its own knows of the other parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// The view of the instance that the main lane has heard of last.
+    pub(crate) view: View,
+    /// How far a leader may propose.
+    pub(crate) bounds: Option<Bounds>,
+    /// The last record of this instance that was handed to the merge.
+    pub(crate) handed: RecordIndex,
+    /// Agreed time, as this replica extends it.
+    pub(crate) clock: Clock,
+    /// The agreed time of what was executed, if proposals name it.
+    pub(crate) base: Option<AgreedTime>,
+    /// How far this replica has executed.
+    pub(crate) executed: Seq,
+    /// The room of a majority.
+    pub(crate) room: Room,
+    /// Whether there will be more room in a moment.
+    pub(crate) room_soon: bool,
+    /// The connections on which messages of this instance reach other members.
+    pub(crate) ways: Vec<(ReplicaId, ConnId)>,
+}
+
+/// Requests of clients that execution does not know, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    /// The connection of the client, if it is connected here.
+    pub(crate) conn: Option<ConnId>,
+    /// The requests.
+    pub(crate) requests: Bytes,
+    /// The last number that each of their sessions executed.
+    pub(crate) last: BTreeMap<SessionId, RequestNumber>,
+    /// Whether all sessions are known, and what they executed.
+    pub(crate) settled: bool,
+    /// Whether they free room.
+    pub(crate) frees: bool,
+}
+
+/// An input of a pillar from the main lane.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// The protocol starts. It may go on from a checkpoint that was installed before.
+    Start(Option<Input>),
+    /// An input of the protocol.
+    Step(Input),
+    /// The records of the instance up to this one are durable.
+    Durable(RecordId),
+    /// A batch of the main lane, to be proposed before requests of clients.
+    Propose(Batch),
+    /// Requests of clients.
+    Requests(Passed),
+    /// These requests are no longer in flight.
+    Ended(Vec<Ended>),
+    /// Execution goes on from a checkpoint, so it is unknown which requests are in flight.
+    Jumped,
+    /// All requests are forgotten.
+    Forget,
+    /// The facts have changed.
+    Facts(Box<Facts>),
+}
+
+/// What the main lane hears of one turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// Effects of the protocol for other parts.
+    pub(super) effects: Vec<Effect>,
+    /// How many batches of the main lane were taken.
+    pub(super) taken: usize,
+    /// The slot of the last batch that was proposed.
+    pub(super) proposed: Option<Slot>,
+    /// Whether requests wait although the merge has no room.
+    pub(super) waits_for_room: bool,
+}
+
+/// The pillar, and what its lane knows; see the module.
+#[derive(Debug)]
+pub(super) struct OwnLane {
+    me: ReplicaId,
+    id: InstanceId,
+    pace: Pace,
+    pub(super) pillar: Pillar,
+    pub(super) proposer: Proposer,
+    facts: Option<Facts>,
+    /// Batches of the main lane that are not proposed yet.
+    ahead: VecDeque<Batch>,
+    /// The last record that was handed to the main lane.
+    pub(super) decided: Slot,
+    random: Random,
+    effects: Effects,
+    /// The buffer of the last answer, kept to be used again.
+    answer: Vec<u8>,
+    /// The bytes of answers that this turn may still send.
+    answer_room: usize,
+}
+
+impl OwnLane {
+    pub(super) fn new(me: ReplicaId, id: InstanceId, pace: Pace, seed: u64, pillar: Pillar) -> Self {
+        Self {
+            me,
+            id,
+            pace,
+            pillar,
+            proposer: Proposer::default(),
+            facts: None,
+            ahead: VecDeque::new(),
+            decided: Slot::ZERO,
+            random: Random::new(seed),
+            effects: Effects::new(),
+            answer: Vec::new(),
+            answer_room: ANSWER_BYTES,
+        }
+    }
+
+    /// Bytes of requests and batches that wait to be proposed.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        let ahead: usize = self.ahead.iter().map(|batch| batch.bytes().len()).sum();
+        self.pillar.admission.waiting_bytes() + ahead
+    }
+
+    /// Takes an input.
+    pub(super) fn take(&mut self, now: Time, told: Told, turn: &mut Turn, out: &mut effects::Effects) {
+        let effects = &mut self.effects;
+        match told {
+            Told::Facts(facts) => self.facts = Some(*facts),
+            Told::Start(installed) => self.pillar.start(now, installed, effects),
+            Told::Step(input) => {
+                if let Input::Installed { slot, .. } = &input {
+                    self.decided = *slot;
+                }
+                self.pillar.order.step(now, input, effects);
+            }
+            Told::Durable(record) => self.pillar.is_durable(now, record, effects),
+            Told::Propose(batch) => {
+                turn.taken += 1;
+                self.ahead.push_back(batch);
+            }
+            Told::Requests(passed) => self.admit(now, &passed, turn, out),
+            Told::Ended(requests) => requests.into_iter().for_each(|request| self.pillar.ended(request)),
+            Told::Jumped => self.pillar.admission.jumped(),
+            Told::Forget => self.pillar.admission.reset(),
+        }
+        self.settle(turn, out);
+    }
+
+    /// Ends a turn: proposes what may be proposed, and sends messages whose records are durable.
+    pub(super) fn end_turn(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
+        self.begin_to_propose();
+        self.propose_all(now, turn, out);
+        self.fill(now, turn, out);
+        while let Some((to, message)) = self.pillar.release() {
+            self.send(to, &message, out);
+        }
+        turn.waits_for_room = self.waiting_bytes() > 0 && self.pillar.standing().leading;
+        self.answer_room = ANSWER_BYTES;
+    }
+
+    /// Carries out the effects of the protocol, until there are none: messages leave, and the rest is for other parts.
+    fn settle(&mut self, turn: &mut Turn, out: &mut effects::Effects) {
+        let mut list = std::mem::take(&mut self.effects);
+        for effect in list.drain() {
+            let Some(effect) = self.pillar.settle(effect) else { continue };
+            match &effect {
+                Effect::Send { to, message, .. } => {
+                    self.send(*to, message, out);
+                    continue;
+                }
+                Effect::Decided { slot, .. } => self.decided = *slot,
+                Effect::LeaderChanged { .. } => {
+                    self.proposer = Proposer::default();
+                    self.ahead.clear();
+                    turn.proposed = None;
+                }
+                _ => {}
+            }
+            turn.effects.push(effect);
+        }
+        self.effects = list;
+    }
+
+    fn send(&self, to: ReplicaId, message: &quorate_order::OrderMessage, out: &mut effects::Effects) {
+        let ways = self.facts.iter().flat_map(|facts| &facts.ways);
+        // A message to a member that is not connected is lost, as it would be on the way.
+        if let Some((_, conn)) = ways.into_iter().find(|(member, _)| *member == to) {
+            out.send(*conn, message.frame(self.id));
+        }
+    }
+}
+
+/// Requests.
+impl OwnLane {
+    /// Admits requests. While another replica leads, they are dropped: the main lane tells the client who leads.
+    fn admit(&mut self, now: Time, passed: &Passed, turn: &mut Turn, out: &mut effects::Effects) {
+        let Some(facts) = self.facts.as_ref().filter(|_| self.pillar.leader() == Some(self.me)) else {
+            return;
+        };
+        let standing = self.pillar.standing();
+        let terms = Terms {
+            in_flight: standing.in_flight_bytes,
+            room: facts.room,
+            room_soon: facts.room_soon,
+            settled: passed.settled && standing.settled,
+            forbids: standing.settled,
+            answer_bytes_max: self.answer_room,
+        };
+        let mut answer = if passed.conn.is_some() { std::mem::take(&mut self.answer) } else { Vec::new() };
+        self.pillar.admission.permitted_requests(
+            &passed.requests,
+            terms,
+            |session, _| passed.last.get(&session).map_or(Executed::NoSession, |last| Executed::Not(*last)),
+            |_| true,
+            |_, _| passed.frees,
+            &mut answer,
+        );
+        if let Some(conn) = passed.conn {
+            self.answer_room = self.answer_room.saturating_sub(answer.len());
+            if !answer.is_empty() {
+                write_position(&mut answer, facts.executed);
+                out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
+                answer.clear();
+            }
+            self.answer = answer;
+        }
+        if self.pillar.admission.is_full() {
+            self.propose_all(now, turn, out);
+        }
+    }
+}
+
+/// Proposals.
+impl OwnLane {
+    /// The leader may propose once everything that was decided before its view was handed to the merge [merge L12], and once the main lane
+    /// has heard of its view: only then the clock counts the time without a leader.
+    fn begin_to_propose(&mut self) {
+        let Some(Facts { view, bounds: Some(bounds), handed, .. }) = &self.facts else { return };
+        let heard = *view == self.pillar.view() && handed.0 >= self.decided.number();
+        let has_all = heard || planted("proposes-before-handed");
+        if self.pillar.standing().settled && has_all {
+            self.proposer.settle(bounds);
+        }
+    }
+
+    fn may_propose(&self) -> bool {
+        let bounds = self.facts.as_ref().and_then(|facts| facts.bounds);
+        self.pillar.standing().leading && bounds.is_some_and(|bounds| self.proposer.room(&bounds) > 0)
+    }
+
+    fn propose_all(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
+        while self.may_propose()
+            && let Some(batch) = self.ahead.pop_front()
+        {
+            self.propose(now, batch, turn, out);
+        }
+        let Some(Facts { bounds: Some(bounds), .. }) = self.facts else { return };
+        if self.pillar.gathers(now, &self.pace, || self.proposer.is_wanted(&bounds)) {
+            return;
+        }
+        while self.pillar.admission.waiting_bytes() > 0 && self.may_propose() {
+            let Some(Facts { clock, base, .. }) = &self.facts else { return };
+            let (random, time, base) = (&mut self.random, clock.read(now), *base);
+            let header = || BatchHeader { time, base, seed: random.next(), ..BatchHeader::default() };
+            let Some(batch) = self.pillar.next_batch(now, &self.pace, header) else { break };
+            self.propose(now, batch, turn, out);
+        }
+    }
+
+    fn propose(&mut self, now: Time, batch: Batch, turn: &mut Turn, out: &mut effects::Effects) {
+        let Some(Facts { bounds: Some(bounds), .. }) = &self.facts else { return };
+        turn.proposed = Some(self.proposer.propose(bounds));
+        self.step(now, Input::Propose(batch), turn, out);
+    }
+
+    /// Proposes a no-op if the merge waits for one. [merge L14]
+    fn fill(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
+        let Some(Facts { bounds: Some(bounds), .. }) = &self.facts else { return };
+        if self.pillar.standing().leading
+            && let Some(target) = self.proposer.fill(bounds)
+        {
+            self.step(now, Input::Propose(Batch::no_op(target)), turn, out);
+        }
+    }
+
+    fn step(&mut self, now: Time, input: Input, turn: &mut Turn, out: &mut effects::Effects) {
+        self.pillar.order.step(now, input, &mut self.effects);
+        self.settle(turn, out);
+    }
+}
