@@ -195,6 +195,10 @@ pub const BUGS: &[Bug] = &[
         "proposes-before-handed",
         "a leader on a lane of its own proposes before the merge has what was decided before its view",
     ),
+    apart(
+        "old-clock-extended",
+        "a leader on a lane of its own dates batches by a clock from before a long time",
+    ),
     apart("durable-by-another", "a record counts as durable when another instance's record is"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];

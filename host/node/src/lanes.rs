@@ -10,7 +10,14 @@
 //! A host that gives a part a lane answers [`crate::Effect::Run`] with [`crate::Input::Run`], on that lane. Only the simulator does so
 //! today.
 
+use crate::gate;
+use crate::group::index_of;
 use quorate_types::InstanceId;
+
+/// The lane of an instance, of this many: its links, its clients, and its pillar stand there. Lane 0 has the node.
+pub fn lane_of(instance: InstanceId, lanes: u16) -> u16 {
+    gate::lane_of(index_of(instance), lanes)
+}
 
 /// Which parts have lanes of their own; the main lane has the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Answerers, Engine};
 use crate::gate::{self, Access, Change, Conn, ConnClass, Gate};
-use crate::group::{self, Admitting, Group, Groups};
+use crate::group::{self, Admitting, Bridges, Group, Groups, Locally, OwnLanes, Pace};
 use crate::guide::{self, Guide};
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
@@ -17,7 +17,7 @@ use crate::status::NodeStatus;
 use quorate_admit::{Intake, KnownMember};
 use quorate_execute::{Agreed, Executor, Publisher};
 use quorate_log::{AppendError, Record};
-use quorate_merge::{Generation, RecordIndex};
+use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Nature};
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time, Trust, View, planted};
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
@@ -92,8 +92,19 @@ impl Node {
         self.engine.publish_to(publisher);
     }
 
+    /// Gives the pillars of all instances lanes of their own, which the host steps. Before [`Self::start`].
+    pub fn bridge(&mut self, bridges: Box<dyn Bridges>) {
+        self.config.placement.groups = true;
+        let (me, pace) = (self.config.members.me(), Pace::of(&self.config, &self.nature));
+        let (patience, seed) = (self.config.order.patience(), self.config.seed);
+        self.groups.stand_apart(OwnLanes { me, pace, patience, seed, bridges });
+    }
+
     /// Starts: dials the other members and starts the protocol. Everything that recovery wrote again is synced before.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
+        if self.config.placement.groups && !self.groups.have_lanes() {
+            self.bridge(Box::new(Locally));
+        }
         self.engine.start(now);
         self.keep(now, In::Begin, out);
         self.on_log_damage(now, out);
@@ -103,7 +114,7 @@ impl Node {
         self.begin(now, out);
         self.dial(now, out);
         self.end_turn(now, out);
-        self.ask_lanes(out);
+        self.ask_lanes(now, out);
     }
 
     /// Reports damage that was found in the log at the start. If the missing records may hold something that this replica acknowledged, it
@@ -298,8 +309,7 @@ impl Node {
 
     /// The main lane hears everything that other lanes have said until now.
     pub(crate) fn hear_lanes(&mut self, now: Time, out: &mut Effects) {
-        self.groups.hear_lanes();
-        self.after_order(now, out);
+        while self.hear_groups(now, out) {}
         while let Some(said) = self.gate.hear() {
             self.on_gate(now, said, out);
         }
@@ -310,13 +320,42 @@ impl Node {
         if !self.config.placement.groups || planted("lane-not-called-in") {
             return;
         }
+        self.groups.hold_lanes();
         loop {
-            self.groups.take_turns(now, out);
+            self.turn_lanes(now, out);
             // A lane may have had a turn before, of which the main lane did not hear yet.
-            if !self.groups.hear_lanes() {
+            if !self.hear_groups(now, out) {
                 break;
             }
+        }
+    }
+
+    /// The main lane hears the next turn of each group's lane. Whether there was one. The engine is told first that lanes were stopped: what a
+    /// lane says then about leaders is about a time that does not count.
+    fn hear_groups(&mut self, now: Time, out: &mut Effects) -> bool {
+        let any = self.groups.hear_lanes();
+        for since in self.groups.iter_mut().filter_map(Group::woke) {
+            self.engine.woke(since, now);
+        }
+        if any {
             self.after_order(now, out);
+        }
+        any
+    }
+
+    /// Gives all lanes a turn, here and now. The main lane hears of it later.
+    pub(crate) fn turn_lanes(&mut self, now: Time, out: &mut Effects) {
+        if self.config.placement.groups {
+            self.tell_facts(now);
+            self.groups.take_turns(now, out);
+            out.push(Effect::Run(Part::Main));
+        }
+    }
+
+    fn tell_facts(&mut self, now: Time) {
+        for at in 0..self.groups.len() {
+            let facts = self.facts_for(at, now);
+            self.groups[at].learn(facts);
         }
     }
 
@@ -327,7 +366,7 @@ impl Node {
     }
 
     /// Tells the lanes how the main lane stands, and asks for a turn of each lane for which something waits.
-    pub(crate) fn ask_lanes(&mut self, out: &mut Effects) {
+    pub(crate) fn ask_lanes(&mut self, now: Time, out: &mut Effects) {
         if self.config.placement.gate {
             let (notice, durable) = (self.notice_for(None), self.journal.log().durable());
             match self.gate.lane() {
@@ -341,10 +380,7 @@ impl Node {
             }
         }
         if self.config.placement.groups {
-            for at in 0..self.groups.len() {
-                let facts = self.facts_for(at);
-                self.groups[at].learn(facts);
-            }
+            self.tell_facts(now);
             self.groups.ask_lanes(|id| out.push(Effect::Run(Part::Group(id))));
         }
     }
@@ -353,16 +389,18 @@ impl Node {
 /// Questions of the parts, whose answers take several parts.
 impl Node {
     /// What the lane of an instance may know of the other parts.
-    fn facts_for(&self, at: usize) -> group::Facts {
+    fn facts_for(&self, at: usize, now: Time) -> group::Facts {
         let (id, merge, peers) = (self.groups[at].id(), self.engine.merge(), self.gate.peers());
-        let handed = merge.next_record(id).map_or(0, |next| next.0.saturating_sub(1));
         let way = |member: &KnownMember| Some((member.replica, peers.way(member.replica, at)?));
         let (clock, base) = self.engine.time_of_proposals();
         group::Facts {
             view: self.groups[at].view(),
             bounds: merge.bounds(id),
-            handed: RecordIndex(handed),
+            handed: self.engine.handed(id),
+            many: self.groups.len() > 1,
             clock,
+            at: now,
+            wakes: 0,
             base,
             executed: self.engine.executor().seq(),
             room: self.room(),

@@ -27,8 +27,7 @@ impl Node {
     /// Reacts to one input. The host must read `now` after everything in the input had arrived; for [`Input::TurnEnd`], after everything in
     /// the turn had. Otherwise a host that is stopped in between would answer reads by a lease that is over.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
-        let apart = self.config.placement != Placement::default();
-        if apart && self.is_for_lane(now, &input, out) {
+        if self.config.placement != Placement::default() && self.is_for_lane(now, &input, out) {
             return;
         }
         self.notice_pause(now);
@@ -39,7 +38,10 @@ impl Node {
                 self.on_arrived(now, conn, arrived, out);
             }
             Input::Run(_) => self.hear_lanes(now, out),
-            Input::TurnEnd => self.end_turn(now, out),
+            Input::TurnEnd => {
+                self.end_turn(now, out);
+                self.ask_lanes(now, out);
+            }
             Input::Written(id) => {
                 self.journal.written(now, id, out);
                 self.on_durable(now, out);
@@ -64,9 +66,6 @@ impl Node {
             }
             Input::DialFailed { replica, link } => self.at_gate(now, At::DialFailed { replica, link }, out),
             Input::Closed(conn) => self.on_closed(now, conn, out),
-        }
-        if apart {
-            self.ask_lanes(out);
         }
     }
 
@@ -483,7 +482,7 @@ impl Node {
             keeping::Out::Capture { border, seq } => self.capture(now, border, seq, out),
             keeping::Out::Fetch(need) => self.begin_fetch(now, need, out),
             keeping::Out::Examine(found) => {
-                self.groups.take_turns(now, out);
+                self.turn_lanes(now, out);
                 let verdict = keeping::examine(&found, &self.config, &self.groups).map(Box::new);
                 self.keep(now, In::Examined { found, verdict }, out);
             }

@@ -4,7 +4,7 @@
 use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::engine::{self, Delivery, Finished};
 use crate::group::FIRST;
-use crate::group::{self, Asker, Pace, Terrain, role_of};
+use crate::group::{self, Asker, Group, Pace, Terrain, role_of};
 use crate::intake::Standing;
 use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
 use crate::leading;
@@ -100,8 +100,8 @@ impl Node {
         out: &mut Effects,
     ) {
         let room = self.leading.room(self.journal.room(), &self.config);
-        let alone = self.groups.len() == 1;
-        let terrain = Terrain::new(&self.engine, &self.journal, (room, self.config.admission), alone);
+        let whose = (self.groups[at].id(), self.groups.len() == 1);
+        let terrain = Terrain::new(&self.engine, &self.journal, (room, self.config.admission), whose);
         let lacks = terrain.short && terrain.disk_full;
         let asker = conn.map(|conn| Asker { conn, limits: self.gate.rights(conn).map(|rights| &**rights) });
         if self.admitting.admit(&mut self.groups[at], &terrain, asker, requests, out) {
@@ -284,7 +284,7 @@ impl Node {
         if !self.journal.fits(group.volume(), open, || group.brought_by(&message)) {
             return; // counts as lost: the sender sends it again, and heartbeats still pass
         }
-        group.step(now, OrderInput::Receive(message));
+        group.receive(now, message);
         self.after_order(now, out);
     }
 
@@ -441,7 +441,7 @@ impl Node {
     /// Tells the engine if this replica acts much later than its deadline: then its process was stopped, and what it knows of leaders is old.
     pub(crate) fn notice_pause(&mut self, now: Time) {
         if now.since(self.now) > self.config.order.patience()
-            && let Some(due) = self.deadline()
+            && let Some(due) = self.groups.iter().filter_map(Group::wanted).chain(self.deadline()).min()
         {
             self.engine.woke(due, now);
         }
@@ -478,7 +478,7 @@ impl Node {
 impl Node {
     /// A border is reached: the ordering parts are described now, and the state of execution becomes an image once it is final.
     pub(crate) fn capture(&mut self, now: Time, border: u64, seq: Seq, out: &mut Effects) {
-        self.groups.take_turns(now, out);
+        self.turn_lanes(now, out);
         self.engine.border(Box::new(describe(&look!(self, keeping), (border, seq))));
         self.finish(now, out);
     }
@@ -693,7 +693,7 @@ impl Node {
 impl Node {
     /// From the next generation border on there is another number of instances.
     pub(crate) fn change_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
-        self.groups.take_turns(now, out);
+        self.turn_lanes(now, out);
         let before = self.engine.merge().generation().instances;
         match self.engine.change_instances(count) {
             Ok(next) => {
@@ -724,11 +724,11 @@ impl Node {
             let unborn = self.journal.note(birth.to_record()).is_err();
             group.stay_mut().unborn = unborn;
         }
-        if !begun || !group.wakes(now) {
+        if !begun || !self.groups.wake(at, now) {
             return;
         }
-        let leader = role_of(group.leader(), self.config.members.me());
-        self.engine.step(engine::In::Led(group.id(), leader));
+        let leader = role_of(self.groups[at].leader(), self.config.members.me());
+        self.engine.step(engine::In::Led(self.groups[at].id(), leader));
         let listeners = self.listeners();
         let peers = self.gate.peers();
         let up: BTreeSet<ReplicaId> =
@@ -771,7 +771,7 @@ impl Node {
     /// The log was trimmed up to this seq: instances that left before need no records any more.
     fn fall_asleep(&mut self, now: Time, trimmed: Seq, out: &mut Effects) {
         let mut outs = Vec::new();
-        self.groups.take_turns(now, out);
+        self.turn_lanes(now, out);
         let volumes = self.journal.volumes();
         let done = self.groups.fall_asleep(trimmed, &look!(self, groups), volumes, &mut outs);
         outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));

@@ -106,6 +106,23 @@ fn invalid<T>(why: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError::Invalid(why.into()))
 }
 
+/// Where the pillars of the instances stand: their requests, their protocols, and messages that wait for a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pillars {
+    /// On the main lane.
+    #[default]
+    Main,
+    /// Each on the lane of its instance, if there are several lanes.
+    Lanes,
+}
+
+impl Pillars {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// When a write counts as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -301,6 +318,9 @@ pub struct Config {
     /// own.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub lanes: u16,
+    /// Where agreement of the instances is done.
+    #[serde(default, skip_serializing_if = "Pillars::is_default")]
+    pub pillars: Pillars,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
     /// The number of the membership in `members`: the first, unless this replica joined later.
@@ -404,6 +424,7 @@ impl Config {
             rotate_after: 0,
             instances: one(),
             lanes: one(),
+            pillars: Pillars::default(),
             members,
             membership: first(),
             level: first_level(),
@@ -681,7 +702,7 @@ impl Config {
             served_by_replicas: self.served_by_replicas(),
             instances: self.instances,
             lanes: self.lanes,
-            // The lanes beside the first have connections only.
+            // Pillars get lanes when the lanes are there.
             placement: quorate_node::Placement::default(),
             merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },
             admission: AdmissionLimits {

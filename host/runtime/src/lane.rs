@@ -2,6 +2,7 @@
 
 use crate::clerk::{Act, Clerk, DiskRoom, TlsStatus};
 use crate::clock::Clock;
+use crate::config::Pillars;
 use crate::connection::{Channel, Connection};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::ProcessFacts;
@@ -13,7 +14,7 @@ use crate::throttle::Throttle;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use quorate_node::{ConnClass, Effect, Effects, Event, Input, KeeperWork, Node, Share};
+use quorate_node::{ConnClass, Effect, Effects, Event, Input, KeeperWork, Node, Part, Share};
 use quorate_tls::{Credentials, Session};
 use quorate_types::{ConnId, Halt, ReplicaId, Time};
 use quorate_wire::{FrameKind, OutFrame};
@@ -29,6 +30,7 @@ mod balance;
 mod door;
 mod fair;
 mod pace;
+mod pillars;
 mod pressure;
 mod queue;
 mod reading;
@@ -83,6 +85,8 @@ pub(crate) struct Parts {
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes while the lane runs.
     pub(crate) health: Option<Health>,
+    /// Where the pillars stand.
+    pub(crate) pillars: Pillars,
 }
 
 /// The node, and its pending effects.
@@ -159,7 +163,7 @@ impl Lane {
     /// # Errors
     /// The error of the system.
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { node, poll, others, sleeper, listener, disk, keeper, mailbox, .. } = parts;
+        let Parts { mut node, poll, others, sleeper, listener, disk, keeper, mailbox, .. } = parts;
         let Parts {
             completions,
             clock,
@@ -172,12 +176,18 @@ impl Lane {
             clerk,
             stop,
             health,
+            pillars,
             ..
         } = parts;
         let safe = credentials.is_some();
         let limits = limits.shared_by(1 + others.len());
         let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe);
+        let many = !others.is_empty();
         let sides = Sides::start(others, sleeper, &mailbox, sockets)?;
+        // A mouth hears and says everything on the main lane.
+        if many && mouth.is_none() && pillars == Pillars::Lanes {
+            node.bridge(Box::new(sides.posts.clone()));
+        }
         Ok(Self {
             home: Home { node, effects: Effects::new(), speech: mouth.map(Speech::of) },
             sockets: sockets(poll),
@@ -455,12 +465,14 @@ impl Lane {
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
                 Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
                 Effect::Event(event) => log_event(&event, &mut self.sockets.refusals, now),
-                // No part has a lane of its own here.
-                Effect::Run(_) => {}
+                Effect::Run(Part::Group(id)) => self.sides.run(id),
+                Effect::Run(Part::Main) => self.step(now, Input::Run(Part::Main)),
+                Effect::Run(Part::Gate) => {}
                 Effect::Halt(halt) => self.halt = Some(halt),
             }
         }
         self.sockets.write_all(now, written, &mut self.home);
+        self.sides.place_pillars();
         self.sides.flush();
     }
 

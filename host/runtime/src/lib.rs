@@ -27,7 +27,7 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Durability,
-    DurabilityConfig, MemberConfig, Others, ReadsConfig, ServiceConfig, SigningConfig, SigningKey,
+    DurabilityConfig, MemberConfig, Others, Pillars, ReadsConfig, ServiceConfig, SigningConfig, SigningKey,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};

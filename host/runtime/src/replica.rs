@@ -207,11 +207,11 @@ impl Replica {
             mouth: options.mouth,
             clerk,
             stop: stop.clone(),
+            pillars: config.pillars,
         })
         .map_err(io_error("starting a lane"))?;
-        let thread = spawn(move || run(lane, &directory, &*disk, config.durability.mode))?;
-        let (thread, reloader) = (Some(thread), Reloader(errands));
-        Ok(Running { address, probed, asker, newest, stop, waker, reloader, thread })
+        let thread = Some(spawn(move || run(lane, &directory, &*disk, config.durability.mode))?);
+        Ok(Running { address, probed, asker, newest, stop, waker, reloader: Reloader(errands), thread })
     }
 }
 

@@ -18,8 +18,8 @@ pub struct Sifted {
     pub frees: bool,
 }
 
-/// Answers the requests of one frame that were executed, whose session is over, or that the client may not run. Requests of unknown sessions
-/// are dropped while they may still be opened. Gives the others; while there is little room, those that free room apart. `queue`: how many
+/// Answers the requests of one frame that were executed, whose session has ended, or that the client may not run. Requests of unknown sessions
+/// are dropped while they may still be opened; later they go on without a last number. Gives the others; while there is little room, those that free room apart. `queue`: how many
 /// bytes of requests are admitted or on their way and not decided, and how many there may be. The other arguments are as those of
 /// [`crate::Admission::permitted_requests`].
 pub fn sift<'a>(
@@ -76,7 +76,8 @@ fn look<'a>(executed: Executed<'a>, terms: &Terms) -> Look<'a> {
         Executed::Done(status, body) => Look::Answer(status, body),
         Executed::Forgotten => Look::Answer(ReplyStatus::ReplyForgotten, b""),
         Executed::Ended => Look::Answer(ReplyStatus::SessionExpired, b""),
-        Executed::NoSession if terms.settled => Look::Answer(ReplyStatus::SessionExpired, b""),
+        // The leader may have decided something since, of which execution does not know yet. So the leader says whether the session is over.
+        Executed::NoSession if terms.settled => Look::Keep(None),
         // Whose session it is nobody can say before it is executed, so nobody may use it: its client asks again.
         Executed::NoSession => Look::Drop,
         Executed::Not(last) => Look::Keep(Some(last)),

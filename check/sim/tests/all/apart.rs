@@ -56,6 +56,13 @@ fn an_answer_by_a_lease_may_be_heard_late() {
     clean(4550..4551, &Profile::default());
 }
 
+/// A replica was stopped for seconds, and its instance's lane had its turn first. The main lane counted the time up to a later deadline of its
+/// own.
+#[test]
+fn the_time_for_which_a_process_was_stopped_does_not_count_on_any_lane() {
+    clean(503_188..503_189, &Profile::default());
+}
+
 /// A run repeats event for event, however late lanes have their turns.
 #[test]
 fn a_run_with_lanes_repeats() {

@@ -379,6 +379,11 @@ impl Engine {
         self.merge.change(count)
     }
 
+    /// The last record of an instance that was handed to the merge.
+    pub(crate) fn handed(&self, instance: InstanceId) -> RecordIndex {
+        RecordIndex(self.merge.next_record(instance).map_or(0, |next| next.0.saturating_sub(1)))
+    }
+
     /// The leader of an instance here proposes on another lane. `settled`: the first instance knows everything that was ordered before.
     pub(crate) fn proposes(&mut self, instance: InstanceId, news: Proposes, settled: bool) {
         let Proposes { proposer, batch, waits_for_room } = news;

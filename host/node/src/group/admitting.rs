@@ -8,7 +8,8 @@ use crate::journal::Journal;
 use bytes::Bytes;
 use quorate_admit::{Admission, AdmissionLimits, Answer, Executed, Sifted, Terms, sift};
 use quorate_execute::{Executor, Lookup};
-use quorate_types::{ConnId, RequestNumber, Room, SessionId};
+use quorate_merge::RecordIndex;
+use quorate_types::{ConnId, InstanceId, RequestNumber, Room, SessionId};
 use quorate_wire::{FrameKind, OutFrame, write_position};
 
 /// The most bytes that admission itself answers in a turn: small requests must not fill the memory with large answers.
@@ -26,18 +27,20 @@ pub(crate) struct Terrain<'a> {
     pub(crate) disk_full: bool,
     /// How many bytes of requests may be admitted and not decided.
     pub(crate) queue_bytes_max: usize,
+    /// The last record of the instance that was handed to the merge.
+    pub(crate) handed: RecordIndex,
     /// Whether this is the only instance and everything delivered is executed. Otherwise a session that execution does not know may still
     /// exist: another instance may have opened it.
     pub(crate) knows_all: bool,
 }
 
 impl<'a> Terrain<'a> {
-    /// The facts of these parts. `alone`: there is one instance.
+    /// The facts of these parts, for an instance. `alone`: there is no other one.
     pub(crate) fn new(
         engine: &'a Engine,
         journal: &Journal,
         (room, limits): (Room, AdmissionLimits),
-        alone: bool,
+        (instance, alone): (InstanceId, bool),
     ) -> Self {
         Self {
             executor: engine.executor(),
@@ -45,6 +48,7 @@ impl<'a> Terrain<'a> {
             short: !journal.log().has_room(),
             disk_full: journal.disk().is_full(),
             queue_bytes_max: limits.queue_bytes_max,
+            handed: engine.handed(instance),
             knows_all: alone && !engine.is_behind(),
         }
     }
@@ -164,6 +168,7 @@ fn pass_on(
     );
     for Sifted { requests, last, frees } in sifted {
         let conn = asker.map(|asker| asker.conn);
-        group.pass(Passed { conn, requests, last, settled: terms.settled, frees });
+        let (view, handed, settled) = (group.view(), terrain.handed, terms.settled);
+        group.pass(Passed { conn, requests, last, view, handed, settled, frees });
     }
 }

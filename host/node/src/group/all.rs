@@ -12,7 +12,7 @@
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: all/tests.rs, check/sim,
 //! front/cli/tests/all/instances.rs.
 
-use super::{Birth, Group, Pace};
+use super::{Birth, Group, OwnLanes};
 use crate::config::NodeConfig;
 use crate::effects::Effects;
 use crate::engine::Engine;
@@ -62,6 +62,8 @@ pub(crate) struct Groups {
     seen: Generation,
     /// When this replica last checked whether the others went on without it.
     looked: Time,
+    /// Lanes for the pillars, if they have lanes of their own.
+    lanes: Option<OwnLanes>,
 }
 
 impl Deref for Groups {
@@ -86,11 +88,7 @@ pub(crate) fn index_of(id: InstanceId) -> usize {
 /// A group without a history, in this stay.
 pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u16, stay: u64) -> Group {
     let id = InstanceId::new(number);
-    let group = Group::new(id, stay, config.order.build(id, stay), config.admission, volumes.open(id));
-    if config.placement.groups {
-        return group.apart(config.members.me(), Pace::of(config, &config.order.nature()), config.seed);
-    }
-    group
+    Group::new(id, stay, config.order.build(id, stay), config.admission, volumes.open(id))
 }
 
 /// A group without records, whose stay begins there.
@@ -114,7 +112,25 @@ pub(crate) fn role_of(leader: Option<ReplicaId>, me: ReplicaId) -> Leader {
 /// Questions of other parts.
 impl Groups {
     pub(crate) fn new(in_force: Vec<Group>, others: Vec<Group>, seen: Generation) -> Self {
-        Self { in_force, others, seen, looked: Time::ZERO }
+        Self { in_force, others, seen, looked: Time::ZERO, lanes: None }
+    }
+
+    /// Gives the pillars lanes of their own, when their protocols start.
+    pub(crate) fn stand_apart(&mut self, lanes: OwnLanes) {
+        self.lanes = Some(lanes);
+    }
+
+    /// Whether the pillars have lanes of their own.
+    pub(crate) const fn have_lanes(&self) -> bool {
+        self.lanes.is_some()
+    }
+
+    /// Takes the pillar of a group that starts to its lane.
+    fn take_to_lane(&mut self, at: usize) {
+        if let Some(lanes) = &mut self.lanes {
+            let group = self.in_force.remove(at);
+            self.in_force.insert(at, group.apart(lanes));
+        }
     }
 
     /// The group of an instance, if there is one.
@@ -194,6 +210,11 @@ impl Groups {
         self.in_force.iter_mut().filter_map(|group| group.hear_lane().then_some(())).count() > 0
     }
 
+    /// Holds the lanes of all groups: they have no turn of their own until they are asked for one again.
+    pub(crate) fn hold_lanes(&mut self) {
+        self.in_force.iter_mut().for_each(Group::hold_lane);
+    }
+
     /// Gives the lanes of all groups a turn.
     pub(crate) fn take_turns(&mut self, now: Time, out: &mut Effects) {
         for group in &mut self.in_force {
@@ -234,7 +255,21 @@ impl Groups {
 
     /// Starts the groups. Before they hear which members are connected ([`Self::greet`]), other parts are told that they have started.
     pub(crate) fn begin(&mut self, now: Time) {
-        self.in_force.iter_mut().filter(|group| group.stay().may_begin()).for_each(|group| group.start(now));
+        for at in 0..self.in_force.len() {
+            if self.in_force[at].stay().may_begin() {
+                self.take_to_lane(at);
+                self.in_force[at].start(now);
+            }
+        }
+    }
+
+    /// A group takes part if its stay begins ([`Group::wakes`]). Whether it does.
+    pub(crate) fn wake(&mut self, at: usize, now: Time) -> bool {
+        let group = &self.in_force[at];
+        if !group.has_started() && !group.stay().unborn && group.stay().is_present() {
+            self.take_to_lane(at);
+        }
+        self.in_force[at].wakes(now)
     }
 
     /// Tells all groups which members are connected.

@@ -4,8 +4,8 @@
 //!
 //! INV-NODE-11: the main lane never looks into a pillar while its lane has something to take. Tests: apart/tests.rs, check/sim.
 
+use super::bridge::{Bridge, Mail};
 use super::own_lane::{Facts, OwnLane, Told, Turn};
-use super::pillar::Pillar;
 use crate::effects;
 use crate::engine::Proposes;
 use quorate_merge::Proposer;
@@ -13,9 +13,12 @@ use quorate_order::{Effects, Standing, Status};
 use quorate_types::{RecordId, Time};
 use std::collections::VecDeque;
 
+/// While this many bytes of messages are on their way to a lane, further ones count as lost.
+const RECEIVED_MAX: usize = 64 << 20;
+
 /// What the main lane knows of a pillar.
 #[derive(Debug)]
-struct Known {
+pub(crate) struct Known {
     standing: Standing,
     status: Status,
     keep_from: Option<RecordId>,
@@ -24,7 +27,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(lane: &OwnLane) -> Self {
+    pub(super) fn of(lane: &OwnLane) -> Self {
         let order = &lane.pillar.order;
         Self {
             standing: order.standing(),
@@ -39,87 +42,133 @@ impl Known {
 /// The stand-in of a pillar; see the module.
 #[derive(Debug)]
 pub(super) struct StandIn {
-    lane: OwnLane,
-    /// What is known of the pillar once its protocol has started. From then on only its lane steps it.
-    known: Option<Known>,
-    /// Inputs that the lane has not taken yet.
-    told: VecDeque<Told>,
-    /// Whether the lane was asked to take them.
-    asked: bool,
+    bridge: Box<dyn Bridge>,
+    known: Known,
+    /// Inputs that were not sent to the lane yet.
+    told: Vec<Told>,
+    /// Whether the lane may have inputs that it has not taken.
+    sent: bool,
+    /// Whether the lane is held.
+    held: bool,
     /// The facts that the lane was told last.
     facts: Option<Facts>,
     /// The sizes of proposed batches that are not yet part of what is known.
     proposed: VecDeque<usize>,
-    /// Turns of the lane that the main lane has not heard of yet, and what is known since then.
-    turns: VecDeque<(Turn, Known)>,
-    /// News for the merge.
+    /// The same of requests.
+    passed: VecDeque<usize>,
+    /// The bytes of messages that are not yet part of what is known.
+    received: usize,
+    /// Reports that were not heard yet.
+    reports: VecDeque<(Turn, Known)>,
+    /// How often the main lane heard that the lane had been stopped.
+    wakes: u64,
+    /// When it wanted to act then, if the engine does not know yet.
+    woke: Option<Time>,
+    /// News for the engine.
     news: Option<Proposes>,
 }
 
 impl StandIn {
-    /// A stand-in for a pillar whose protocol has not started.
-    pub(super) const fn new(lane: OwnLane) -> Self {
+    /// A stand-in for a pillar that was taken to a lane.
+    pub(super) const fn new(bridge: Box<dyn Bridge>, known: Known) -> Self {
         Self {
-            lane,
-            known: None,
-            told: VecDeque::new(),
-            asked: false,
+            bridge,
+            known,
+            told: Vec::new(),
+            sent: false,
+            held: false,
             facts: None,
             proposed: VecDeque::new(),
-            turns: VecDeque::new(),
+            passed: VecDeque::new(),
+            received: 0,
+            reports: VecDeque::new(),
+            wakes: 0,
+            woke: None,
             news: None,
         }
     }
 
-    /// Queues an input for the lane.
+    /// Adds an input for the lane.
     pub(super) fn tell(&mut self, told: Told) {
         match &told {
             Told::Propose(batch) => self.proposed.push_back(batch.bytes().len()),
-            Told::Start(_) => self.known = Some(Known::of(&self.lane)),
+            Told::Requests(passed) => self.passed.push_back(passed.requests.len()),
+            Told::Receive(_, bytes) => self.received += bytes,
             _ => {}
         }
-        self.told.push_back(told);
+        self.told.push(told);
     }
 
-    /// Tells the lane the facts, if they have changed.
+    /// Tells the lane the facts, if they have changed, or if it needs a newer clock.
     pub(super) fn learn(&mut self, facts: Facts) {
-        if self.known.is_some() && self.facts.as_ref() != Some(&facts) {
+        let facts = Facts { wakes: self.wakes, ..facts };
+        let known = self.facts.as_ref().is_some_and(|known| Facts { at: facts.at, ..known.clone() } == facts);
+        if !known {
             self.facts = Some(facts.clone());
             self.tell(Told::Facts(Box::new(facts)));
         }
     }
 
-    /// Whether the lane has something to take and was not asked yet.
+    /// The lane has no turn of its own until it is asked for one.
+    pub(super) fn hold(&mut self) {
+        self.held = true;
+        self.bridge.hold(true);
+    }
+
+    /// Sends the inputs. Whether the lane must be asked for a turn.
     pub(super) fn asks(&mut self) -> bool {
-        !self.told.is_empty() && !std::mem::replace(&mut self.asked, true)
+        let held = std::mem::take(&mut self.held);
+        if held {
+            self.bridge.hold(false);
+        }
+        self.sends() || held
     }
 
-    /// A turn of the lane: the pillar takes its inputs, if there are any.
-    pub(super) fn take_turn(&mut self, now: Time, out: &mut effects::Effects) {
-        self.asked = false;
+    fn sends(&mut self) -> bool {
         if self.told.is_empty() {
-            return;
+            return false;
         }
-        let mut turn = Turn::default();
-        for told in self.told.drain(..) {
-            self.lane.take(now, told, &mut turn, out);
-        }
-        self.lane.end_turn(now, &mut turn, out);
-        self.turns.push_back((turn, Known::of(&self.lane)));
+        self.sent = true;
+        self.bridge.send(Mail(std::mem::take(&mut self.told)))
     }
 
-    /// The main lane hears the lane's turns: their effects are added to the list. Whether there was a turn.
+    /// A turn of the lane, here and now: the pillar takes all inputs.
+    pub(super) fn take_turn(&mut self, now: Time, out: &mut effects::Effects) {
+        self.sends();
+        self.bridge.turn(now, out);
+        self.sent = false;
+    }
+
+    /// The main lane hears the lane's next turn: its effects are added to the list. Whether there was one.
     pub(super) fn hear(&mut self, out: &mut Effects) -> bool {
-        let any = !self.turns.is_empty();
-        for (Turn { effects, taken, proposed, waits_for_room }, known) in self.turns.drain(..) {
-            self.proposed.drain(..taken);
-            let before = self.news.and_then(|news| news.batch);
-            let batch = proposed.or(before);
-            self.news = Some(Proposes { proposer: known.proposer, batch, waits_for_room });
-            self.known = Some(known);
-            effects.into_iter().for_each(|effect| out.push(effect));
+        if self.reports.is_empty() {
+            self.reports.extend(self.bridge.hear().0);
         }
-        any
+        let Some((turn, known)) = self.reports.pop_front() else { return false };
+        self.proposed.drain(..turn.taken);
+        self.passed.drain(..turn.passed);
+        self.received -= turn.received;
+        let before = self.news.and_then(|news| news.batch);
+        let batch = turn.proposed.or(before);
+        self.wakes += u64::from(turn.woke.is_some());
+        self.woke = self.woke.or(turn.woke);
+        self.news = Some(Proposes { proposer: known.proposer, batch, waits_for_room: turn.waits_for_room });
+        self.known = known;
+        if turn.is_late {
+            self.facts = None;
+        }
+        turn.effects.into_iter().for_each(|effect| out.push(effect));
+        true
+    }
+
+    /// Whether so much is on its way to the lane that a message must count as lost.
+    pub(super) const fn is_full(&self) -> bool {
+        self.received > RECEIVED_MAX
+    }
+
+    /// When the lane wanted to act that was stopped meanwhile.
+    pub(super) const fn woke(&mut self) -> Option<Time> {
+        self.woke.take()
     }
 
     /// Takes the news for the merge.
@@ -127,58 +176,55 @@ impl StandIn {
         self.news.take()
     }
 
-    /// The pillar itself, while its lane has nothing to take.
-    pub(super) fn here(&self) -> &Pillar {
+    /// Looks at the pillar, while its lane has nothing to take.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&OwnLane) -> R) -> R {
         assert!(
-            self.told.is_empty(),
+            self.told.is_empty() && !self.sent,
             "INV-NODE-11 the main lane looks into a pillar while its lane steps it"
         );
-        &self.lane.pillar
+        self.peek(look)
     }
 
-    /// The pillar itself, before its lane steps it.
-    pub(super) fn before_start(&mut self) -> &mut Pillar {
-        assert!(self.known.is_none(), "INV-NODE-11 the main lane changes a pillar that its lane steps");
-        &mut self.lane.pillar
+    /// Looks at the pillar as its lane has it, whatever the main lane knows: for checks.
+    pub(super) fn peek<R>(&self, look: impl FnOnce(&OwnLane) -> R) -> R {
+        let (mut look, mut seen) = (Some(look), None);
+        self.bridge.look(&mut |lane| seen = look.take().map(|look| look(lane)));
+        seen.expect("a bridge shows its pillar once")
     }
 
-    /// The status of the protocol, as its lane knows it.
-    pub(super) fn own_status(&self) -> Status {
-        self.lane.pillar.order.status()
+    /// When the lane wants to act, or wanted to act while the process was stopped.
+    pub(super) fn wanted(&self) -> Option<Time> {
+        let heard = self.reports.iter().filter_map(|(turn, _)| turn.woke).min();
+        heard.into_iter().chain(self.bridge.wanted()).min()
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.told.is_empty().then(|| self.lane.pillar.deadline()).flatten()
+        self.told.is_empty().then(|| self.bridge.deadline()).flatten()
     }
 
     /// The protocol's standing as it will be when it has taken the proposed batches.
     pub(super) fn standing(&self) -> Standing {
-        let Some(known) = &self.known else { return self.lane.pillar.standing() };
-        let mut standing = known.standing;
+        let mut standing = self.known.standing;
         standing.in_flight += self.proposed.len();
         standing.in_flight_bytes += self.proposed.iter().sum::<usize>();
         standing
     }
 
     pub(super) fn status(&self) -> Status {
-        self.known.as_ref().map_or_else(|| self.own_status(), |known| known.status.clone())
+        self.known.status.clone()
     }
 
-    pub(super) fn keep_from(&self) -> Option<RecordId> {
-        let order = &self.lane.pillar.order;
-        self.known.as_ref().map_or_else(|| order.keep_from(), |known| known.keep_from)
+    pub(super) const fn keep_from(&self) -> Option<RecordId> {
+        self.known.keep_from
     }
 
-    /// Bytes of requests that wait for a batch: those at the lane, and those that it has not taken yet.
+    /// Bytes of requests that wait for a batch: those at the lane, and those that it has not taken as far as the main lane heard.
     pub(super) fn waiting_bytes(&self) -> usize {
-        let told = |told: &Told| if let Told::Requests(passed) = told { passed.requests.len() } else { 0 };
-        let told: usize = self.told.iter().map(told).sum();
-        self.known.as_ref().map_or(0, |known| known.waiting_bytes) + told
+        self.known.waiting_bytes + self.passed.iter().sum::<usize>()
     }
 
     pub(super) fn invariants(&self, thorough: bool) {
-        let durable = self.lane.pillar.held.known_durable();
-        self.lane.pillar.invariants(thorough, durable);
+        self.peek(|lane| lane.pillar.invariants(thorough, lane.pillar.held.known_durable()));
     }
 }
 

@@ -12,6 +12,7 @@ mod admitting;
 mod all;
 mod apart;
 mod birth;
+mod bridge;
 mod gathering;
 mod held;
 mod lead;
@@ -22,15 +23,18 @@ mod stay;
 pub(crate) use admitting::{Admitting, Asker, Terrain};
 pub(crate) use all::{Groups, Look, Out, born, index_of, new_instance, role_of};
 pub(crate) use birth::{BORN, Birth};
+pub(crate) use bridge::Locally;
+pub use bridge::{Bridge, Bridges, Mail, Reports};
+pub use own_lane::OwnLane;
 pub(crate) use own_lane::{Facts, Passed};
 
 use crate::config::NodeConfig;
 use crate::effects;
 use crate::engine::Proposes;
 use crate::journal::{VolumeId, Volumes};
-use apart::StandIn;
+use apart::{Known, StandIn};
 use lead::Lead;
-use own_lane::{OwnLane, Told};
+use own_lane::Told;
 use pillar::{Ended, Pillar};
 use quorate_admit::{Admission, AdmissionLimits};
 use quorate_execute::Outcome;
@@ -61,6 +65,9 @@ pub(crate) struct Pace {
     pub(crate) gathering_max: Span,
 }
 
+/// What a message counts on top of its batches, on its way to another lane.
+const MESSAGE_BYTES: usize = 256;
+
 /// A slot waits for more requests for at most this part of two time-outs: no leader may add more to a slot. [mod_smart L142]
 const GATHERING_PART: u64 = 16;
 
@@ -82,6 +89,17 @@ enum At {
     Main(Box<Pillar>),
     /// A lane of its own.
     Own(Box<StandIn>),
+}
+
+/// Lanes for pillars.
+pub(crate) struct OwnLanes {
+    pub(crate) me: ReplicaId,
+    pub(crate) pace: Pace,
+    /// How long a leader may be silent before the others want another one.
+    pub(crate) patience: Span,
+    /// The seed of the randomness for batches.
+    pub(crate) seed: u64,
+    pub(crate) bridges: Box<dyn Bridges>,
 }
 
 /// One instance of the ordering protocol with its requests; see the module.
@@ -128,20 +146,22 @@ impl Group {
         }
     }
 
-    /// Gives the pillar a lane of its own, once its protocol has started.
+    /// Takes the pillar to a lane of its own, before its protocol starts.
     #[must_use]
-    pub(crate) fn apart(self, me: ReplicaId, pace: Pace, seed: u64) -> Self {
+    fn apart(self, lanes: &mut OwnLanes) -> Self {
         let At::Main(pillar) = self.at else { return self };
-        let seed = seed ^ u64::from(self.id.number()) << 48 ^ self.stay.number() << 32;
-        let at = At::Own(Box::new(StandIn::new(OwnLane::new(me, self.id, pace, seed, *pillar))));
-        Self { at, ..self }
+        let seed = lanes.seed ^ u64::from(self.id.number()) << 48 ^ self.stay.number() << 32;
+        let lane = OwnLane::new(lanes.me, self.id, (lanes.pace, lanes.patience), seed, *pillar);
+        let known = Known::of(&lane);
+        let stand_in = StandIn::new(lanes.bridges.build(self.id, lane), known);
+        Self { at: At::Own(Box::new(stand_in)), ..self }
     }
 
-    /// The pillar, to look at it. While its lane has something to take, nobody may.
-    fn pillar(&self) -> &Pillar {
+    /// Looks at the pillar. While its lane has something to take, nobody may.
+    fn look<R>(&self, look: impl FnOnce(&Pillar) -> R) -> R {
         match &self.at {
-            At::Main(pillar) => pillar,
-            At::Own(apart) => apart.here(),
+            At::Main(pillar) => look(pillar),
+            At::Own(apart) => apart.look(|lane| look(&lane.pillar)),
         }
     }
 
@@ -149,7 +169,7 @@ impl Group {
     fn pillar_mut(&mut self) -> &mut Pillar {
         match &mut self.at {
             At::Main(pillar) => pillar,
-            At::Own(apart) => apart.before_start(),
+            At::Own(_) => panic!("INV-NODE-11 the main lane changes a pillar that its lane steps"),
         }
     }
 
@@ -212,17 +232,17 @@ impl Group {
     }
 
     pub(crate) fn restored(&self) -> Restored {
-        self.pillar().order.restored()
+        self.look(|pillar| pillar.order.restored())
     }
 
     /// The anchor for a checkpoint at this record.
     pub(crate) fn anchor(&self, record: Slot) -> Option<Anchor> {
-        self.pillar().order.anchor(record)
+        self.look(|pillar| pillar.order.anchor(record))
     }
 
     /// Whether a checkpoint holds everything that this replica may have acknowledged.
     pub(crate) fn covers(&self, record: Slot, anchor: &Anchor) -> bool {
-        self.pillar().order.covers(record, anchor)
+        self.look(|pillar| pillar.order.covers(record, anchor))
     }
 
     /// The lowest record of this group that must stay in the log.
@@ -312,6 +332,18 @@ impl Group {
             match &mut self.at {
                 At::Main(pillar) => pillar.order.step(now, input, &mut self.effects),
                 At::Own(apart) => apart.tell(Told::Step(input)),
+            }
+        }
+    }
+
+    /// A member's message arrives. With too much on its way to its lane it counts as lost.
+    pub(crate) fn receive(&mut self, now: Time, message: Verified<OrderMessage>) {
+        match &mut self.at {
+            At::Main(_) => self.step(now, OrderInput::Receive(message)),
+            At::Own(apart) if apart.is_full() => {}
+            At::Own(apart) => {
+                let brings: usize = message.message().brings().iter().map(|batch| batch.bytes().len()).sum();
+                apart.tell(Told::Receive(message, brings + MESSAGE_BYTES));
             }
         }
     }
@@ -422,8 +454,7 @@ impl Group {
                 pillar.is_durable(now, record, &mut self.effects);
             }
             At::Main(pillar) => pillar.held.durable(record),
-            At::Own(apart) if self.started => apart.tell(Told::Durable(record)),
-            At::Own(apart) => apart.before_start().held.durable(record),
+            At::Own(apart) => apart.tell(Told::Durable(record)),
         }
     }
 
@@ -498,8 +529,7 @@ impl Group {
     fn forget_requests(&mut self) {
         match &mut self.at {
             At::Main(pillar) => pillar.admission.reset(),
-            At::Own(apart) if self.started => apart.tell(Told::Forget),
-            At::Own(_) => {}
+            At::Own(apart) => apart.tell(Told::Forget),
         }
     }
 
@@ -554,6 +584,13 @@ impl Group {
         self.stand_in().is_some_and(StandIn::asks)
     }
 
+    /// Holds its lane, until it is asked for a turn again.
+    pub(crate) fn hold_lane(&mut self) {
+        if let Some(apart) = self.stand_in() {
+            apart.hold();
+        }
+    }
+
     /// Its lane has a turn: the pillar takes its inputs, if there are any.
     pub(crate) fn take_turn(&mut self, now: Time, out: &mut effects::Effects) {
         if let Some(apart) = self.stand_in() {
@@ -570,6 +607,19 @@ impl Group {
         any
     }
 
+    /// When its lane wants to act, or wanted to act while the process was stopped.
+    pub(crate) fn wanted(&self) -> Option<Time> {
+        match &self.at {
+            At::Main(_) => None,
+            At::Own(apart) => apart.wanted(),
+        }
+    }
+
+    /// When its lane wanted to act, if that lane was stopped meanwhile.
+    pub(crate) fn woke(&mut self) -> Option<Time> {
+        self.stand_in()?.woke()
+    }
+
     /// News for the merge, if its lane had a turn.
     pub(crate) fn news(&mut self) -> Option<Proposes> {
         self.stand_in()?.news()
@@ -582,7 +632,7 @@ impl Group {
         match &self.at {
             At::Main(pillar) => (self.view(), self.leader() == me, pillar.order.status().answered_by_lease),
             At::Own(apart) => {
-                let own = apart.own_status();
+                let own = apart.peek(|lane| lane.pillar.order.status());
                 (own.view, own.leader == me, own.answered_by_lease)
             }
         }
@@ -626,8 +676,7 @@ impl Group {
     pub(crate) fn propose(&mut self, now: Time, batch: Batch) {
         match &mut self.at {
             At::Main(_) => self.step(now, OrderInput::Propose(batch)),
-            At::Own(apart) if self.started => apart.tell(Told::Propose(batch)),
-            At::Own(_) => {}
+            At::Own(apart) => apart.tell(Told::Propose(batch)),
         }
     }
 

@@ -7,18 +7,20 @@
 
 use super::Pace;
 use super::admitting::ANSWER_BYTES;
+use super::apart::Known;
+use super::bridge::{Mail, Reports};
 use super::pillar::{Ended, Pillar};
 use crate::effects;
 use crate::engine::Clock;
 use bytes::Bytes;
 use quorate_admit::{Executed, Terms};
 use quorate_merge::{Bounds, Proposer, RecordIndex};
-use quorate_order::{Effect, Effects, Input};
+use quorate_order::{Effect, Effects, Input, OrderMessage};
 use quorate_types::{
     AgreedTime, ConnId, InstanceId, Random, RecordId, ReplicaId, Room, Seq, SessionId, Slot,
 };
-use quorate_types::{RequestNumber, Time, View, planted};
-use quorate_wire::{Batch, BatchHeader, FrameKind, OutFrame, write_position};
+use quorate_types::{RequestNumber, Span, Time, View, planted};
+use quorate_wire::{Batch, BatchHeader, FrameKind, OutFrame, Verified, write_position};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a pillar on a lane of its own knows of the other parts.
@@ -30,10 +32,17 @@ pub(crate) struct Facts {
     pub(crate) bounds: Option<Bounds>,
     /// The last record of this instance that was handed to the merge.
     pub(crate) handed: RecordIndex,
+    /// Whether there are several instances, so that others may wait for no-ops of this one.
+    pub(crate) many: bool,
     /// Agreed time, as this replica extends it.
     pub(crate) clock: Clock,
+    /// When the main lane said so. A clock that is older than a time-out is not extended: meanwhile the process may have been stopped, or no
+    /// leader may have been there, and such a time does not count.
+    pub(crate) at: Time,
     /// The agreed time of what was executed, if proposals name it.
     pub(crate) base: Option<AgreedTime>,
+    /// How often the main lane has heard that this lane had been stopped. Before it has heard of each time, its clock may count such a time.
+    pub(crate) wakes: u64,
     /// How far this replica has executed.
     pub(crate) executed: Seq,
     /// The room of a majority.
@@ -53,7 +62,11 @@ pub(crate) struct Passed {
     pub(crate) requests: Bytes,
     /// The last number that each of their sessions executed.
     pub(crate) last: BTreeMap<SessionId, RequestNumber>,
-    /// Whether all sessions are known, and what they executed.
+    /// The view of the instance when execution was asked.
+    pub(crate) view: View,
+    /// The last record of the instance that was handed to the merge by then.
+    pub(crate) handed: RecordIndex,
+    /// Whether everything that was handed to the merge by then was executed.
     pub(crate) settled: bool,
     /// Whether they free room.
     pub(crate) frees: bool,
@@ -66,6 +79,8 @@ pub(super) enum Told {
     Start(Option<Input>),
     /// An input of the protocol.
     Step(Input),
+    /// A message of a member, and about how many bytes it has.
+    Receive(Verified<OrderMessage>, usize),
     /// The records of the instance up to this one are durable.
     Durable(RecordId),
     /// A batch of the main lane, to be proposed before requests of clients.
@@ -89,21 +104,35 @@ pub(super) struct Turn {
     pub(super) effects: Vec<Effect>,
     /// How many batches of the main lane were taken.
     pub(super) taken: usize,
+    /// How many times requests were taken.
+    pub(super) passed: usize,
     /// The slot of the last batch that was proposed.
     pub(super) proposed: Option<Slot>,
     /// Whether requests wait although the merge has no room.
     pub(super) waits_for_room: bool,
+    /// How many bytes of messages were taken.
+    pub(super) received: usize,
+    /// Whether batches wait for a newer clock.
+    pub(super) is_late: bool,
+    /// The deadline that this turn took much too late: the process was stopped.
+    pub(super) woke: Option<Time>,
 }
 
-/// The pillar, and what its lane knows; see the module.
+/// A pillar that has a lane of its own, and what its lane knows; see the module.
 #[derive(Debug)]
-pub(super) struct OwnLane {
+pub struct OwnLane {
     me: ReplicaId,
     id: InstanceId,
     pace: Pace,
+    /// How long a leader may be silent before the others want another one.
+    patience: Span,
     pub(super) pillar: Pillar,
     pub(super) proposer: Proposer,
     facts: Option<Facts>,
+    /// Whether the protocol has started.
+    started: bool,
+    /// How often this lane had been stopped.
+    wakes: u64,
     /// Batches of the main lane that are not proposed yet.
     ahead: VecDeque<Batch>,
     /// The last record that was handed to the main lane.
@@ -117,14 +146,23 @@ pub(super) struct OwnLane {
 }
 
 impl OwnLane {
-    pub(super) fn new(me: ReplicaId, id: InstanceId, pace: Pace, seed: u64, pillar: Pillar) -> Self {
+    pub(super) fn new(
+        me: ReplicaId,
+        id: InstanceId,
+        (pace, patience): (Pace, Span),
+        seed: u64,
+        pillar: Pillar,
+    ) -> Self {
         Self {
             me,
             id,
             pace,
+            patience,
             pillar,
             proposer: Proposer::default(),
             facts: None,
+            started: false,
+            wakes: 0,
             ahead: VecDeque::new(),
             decided: Slot::ZERO,
             random: Random::new(seed),
@@ -140,12 +178,54 @@ impl OwnLane {
         self.pillar.admission.waiting_bytes() + ahead
     }
 
+    /// A turn of the lane: the pillar takes its mail, and its deadline if that has come. Gives a report for the main lane, if anything
+    /// happened. Frames to send are among the effects.
+    pub fn turn(&mut self, now: Time, mail: Mail, out: &mut effects::Effects) -> Option<Reports> {
+        let due = self.deadline().filter(|at| *at <= now);
+        if mail.is_empty() && due.is_none() {
+            return None;
+        }
+        let woke = due.filter(|at| now.since(*at) > self.patience);
+        self.wakes += u64::from(woke.is_some());
+        let mut turn = Turn { woke, ..Turn::default() };
+        // The newest facts come first: messages must leave over the connections that there are now.
+        let facts = mail
+            .0
+            .iter()
+            .rev()
+            .find_map(|told| if let Told::Facts(facts) = told { Some(facts) } else { None });
+        if let Some(facts) = facts {
+            self.facts = Some((**facts).clone());
+        }
+        for told in mail.0 {
+            self.take(now, told, &mut turn, out);
+        }
+        if self.deadline().is_some_and(|at| at <= now) {
+            self.step(now, Input::Deadline, &mut turn, out);
+        }
+        self.end_turn(now, &mut turn, out);
+        let known = Known::of(self);
+        Some(Reports(vec![(turn, known)]))
+    }
+
+    /// When the pillar must have a turn, if no mail comes.
+    pub fn deadline(&self) -> Option<Time> {
+        self.started.then(|| self.pillar.deadline()).flatten()
+    }
+
     /// Takes an input.
-    pub(super) fn take(&mut self, now: Time, told: Told, turn: &mut Turn, out: &mut effects::Effects) {
+    fn take(&mut self, now: Time, told: Told, turn: &mut Turn, out: &mut effects::Effects) {
         let effects = &mut self.effects;
         match told {
-            Told::Facts(facts) => self.facts = Some(*facts),
-            Told::Start(installed) => self.pillar.start(now, installed, effects),
+            Told::Facts(_) => {}
+            Told::Start(installed) => {
+                self.started = true;
+                self.pillar.start(now, installed, effects);
+            }
+            Told::Receive(message, bytes) => {
+                turn.received += bytes;
+                self.pillar.order.step(now, Input::Receive(message), effects);
+            }
             Told::Step(input) => {
                 if let Input::Installed { slot, .. } = &input {
                     self.decided = *slot;
@@ -157,7 +237,10 @@ impl OwnLane {
                 turn.taken += 1;
                 self.ahead.push_back(batch);
             }
-            Told::Requests(passed) => self.admit(now, &passed, turn, out),
+            Told::Requests(passed) => {
+                turn.passed += 1;
+                self.admit(&passed, out);
+            }
             Told::Ended(requests) => requests.into_iter().for_each(|request| self.pillar.ended(request)),
             Told::Jumped => self.pillar.admission.jumped(),
             Told::Forget => self.pillar.admission.reset(),
@@ -166,7 +249,7 @@ impl OwnLane {
     }
 
     /// Ends a turn: proposes what may be proposed, and sends messages whose records are durable.
-    pub(super) fn end_turn(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
+    fn end_turn(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
         self.begin_to_propose();
         self.propose_all(now, turn, out);
         self.fill(now, turn, out);
@@ -200,7 +283,7 @@ impl OwnLane {
         self.effects = list;
     }
 
-    fn send(&self, to: ReplicaId, message: &quorate_order::OrderMessage, out: &mut effects::Effects) {
+    fn send(&self, to: ReplicaId, message: &OrderMessage, out: &mut effects::Effects) {
         let ways = self.facts.iter().flat_map(|facts| &facts.ways);
         // A message to a member that is not connected is lost, as it would be on the way.
         if let Some((_, conn)) = ways.into_iter().find(|(member, _)| *member == to) {
@@ -212,7 +295,7 @@ impl OwnLane {
 /// Requests.
 impl OwnLane {
     /// Admits requests. While another replica leads, they are dropped: the main lane tells the client who leads.
-    fn admit(&mut self, now: Time, passed: &Passed, turn: &mut Turn, out: &mut effects::Effects) {
+    fn admit(&mut self, passed: &Passed, out: &mut effects::Effects) {
         let Some(facts) = self.facts.as_ref().filter(|_| self.pillar.leader() == Some(self.me)) else {
             return;
         };
@@ -221,7 +304,10 @@ impl OwnLane {
             in_flight: standing.in_flight_bytes,
             room: facts.room,
             room_soon: facts.room_soon,
-            settled: passed.settled && standing.settled,
+            settled: passed.settled
+                && standing.settled
+                && passed.view == self.pillar.view()
+                && passed.handed.0 >= self.decided.number(),
             forbids: standing.settled,
             answer_bytes_max: self.answer_room,
         };
@@ -242,9 +328,6 @@ impl OwnLane {
                 answer.clear();
             }
             self.answer = answer;
-        }
-        if self.pillar.admission.is_full() {
-            self.propose_all(now, turn, out);
         }
     }
 }
@@ -278,7 +361,12 @@ impl OwnLane {
             return;
         }
         while self.pillar.admission.waiting_bytes() > 0 && self.may_propose() {
-            let Some(Facts { clock, base, .. }) = &self.facts else { return };
+            let Some(Facts { clock, base, at, wakes, .. }) = &self.facts else { return };
+            let is_late = now > at.plus(self.patience) || *wakes < self.wakes;
+            if is_late && !planted("old-clock-extended") {
+                turn.is_late = true;
+                break;
+            }
             let (random, time, base) = (&mut self.random, clock.read(now), *base);
             let header = || BatchHeader { time, base, seed: random.next(), ..BatchHeader::default() };
             let Some(batch) = self.pillar.next_batch(now, &self.pace, header) else { break };
@@ -294,7 +382,7 @@ impl OwnLane {
 
     /// Proposes a no-op if the merge waits for one. [merge L14]
     fn fill(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
-        let Some(Facts { bounds: Some(bounds), .. }) = &self.facts else { return };
+        let Some(Facts { bounds: Some(bounds), many: true, .. }) = &self.facts else { return };
         if self.pillar.standing().leading
             && let Some(target) = self.proposer.fill(bounds)
         {

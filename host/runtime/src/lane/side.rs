@@ -8,12 +8,13 @@
 //! Tests: `queue/tests.rs`, host/runtime/tests/all/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
 
 use super::WAKER;
+use super::pillars::{Pillars, Post};
 use super::queue::{Inlet, Outlet, Sleeper};
 use super::sockets::{Core, Sockets};
 use crate::connection::Connection;
 use mio::Events;
-use quorate_node::{ConnClass, Input};
-use quorate_types::{ConnId, Time};
+use quorate_node::{ConnClass, Effect, Input};
+use quorate_types::{ConnId, InstanceId, Time};
 use quorate_wire::OutFrame;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -38,6 +39,10 @@ pub(crate) enum Up {
     Input(Input),
     /// Gives back a connection that the main lane asked for.
     Back(ConnId, Box<Connection>),
+    /// Pillars had turns, and their reports wait.
+    Turned,
+    /// A pillar sends a frame over a connection that another lane has.
+    Send(ConnId, OutFrame),
 }
 
 /// What the main lane tells another lane.
@@ -48,6 +53,10 @@ pub(crate) enum Down {
     Take(ConnId, Box<Connection>),
     /// Give this connection back.
     GiveBack(ConnId),
+    /// Take this pillar.
+    Pillar(Arc<Post>),
+    /// Give a turn to the pillar of this instance.
+    Run(InstanceId),
 }
 
 /// State that both lanes read.
@@ -101,7 +110,8 @@ impl Side {
         let (up, inlet) = super::queue::queue(main.clone());
         let shared = Arc::new(Shared { takes: AtomicU8::new(3), ..Shared::default() });
         let away = Away { up, shared: shared.clone() };
-        let side = SideLane { sockets, away, words, sleeper: sleeper.clone(), main };
+        let pillars = Pillars::default();
+        let side = SideLane { sockets, away, words, pillars, sleeper: sleeper.clone(), main };
         let run = move || {
             let _watch = watch;
             side.run();
@@ -113,7 +123,7 @@ impl Side {
     pub(super) fn put(&mut self, word: Down) {
         let bytes = match &word {
             Down::Send(_, frame) => frame.len(),
-            Down::Close(_) | Down::Take(..) | Down::GiveBack(_) => 0,
+            Down::Close(_) | Down::Take(..) | Down::GiveBack(_) | Down::Pillar(_) | Down::Run(_) => 0,
         };
         self.out.put(word, bytes + WORD_BYTES);
     }
@@ -236,6 +246,7 @@ struct SideLane {
     sockets: Sockets,
     away: Away,
     words: Inlet<Down>,
+    pillars: Pillars,
     sleeper: Sleeper,
     main: Sleeper,
 }
@@ -268,8 +279,9 @@ impl SideLane {
 
     fn timeout(&self) -> Option<Duration> {
         let now = self.sockets.clock.now();
-        let look = self.sockets.look_at_slow().map(|at| Duration::from_nanos(at.since(now).nanos()));
-        look.into_iter().chain(self.sockets.reads_in(&self.away)).min()
+        let due = self.sockets.look_at_slow().into_iter().chain(self.pillars.due()).min();
+        let wait = due.map(|at| Duration::from_nanos(at.since(now).nanos()));
+        wait.into_iter().chain(self.sockets.reads_in(&self.away)).min()
     }
 
     /// Announces that the lane waits for room, if connections have bytes to read and there is none. Says whether there is room by now.
@@ -298,7 +310,32 @@ impl SideLane {
         let now = self.sockets.clock.now();
         self.sockets.end_closing(now);
         self.sockets.relieve(now, &mut self.away);
+        self.give_turns(now);
         self.away.up.flush();
+    }
+
+    /// Gives turns to the pillars, and sends what they want sent.
+    fn give_turns(&mut self, now: Time) {
+        if self.pillars.turn(now) {
+            self.away.up.put(Up::Turned, WORD_BYTES);
+        }
+        let mut written: Vec<ConnId> = Vec::new();
+        for effect in self.pillars.effects.drain() {
+            let Effect::Send { conn, frame } = effect else { continue };
+            match self.sockets.connections.get_mut(&conn) {
+                Some(connection) => {
+                    connection.send(frame);
+                    if written.last() != Some(&conn) {
+                        written.push(conn);
+                    }
+                }
+                None => {
+                    let bytes = frame.len();
+                    self.away.up.put(Up::Send(conn, frame), bytes + WORD_BYTES);
+                }
+            }
+        }
+        self.sockets.write_all(now, written, &mut self.away);
     }
 
     /// Carries out what the main lane says.
@@ -332,6 +369,8 @@ impl SideLane {
                         written.push(conn);
                     }
                 }
+                Down::Pillar(post) => self.pillars.add(post),
+                Down::Run(id) => self.pillars.ask(id),
                 Down::GiveBack(conn) => {
                     // Connections that ended meanwhile were reported.
                     if let Some(connection) = self.sockets.release(conn) {

@@ -6,6 +6,7 @@
 
 use super::Lane;
 use super::balance::Balance;
+use super::pillars::{News, Posts};
 use super::pressure::BufferStatus;
 use super::queue::Sleeper;
 use super::side::{Down, LaneStatus, Side, Up};
@@ -13,8 +14,8 @@ use super::sockets::{Core, Sockets};
 use crate::connection::{Class, Connection};
 use crate::disk_thread::{Mailbox, Watch};
 use mio::Poll;
-use quorate_node::{ConnClass, Input, Node};
-use quorate_types::{ConnId, Time};
+use quorate_node::{ConnClass, Effect, Input, Node, Part};
+use quorate_types::{ConnId, InstanceId, Time};
 use quorate_wire::OutFrame;
 use std::collections::BTreeMap;
 use std::io;
@@ -40,6 +41,8 @@ pub(super) struct Sides {
     /// The main lane's own sleeper.
     sleeper: Sleeper,
     pub(super) balance: Balance,
+    /// The pillars that have lanes.
+    pub(super) posts: Posts,
 }
 
 impl Sides {
@@ -58,7 +61,13 @@ impl Sides {
             Side::start((lane, sockets(poll)), (own, sleeper.clone()), watch)
         };
         let list = (1..).zip(others).map(start).collect::<io::Result<Vec<Side>>>()?;
-        Ok(Self { list, homes: BTreeMap::new(), sleeper, balance: Balance::default() })
+        Ok(Self {
+            list,
+            homes: BTreeMap::new(),
+            sleeper,
+            balance: Balance::default(),
+            posts: Posts::default(),
+        })
     }
 
     fn side(&mut self, lane: u16) -> Option<&mut Side> {
@@ -113,6 +122,30 @@ impl Sides {
             self.homes.remove(&conn);
         }
         known
+    }
+
+    /// Asks for a turn of the pillar of an instance.
+    pub(super) fn run(&mut self, id: InstanceId) {
+        self.place_pillars();
+        let lane = self.lane_of(id);
+        self.put(lane, Down::Run(id));
+    }
+
+    /// Tells the lanes of new pillars, and of those to which the main lane gave a turn.
+    pub(super) fn place_pillars(&mut self) {
+        let News { posts, stirred } = self.posts.news();
+        for post in posts {
+            let lane = self.lane_of(post.id);
+            self.put(lane, Down::Pillar(post));
+        }
+        for id in stirred {
+            let lane = self.lane_of(id);
+            self.put(lane, Down::Run(id));
+        }
+    }
+
+    fn lane_of(&self, id: InstanceId) -> u16 {
+        quorate_node::lane_of(id, 1 + self.list.len() as u16)
     }
 
     /// Sends the added items.
@@ -228,11 +261,18 @@ impl Lane {
                             self.step(now, input);
                         }
                         Up::Back(conn, connection) => self.came_back(now, conn, connection),
+                        Up::Turned => self.step(now, Input::Run(Part::Main)),
+                        Up::Send(conn, frame) => self.pass_on(conn, frame),
                     }
                 }
                 self.sides.list[at].done(bytes);
             }
         }
+    }
+
+    /// A pillar sends a frame over a connection that its lane does not have.
+    fn pass_on(&mut self, conn: ConnId, frame: OutFrame) {
+        self.home.effects.push(Effect::Send { conn, frame });
     }
 
     /// A lane gave a connection back, which now goes to its new lane.

@@ -1,7 +1,7 @@
 //! Replicas with several lanes, with real sockets: connections move to the lanes of their instances, and what was said stays in order.
 
 use crate::common::{self, Cluster, RawClient};
-use quorate_runtime::{Durability, Options};
+use quorate_runtime::{Durability, Options, Pillars};
 use quorate_types::{ItemsBuilder, RequestNumber, SessionId};
 use quorate_wire::{
     FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, ReplyStatus, write_read_request,
@@ -9,11 +9,15 @@ use quorate_wire::{
 };
 use std::time::{Duration, Instant};
 
-fn cluster(directory: &std::path::Path, instances: u16, lanes: [u16; 3]) -> Cluster {
+/// Agreement is done on the main lane, or on the lanes of the instances: nobody outside notices a difference.
+const PILLARS: [Pillars; 2] = [Pillars::Main, Pillars::Lanes];
+
+fn cluster(directory: &std::path::Path, instances: u16, lanes: [u16; 3], pillars: Pillars) -> Cluster {
     let options = Box::new(|_| Options::default());
     common::cluster_of(directory, 3, Durability::Group, options, move |config| {
         config.instances = instances;
         config.lanes = lanes[usize::from(config.replica) - 1];
+        config.pillars = pillars;
     })
 }
 
@@ -58,8 +62,12 @@ fn requests(session: SessionId, numbers: std::ops::RangeInclusive<u64>) -> Vec<u
 /// Hundreds of frames leave at once, the first of which moves the connection: they are answered, each once and in order.
 #[test]
 fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost() {
+    PILLARS.into_iter().for_each(what_comes_with_the_frame_that_moves_a_connection_is_not_lost_with);
+}
+
+fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost_with(pillars: Pillars) {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), 2, [3, 3, 3]);
+    let cluster = cluster(directory.path(), 2, [3, 3, 3], pillars);
     let (mut client, session) = open(&cluster, 1);
     let mut bytes = Vec::new();
     for first in (0..400).step_by(2) {
@@ -102,8 +110,12 @@ fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost() {
 /// Each replica may have another number of lanes, also one; and other ones after a restart.
 #[test]
 fn replicas_with_different_numbers_of_lanes_work_together() {
+    PILLARS.into_iter().for_each(replicas_with_different_numbers_of_lanes_work_together_with);
+}
+
+fn replicas_with_different_numbers_of_lanes_work_together_with(pillars: Pillars) {
     let directory = tempfile::tempdir().unwrap();
-    let mut cluster = cluster(directory.path(), 4, [1, 2, 5]);
+    let mut cluster = cluster(directory.path(), 4, [1, 2, 5], pillars);
     let (mut client, session) = open(&cluster, 1);
     for number in 1..=50 {
         assert_eq!(client.add(session, number, &[1]), Some(vec![number]));
@@ -123,8 +135,12 @@ fn replicas_with_different_numbers_of_lanes_work_together() {
 /// What a client is told when it is let in follows from its id, as what it is told later does: else all would begin at one leader.
 #[test]
 fn clients_are_led_to_different_leaders_from_the_beginning() {
+    PILLARS.into_iter().for_each(clients_are_led_to_different_leaders_from_the_beginning_with);
+}
+
+fn clients_are_led_to_different_leaders_from_the_beginning_with(pillars: Pillars) {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), 3, [2, 2, 2]);
+    let cluster = cluster(directory.path(), 3, [2, 2, 2], pillars);
     drop(open(&cluster, 1));
     let told = |id| {
         let client = RawClient::connect_as(cluster.configs[0].listen_address(), id)?;

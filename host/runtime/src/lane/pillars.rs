@@ -1,0 +1,196 @@
+//! Pillars of instances that stand on other lanes: where the main lane and a pillar's lane meet.
+//!
+//! A post has a pillar, the mail for it, and the reports of its turns. Its lane gives it turns; for a few rare operations the main lane does
+//! so itself, or holds the pillar. Whoever gives a turn has the pillar's lock meanwhile, and takes the mail and adds the report under it, so
+//! both stay in order. Mail and reports have locks of their own, so that neither lane waits for a turn only to leave something.
+//! Tests: host/runtime/tests/all/lanes.rs.
+
+use quorate_node::{Bridge, Bridges, Effects, Mail, OwnLane, Reports};
+use quorate_types::{InstanceId, Time};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Locks. A lane that panicked ends the process's replica anyway.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The place of a pillar; see the module.
+pub(super) struct Post {
+    pub(super) id: InstanceId,
+    pillar: Mutex<OwnLane>,
+    mail: Mutex<Mail>,
+    reports: Mutex<Reports>,
+    /// When the next turn is due, in nanoseconds of the clock; `u64::MAX` if none is.
+    due: AtomicU64,
+    /// The pillar's own lane gives it no turn. Changed under the pillar's lock.
+    held: AtomicBool,
+    /// The main lane needs the pillar no more.
+    over: AtomicBool,
+}
+
+impl Post {
+    /// A turn of the pillar's own lane. Whether there is a report, and when the next turn is due.
+    pub(super) fn turn(&self, now: Time, out: &mut Effects) -> (bool, Option<Time>) {
+        let mut pillar = lock(&self.pillar);
+        if self.held.load(Ordering::Acquire) {
+            return (false, None);
+        }
+        (self.give_turn(&mut pillar, now, out), pillar.deadline())
+    }
+
+    fn give_turn(&self, pillar: &mut OwnLane, now: Time, out: &mut Effects) -> bool {
+        let mail = std::mem::take(&mut *lock(&self.mail));
+        let report = pillar.turn(now, mail, out);
+        let any = report.is_some();
+        report.into_iter().for_each(|report| lock(&self.reports).append(report));
+        // After the report: whoever sees the new deadline sees what the turn says of the one before.
+        self.due.store(pillar.deadline().map_or(u64::MAX, Time::nanos), Ordering::Release);
+        any
+    }
+
+    /// Whether the main lane needs the pillar no more.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+}
+
+/// News for the lanes of pillars, which the main lane passes on.
+#[derive(Default)]
+pub(super) struct News {
+    /// Posts that their lanes do not know yet.
+    pub(super) posts: Vec<Arc<Post>>,
+    /// Pillars to which the main lane gave a turn: their next one may be due at another time.
+    pub(super) stirred: Vec<InstanceId>,
+}
+
+/// Makes posts.
+#[derive(Clone, Default)]
+pub(super) struct Posts(Arc<Mutex<News>>);
+
+impl Posts {
+    /// Takes the news since the last call.
+    pub(super) fn news(&self) -> News {
+        std::mem::take(&mut *lock(&self.0))
+    }
+}
+
+impl Bridges for Posts {
+    fn build(&mut self, id: InstanceId, pillar: OwnLane) -> Box<dyn Bridge> {
+        let post = Arc::new(Post {
+            id,
+            pillar: Mutex::new(pillar),
+            mail: Mutex::default(),
+            reports: Mutex::default(),
+            due: AtomicU64::new(u64::MAX),
+            held: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        });
+        lock(&self.0).posts.push(post.clone());
+        Box::new(ToPost { post, posts: self.clone() })
+    }
+}
+
+/// The main lane's end.
+struct ToPost {
+    post: Arc<Post>,
+    posts: Posts,
+}
+
+impl fmt::Debug for ToPost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToPost({})", self.post.id)
+    }
+}
+
+impl Bridge for ToPost {
+    fn send(&mut self, mail: Mail) -> bool {
+        let mut waiting = lock(&self.post.mail);
+        let first = waiting.is_empty();
+        waiting.append(mail);
+        first
+    }
+
+    fn turn(&mut self, now: Time, out: &mut Effects) {
+        self.post.give_turn(&mut lock(&self.post.pillar), now, out);
+        lock(&self.posts.0).stirred.push(self.post.id);
+    }
+
+    fn hold(&mut self, held: bool) {
+        let _pillar = lock(&self.post.pillar);
+        self.post.held.store(held, Ordering::Release);
+    }
+
+    fn hear(&mut self) -> Reports {
+        std::mem::take(&mut *lock(&self.post.reports))
+    }
+
+    fn look(&self, look: &mut dyn FnMut(&OwnLane)) {
+        look(&lock(&self.post.pillar));
+    }
+
+    fn wanted(&self) -> Option<Time> {
+        let due = Some(self.post.due.load(Ordering::Acquire)).filter(|due| *due != u64::MAX);
+        lock(&self.post.reports).woke().into_iter().chain(due.map(Time::from_nanos)).min()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+impl Drop for ToPost {
+    fn drop(&mut self) {
+        self.post.over.store(true, Ordering::Release);
+    }
+}
+
+/// The pillars of a lane.
+#[derive(Default)]
+pub(super) struct Pillars {
+    list: Vec<OnLane>,
+    pub(super) effects: Effects,
+}
+
+/// A pillar on this lane.
+struct OnLane {
+    post: Arc<Post>,
+    /// The main lane asks for a turn.
+    asked: bool,
+    /// When a turn is due anyway.
+    due: Option<Time>,
+}
+
+impl Pillars {
+    /// A pillar comes to this lane. Those that are over leave it.
+    pub(super) fn add(&mut self, post: Arc<Post>) {
+        self.list.retain(|known| !known.post.is_over());
+        self.list.push(OnLane { post, asked: true, due: None });
+    }
+
+    /// The main lane asks for a turn of an instance's pillars.
+    pub(super) fn ask(&mut self, id: InstanceId) {
+        self.list.iter_mut().filter(|known| known.post.id == id).for_each(|known| known.asked = true);
+    }
+
+    /// When the next turn is due.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.list.iter().filter_map(|known| known.due).min()
+    }
+
+    /// Gives a turn to each pillar that needs one. Whether there are reports; [`Self::effects`] has what to send.
+    pub(super) fn turn(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for known in &mut self.list {
+            if known.post.is_over() || !(known.asked || known.due.is_some_and(|at| at <= now)) {
+                continue;
+            }
+            known.asked = false;
+            let (reports, due) = known.post.turn(now, &mut self.effects);
+            known.due = due;
+            any |= reports;
+        }
+        any
+    }
+}
