@@ -36,6 +36,17 @@ fn killed_and_paused_replicas_lose_and_repeat_nothing_with_four_instances_on_fou
     kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 8), &mut random);
 }
 
+/// Each replica's instances agree on three threads, and what they decided is merged and executed on another one.
+#[test]
+fn killed_and_paused_replicas_lose_and_repeat_nothing_with_pillars_on_lanes() {
+    let mut random = Random::from_environment("kills of pillars");
+    let mut cluster = Cluster::of_instances("kills-pillars", 20, (4, 4), &mut random);
+    cluster.configure("pillars = \"lanes\"");
+    (0..REPLICAS).for_each(|at| cluster.start(at));
+    cluster.wait_for_leader();
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 8), &mut random);
+}
+
 /// Four replicas that trust no single one of them: three go on without any one.
 #[test]
 fn killed_and_paused_replicas_lose_and_repeat_nothing_where_one_may_lie() {

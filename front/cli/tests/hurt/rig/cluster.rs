@@ -126,6 +126,15 @@ impl Cluster {
         Self { directory, members, processes, admin, mounts: Vec::new(), quorum }
     }
 
+    /// Adds a line to the settings at the top of each replica's configuration, before it starts.
+    pub(crate) fn configure(&self, line: &str) {
+        for replica in 1..=self.members.len() {
+            let file = self.root().join(format!("replica-{replica}/replica.toml"));
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::write(&file, format!("{line}\n{text}")).unwrap();
+        }
+    }
+
     /// Made and started, and somebody leads.
     pub(crate) fn started(name: &str, random: &mut Random) -> Self {
         let mut cluster = Self::new(name, 20, random);
