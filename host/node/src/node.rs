@@ -27,7 +27,6 @@ use std::net::IpAddr;
 const CONTENDED_READS: usize = 1024;
 
 /// The parts that one part may read while it is stepped: references to them, and to no field of its own.
-/// own.
 macro_rules! look {
     ($node:expr, groups) => {
         crate::group::Look {

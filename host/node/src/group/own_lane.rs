@@ -3,7 +3,7 @@
 //! never more; an old time is the time of a replica that executes late; and what it takes for a new request may be executed already, which
 //! execution notices.
 //!
-//! Tests: apart/tests.rs, check/sim (`--apart true`).
+//! Tests: own_lane/tests.rs, apart/tests.rs, check/sim (`--apart true`).
 
 use super::Pace;
 use super::admitting::ANSWER_BYTES;
@@ -395,3 +395,6 @@ impl OwnLane {
         self.settle(turn, out);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,6 +207,19 @@ fn inherited_work_is_told_too() {
     assert_eq!(asks(&mut merge), [(1, Place::new(1, 2))]);
 }
 
+/// What a leader on another lane says may be from before something was decided here.
+#[test]
+fn what_a_leader_apart_says_may_be_old() {
+    let mut merge = merge(1, 9);
+    merge.leader(instance(0), Leader::Here);
+    let mut proposer = Proposer::default();
+    proposer.settle(&merge.bounds(instance(0)).expect("an instance"));
+    give(&mut merge, 0, Rec::Work(1));
+    merge.proposes_apart(instance(0), proposer, None);
+    merge.invariants(true);
+    assert_eq!(merge.room(instance(0)), 8, "the first slot is used");
+}
+
 /// A leader on another lane has numbers that are old, and slots may have passed while its instance was away.
 #[test]
 fn a_leader_apart_goes_by_what_it_was_told() {

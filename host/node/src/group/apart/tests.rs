@@ -317,8 +317,9 @@ fn a_lane_that_was_stopped_waits_until_the_main_lane_knows_of_it() {
     let mut order = proposes(9);
     let handed = order.status().decided.number();
     let woken = order.deadline().expect("a leader has one").plus(PATIENCE).plus(Span::from_nanos(1));
-    let facts = Facts { at: woken, ..facts(9 + handed, handed) };
+    let facts = Facts { at: woken, executed: Seq::new(1), ..facts(9 + handed, handed) };
     order.learn(facts.clone());
+    assert!(order.facts.as_ref().is_some_and(|told| told.at == woken), "a clock as of now, which is told");
     order.tell(requests(&[1], 0));
     order.take_turn(woken, &mut effects::Effects::new());
     order.tell(Told::Step(Input::Deadline));
@@ -348,6 +349,22 @@ fn a_session_is_over_only_if_execution_knew_everything() {
         assert_eq!(turn(&mut order).len(), sent, "{view} {handed:?}");
         assert_eq!(order.waiting_bytes(), 0);
     }
+}
+
+/// A lane that takes nothing for long must not fill the memory: messages count as lost.
+#[test]
+fn messages_on_their_way_have_a_limit() {
+    let mut order = leader();
+    let message = quorate_order::OrderMessage::of(quorate_order::raft::message::RaftMessage::TimeoutNow {
+        view: View::FIRST,
+    });
+    let message = quorate_wire::Verified::vouch(ReplicaId::new(2), message);
+    order.tell(Told::Receive(message.clone(), RECEIVED_MAX));
+    assert!(!order.is_full());
+    order.tell(Told::Receive(message, 1));
+    assert!(order.is_full());
+    turn(&mut order);
+    assert!(!order.is_full(), "the lane has taken them");
 }
 
 /// Another replica leads: its main lane has told the client, or will do so.
