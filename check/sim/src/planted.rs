@@ -199,6 +199,10 @@ pub const BUGS: &[Bug] = &[
         "old-clock-extended",
         "a leader on a lane of its own dates batches by a clock from before a long time",
     ),
+    apart(
+        "frames-overtake",
+        "a pillar on a lane of its own takes a frame while the main lane has an earlier one of the same connection",
+    ),
     apart("durable-by-another", "a record counts as durable when another instance's record is"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];

@@ -59,7 +59,18 @@ pub(crate) fn run(args: Args) -> Outcome {
     let made_by = "quorate init";
     let etcd = etcd_addresses(service, &members, etcd_port);
     let order = order.choice()?;
-    let plan = Plan { members, durability, service, etcd, instances, lanes, order, certificates, made_by };
+    let plan = Plan {
+        members,
+        durability,
+        service,
+        etcd,
+        instances,
+        lanes,
+        pillars: None,
+        order,
+        certificates,
+        made_by,
+    };
     let cluster = make(&dir, &plan)?;
     print::line(summary(&dir, &cluster))?;
     Ok(ExitCode::SUCCESS)

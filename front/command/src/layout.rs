@@ -42,6 +42,16 @@ pub enum ServiceChoice {
     Echo,
 }
 
+/// Where agreement of the instances is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PillarsChoice {
+    /// On the main lane
+    Main,
+    /// Each instance on a lane of its own, as far as there are lanes
+    Lanes,
+}
+
 /// A cluster that is to be made.
 pub struct Plan {
     /// Replica ids and addresses.
@@ -56,6 +66,8 @@ pub struct Plan {
     pub instances: u16,
     /// The number of lanes of a replica.
     pub lanes: u16,
+    /// Where agreement is done; `None`: where the configuration has it by default.
+    pub pillars: Option<PillarsChoice>,
     /// How the replicas agree.
     pub order: OrderChoice,
     /// How long certificates are valid, in days; `None`: connections are plain.
@@ -202,6 +214,13 @@ fn clients(dir: &Path, office: &Office, days: u32) -> Outcome<ClientFiles> {
     Ok(ClientFiles { client: files("default"), admin: Some(files("admin")) })
 }
 
+fn lanes_toml(plan: &Plan) -> String {
+    let lanes = if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() };
+    let pillars =
+        plan.pillars.map_or_else(String::new, |pillars| format!("pillars = \"{}\"\n", name(pillars)));
+    lanes + &pillars
+}
+
 fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life], plan: &Plan) -> String {
     let cluster = origin.cluster;
     let mut text = format!(
@@ -224,7 +243,7 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
         plan.made_by,
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
         plan.order.to_toml(),
-        if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() },
+        lanes_toml(plan),
         origin.level,
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
         name(plan.service),

@@ -8,7 +8,7 @@
 //! waits until that lane has taken everything.
 //!
 //! A host that gives a part a lane answers [`crate::Effect::Run`] with [`crate::Input::Run`], on that lane. Only the simulator does so
-//! today.
+//! today; a host with threads has the pillars behind bridges ([`crate::Bridge`]), and gives them turns itself.
 
 use crate::gate;
 use crate::group::index_of;

@@ -43,7 +43,7 @@ pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
 pub use gate::{Access, ConnClass, Permissions, SeatLimits};
-pub use group::{Bridge, Bridges, Mail, OwnLane, Reports};
+pub use group::{Bridge, Bridges, Inbox, Mail, OwnLane, Reports};
 pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
 pub use lanes::{Part, Placement, lane_of};
 pub use node::Node;

@@ -96,13 +96,17 @@ impl Node {
         self.config.placement.groups = true;
         let (me, pace) = (self.config.members.me(), Pace::of(&self.config, &self.nature));
         let (patience, seed) = (self.config.order.patience(), self.config.seed);
-        self.groups.stand_apart(OwnLanes { me, pace, patience, seed, bridges });
+        let protocol = self.config.order.protocol;
+        self.groups.stand_apart(OwnLanes { me, pace, patience, protocol, seed, bridges });
     }
 
     /// Starts: dials the other members and starts the protocol. Everything that recovery wrote again is synced before.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         if self.config.placement.groups && !self.groups.have_lanes() {
             self.bridge(Box::new(Locally));
+            if !self.config.placement.gate {
+                self.groups.keep_inboxes();
+            }
         }
         self.engine.start(now);
         self.keep(now, In::Begin, out);
@@ -166,6 +170,12 @@ impl Node {
     /// Steps the gate.
     pub(crate) fn at_gate(&mut self, now: Time, input: gate::In, out: &mut Effects) {
         self.gate.step(now, (&self.config, self.journal.log().durable()), input, out);
+    }
+
+    /// A frame came in.
+    pub(crate) fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
+        let arrived = self.gate.arrived(now, conn, frame, &self.config.order);
+        self.on_arrived(now, conn, arrived, out);
     }
 
     /// A connection could not be made safe: it is gone.
@@ -290,16 +300,17 @@ impl Node {
         match (input, self.gate.lane()) {
             (Input::Run(Part::Main), _) => return false,
             (Input::Run(Part::Gate), Some(lane)) => lane.take_turn(now, out),
-            (Input::Run(Part::Group(id)), _) => {
-                if let Some(group) = self.groups.of_mut(*id) {
-                    group.take_turn(now, out);
-                }
-            }
+            (Input::Run(Part::Group(id)), _) => self.groups.run_lane(now, *id, out),
             (Input::Frame { conn, frame }, Some(lane)) => lane.framed(now, *conn, frame.clone(), out),
             (input, Some(lane)) => match gate::In::of(input.clone()) {
                 Some(happened) => lane.happened(now, happened, out),
                 None => return false,
             },
+            (Input::Frame { conn, frame }, None) => return self.groups.comes_in(*conn, frame, out),
+            (Input::Closed(conn) | Input::Unsafe { conn, .. }, None) => {
+                self.groups.lose(*conn);
+                return false;
+            }
             (_, None) => return false,
         }
         out.push(Effect::Run(Part::Main));
@@ -309,6 +320,9 @@ impl Node {
     /// The main lane hears everything that other lanes have said until now.
     pub(crate) fn hear_lanes(&mut self, now: Time, out: &mut Effects) {
         while self.hear_groups(now, out) {}
+        for (conn, frame) in self.groups.hear_frames() {
+            self.on_frame(now, conn, frame, out);
+        }
         while let Some(said) = self.gate.hear() {
             self.on_gate(now, said, out);
         }
@@ -333,8 +347,11 @@ impl Node {
     /// lane says then about leaders is about a time that does not count.
     fn hear_groups(&mut self, now: Time, out: &mut Effects) -> bool {
         let any = self.groups.hear_lanes();
-        for since in self.groups.iter_mut().filter_map(Group::woke) {
-            self.engine.woke(since, now);
+        for group in self.groups.iter_mut() {
+            if let Some(since) = group.woke() {
+                self.engine.woke(since, now);
+            }
+            group.signs().into_iter().for_each(|member| self.gate.heard(now, member));
         }
         if any {
             self.after_order(now, out);
@@ -378,6 +395,11 @@ impl Node {
                 None => self.gate.stands_apart(&self.config, notice, durable),
             }
         }
+        for (conn, at) in self.guide.left() {
+            if let Some(group) = self.groups.get_mut(at) {
+                group.unbound(conn);
+            }
+        }
         if self.config.placement.groups {
             self.tell_facts(now);
             self.groups.ask_lanes(|id| out.push(Effect::Run(Part::Group(id))));
@@ -405,6 +427,8 @@ impl Node {
             room: self.room(),
             room_soon: !self.journal.log().has_room() && !self.journal.disk().is_full(),
             ways: self.config.members.all().iter().filter_map(way).collect(),
+            links: peers.links(at).collect(),
+            fits: self.journal.fits_all(self.groups[at].volume(), merge.is_open(id)),
         }
     }
 

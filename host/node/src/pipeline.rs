@@ -33,10 +33,7 @@ impl Node {
         self.notice_pause(now);
         self.now = now;
         match input {
-            Input::Frame { conn, frame } => {
-                let arrived = self.gate.arrived(now, conn, frame, &self.config.order);
-                self.on_arrived(now, conn, arrived, out);
-            }
+            Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
             Input::Run(_) => self.hear_lanes(now, out),
             Input::TurnEnd => {
                 self.end_turn(now, out);
@@ -69,7 +66,7 @@ impl Node {
         }
     }
 
-    fn on_arrived(&mut self, now: Time, conn: ConnId, arrived: Arrived, out: &mut Effects) {
+    pub(crate) fn on_arrived(&mut self, now: Time, conn: ConnId, arrived: Arrived, out: &mut Effects) {
         match arrived {
             Arrived::Hello(frame, client) => self.on_hello(now, (conn, client), frame, out),
             Arrived::Answer { replica, link, frame } => {

@@ -255,11 +255,7 @@ impl Admission {
             Executed::NoSession => return Triage::InFlight,
             Executed::Not(last) => last,
         };
-        let index = header.session.index as usize;
-        let entered = match self.entered.get(index) {
-            Some((generation, number)) if *generation == header.session.generation => *number,
-            _ => RequestNumber::ZERO,
-        };
+        let entered = self.entered(header.session);
         if header.number <= entered {
             return Triage::InFlight;
         }
@@ -318,6 +314,14 @@ impl Admission {
             && *entered >= number
         {
             *entered = RequestNumber::ZERO;
+        }
+    }
+
+    /// The highest number of a session that entered a batch in this leadership.
+    pub fn entered(&self, session: SessionId) -> RequestNumber {
+        match self.entered.get(session.index as usize) {
+            Some((generation, number)) if *generation == session.generation => *number,
+            _ => RequestNumber::ZERO,
         }
     }
 

@@ -97,7 +97,18 @@ pub(super) fn run(args: Args) -> Outcome {
     let certificates = (!args.plain).then_some(DAYS);
     let (instances, made_by) = (facts.instances, "quorate backup restore");
     let (lanes, order) = (1, args.order.choice()?);
-    let plan = Plan { members, durability, service, etcd, instances, lanes, order, certificates, made_by };
+    let plan = Plan {
+        members,
+        durability,
+        service,
+        etcd,
+        instances,
+        lanes,
+        pillars: None,
+        order,
+        certificates,
+        made_by,
+    };
     let origin = Origin {
         cluster: layout::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.

@@ -155,6 +155,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         etcd: etcd.into_iter().map(|port| format!("127.0.0.1:{port}")).collect(),
         instances: choices.instances,
         lanes: choices.lanes,
+        pillars: None,
         order: choices.order,
         certificates: (!choices.plain).then_some(DAYS),
         made_by: "quorate dev",

@@ -55,6 +55,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
         plain: false,
         instances: args.instances,
         lanes: 1,
+        pillars: None,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

@@ -125,6 +125,7 @@ fn check(args: &InstancesArgs) -> Outcome<Measurement> {
         plain: args.plain,
         instances: 1,
         lanes: args.lanes,
+        pillars: args.pillars,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

@@ -3,7 +3,7 @@
 use quorate_command::arguments::seconds;
 use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Failure, Outcome};
-use quorate_command::layout::DurabilityChoice;
+use quorate_command::layout::{DurabilityChoice, PillarsChoice};
 use quorate_command::ordering::{FaultModelWord, OrderArgs};
 use std::path::PathBuf;
 
@@ -89,6 +89,9 @@ pub(super) struct Measurement {
     /// Over how many lanes a replica spreads its instances
     #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with_all = ["dir", "config"])]
     pub(super) lanes: u16,
+    /// Where agreement of the instances is done [default: as in a configuration that does not say]
+    #[arg(long, value_enum, conflicts_with_all = ["dir", "config"])]
+    pub(super) pillars: Option<PillarsChoice>,
     /// Adds this many microseconds to every sync, also the null program's: for disks that are too good
     #[arg(long, value_name = "US", default_value_t = 0, conflicts_with_all = ["dir", "config"])]
     pub(super) sync_delay_us: u64,
@@ -292,6 +295,9 @@ pub(super) struct InstancesArgs {
     /// Over how many lanes a replica spreads its connections
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) lanes: u16,
+    /// Where agreement of the instances is done [default: as in a configuration that does not say]
+    #[arg(long, value_enum)]
+    pub(super) pillars: Option<PillarsChoice>,
     /// When a write counts as durable
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Memory)]
     pub(super) durability: DurabilityChoice,

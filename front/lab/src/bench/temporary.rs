@@ -64,6 +64,7 @@ impl Temporary {
             order: measurement.order.choice()?,
             instances: measurement.instances,
             lanes: measurement.lanes,
+            pillars: measurement.pillars,
             certificates,
             made_by: "quorate bench",
         };

@@ -174,6 +174,14 @@ impl Incoming {
         }
     }
 
+    /// The connection on which messages for an instance come in.
+    pub(crate) fn of(&self, at: usize) -> Option<ConnId> {
+        match self.further.iter().find(|(link, _)| carries(**link, at)) {
+            Some((_, conn)) => *conn,
+            None => self.first,
+        }
+    }
+
     /// Drops the further connections, because the first one is gone.
     pub(crate) fn forget_further(&mut self) {
         self.further.clear();

@@ -215,6 +215,14 @@ impl Gate {
         Arrived::read(who, frame, order)
     }
 
+    /// A message of a member came in on another lane: a sign of life.
+    pub(crate) fn heard(&mut self, now: Time, replica: ReplicaId) {
+        match &mut self.lane {
+            Some(lane) => lane.gate_mut().heard(now, replica),
+            None => self.peers.heard(now, replica),
+        }
+    }
+
     /// Sends a message about checkpoints to a member, if it is connected.
     pub(crate) fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
         if let Some(conn) = self.peers.to(to) {

@@ -193,6 +193,11 @@ impl Peers {
         self.peers.get(&replica)?.lines.of(at).ready()
     }
 
+    /// The connections on which the messages of other members for an instance come in, and those members.
+    pub(crate) fn links(&self, at: usize) -> impl Iterator<Item = (ConnId, ReplicaId)> {
+        self.peers.iter().filter_map(move |(id, peer)| Some((peer.incoming.of(at)?, *id)))
+    }
+
     /// Whether the messages of an instance reach a member and come back.
     pub(crate) fn is_up_in(&self, replica: ReplicaId, at: usize) -> bool {
         self.peers.get(&replica).is_some_and(|peer| peer.up_in(at))

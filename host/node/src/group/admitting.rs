@@ -169,6 +169,7 @@ fn pass_on(
     for Sifted { requests, last, frees } in sifted {
         let conn = asker.map(|asker| asker.conn);
         let (view, handed, settled) = (group.view(), terrain.handed, terms.settled);
-        group.pass(Passed { conn, requests, last, view, handed, settled, frees });
+        let may_all = asker.is_some_and(|asker| asker.limits.is_none());
+        group.pass(Passed { conn, requests, last, view, handed, settled, frees, may_all });
     }
 }

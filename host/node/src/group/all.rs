@@ -12,7 +12,8 @@
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: all/tests.rs, check/sim,
 //! front/cli/tests/all/instances.rs.
 
-use super::{Birth, Group, OwnLanes};
+use super::inbox::Inboxes;
+use super::{Birth, Group, Inbox, OwnLanes};
 use crate::config::NodeConfig;
 use crate::effects::Effects;
 use crate::engine::Engine;
@@ -54,7 +55,7 @@ pub(crate) enum Out {
 
 /// The groups of a replica; see the module. The slice has those in force, the group of instance 1 first.
 pub(crate) struct Groups {
-    in_force: Vec<Group>,
+    pub(super) in_force: Vec<Group>,
     /// Other stays. Later ones are known from the log, until the command that begins them is executed. Earlier ones stay until a checkpoint
     /// is durable that needs none of their records.
     others: Vec<Group>,
@@ -64,6 +65,8 @@ pub(crate) struct Groups {
     looked: Time,
     /// Lanes for the pillars, if they have lanes of their own.
     lanes: Option<OwnLanes>,
+    /// What came in on lanes that the node keeps itself.
+    pub(super) inboxes: Option<Inboxes>,
 }
 
 impl Deref for Groups {
@@ -112,7 +115,7 @@ pub(crate) fn role_of(leader: Option<ReplicaId>, me: ReplicaId) -> Leader {
 /// Questions of other parts.
 impl Groups {
     pub(crate) fn new(in_force: Vec<Group>, others: Vec<Group>, seen: Generation) -> Self {
-        Self { in_force, others, seen, looked: Time::ZERO, lanes: None }
+        Self { in_force, others, seen, looked: Time::ZERO, lanes: None, inboxes: None }
     }
 
     /// Gives the pillars lanes of their own, when their protocols start.
@@ -203,6 +206,7 @@ impl Groups {
                 ask(group.id());
             }
         }
+        self.answered_frames();
     }
 
     /// The main lane hears the turns of all lanes. Whether there were any.
@@ -218,7 +222,7 @@ impl Groups {
     /// Gives the lanes of all groups a turn.
     pub(crate) fn take_turns(&mut self, now: Time, out: &mut Effects) {
         for group in &mut self.in_force {
-            group.take_turn(now, out);
+            group.take_turn(now, &mut Inbox::default(), out);
         }
     }
 

@@ -4,13 +4,14 @@
 //!
 //! INV-NODE-11: the main lane never looks into a pillar while its lane has something to take. Tests: apart/tests.rs, check/sim.
 
+use super::Inbox;
 use super::bridge::{Bridge, Mail};
 use super::own_lane::{Facts, OwnLane, Told, Turn};
 use crate::effects;
 use crate::engine::Proposes;
 use quorate_merge::Proposer;
 use quorate_order::{Effects, Standing, Status};
-use quorate_types::{RecordId, Time};
+use quorate_types::{RecordId, ReplicaId, Time};
 use std::collections::VecDeque;
 
 /// While this many bytes of messages are on their way to a lane, further ones count as lost.
@@ -66,6 +67,8 @@ pub(super) struct StandIn {
     woke: Option<Time>,
     /// News for the engine.
     news: Option<Proposes>,
+    /// The members whose messages the lane took, if the gate does not know yet.
+    signs: Vec<ReplicaId>,
 }
 
 impl StandIn {
@@ -85,6 +88,7 @@ impl StandIn {
             wakes: 0,
             woke: None,
             news: None,
+            signs: Vec::new(),
         }
     }
 
@@ -132,10 +136,10 @@ impl StandIn {
         self.bridge.send(Mail(std::mem::take(&mut self.told)))
     }
 
-    /// A turn of the lane, here and now: the pillar takes all inputs.
-    pub(super) fn take_turn(&mut self, now: Time, out: &mut effects::Effects) {
+    /// A turn of the lane, here and now: the pillar takes all inputs, and frames that came in on its lane.
+    pub(super) fn take_turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut effects::Effects) {
         self.sends();
-        self.bridge.turn(now, out);
+        self.bridge.turn(now, inbox, out);
         self.sent = false;
     }
 
@@ -150,6 +154,7 @@ impl StandIn {
         self.received -= turn.received;
         let before = self.news.and_then(|news| news.batch);
         let batch = turn.proposed.or(before);
+        self.signs.extend(turn.signs);
         self.wakes += u64::from(turn.woke.is_some());
         self.woke = self.woke.or(turn.woke);
         self.news = Some(Proposes { proposer: known.proposer, batch, waits_for_room: turn.waits_for_room });
@@ -169,6 +174,11 @@ impl StandIn {
     /// When the lane wanted to act that was stopped meanwhile.
     pub(super) const fn woke(&mut self) -> Option<Time> {
         self.woke.take()
+    }
+
+    /// The members whose messages the lane took since the last call.
+    pub(super) fn signs(&mut self) -> Vec<ReplicaId> {
+        std::mem::take(&mut self.signs)
     }
 
     /// Takes the news for the merge.

@@ -2,7 +2,7 @@
 //! both in order. A host with threads brings bridges of its own; a host without them lets the node keep the pillars ([`Local`]).
 
 use super::own_lane::{Told, Turn};
-use super::{OwnLane, apart::Known};
+use super::{Inbox, OwnLane, apart::Known};
 use crate::effects::Effects;
 use quorate_types::{InstanceId, Time};
 use std::fmt;
@@ -43,6 +43,11 @@ impl Reports {
         self.0.iter().filter_map(|(turn, _)| turn.woke).min()
     }
 
+    /// The bytes of the frames that the pillar took itself.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(turn, _)| turn.bytes).sum()
+    }
+
     /// Adds later reports.
     pub fn append(&mut self, later: Self) {
         self.0.extend(later.0);
@@ -54,8 +59,8 @@ pub trait Bridge: fmt::Debug + Send {
     /// Queues mail for the pillar. Whether the host must be asked to give it a turn.
     fn send(&mut self, mail: Mail) -> bool;
 
-    /// Gives the pillar a turn here and now, after a turn that is under way on its own lane. It takes all mail.
-    fn turn(&mut self, now: Time, out: &mut Effects);
+    /// Gives the pillar a turn here and now, after a turn that is under way on its own lane. It takes all mail, and what it may of an inbox.
+    fn turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut Effects);
 
     /// Holds the pillar's own lane, or lets it go on: while it is held, it has no turn.
     fn hold(&mut self, held: bool);
@@ -105,9 +110,9 @@ impl Bridge for Local {
         !std::mem::replace(&mut self.asked, true)
     }
 
-    fn turn(&mut self, now: Time, out: &mut Effects) {
+    fn turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut Effects) {
         self.asked = false;
-        if let Some(report) = self.pillar.turn(now, std::mem::take(&mut self.mail), out) {
+        if let Some(report) = self.pillar.turn(now, std::mem::take(&mut self.mail), inbox, out) {
             self.reports.append(report);
         }
     }

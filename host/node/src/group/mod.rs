@@ -13,8 +13,10 @@ mod all;
 mod apart;
 mod birth;
 mod bridge;
+mod direct;
 mod gathering;
 mod held;
+mod inbox;
 mod lead;
 mod own_lane;
 mod pillar;
@@ -25,6 +27,7 @@ pub(crate) use all::{Groups, Look, Out, born, index_of, new_instance, role_of};
 pub(crate) use birth::{BORN, Birth};
 pub(crate) use bridge::Locally;
 pub use bridge::{Bridge, Bridges, Mail, Reports};
+pub use inbox::Inbox;
 pub use own_lane::OwnLane;
 pub(crate) use own_lane::{Facts, Passed};
 
@@ -34,18 +37,18 @@ use crate::engine::Proposes;
 use crate::journal::{VolumeId, Volumes};
 use apart::{Known, StandIn};
 use lead::Lead;
-use own_lane::Told;
+use own_lane::{Setting, Told};
 use pillar::{Ended, Pillar};
 use quorate_admit::{Admission, AdmissionLimits};
 use quorate_execute::Outcome;
 use quorate_log::Record;
 use quorate_merge::Merge;
 use quorate_order::{
-    Anchor, Effect, Effects, Input as OrderInput, Nature, Order, OrderMessage, Restored, Standing, Status,
-    Stored,
+    Anchor, Effect, Effects, Input as OrderInput, Nature, Order, OrderMessage, Protocol, Restored, Standing,
+    Status, Stored,
 };
-use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
-use quorate_wire::{Batch, BatchHeader, ReplyStatus, Verified};
+use quorate_types::{ConnId, Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
+use quorate_wire::{Batch, BatchHeader, Frame, ReplyStatus, Verified};
 use stay::Stay;
 use std::collections::BTreeSet;
 
@@ -97,6 +100,7 @@ pub(crate) struct OwnLanes {
     pub(crate) pace: Pace,
     /// How long a leader may be silent before the others want another one.
     pub(crate) patience: Span,
+    pub(crate) protocol: Protocol,
     /// The seed of the randomness for batches.
     pub(crate) seed: u64,
     pub(crate) bridges: Box<dyn Bridges>,
@@ -151,7 +155,8 @@ impl Group {
     fn apart(self, lanes: &mut OwnLanes) -> Self {
         let At::Main(pillar) = self.at else { return self };
         let seed = lanes.seed ^ u64::from(self.id.number()) << 48 ^ self.stay.number() << 32;
-        let lane = OwnLane::new(lanes.me, self.id, (lanes.pace, lanes.patience), seed, *pillar);
+        let OwnLanes { me, pace, patience, protocol, .. } = *lanes;
+        let lane = OwnLane::new(Setting { me, id: self.id, protocol, pace, patience }, seed, *pillar);
         let known = Known::of(&lane);
         let stand_in = StandIn::new(lanes.bridges.build(self.id, lane), known);
         Self { at: At::Own(Box::new(stand_in)), ..self }
@@ -591,11 +596,24 @@ impl Group {
         }
     }
 
-    /// Its lane has a turn: the pillar takes its inputs, if there are any.
-    pub(crate) fn take_turn(&mut self, now: Time, out: &mut effects::Effects) {
+    /// Its lane has a turn: the pillar takes its inputs, if there are any, and frames that came in there.
+    pub(crate) fn take_turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut effects::Effects) {
         if let Some(apart) = self.stand_in() {
-            apart.take_turn(now, out);
+            apart.take_turn(now, inbox, out);
         }
+    }
+
+    /// Whether its lane knows the connection of a frame.
+    fn knows_on_lane(&self, conn: ConnId, frame: &Frame) -> bool {
+        match &self.at {
+            At::Main(_) => false,
+            At::Own(apart) => apart.peek(|lane| lane.knows(conn, frame)),
+        }
+    }
+
+    /// The members whose messages its lane took since the last call.
+    pub(crate) fn signs(&mut self) -> Vec<ReplicaId> {
+        self.stand_in().map_or_else(Vec::new, StandIn::signs)
     }
 
     /// The main lane hears the turns of its lane. Whether there were any.
@@ -653,6 +671,13 @@ impl Group {
     pub(crate) fn pass(&mut self, passed: Passed) {
         if let Some(apart) = self.stand_in() {
             apart.tell(Told::Requests(passed));
+        }
+    }
+
+    /// A connection is gone, or its requests go through another instance.
+    pub(crate) fn unbound(&mut self, conn: ConnId) {
+        if let Some(apart) = self.stand_in() {
+            apart.tell(Told::Unbound(conn));
         }
     }
 

@@ -5,23 +5,26 @@
 //!
 //! Tests: own_lane/tests.rs, apart/tests.rs, check/sim (`--apart true`).
 
-use super::Pace;
 use super::admitting::ANSWER_BYTES;
 use super::apart::Known;
 use super::bridge::{Mail, Reports};
+use super::direct::Direct;
+use super::inbox::Offered;
 use super::pillar::{Ended, Pillar};
+use super::{Inbox, MESSAGE_BYTES, Pace};
 use crate::effects;
 use crate::engine::Clock;
 use bytes::Bytes;
-use quorate_admit::{Executed, Terms};
+use quorate_admit::{Executed, Terms, verify};
 use quorate_merge::{Bounds, Proposer, RecordIndex};
-use quorate_order::{Effect, Effects, Input, OrderMessage};
+use quorate_order::{Effect, Effects, Input, OrderMessage, Protocol};
 use quorate_types::{
     AgreedTime, ConnId, InstanceId, Random, RecordId, ReplicaId, Room, Seq, SessionId, Slot,
 };
 use quorate_types::{RequestNumber, Span, Time, View, planted};
-use quorate_wire::{Batch, BatchHeader, FrameKind, OutFrame, Verified, write_position};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_wire::{Batch, BatchHeader, ClientMessage, Frame, FrameKind, OutFrame, Verified};
+use quorate_wire::{read_order, write_position};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a pillar on a lane of its own knows of the other parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +54,17 @@ pub(crate) struct Facts {
     pub(crate) room_soon: bool,
     /// The connections on which messages of this instance reach other members.
     pub(crate) ways: Vec<(ReplicaId, ConnId)>,
+    /// The connections on which messages of other members for this instance come in.
+    pub(crate) links: Vec<(ConnId, ReplicaId)>,
+    /// Whether messages may bring records: the merge takes more of this instance, and the log has room.
+    pub(crate) fits: bool,
+}
+
+impl Facts {
+    /// The member whose messages for this instance come in on a connection.
+    fn member_at(&self, conn: ConnId) -> Option<ReplicaId> {
+        self.links.iter().find(|(of, _)| *of == conn).map(|(_, from)| *from)
+    }
 }
 
 /// Requests of clients that execution does not know, in the order in which they came.
@@ -70,6 +84,8 @@ pub(crate) struct Passed {
     pub(crate) settled: bool,
     /// Whether they free room.
     pub(crate) frees: bool,
+    /// Whether the client may run everything.
+    pub(crate) may_all: bool,
 }
 
 /// An input of a pillar from the main lane.
@@ -91,6 +107,8 @@ pub(super) enum Told {
     Ended(Vec<Ended>),
     /// Execution goes on from a checkpoint, so it is unknown which requests are in flight.
     Jumped,
+    /// A connection is gone, or its requests go through another instance.
+    Unbound(ConnId),
     /// All requests are forgotten.
     Forget,
     /// The facts have changed.
@@ -104,6 +122,10 @@ pub(super) struct Turn {
     pub(super) effects: Vec<Effect>,
     /// How many batches of the main lane were taken.
     pub(super) taken: usize,
+    /// The bytes of frames that the lane took itself.
+    pub(super) bytes: usize,
+    /// The members who sent such frames.
+    pub(super) signs: BTreeSet<ReplicaId>,
     /// How many times requests were taken.
     pub(super) passed: usize,
     /// The slot of the last batch that was proposed.
@@ -118,17 +140,26 @@ pub(super) struct Turn {
     pub(super) woke: Option<Time>,
 }
 
+/// What stays as it is as long as the pillar stands.
+#[derive(Debug)]
+pub(super) struct Setting {
+    pub(super) me: ReplicaId,
+    pub(super) id: InstanceId,
+    pub(super) protocol: Protocol,
+    pub(super) pace: Pace,
+    /// How long a leader may be silent before the others want another one.
+    pub(super) patience: Span,
+}
+
 /// A pillar that has a lane of its own, and what its lane knows; see the module.
 #[derive(Debug)]
 pub struct OwnLane {
-    me: ReplicaId,
-    id: InstanceId,
-    pace: Pace,
-    /// How long a leader may be silent before the others want another one.
-    patience: Span,
+    setting: Setting,
     pub(super) pillar: Pillar,
     pub(super) proposer: Proposer,
     facts: Option<Facts>,
+    /// The sessions whose requests it takes without the main lane.
+    direct: Direct,
     /// Whether the protocol has started.
     started: bool,
     /// How often this lane had been stopped.
@@ -146,21 +177,13 @@ pub struct OwnLane {
 }
 
 impl OwnLane {
-    pub(super) fn new(
-        me: ReplicaId,
-        id: InstanceId,
-        (pace, patience): (Pace, Span),
-        seed: u64,
-        pillar: Pillar,
-    ) -> Self {
+    pub(super) fn new(setting: Setting, seed: u64, pillar: Pillar) -> Self {
         Self {
-            me,
-            id,
-            pace,
-            patience,
+            setting,
             pillar,
             proposer: Proposer::default(),
             facts: None,
+            direct: Direct::default(),
             started: false,
             wakes: 0,
             ahead: VecDeque::new(),
@@ -178,14 +201,21 @@ impl OwnLane {
         self.pillar.admission.waiting_bytes() + ahead
     }
 
-    /// A turn of the lane: the pillar takes its mail, and its deadline if that has come. Gives a report for the main lane, if anything
-    /// happened. Frames to send are among the effects.
-    pub fn turn(&mut self, now: Time, mail: Mail, out: &mut effects::Effects) -> Option<Reports> {
+    /// A turn of the lane: the pillar takes its mail, what it may of the frames that came in on the lane, and its deadline if that has come.
+    /// Gives a report for the main lane, if anything happened. Frames to send are among the effects.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        mail: Mail,
+        inbox: &mut Inbox,
+        out: &mut effects::Effects,
+    ) -> Option<Reports> {
         let due = self.deadline().filter(|at| *at <= now);
-        if mail.is_empty() && due.is_none() {
+        let calls = !mail.is_empty() || due.is_some();
+        if !calls && inbox.is_empty() {
             return None;
         }
-        let woke = due.filter(|at| now.since(*at) > self.patience);
+        let woke = due.filter(|at| now.since(*at) > self.setting.patience);
         self.wakes += u64::from(woke.is_some());
         let mut turn = Turn { woke, ..Turn::default() };
         // The newest facts come first: messages must leave over the connections that there are now.
@@ -199,6 +229,10 @@ impl OwnLane {
         }
         for told in mail.0 {
             self.take(now, told, &mut turn, out);
+        }
+        inbox.offer(|conn, frame| self.offered(now, (conn, frame), &mut turn, out));
+        if !calls && turn.bytes == 0 {
+            return None;
         }
         if self.deadline().is_some_and(|at| at <= now) {
             self.step(now, Input::Deadline, &mut turn, out);
@@ -241,9 +275,23 @@ impl OwnLane {
                 turn.passed += 1;
                 self.admit(&passed, out);
             }
-            Told::Ended(requests) => requests.into_iter().for_each(|request| self.pillar.ended(request)),
-            Told::Jumped => self.pillar.admission.jumped(),
-            Told::Forget => self.pillar.admission.reset(),
+            Told::Ended(requests) => {
+                for request in requests {
+                    if let Ended::Refused(session, _) = request {
+                        self.direct.refused(session);
+                    }
+                    self.pillar.ended(request);
+                }
+            }
+            Told::Unbound(conn) => self.direct.unbound(conn),
+            Told::Jumped => {
+                self.direct.forget();
+                self.pillar.admission.jumped();
+            }
+            Told::Forget => {
+                self.direct.forget();
+                self.pillar.admission.reset();
+            }
         }
         self.settle(turn, out);
     }
@@ -274,6 +322,7 @@ impl OwnLane {
                 Effect::LeaderChanged { .. } => {
                     self.proposer = Proposer::default();
                     self.ahead.clear();
+                    self.direct.forget();
                     turn.proposed = None;
                 }
                 _ => {}
@@ -287,7 +336,7 @@ impl OwnLane {
         let ways = self.facts.iter().flat_map(|facts| &facts.ways);
         // A message to a member that is not connected is lost, as it would be on the way.
         if let Some((_, conn)) = ways.into_iter().find(|(member, _)| *member == to) {
-            out.send(*conn, message.frame(self.id));
+            out.send(*conn, message.frame(self.setting.id));
         }
     }
 }
@@ -296,7 +345,8 @@ impl OwnLane {
 impl OwnLane {
     /// Admits requests. While another replica leads, they are dropped: the main lane tells the client who leads.
     fn admit(&mut self, passed: &Passed, out: &mut effects::Effects) {
-        let Some(facts) = self.facts.as_ref().filter(|_| self.pillar.leader() == Some(self.me)) else {
+        let Some(facts) = self.facts.as_ref().filter(|_| self.pillar.leader() == Some(self.setting.me))
+        else {
             return;
         };
         let standing = self.pillar.standing();
@@ -311,6 +361,7 @@ impl OwnLane {
             forbids: standing.settled,
             answer_bytes_max: self.answer_room,
         };
+        self.direct.learn(passed);
         let mut answer = if passed.conn.is_some() { std::mem::take(&mut self.answer) } else { Vec::new() };
         self.pillar.admission.permitted_requests(
             &passed.requests,
@@ -328,6 +379,85 @@ impl OwnLane {
                 answer.clear();
             }
             self.answer = answer;
+        }
+    }
+}
+
+/// Frames that come in on the lane.
+impl OwnLane {
+    /// Takes a frame, if the lane knows all that it must for that.
+    fn offered(
+        &mut self,
+        now: Time,
+        (conn, frame): (ConnId, &Frame),
+        turn: &mut Turn,
+        out: &mut effects::Effects,
+    ) -> Offered {
+        let taken = match frame.kind {
+            FrameKind::Order if !self.is_mine(frame) => return Offered::Other,
+            FrameKind::Order => self.take_message(now, (conn, frame), turn, out),
+            FrameKind::Requests => self.take_requests((conn, frame), out),
+            _ => None,
+        };
+        if taken.is_none() {
+            return Offered::Refused;
+        }
+        turn.bytes += frame.payload.len() + MESSAGE_BYTES;
+        Offered::Taken
+    }
+
+    /// A message of a member, while messages may bring records.
+    fn take_message(
+        &mut self,
+        now: Time,
+        (conn, frame): (ConnId, &Frame),
+        turn: &mut Turn,
+        out: &mut effects::Effects,
+    ) -> Option<()> {
+        let facts = self.facts.as_ref().filter(|facts| facts.fits && self.started)?;
+        let from = facts.member_at(conn)?;
+        let (_, message) =
+            verify(from, frame.payload.clone(), |payload| self.setting.protocol.decode(payload)).ok()?;
+        turn.signs.insert(from);
+        self.step(now, Input::Receive(message), turn, out);
+        Some(())
+    }
+
+    /// Requests of sessions that the lane knows, while there is room for everything.
+    fn take_requests(&mut self, (conn, frame): (ConnId, &Frame), out: &mut effects::Effects) -> Option<()> {
+        let facts = self.facts.as_ref().filter(|facts| facts.room == Room::Data)?;
+        if self.pillar.leader() != Some(self.setting.me) || !self.pillar.standing().leading {
+            return None;
+        }
+        let last = self.direct.takes(conn, &frame.payload, &self.pillar.admission)?;
+        let Ok(ClientMessage::Requests(requests)) = ClientMessage::decode(frame.clone()) else { return None };
+        let (view, handed) = (self.pillar.view(), facts.handed);
+        let passed = Passed {
+            conn: Some(conn),
+            requests,
+            last,
+            view,
+            handed,
+            settled: false,
+            frees: false,
+            may_all: true,
+        };
+        self.admit(&passed, out);
+        Some(())
+    }
+
+    fn is_mine(&self, frame: &Frame) -> bool {
+        read_order(frame.payload.clone()).is_ok_and(|(id, ..)| id == self.setting.id)
+    }
+
+    /// Whether the lane knows the connection of a frame.
+    pub(super) fn knows(&self, conn: ConnId, frame: &Frame) -> bool {
+        match frame.kind {
+            FrameKind::Order => {
+                let from = self.facts.as_ref().and_then(|facts| facts.member_at(conn));
+                from.is_some() && self.is_mine(frame)
+            }
+            _ => self.direct.knows(conn),
         }
     }
 }
@@ -357,19 +487,19 @@ impl OwnLane {
             self.propose(now, batch, turn, out);
         }
         let Some(Facts { bounds: Some(bounds), .. }) = self.facts else { return };
-        if self.pillar.gathers(now, &self.pace, || self.proposer.is_wanted(&bounds)) {
+        if self.pillar.gathers(now, &self.setting.pace, || self.proposer.is_wanted(&bounds)) {
             return;
         }
         while self.pillar.admission.waiting_bytes() > 0 && self.may_propose() {
             let Some(Facts { clock, base, at, wakes, .. }) = &self.facts else { return };
-            let is_late = now > at.plus(self.patience) || *wakes < self.wakes;
+            let is_late = now > at.plus(self.setting.patience) || *wakes < self.wakes;
             if is_late && !planted("old-clock-extended") {
                 turn.is_late = true;
                 break;
             }
             let (random, time, base) = (&mut self.random, clock.read(now), *base);
             let header = || BatchHeader { time, base, seed: random.next(), ..BatchHeader::default() };
-            let Some(batch) = self.pillar.next_batch(now, &self.pace, header) else { break };
+            let Some(batch) = self.pillar.next_batch(now, &self.setting.pace, header) else { break };
             self.propose(now, batch, turn, out);
         }
     }

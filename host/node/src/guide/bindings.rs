@@ -11,6 +11,8 @@ pub(super) struct Bindings {
     instances: BTreeMap<ConnId, usize>,
     /// Connections that have only read so far, and their lanes.
     readers: BTreeMap<ConnId, u16>,
+    /// Connections that are bound no more to the instance of before.
+    left: Vec<(ConnId, usize)>,
 }
 
 impl Bindings {
@@ -43,7 +45,11 @@ impl Bindings {
     }
 
     pub(super) fn bind(&mut self, conn: ConnId, at: usize) {
-        self.instances.insert(conn, at);
+        if let Some(before) = self.instances.insert(conn, at)
+            && before != at
+        {
+            self.left.push((conn, before));
+        }
         self.readers.remove(&conn);
     }
 
@@ -62,8 +68,15 @@ impl Bindings {
     }
 
     pub(super) fn forget(&mut self, conn: ConnId) {
-        self.instances.remove(&conn);
+        if let Some(before) = self.instances.remove(&conn) {
+            self.left.push((conn, before));
+        }
         self.readers.remove(&conn);
+    }
+
+    /// The connections that are bound no more to an instance, since the last call.
+    pub(super) fn left(&mut self) -> Vec<(ConnId, usize)> {
+        std::mem::take(&mut self.left)
     }
 
     pub(super) fn forget_instance(&mut self, at: usize) {

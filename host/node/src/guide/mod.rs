@@ -175,6 +175,11 @@ impl Guide {
         self.bindings.forget(conn);
     }
 
+    /// The connections that are bound no more to an instance, since the last call.
+    pub(crate) fn left(&mut self) -> Vec<(ConnId, usize)> {
+        self.bindings.left()
+    }
+
     /// An instance is led elsewhere, or has left.
     pub(crate) fn forget_instance(&mut self, at: usize) {
         self.bindings.forget_instance(at);

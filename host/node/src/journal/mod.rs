@@ -232,16 +232,21 @@ impl Journal {
     /// memory.
     /// `brings`: the size in bytes of each batch that would be written.
     pub(crate) fn fits(&self, volume: VolumeId, open: bool, brings: impl FnOnce() -> Vec<u64>) -> bool {
-        // Many small entries count for more than a segment takes. They may wait here while the disk is not full; otherwise such a message
-        // would never be taken.
-        let soon = !self.log.is_disk_full() && self.log.has_room() && !planted("small-entries-refused");
-        let takes = open && !self.volumes.waits(volume);
-        if takes && soon {
+        if self.fits_all(volume, open) {
             return true;
         }
+        let takes = open && !self.volumes.waits(volume);
         let batches = brings();
         let records = batches.iter().map(|bytes| bytes + ENTRY_HEAD_MAX);
         batches.is_empty() || (takes && self.log.has_room_for(records))
+    }
+
+    /// Whether the log takes the records of any message, at once or soon.
+    pub(crate) fn fits_all(&self, volume: VolumeId, open: bool) -> bool {
+        // Many small entries count for more than a segment takes. They may wait here while the disk is not full; otherwise such a message
+        // would never be taken.
+        let soon = !self.log.is_disk_full() && self.log.has_room() && !planted("small-entries-refused");
+        open && !self.volumes.waits(volume) && soon
     }
 
     /// The last durable record of an instance, in its own numbers.

@@ -5,10 +5,10 @@
 //! both stay in order. Mail and reports have locks of their own, so that neither lane waits for a turn only to leave something.
 //! Tests: host/runtime/tests/all/lanes.rs.
 
-use quorate_node::{Bridge, Bridges, Effects, Mail, OwnLane, Reports};
+use quorate_node::{Bridge, Bridges, Effects, Inbox, Mail, OwnLane, Reports};
 use quorate_types::{InstanceId, Time};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Locks. A lane that panicked ends the process's replica anyway.
@@ -22,6 +22,8 @@ pub(super) struct Post {
     pillar: Mutex<OwnLane>,
     mail: Mutex<Mail>,
     reports: Mutex<Reports>,
+    /// The bytes of frames that the pillar took itself and of which the main lane has not heard.
+    unheard: AtomicUsize,
     /// When the next turn is due, in nanoseconds of the clock; `u64::MAX` if none is.
     due: AtomicU64,
     /// The pillar's own lane gives it no turn. Changed under the pillar's lock.
@@ -32,19 +34,23 @@ pub(super) struct Post {
 
 impl Post {
     /// A turn of the pillar's own lane. Whether there is a report, and when the next turn is due.
-    pub(super) fn turn(&self, now: Time, out: &mut Effects) -> (bool, Option<Time>) {
+    pub(super) fn turn(&self, now: Time, inbox: &mut Inbox, out: &mut Effects) -> (bool, Option<Time>) {
         let mut pillar = lock(&self.pillar);
         if self.held.load(Ordering::Acquire) {
             return (false, None);
         }
-        (self.give_turn(&mut pillar, now, out), pillar.deadline())
+        (self.give_turn(&mut pillar, now, inbox, out), pillar.deadline())
     }
 
-    fn give_turn(&self, pillar: &mut OwnLane, now: Time, out: &mut Effects) -> bool {
+    fn give_turn(&self, pillar: &mut OwnLane, now: Time, inbox: &mut Inbox, out: &mut Effects) -> bool {
         let mail = std::mem::take(&mut *lock(&self.mail));
-        let report = pillar.turn(now, mail, out);
+        let report = pillar.turn(now, mail, inbox, out);
         let any = report.is_some();
-        report.into_iter().for_each(|report| lock(&self.reports).append(report));
+        if let Some(report) = report {
+            let mut reports = lock(&self.reports);
+            self.unheard.fetch_add(report.bytes(), Ordering::Relaxed);
+            reports.append(report);
+        }
         // After the report: whoever sees the new deadline sees what the turn says of the one before.
         self.due.store(pillar.deadline().map_or(u64::MAX, Time::nanos), Ordering::Release);
         any
@@ -83,6 +89,7 @@ impl Bridges for Posts {
             pillar: Mutex::new(pillar),
             mail: Mutex::default(),
             reports: Mutex::default(),
+            unheard: AtomicUsize::new(0),
             due: AtomicU64::new(u64::MAX),
             held: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -112,8 +119,8 @@ impl Bridge for ToPost {
         first
     }
 
-    fn turn(&mut self, now: Time, out: &mut Effects) {
-        self.post.give_turn(&mut lock(&self.post.pillar), now, out);
+    fn turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut Effects) {
+        self.post.give_turn(&mut lock(&self.post.pillar), now, inbox, out);
         lock(&self.posts.0).stirred.push(self.post.id);
     }
 
@@ -123,7 +130,9 @@ impl Bridge for ToPost {
     }
 
     fn hear(&mut self) -> Reports {
-        std::mem::take(&mut *lock(&self.post.reports))
+        let mut reports = lock(&self.post.reports);
+        self.post.unheard.store(0, Ordering::Relaxed);
+        std::mem::take(&mut *reports)
     }
 
     fn look(&self, look: &mut dyn FnMut(&OwnLane)) {
@@ -179,15 +188,22 @@ impl Pillars {
         self.list.iter().filter_map(|known| known.due).min()
     }
 
-    /// Gives a turn to each pillar that needs one. Whether there are reports; [`Self::effects`] has what to send.
-    pub(super) fn turn(&mut self, now: Time) -> bool {
+    /// The bytes of frames that pillars took and of which the main lane has not heard.
+    pub(super) fn unheard(&self) -> usize {
+        self.list.iter().map(|known| known.post.unheard.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Gives a turn to each pillar that needs one; they take what they may of the inbox. Whether there are reports; [`Self::effects`] has what
+    /// to send.
+    pub(super) fn turn(&mut self, now: Time, inbox: &mut Inbox) -> bool {
         let mut any = false;
         for known in &mut self.list {
-            if known.post.is_over() || !(known.asked || known.due.is_some_and(|at| at <= now)) {
+            let needs = known.asked || known.due.is_some_and(|at| at <= now) || !inbox.is_empty();
+            if known.post.is_over() || !needs {
                 continue;
             }
             known.asked = false;
-            let (reports, due) = known.post.turn(now, &mut self.effects);
+            let (reports, due) = known.post.turn(now, inbox, &mut self.effects);
             known.due = due;
             any |= reports;
         }

@@ -13,7 +13,7 @@ use super::queue::{Inlet, Outlet, Sleeper};
 use super::sockets::{Core, Sockets};
 use crate::connection::Connection;
 use mio::Events;
-use quorate_node::{ConnClass, Effect, Input};
+use quorate_node::{ConnClass, Effect, Inbox, Input};
 use quorate_types::{ConnId, InstanceId, Time};
 use quorate_wire::OutFrame;
 use serde::Serialize;
@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     takes: AtomicU8,
     /// The lane waits until the main lane takes more.
     waits: AtomicBool,
+    /// How much of what this lane passed on the main lane has heard, and sent to pillars what follows from it.
+    heard: AtomicU64,
     /// The main lane waits until this lane has taken its frames.
     held: AtomicBool,
     stop: AtomicBool,
@@ -95,6 +97,8 @@ pub(crate) struct Side {
     out: Outlet<Down>,
     inlet: Inlet<Up>,
     shared: Arc<Shared>,
+    /// How much of what the lane passed on was taken.
+    heard: u64,
     sleeper: Sleeper,
     thread: Option<JoinHandle<()>>,
 }
@@ -109,15 +113,14 @@ impl Side {
         let (out, words) = super::queue::queue(sleeper.clone());
         let (up, inlet) = super::queue::queue(main.clone());
         let shared = Arc::new(Shared { takes: AtomicU8::new(3), ..Shared::default() });
-        let away = Away { up, shared: shared.clone() };
-        let pillars = Pillars::default();
-        let side = SideLane { sockets, away, words, pillars, sleeper: sleeper.clone(), main };
+        let away = Away { up, shared: shared.clone(), pillars: Pillars::default(), inbox: Inbox::default() };
+        let side = SideLane { sockets, away, words, sleeper: sleeper.clone(), main };
         let run = move || {
             let _watch = watch;
             side.run();
         };
         let thread = quorate_tls::start_thread(&format!("lane-{}", lane + 1), run)?;
-        Ok(Self { lane, out, inlet, shared, sleeper, thread: Some(thread) })
+        Ok(Self { lane, out, inlet, shared, heard: 0, sleeper, thread: Some(thread) })
     }
 
     pub(super) fn put(&mut self, word: Down) {
@@ -149,13 +152,19 @@ impl Side {
         self.inlet.take()
     }
 
+    /// Notes that something which the lane passed on was taken.
+    pub(super) fn heard(&mut self) {
+        self.heard += 1;
+    }
+
     /// Notes that a piece is worked off.
     pub(super) fn done(&self, bytes: usize) {
         self.inlet.done(bytes);
     }
 
-    /// Tells the lane how much the node takes, and wakes it if it waits for that.
+    /// Tells the lane how much the node takes, and what of the lane it has heard. Wakes the lane if it waits for that.
     pub(super) fn tell(&self, takes: u8) {
+        self.shared.heard.store(self.heard, Ordering::Release);
         self.shared.takes.store(takes, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if self.shared.waits.load(Ordering::SeqCst) && self.shared.waits.swap(false, Ordering::SeqCst) {
@@ -204,19 +213,45 @@ impl Drop for Side {
     }
 }
 
-/// The way to the main lane.
+/// Where the input of a lane goes: to its pillars, and what they do not take to the main lane.
 struct Away {
     up: Outlet<Up>,
     shared: Arc<Shared>,
+    pillars: Pillars,
+    inbox: Inbox,
+}
+
+impl Away {
+    /// Passes on to the main lane what the pillars left.
+    fn pass_on(&mut self) {
+        for input in self.inbox.pass_on() {
+            let bytes = match &input {
+                Input::Frame { frame, .. } => frame.payload.len(),
+                _ => 0,
+            };
+            self.up.put(Up::Input(input), bytes + WORD_BYTES);
+        }
+    }
+
+    /// The bytes that the main lane has not worked off.
+    fn bytes(&self) -> usize {
+        self.up.bytes() + self.inbox.bytes() + self.pillars.unheard()
+    }
+
+    /// Gives turns to the pillars. The main lane gets what they do not take.
+    fn give_turns(&mut self, now: Time) {
+        // Before mail is taken: what follows from what the main lane has heard is in it.
+        self.inbox.heard(self.shared.heard.load(Ordering::Acquire));
+        if self.pillars.turn(now, &mut self.inbox) {
+            self.up.put(Up::Turned, WORD_BYTES);
+        }
+        self.pass_on();
+    }
 }
 
 impl Core for Away {
     fn take(&mut self, _: Time, input: Input) {
-        let bytes = match &input {
-            Input::Frame { frame, .. } => frame.payload.len(),
-            _ => 0,
-        };
-        self.up.put(Up::Input(input), bytes + WORD_BYTES);
+        self.inbox.put(input);
     }
 
     fn frame_limit(&self, _: ConnId) -> Option<u32> {
@@ -225,11 +260,11 @@ impl Core for Away {
 
     fn takes_more(&self, contended: bool) -> bool {
         let bit = 1 << u8::from(contended);
-        self.shared.takes.load(Ordering::SeqCst) & bit != 0 && self.up.bytes() < CLIENT_BYTES
+        self.shared.takes.load(Ordering::SeqCst) & bit != 0 && self.bytes() < CLIENT_BYTES
     }
 
     fn takes_any(&self) -> bool {
-        self.up.bytes() < ANY_BYTES
+        self.bytes() < ANY_BYTES
     }
 
     fn class(&self, _: ConnId) -> ConnClass {
@@ -246,7 +281,6 @@ struct SideLane {
     sockets: Sockets,
     away: Away,
     words: Inlet<Down>,
-    pillars: Pillars,
     sleeper: Sleeper,
     main: Sleeper,
 }
@@ -279,7 +313,7 @@ impl SideLane {
 
     fn timeout(&self) -> Option<Duration> {
         let now = self.sockets.clock.now();
-        let due = self.sockets.look_at_slow().into_iter().chain(self.pillars.due()).min();
+        let due = self.sockets.look_at_slow().into_iter().chain(self.away.pillars.due()).min();
         let wait = due.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(self.sockets.reads_in(&self.away)).min()
     }
@@ -316,11 +350,10 @@ impl SideLane {
 
     /// Gives turns to the pillars, and sends what they want sent.
     fn give_turns(&mut self, now: Time) {
-        if self.pillars.turn(now) {
-            self.away.up.put(Up::Turned, WORD_BYTES);
-        }
+        self.away.give_turns(now);
         let mut written: Vec<ConnId> = Vec::new();
-        for effect in self.pillars.effects.drain() {
+        let mut effects = std::mem::take(&mut self.away.pillars.effects);
+        for effect in effects.drain() {
             let Effect::Send { conn, frame } = effect else { continue };
             match self.sockets.connections.get_mut(&conn) {
                 Some(connection) => {
@@ -335,7 +368,10 @@ impl SideLane {
                 }
             }
         }
+        self.away.pillars.effects = effects;
         self.sockets.write_all(now, written, &mut self.away);
+        // Connections may have broken just now.
+        self.away.pass_on();
     }
 
     /// Carries out what the main lane says.
@@ -369,8 +405,8 @@ impl SideLane {
                         written.push(conn);
                     }
                 }
-                Down::Pillar(post) => self.pillars.add(post),
-                Down::Run(id) => self.pillars.ask(id),
+                Down::Pillar(post) => self.away.pillars.add(post),
+                Down::Run(id) => self.away.pillars.ask(id),
                 Down::GiveBack(conn) => {
                     // Connections that ended meanwhile were reported.
                     if let Some(connection) = self.sockets.release(conn) {

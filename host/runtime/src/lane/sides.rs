@@ -251,6 +251,7 @@ impl Lane {
                 for word in words {
                     match word {
                         Up::Input(input) => {
+                            self.sides.list[at].heard();
                             let Some(conn) = about(&input).filter(|conn| self.sides.homes.contains_key(conn))
                             else {
                                 continue;

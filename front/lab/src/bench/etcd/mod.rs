@@ -321,6 +321,7 @@ fn measurement(args: &EtcdArgs) -> Measurement {
         plain: true,
         instances: 1,
         lanes: 1,
+        pillars: None,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

@@ -19,7 +19,7 @@ use super::options::Measurement;
 use clap::ValueEnum;
 use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::layout::DurabilityChoice;
+use quorate_command::layout::{DurabilityChoice, PillarsChoice};
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
 use std::fs;
@@ -121,6 +121,9 @@ pub(crate) struct FigureArgs {
     /// For niagara-5: what each link carries, in Mbit per second
     #[arg(long, value_name = "MBIT", default_value_t = 250)]
     link_mbit: u32,
+    /// Where agreement of the instances is done [default: as in a configuration that does not say]
+    #[arg(long, value_enum)]
+    pillars: Option<PillarsChoice>,
     /// Do not run the null program
     #[arg(long)]
     no_floor: bool,
@@ -140,6 +143,7 @@ impl FigureArgs {
             plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4 | Name::Niagara5)),
             instances: 1,
             lanes: 1,
+            pillars: self.pillars,
             sync_delay_us: self.sync_delay_us,
             scratch: self.scratch.clone(),
             secs: self.secs,

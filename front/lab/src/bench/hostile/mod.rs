@@ -101,6 +101,7 @@ pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
         plain: args.plain,
         instances: 1,
         lanes: 1,
+        pillars: None,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

@@ -11,8 +11,10 @@ use quorate_types::{SessionId, Slot, Span, View};
 use quorate_wire::{Batch, BatchHeader, FrameKind, write_request};
 use std::collections::BTreeMap;
 
+mod frames;
 mod ways;
 
+use super::super::own_lane::Setting;
 use super::super::pillar::Pillar;
 use super::super::{Bridges, Facts, Locally, Pace, Passed};
 
@@ -35,7 +37,11 @@ fn stand_in_of(order: OrderConfig, change: impl FnOnce(&mut OwnLane)) -> StandIn
     let order = order.build(id, 0);
     let pace =
         Pace { batches_max: 2, bytes_max: 1 << 20, pipelined: true, gathering_max: Span::from_millis(1) };
-    let mut lane = OwnLane::new(me, id, (pace, PATIENCE), 6, Pillar::new(order, AdmissionLimits::default()));
+    let mut lane = OwnLane::new(
+        Setting { me, id, protocol: Protocol::RAFT, pace, patience: PATIENCE },
+        6,
+        Pillar::new(order, AdmissionLimits::default()),
+    );
     change(&mut lane);
     let known = Known::of(&lane);
     StandIn::new(Locally.build(id, lane), known)
@@ -57,6 +63,8 @@ fn facts(last: u64, handed: u64) -> Facts {
         room: Room::Data,
         room_soon: false,
         ways: Vec::new(),
+        links: Vec::new(),
+        fits: true,
     }
 }
 
@@ -70,12 +78,12 @@ fn begins_to_lead(mut order: StandIn) -> StandIn {
     order.tell(Told::Start(None));
     let mut durable = RecordId::ZERO;
     while !order.standing().settled {
-        order.take_turn(NOW, &mut effects::Effects::new());
+        order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
         assert!(order.hear(&mut out), "there was something to take");
         durable = persisted(&mut out).unwrap_or(durable);
         order.tell(Told::Durable(durable));
     }
-    order.take_turn(NOW, &mut effects::Effects::new());
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
     order.hear(&mut out);
     out.drain().for_each(drop);
     order
@@ -102,7 +110,7 @@ fn persisted(out: &mut Effects) -> Option<RecordId> {
 /// A turn of the lane, of which the main lane hears. Gives what the lane sent.
 fn turn(order: &mut StandIn) -> Vec<(ConnId, FrameKind)> {
     let mut out = effects::Effects::new();
-    order.take_turn(NOW, &mut out);
+    order.take_turn(NOW, &mut Inbox::default(), &mut out);
     order.hear(&mut Effects::new());
     let sent = out.drain().filter_map(|effect| match effect {
         effects::Effect::Send { conn, frame } => Some((conn, frame.kind())),
@@ -133,6 +141,7 @@ fn requests(numbers: &[u64], last: u64) -> Told {
         handed: RecordIndex(0),
         settled: true,
         frees: false,
+        may_all: true,
     })
 }
 
@@ -141,10 +150,10 @@ fn what_it_wants_is_heard_after_its_turn() {
     let (mut order, mut out) = (proposes(9), Effects::new());
     order.tell(Told::Propose(batch()));
     assert!(!order.hear(&mut out) && out.is_empty(), "its lane had no turn");
-    order.take_turn(NOW, &mut effects::Effects::new());
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
     assert!(out.is_empty(), "nobody has heard of it");
     assert!(order.hear(&mut out) && !out.is_empty());
-    order.take_turn(NOW, &mut effects::Effects::new());
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
     assert!(!order.hear(&mut out), "that was all");
 }
 
@@ -155,7 +164,7 @@ fn a_lane_is_asked_once() {
     order.tell(Told::Propose(batch()));
     order.tell(Told::Propose(batch()));
     assert!(order.asks() && !order.asks());
-    order.take_turn(NOW, &mut effects::Effects::new());
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
     order.tell(Told::Step(Input::Deadline));
     assert!(order.asks(), "it took what it was asked to take");
 }
@@ -172,7 +181,7 @@ fn what_was_proposed_counts_at_once_and_once() {
         now.in_flight - before.in_flight
     };
     assert_eq!(counts(&order), 1);
-    order.take_turn(NOW, &mut effects::Effects::new());
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
     assert_eq!(counts(&order), 1);
     order.hear(&mut Effects::new());
     assert_eq!(counts(&order), 1, "now the protocol itself says so");
@@ -184,11 +193,11 @@ fn nothing_is_known_that_was_not_heard() {
     let (mut order, mut out) = (proposes(9), Effects::new());
     let (decided, last) = (order.status().decided, order.keep_from());
     order.tell(Told::Propose(batch()));
-    order.take_turn(NOW, &mut effects::Effects::new());
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
     order.hear(&mut out);
     let record = persisted(&mut out).expect("a proposal is written down");
     order.tell(Told::Durable(record));
-    order.take_turn(NOW, &mut effects::Effects::new());
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
     assert_eq!(order.status().decided, decided);
     order.hear(&mut out);
     assert_eq!(order.status().decided, decided.next());
@@ -288,7 +297,7 @@ fn it_fills_only_among_several_instances() {
         facts.bounds.as_mut().expect("there are bounds").wanted = Slot::new(handed + 3);
         order.learn(facts);
         let mut out = Effects::new();
-        order.take_turn(NOW, &mut effects::Effects::new());
+        order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
         order.hear(&mut out);
         assert_eq!(persisted(&mut out).map(drop), batch);
     }
@@ -300,13 +309,13 @@ fn an_old_clock_is_not_extended() {
     let mut order = proposes(9);
     let later = NOW.plus(PATIENCE).plus(Span::from_nanos(1));
     order.tell(requests(&[1], 0));
-    order.take_turn(later, &mut effects::Effects::new());
+    order.take_turn(later, &mut Inbox::default(), &mut effects::Effects::new());
     order.hear(&mut Effects::new());
     assert_eq!((order.standing().in_flight, order.waiting_bytes() > 0), (0, true));
     let handed = order.status().decided.number();
     order.learn(Facts { at: later, ..facts(9 + handed, handed) });
     assert!(order.asks(), "the same clock is told again, as of now");
-    order.take_turn(later, &mut effects::Effects::new());
+    order.take_turn(later, &mut Inbox::default(), &mut effects::Effects::new());
     order.hear(&mut Effects::new());
     assert_eq!((order.standing().in_flight, order.waiting_bytes()), (1, 0));
 }
@@ -321,9 +330,9 @@ fn a_lane_that_was_stopped_waits_until_the_main_lane_knows_of_it() {
     order.learn(facts.clone());
     assert!(order.facts.as_ref().is_some_and(|told| told.at == woken), "a clock as of now, which is told");
     order.tell(requests(&[1], 0));
-    order.take_turn(woken, &mut effects::Effects::new());
+    order.take_turn(woken, &mut Inbox::default(), &mut effects::Effects::new());
     order.tell(Told::Step(Input::Deadline));
-    order.take_turn(woken, &mut effects::Effects::new());
+    order.take_turn(woken, &mut Inbox::default(), &mut effects::Effects::new());
     assert!(order.wanted().is_some_and(|at| at < woken), "the main lane may look before it hears");
     assert!(order.hear(&mut Effects::new()));
     assert!(order.wanted().is_some_and(|at| at > woken), "the next deadline");
@@ -331,7 +340,7 @@ fn a_lane_that_was_stopped_waits_until_the_main_lane_knows_of_it() {
     assert_eq!((order.standing().in_flight, order.waiting_bytes() > 0), (0, true));
     assert!(order.woke().is_some() && order.woke().is_none(), "the engine is told, once");
     order.learn(facts);
-    order.take_turn(woken, &mut effects::Effects::new());
+    order.take_turn(woken, &mut Inbox::default(), &mut effects::Effects::new());
     order.hear(&mut Effects::new());
     assert_eq!((order.standing().in_flight, order.waiting_bytes()), (1, 0));
 }

@@ -12,7 +12,7 @@ fn another_view_begins_without_what_was_to_be_proposed() {
     let patience = Span::from_millis(400);
     let pace = Pace { batches_max: 2, bytes_max: 1 << 20, pipelined: true, gathering_max: patience };
     let pillar = Pillar::new(order, AdmissionLimits::default());
-    let mut lane = OwnLane::new(me, id, (pace, patience), 6, pillar);
+    let mut lane = OwnLane::new(Setting { me, id, protocol: Protocol::RAFT, pace, patience }, 6, pillar);
     let slot = Slot::new;
     lane.proposer.settle(&Bounds { decided: slot(3), last: slot(9), border: None, wanted: slot(0) });
     lane.ahead.push_back(Batch::no_op(slot(4)));

@@ -41,3 +41,19 @@ fn connections_that_only_read_are_spread_over_lanes() {
     bindings.forget(conn(4));
     assert_eq!(bindings.lane_to_read(conn(5), 4), Some(1), "the one with the fewest");
 }
+
+/// The lane of an instance takes requests of its connections itself, until it hears that they go elsewhere.
+#[test]
+fn connections_that_leave_an_instance_are_named() {
+    let mut bindings = Bindings::default();
+    let conn = ConnId::new;
+    bindings.bind(conn(1), 0);
+    bindings.bind(conn(1), 0);
+    assert_eq!(bindings.left(), [], "it stays");
+    bindings.bind(conn(1), 2);
+    bindings.bind(conn(2), 1);
+    bindings.forget(conn(2));
+    bindings.forget(conn(3));
+    assert_eq!(bindings.left(), [(conn(1), 0), (conn(2), 1)]);
+    assert_eq!(bindings.left(), [], "once");
+}

@@ -18,7 +18,7 @@ fn on(ways: &[(ReplicaId, ConnId)]) -> Facts {
 /// What the lane sends in a turn at this time.
 fn sent_at(order: &mut StandIn, now: Time, out: &mut Effects) -> Vec<(ConnId, Vec<u8>)> {
     let mut effects = effects::Effects::new();
-    order.take_turn(now, &mut effects);
+    order.take_turn(now, &mut Inbox::default(), &mut effects);
     order.hear(out);
     let sent = effects.drain().filter_map(|effect| match effect {
         effects::Effect::Send { conn, frame } => Some((conn, frame.to_vec())),
