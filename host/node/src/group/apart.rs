@@ -40,15 +40,21 @@ impl Known {
     }
 }
 
+/// Whether the lane must take something soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Urgent(bool);
+
 /// The stand-in of a pillar; see the module.
 #[derive(Debug)]
 pub(super) struct StandIn {
     bridge: Box<dyn Bridge>,
     known: Known,
-    /// Inputs that were not sent to the lane yet.
-    told: Vec<Told>,
+    /// What was not sent to the lane yet.
+    told: Mail,
     /// Whether the lane may have inputs that it has not taken.
     sent: bool,
+    /// Mail was sent since the lane was asked for a turn, and whether that is urgent.
+    unasked: Option<Urgent>,
     /// Whether the lane is held.
     held: bool,
     /// The facts that the lane was told last.
@@ -73,11 +79,12 @@ pub(super) struct StandIn {
 
 impl StandIn {
     /// A stand-in for a pillar that was taken to a lane.
-    pub(super) const fn new(bridge: Box<dyn Bridge>, known: Known) -> Self {
+    pub(super) fn new(bridge: Box<dyn Bridge>, known: Known) -> Self {
         Self {
             bridge,
             known,
-            told: Vec::new(),
+            told: Mail::default(),
+            unasked: None,
             sent: false,
             held: false,
             facts: None,
@@ -100,7 +107,7 @@ impl StandIn {
             Told::Receive(_, bytes) => self.received += bytes,
             _ => {}
         }
-        self.told.push(told);
+        self.told.told.push(told);
     }
 
     /// Tells the lane the facts, if they have changed, or if it needs a newer clock.
@@ -109,7 +116,7 @@ impl StandIn {
         let known = self.facts.as_ref().is_some_and(|known| Facts { at: facts.at, ..known.clone() } == facts);
         if !known {
             self.facts = Some(facts.clone());
-            self.tell(Told::Facts(Box::new(facts)));
+            self.told.facts = Some(Box::new(facts));
         }
     }
 
@@ -125,22 +132,39 @@ impl StandIn {
         if held {
             self.bridge.hold(false);
         }
-        self.sends() || held
-    }
-
-    fn sends(&mut self) -> bool {
-        if self.told.is_empty() {
+        self.sends();
+        let Some(urgent) = self.unasked else { return held && self.bridge.ask() };
+        if !held && !urgent.0 && !self.waits_for_facts() {
             return false;
         }
+        self.unasked = None;
+        self.bridge.ask()
+    }
+
+    fn sends(&mut self) {
+        if self.told.is_empty() {
+            return;
+        }
+        let before = self.unasked.is_some_and(|urgent| urgent.0);
+        self.unasked = Some(Urgent(before || !self.told.told.is_empty()));
         self.sent = true;
-        self.bridge.send(Mail(std::mem::take(&mut self.told)))
+        self.bridge.send(std::mem::take(&mut self.told));
+    }
+
+    /// Whether new facts may let the lane do something now, as far as the main lane knows: to begin to propose, to propose what waits, or a
+    /// no-op. Otherwise they can wait for its next turn.
+    fn waits_for_facts(&self) -> bool {
+        let bounds = self.facts.as_ref().and_then(|facts| facts.bounds);
+        let proposer = &self.known.proposer;
+        let waits = self.waiting_bytes() > 0 || !self.proposed.is_empty() || !proposer.is_settled();
+        self.known.standing.leading && (waits || bounds.is_some_and(|bounds| proposer.is_wanted(&bounds)))
     }
 
     /// A turn of the lane, here and now: the pillar takes all inputs, and frames that came in on its lane.
     pub(super) fn take_turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut effects::Effects) {
         self.sends();
         self.bridge.turn(now, inbox, out);
-        self.sent = false;
+        (self.sent, self.unasked) = (false, None);
     }
 
     /// The main lane hears the lane's next turn: its effects are added to the list. Whether there was one.

@@ -1,29 +1,35 @@
 //! The bridge between the main lane and the lane of a pillar: mail for the pillar goes one way, reports of its turns come back the other way,
 //! both in order. A host with threads brings bridges of its own; a host without them lets the node keep the pillars ([`Local`]).
 
-use super::own_lane::{Told, Turn};
+use super::own_lane::{Facts, Told, Turn};
 use super::{Inbox, OwnLane, apart::Known};
 use crate::effects::Effects;
 use quorate_types::{InstanceId, Time};
 use std::fmt;
 
-/// Inputs of a pillar, in order.
+/// Inputs of a pillar, in order; and the newest facts, which count before all of them.
 #[derive(Debug, Default)]
-pub struct Mail(pub(super) Vec<Told>);
+pub struct Mail {
+    pub(super) told: Vec<Told>,
+    pub(super) facts: Option<Box<Facts>>,
+}
 
 impl Mail {
     /// Adds later mail.
     pub fn append(&mut self, later: Self) {
-        if self.0.is_empty() {
-            self.0 = later.0;
+        if self.told.is_empty() {
+            self.told = later.told;
         } else {
-            self.0.extend(later.0);
+            self.told.extend(later.told);
+        }
+        if later.facts.is_some() {
+            self.facts = later.facts;
         }
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.told.is_empty() && self.facts.is_none()
     }
 }
 
@@ -56,8 +62,11 @@ impl Reports {
 
 /// The main lane's end of a bridge. Dropping it takes the pillar out of service.
 pub trait Bridge: fmt::Debug + Send {
-    /// Queues mail for the pillar. Whether the host must be asked to give it a turn.
-    fn send(&mut self, mail: Mail) -> bool;
+    /// Queues mail for the pillar.
+    fn send(&mut self, mail: Mail);
+
+    /// The pillar needs a turn. Whether the host must be asked for it: it may have been asked before.
+    fn ask(&mut self) -> bool;
 
     /// Gives the pillar a turn here and now, after a turn that is under way on its own lane. It takes all mail, and what it may of an inbox.
     fn turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut Effects);
@@ -105,8 +114,11 @@ struct Local {
 }
 
 impl Bridge for Local {
-    fn send(&mut self, mail: Mail) -> bool {
+    fn send(&mut self, mail: Mail) {
         self.mail.append(mail);
+    }
+
+    fn ask(&mut self) -> bool {
         !std::mem::replace(&mut self.asked, true)
     }
 
@@ -133,6 +145,6 @@ impl Bridge for Local {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.mail.is_empty().then(|| self.pillar.deadline()).flatten()
+        (!self.asked).then(|| self.pillar.deadline()).flatten()
     }
 }

@@ -111,8 +111,6 @@ pub(super) enum Told {
     Unbound(ConnId),
     /// All requests are forgotten.
     Forget,
-    /// The facts have changed.
-    Facts(Box<Facts>),
 }
 
 /// What the main lane hears of one turn.
@@ -219,15 +217,10 @@ impl OwnLane {
         self.wakes += u64::from(woke.is_some());
         let mut turn = Turn { woke, ..Turn::default() };
         // The newest facts come first: messages must leave over the connections that there are now.
-        let facts = mail
-            .0
-            .iter()
-            .rev()
-            .find_map(|told| if let Told::Facts(facts) = told { Some(facts) } else { None });
-        if let Some(facts) = facts {
-            self.facts = Some((**facts).clone());
+        if let Some(facts) = mail.facts {
+            self.facts = Some(*facts);
         }
-        for told in mail.0 {
+        for told in mail.told {
             self.take(now, told, &mut turn, out);
         }
         inbox.offer(|conn, frame| self.offered(now, (conn, frame), &mut turn, out));
@@ -251,7 +244,6 @@ impl OwnLane {
     fn take(&mut self, now: Time, told: Told, turn: &mut Turn, out: &mut effects::Effects) {
         let effects = &mut self.effects;
         match told {
-            Told::Facts(_) => {}
             Told::Start(installed) => {
                 self.started = true;
                 self.pillar.start(now, installed, effects);

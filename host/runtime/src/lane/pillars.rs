@@ -21,6 +21,8 @@ pub(super) struct Post {
     pub(super) id: InstanceId,
     pillar: Mutex<OwnLane>,
     mail: Mutex<Mail>,
+    /// The lane was asked for a turn and had none since.
+    asked: AtomicBool,
     reports: Mutex<Reports>,
     /// The bytes of frames that the pillar took itself and of which the main lane has not heard.
     unheard: AtomicUsize,
@@ -36,6 +38,8 @@ impl Post {
     /// A turn of the pillar's own lane. Whether there is a report, and when the next turn is due.
     pub(super) fn turn(&self, now: Time, inbox: &mut Inbox, out: &mut Effects) -> (bool, Option<Time>) {
         let mut pillar = lock(&self.pillar);
+        // Before the mail is taken: what comes later asks again.
+        self.asked.swap(false, Ordering::AcqRel);
         if self.held.load(Ordering::Acquire) {
             return (false, None);
         }
@@ -88,6 +92,7 @@ impl Bridges for Posts {
             id,
             pillar: Mutex::new(pillar),
             mail: Mutex::default(),
+            asked: AtomicBool::new(false),
             reports: Mutex::default(),
             unheard: AtomicUsize::new(0),
             due: AtomicU64::new(u64::MAX),
@@ -112,11 +117,12 @@ impl fmt::Debug for ToPost {
 }
 
 impl Bridge for ToPost {
-    fn send(&mut self, mail: Mail) -> bool {
-        let mut waiting = lock(&self.post.mail);
-        let first = waiting.is_empty();
-        waiting.append(mail);
-        first
+    fn send(&mut self, mail: Mail) {
+        lock(&self.post.mail).append(mail);
+    }
+
+    fn ask(&mut self) -> bool {
+        !self.post.asked.swap(true, Ordering::AcqRel)
     }
 
     fn turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut Effects) {

@@ -169,6 +169,38 @@ fn a_lane_is_asked_once() {
     assert!(order.asks(), "it took what it was asked to take");
 }
 
+/// Facts change with every batch of any instance. Most lanes need them only when something else happens there.
+#[test]
+fn facts_alone_ask_only_a_lane_that_waits_for_them() {
+    let mut order = proposes(9);
+    let handed = order.status().decided.number();
+    order.learn(Facts { executed: Seq::new(7), ..facts(9 + handed, handed) });
+    assert!(!order.asks(), "nothing waits there");
+    turn(&mut order);
+    assert!(!order.asks(), "it took them with another turn");
+    // Its request waits, since the merge has no room.
+    order.learn(facts(handed, handed));
+    order.tell(requests(&[1], 0));
+    assert!(order.asks());
+    turn(&mut order);
+    order.learn(facts(9 + handed, handed));
+    assert!(order.asks(), "now there is room");
+}
+
+/// Where a no-op is wanted, and where a leader begins, facts are what the lane waits for.
+#[test]
+fn facts_ask_a_lane_that_is_to_fill_or_to_begin() {
+    let mut order = leader();
+    let handed = order.status().decided.number();
+    order.learn(facts(9 + handed, handed));
+    assert!(order.asks(), "it has not begun to propose");
+    turn(&mut order);
+    let wanted = Slot::new(handed + 2);
+    let bounds = facts(9 + handed, handed).bounds.map(|bounds| Bounds { wanted, ..bounds });
+    order.learn(Facts { bounds, many: true, ..facts(9 + handed, handed) });
+    assert!(order.asks());
+}
+
 /// The host counts the proposals that are on their way to decide how much to propose.
 #[test]
 fn what_was_proposed_counts_at_once_and_once() {

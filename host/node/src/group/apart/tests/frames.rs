@@ -135,3 +135,19 @@ fn after_a_jump_execution_is_asked_again() {
         assert_eq!(left(&mut order, &[asks(2)]), 1, "it is unknown what is in flight");
     }
 }
+
+/// New facts are sent before the main lane hears that a request waits for them, which came in on the lane.
+#[test]
+fn facts_that_were_sent_before_are_asked_for_when_something_waits() {
+    let mut order = proposes(9);
+    let handed = order.status().decided.number();
+    order.tell(requests(&[1], 0));
+    turn(&mut order);
+    order.learn(facts(handed, handed));
+    turn(&mut order);
+    assert_eq!(left(&mut order, &[asks(2)]), 0, "it waits, since the merge has no room");
+    order.learn(facts(9 + handed, handed));
+    assert!(!order.asks(), "nobody knows that something waits");
+    order.hear(&mut Effects::new());
+    assert!(order.asks());
+}
