@@ -152,6 +152,15 @@ impl ObjectService for Kv {
         }
     }
 
+    /// The key of a single operation.
+    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
+        match KvCommand::decode(command) {
+            Ok(KvCommand::One(operation)) => each(operation.key()),
+            Ok(KvCommand::Swap { key, .. }) => each(key),
+            _ => {}
+        }
+    }
+
     /// Bytes that are no command use no keys; the reply to them is an error.
     fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         if is_query {

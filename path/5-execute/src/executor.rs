@@ -9,6 +9,7 @@
 
 use crate::Lookup;
 use crate::agreed::{Agreed, Moment};
+use crate::ahead;
 use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, read_u64};
 use crate::context::Context;
@@ -121,7 +122,12 @@ impl Executor {
         if self.deadline.is_some_and(|deadline| deadline <= due) {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
-        for (index, request) in batch.requests().enumerate() {
+        let (mut requests, mut index, mut next_window) = (batch.requests(), 0_usize, 0);
+        loop {
+            if index == next_window {
+                next_window = index.saturating_add(ahead::of_requests(&*self.service, requests.clone()));
+            }
+            let Some(request) = requests.next() else { break };
             let (header, body, _) = request.expect("INV-EXEC-2: a delivered batch is well formed");
             match header.kind {
                 RequestKind::OpenSession => self.open(header.number, body, out),
@@ -129,6 +135,7 @@ impl Executor {
                 RequestKind::System => {}
                 _ => self.run(&header, body, &ctx.with_request(index as u32), out),
             }
+            index += 1;
         }
         self.deadline = self.service.next_deadline();
     }

@@ -90,6 +90,7 @@
 //! ```
 
 mod agreed;
+mod ahead;
 mod around;
 mod checkpoint;
 mod context;

@@ -4,6 +4,7 @@
 //! two ways to learn what changed. The store sees every change, so the engine needs nothing else of the service.
 //! Tests: `tests/all/images.rs`, `tests/all/kinds.rs`.
 
+use crate::ahead;
 use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{
     CheckpointError, CheckpointSink, CheckpointSource, NO_MORE_OBJECTS, read_append, read_u32, write_object,
@@ -33,10 +34,21 @@ pub trait ObjectService: Send {
         ctx: &Context,
         replies: &mut BatchReplies,
     ) {
+        let reads_ahead = commands.len() >= ahead::MANY && ahead::pays(store);
+        let mut next_window = if reads_ahead { 0 } else { usize::MAX };
         for (index, command) in commands.iter().enumerate() {
+            if index == next_window {
+                let rest = commands.iter().skip(index);
+                next_window += ahead::of_commands(store, rest, |command, each| self.objects(command, each));
+            }
             let ctx = ctx.with_command(index as u32);
             replies.push_with(|reply| self.execute(store, command, &ctx, reply));
         }
+    }
+
+    /// Names the objects that a command will probably use, as [`Service::objects`] does.
+    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
+        let _ = (command, each);
     }
 
     /// Whether the command only frees space, as [`Service::frees`] says.
@@ -131,6 +143,9 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn frees(&self, command: &[u8]) -> bool {
         self.service.frees(command)
+    }
+    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
+        self.service.objects(command, each);
     }
     fn next_deadline(&self) -> Option<AgreedTime> {
         self.service.next_deadline(&self.store)

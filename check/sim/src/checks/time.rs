@@ -78,6 +78,11 @@ impl Outages {
         }
     }
 
+    /// A machine is suspended, and its clock stands still. A stop of before that is short for that clock counts.
+    fn suspends(&mut self, now: u64, long: u64) {
+        self.since = self.since.map(|since| if now - since > long { since } else { now });
+    }
+
     /// How much of the time until this moment does not count.
     fn lost(&self, at: u64) -> u64 {
         self.over.iter().map(|(begin, end)| at.min(*end).saturating_sub(*begin)).sum()
@@ -113,6 +118,13 @@ impl Times {
     pub fn runs(&mut self, now: u64, enough: bool) {
         if let Some(long) = self.bounds.outage {
             self.outages.runs(now, enough, long);
+        }
+    }
+
+    /// A machine is suspended.
+    pub fn suspends(&mut self, now: u64) {
+        if let Some(long) = self.bounds.outage {
+            self.outages.suspends(now, long);
         }
     }
 

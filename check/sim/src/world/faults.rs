@@ -44,6 +44,7 @@ impl World {
                 return Some(time);
             }
             Fault::Suspend(Suspend { who, time }) => {
+                self.judge.suspends(self.time.now());
                 self.processes.suspend(who, &self.time);
                 return Some(time);
             }

@@ -172,6 +172,11 @@ impl Judge {
         self.times.runs(now, enough);
     }
 
+    /// A machine is suspended.
+    pub(super) fn suspends(&mut self, now: u64) {
+        self.times.suspends(now);
+    }
+
     /// A replica's clock jumps ahead.
     pub(super) fn jumps(&mut self, now: u64, who: usize, by: u64) {
         self.times.jumps(now, who, by);

@@ -283,6 +283,20 @@ fn time_that_goes_on_in_an_outage_is_found() {
     assert_eq!(short.executed((15 * SECOND, false), 15 * SECOND, 15 * SECOND), Ok(()));
 }
 
+/// A process is stopped, and then its machine is suspended. For the process's own clock the stop may be a short one, which counts.
+#[test]
+fn a_short_stop_before_a_suspension_counts() {
+    for (stopped, ok) in [(14, true), (5, false)] {
+        let mut times = times();
+        times.executed((4 * SECOND, false), 4 * SECOND, 4 * SECOND).unwrap();
+        times.runs(stopped * SECOND, false);
+        times.suspends(16 * SECOND);
+        times.runs(30 * SECOND, true);
+        assert_eq!(times.executed((30 * SECOND, false), 4 * SECOND, 5 * SECOND), Ok(()));
+        assert_eq!(times.executed((40 * SECOND, false), 39 * SECOND, 24 * SECOND).is_ok(), ok, "{stopped}");
+    }
+}
+
 /// While faults last it may fall back as far as it likes.
 #[test]
 fn time_that_falls_back_is_found() {

@@ -34,12 +34,18 @@ pub(super) fn of_changes<'k>(top: &Child, keys: impl Iterator<Item = &'k [u8]> +
     let mut read = 0;
     for ((child, _), _) in ways.iter().zip(keys.clone()) {
         if let Child::Bucket(bucket) = child {
-            read += bucket.count() as u64;
+            read += bucket.read_index_ahead();
         }
     }
-    for ((child, _), key) in ways.iter().zip(keys) {
+    let mut places = [0; WINDOW];
+    for ((place, (child, _)), key) in places.iter_mut().zip(&ways).zip(keys) {
         if let Child::Bucket(bucket) = child {
-            read += bucket.read_ahead(key);
+            *place = bucket.place_for(key);
+        }
+    }
+    for ((child, _), place) in ways.iter().zip(places) {
+        if let Child::Bucket(bucket) = child {
+            read += bucket.read_ahead(place);
         }
     }
     black_box(read);

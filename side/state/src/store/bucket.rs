@@ -321,14 +321,24 @@ impl Bucket {
         }
     }
 
-    /// Reads the memory that a change of this key will need.
-    pub(super) fn read_ahead(&self, key: &[u8]) -> u64 {
+    /// Reads the index: its rows are a little shorter than lines of memory.
+    pub(super) fn read_index_ahead(&self) -> u64 {
+        self.0.slice.iter().map(|row| u64::from(row.heads[0])).sum()
+    }
+
+    /// Where the record of this key is in the body, or that of another key near it.
+    pub(super) fn place_for(&self, key: &[u8]) -> usize {
         let view = self.view();
         let at = view.below(head_of(key, view.head.common));
-        let start = if at < self.count() { view.place(at) } else { 0 };
+        if at < self.count() { view.place(at) } else { 0 }
+    }
+
+    /// Reads the memory that a change of the record at this place will need.
+    pub(super) fn read_ahead(&self, place: usize) -> u64 {
+        let records = self.view().records;
         // The record often lies across two lines of memory.
-        let byte = |at: usize| u64::from(view.records.get(at).copied().unwrap_or(0));
-        byte(start) + byte(start + 64)
+        let byte = |at: usize| u64::from(records.get(at).copied().unwrap_or(0));
+        byte(place) + byte(place + 64)
     }
 
     /// Reads the memory that the digest will need: the groups that changed, and the digests of the others.

@@ -35,6 +35,8 @@ pub use version::{Part, Version};
 pub const BUCKET_BYTES: u64 = 4096;
 /// Subtrees with at most this cost are chunks, which are written and transferred as one. Part of format version 1.
 pub const CHUNK_BYTES: u64 = 64 << 10;
+/// How many keys [`Store::read_ahead`] takes.
+pub const READ_AHEAD: usize = ahead::WINDOW;
 /// The longest key.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// The longest value.

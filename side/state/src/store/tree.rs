@@ -85,6 +85,12 @@ impl Store {
         self.root.child.get(key)
     }
 
+    /// Reads the memory that changes of these keys will need, at most [`READ_AHEAD`](super::READ_AHEAD): at all addresses at once, where one
+    /// change after the other would wait for each alone. Later keys are left out.
+    pub fn read_ahead<'k>(&self, keys: impl Iterator<Item = &'k [u8]> + Clone) {
+        ahead::of_changes(&self.root.child, keys);
+    }
+
     /// How many entries there are.
     pub fn len(&self) -> u64 {
         self.root.child.measure().0
