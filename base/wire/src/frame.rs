@@ -7,8 +7,8 @@
 //! Both checksums are crc32c. The header has its own, so that a damaged length is found before the receiver waits for, or allocates, the
 //! bytes that it announces. A bad frame ends the connection.
 
-use bytes::{Buf, Bytes, BytesMut};
-use quorate_types::{Reject, planted};
+use bytes::{Bytes, BytesMut};
+use quorate_types::Reject;
 
 /// Bytes of a frame header.
 pub const FRAME_HEADER: usize = 16;
@@ -105,7 +105,7 @@ pub struct FrameHeader {
     pub kind: FrameKind,
     /// How many bytes it has.
     pub len: u32,
-    crc: u32,
+    pub(crate) crc: u32,
 }
 
 impl FrameHeader {
@@ -220,136 +220,5 @@ impl OutFrame {
         let mut out = self.head.to_vec();
         self.payloads.iter().for_each(|p| out.extend_from_slice(p));
         out
-    }
-}
-
-/// Cuts a byte stream into frames. The host reads into [`Self::space`]; the payloads of the frames share that memory.
-#[derive(Debug)]
-pub struct FrameReader {
-    /// The first `filled` bytes have arrived. The bytes after that, up to its length, were zeroed, so that a system call can read into
-    /// them.
-    bytes: BytesMut,
-    filled: usize,
-    frame_bytes_max: u32,
-    header: Option<FrameHeader>,
-}
-
-/// If a frame is larger than what arrived of it, its memory grows by this much, or doubles. So a peer can not make this program allocate
-/// what it merely announced.
-const GROWTH: usize = 256 << 10;
-
-impl FrameReader {
-    /// A reader that refuses frames with more than `frame_bytes_max` bytes of payload.
-    pub fn new(frame_bytes_max: u32) -> Self {
-        Self { bytes: BytesMut::new(), filled: 0, frame_bytes_max, header: None }
-    }
-
-    /// Sets another limit from the next frame on. Before the handshake a peer may send only a small hello.
-    pub fn set_limit(&mut self, frame_bytes_max: u32) {
-        self.frame_bytes_max = frame_bytes_max;
-    }
-
-    /// Memory for what the host reads next, at least one byte; afterwards it calls [`Self::filled`]. Memory is allocated in chunks of about
-    /// `chunk` bytes, or as the arriving frame needs it.
-    pub fn space(&mut self, chunk: usize) -> &mut [u8] {
-        let want = self.want(chunk);
-        if self.bytes.len() - self.filled < want {
-            let mut bytes = BytesMut::zeroed(self.filled + want.max(chunk));
-            bytes[..self.filled].copy_from_slice(&self.bytes[..self.filled]);
-            self.bytes = bytes;
-        }
-        &mut self.bytes[self.filled..]
-    }
-
-    /// How much room there should be at least.
-    fn want(&self, chunk: usize) -> usize {
-        let missing = self.header.map_or(0, |header| (header.len as usize).saturating_sub(self.filled));
-        missing.min(self.filled.max(GROWTH)).max(chunk / 4).max(1)
-    }
-
-    /// The host put this many bytes at the beginning of the space.
-    ///
-    /// # Panics
-    /// When there was not that much space.
-    pub fn filled(&mut self, count: usize) {
-        assert!(count <= self.bytes.len() - self.filled, "no more was read than there is space");
-        self.filled += count;
-    }
-
-    /// Adds bytes from elsewhere.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.push_part(bytes, bytes.len());
-    }
-
-    /// As [`Self::push`], for a part of about `chunk` bytes in all. Memory is allocated for all parts together, since otherwise each part
-    /// would move those before it.
-    pub fn push_part(&mut self, mut bytes: &[u8], chunk: usize) {
-        while !bytes.is_empty() {
-            let cleared = self.bytes.len() - self.filled;
-            let count = if cleared > 0 {
-                let count = bytes.len().min(cleared);
-                self.bytes[self.filled..][..count].copy_from_slice(&bytes[..count]);
-                count
-            } else {
-                // Nothing has to be cleared for bytes that are copied.
-                let want = self.want(chunk);
-                if self.bytes.capacity() - self.filled < want {
-                    let mut larger = BytesMut::with_capacity(self.filled + want.max(chunk));
-                    larger.extend_from_slice(&self.bytes);
-                    self.bytes = larger;
-                }
-                let count = bytes.len().min(self.bytes.capacity() - self.filled);
-                self.bytes.extend_from_slice(&bytes[..count]);
-                count
-            };
-            self.filled += count;
-            bytes = &bytes[count..];
-        }
-    }
-
-    /// The next whole frame, or nothing when more bytes are needed.
-    ///
-    /// # Errors
-    /// The stream is damaged, or the frame too large. The connection is then of no use.
-    pub fn frame(&mut self) -> Result<Option<Frame>, Reject> {
-        let header = match self.header {
-            Some(header) => header,
-            None => {
-                let Some(bytes) = self.bytes[..self.filled].first_chunk::<FRAME_HEADER>() else {
-                    return Ok(None);
-                };
-                let header = FrameHeader::decode(bytes, self.frame_bytes_max)?;
-                self.bytes.advance(FRAME_HEADER);
-                self.filled -= FRAME_HEADER;
-                *self.header.insert(header)
-            }
-        };
-        if self.filled < header.len as usize {
-            return Ok(None);
-        }
-        self.header = None;
-        let payload = self.bytes.split_to(header.len as usize).freeze();
-        self.filled -= payload.len();
-        if crc32c::crc32c(&payload) != header.crc && !planted("damage-unnoticed") {
-            return Err(Reject::Malformed("frame payload checksum"));
-        }
-        Ok(Some(Frame { kind: header.kind, payload }))
-    }
-
-    /// The bytes of memory that it holds: those that wait for the rest of their frame, and free room.
-    pub fn held(&self) -> usize {
-        self.bytes.capacity()
-    }
-
-    /// Frees memory if nothing is in it.
-    pub fn relax(&mut self) {
-        if self.filled == 0 {
-            self.bytes = BytesMut::new();
-        }
-    }
-
-    /// Bytes that wait for the rest of their frame.
-    pub fn pending(&self) -> usize {
-        self.filled
     }
 }

@@ -17,6 +17,7 @@ mod keys;
 mod members;
 mod membership;
 mod order;
+mod reader;
 mod room;
 mod sight;
 mod state;
@@ -34,7 +35,7 @@ pub use client::{
 };
 pub use codec::{Put, Reader};
 pub use fill::{fill_frame, read_fill};
-pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame, Payload};
+pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, OutFrame, Payload};
 pub use handshake::{
     FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal, RefusalReason,
     Role, Welcome,
@@ -48,6 +49,7 @@ pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };
 pub use order::{order_frame, read_order};
+pub use reader::{FrameReader, Memory};
 pub use room::{read_room, room_frame};
 pub use sight::Sight;
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use mio::net::TcpStream;
 use quorate_tls::{Session, Trouble, looks_like_tls, unexpected_tls};
 use quorate_types::{Identity, Reject};
-use quorate_wire::{Frame, FrameReader, OutFrame, Refusal, RefusalReason};
+use quorate_wire::{Frame, FrameReader, Memory, OutFrame, Refusal, RefusalReason};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Space for reading comes in chunks: the size of the first one, and the largest.
 const READ_MIN: usize = 4 << 10;
@@ -132,6 +133,11 @@ impl Connection {
             counted: 0,
             sealed: 0,
         }
+    }
+
+    /// Reads into this memory, which is used again.
+    pub(crate) fn use_memory(&mut self, memory: Arc<dyn Memory>) {
+        self.reader.use_memory(memory);
     }
 
     pub(crate) fn set_frame_limit(&mut self, bytes: u32) {

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 mod addresses;
 mod balance;
+mod blocks;
 mod door;
 mod fair;
 mod pace;

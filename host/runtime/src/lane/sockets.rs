@@ -2,6 +2,7 @@
 //!
 //! [`Core`] is what they serve: the node on the main lane, the way to the main lane on others.
 
+use super::blocks::Blocks;
 use super::door::Door;
 use super::fair::Fair;
 use super::pace::Pace;
@@ -60,6 +61,8 @@ pub(super) struct Sockets {
     pub(super) closing: VecDeque<(Time, ConnId)>,
     /// Scratch space for encrypted input, shared by all connections.
     pub(super) scratch: Vec<u8>,
+    /// Memory for what arrives, shared by all connections.
+    blocks: Arc<Blocks>,
     /// Limits the lines that repeated failed connections write to the log.
     pub(super) refusals: Throttle,
 }
@@ -81,6 +84,7 @@ impl Sockets {
             busy: false,
             closing: VecDeque::new(),
             scratch: if safe { vec![0; READ_MAX] } else { Vec::new() },
+            blocks: Arc::default(),
             refusals: Throttle::default(),
         }
     }
@@ -93,6 +97,7 @@ impl Sockets {
             tracing::warn!("registering a connection: {error}");
             return false;
         }
+        connection.use_memory(self.blocks.clone());
         self.connections.insert(conn, connection);
         true
     }
