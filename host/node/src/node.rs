@@ -395,12 +395,12 @@ impl Node {
                 None => self.gate.stands_apart(&self.config, notice, durable),
             }
         }
-        for (conn, at) in self.guide.left() {
-            if let Some(group) = self.groups.get_mut(at) {
-                group.unbound(conn);
-            }
-        }
         if self.config.placement.groups {
+            for (conn, at) in self.guide.left() {
+                if let Some(group) = self.groups.get_mut(at) {
+                    group.unbound(conn);
+                }
+            }
             self.tell_facts(now);
             self.groups.ask_lanes(|id| out.push(Effect::Run(Part::Group(id))));
         }

@@ -11,8 +11,8 @@ pub(super) struct Bindings {
     instances: BTreeMap<ConnId, usize>,
     /// Connections that have only read so far, and their lanes.
     readers: BTreeMap<ConnId, u16>,
-    /// Connections that are bound no more to the instance of before.
-    left: Vec<(ConnId, usize)>,
+    /// Connections that are bound no more to the instance of before, if somebody asks for them.
+    left: Option<Vec<(ConnId, usize)>>,
 }
 
 impl Bindings {
@@ -45,11 +45,8 @@ impl Bindings {
     }
 
     pub(super) fn bind(&mut self, conn: ConnId, at: usize) {
-        if let Some(before) = self.instances.insert(conn, at)
-            && before != at
-        {
-            self.left.push((conn, before));
-        }
+        let before = self.instances.insert(conn, at);
+        self.leaves(conn, before.filter(|before| *before != at));
         self.readers.remove(&conn);
     }
 
@@ -68,15 +65,20 @@ impl Bindings {
     }
 
     pub(super) fn forget(&mut self, conn: ConnId) {
-        if let Some(before) = self.instances.remove(&conn) {
-            self.left.push((conn, before));
-        }
+        let before = self.instances.remove(&conn);
+        self.leaves(conn, before);
         self.readers.remove(&conn);
     }
 
-    /// The connections that are bound no more to an instance, since the last call.
+    fn leaves(&mut self, conn: ConnId, before: Option<usize>) {
+        if let Some((left, before)) = self.left.as_mut().zip(before) {
+            left.push((conn, before));
+        }
+    }
+
+    /// The connections that are bound no more to an instance, since the last call; none at the first one.
     pub(super) fn left(&mut self) -> Vec<(ConnId, usize)> {
-        std::mem::take(&mut self.left)
+        self.left.replace(Vec::new()).unwrap_or_default()
     }
 
     pub(super) fn forget_instance(&mut self, at: usize) {

@@ -175,7 +175,7 @@ impl Guide {
         self.bindings.forget(conn);
     }
 
-    /// The connections that are bound no more to an instance, since the last call.
+    /// The connections that are bound no more to an instance, since the last call; none at the first one.
     pub(crate) fn left(&mut self) -> Vec<(ConnId, usize)> {
         self.bindings.left()
     }

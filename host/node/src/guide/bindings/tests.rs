@@ -47,6 +47,7 @@ fn connections_that_only_read_are_spread_over_lanes() {
 fn connections_that_leave_an_instance_are_named() {
     let mut bindings = Bindings::default();
     let conn = ConnId::new;
+    assert_eq!(bindings.left(), []);
     bindings.bind(conn(1), 0);
     bindings.bind(conn(1), 0);
     assert_eq!(bindings.left(), [], "it stays");
