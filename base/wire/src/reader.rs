@@ -25,7 +25,7 @@ pub trait Memory: Send + Sync {
 /// If a frame is larger than what arrived of it, its memory grows by this much, or doubles. So a peer can not make this program allocate
 /// what it merely announced.
 const GROWTH: usize = 256 << 10;
-/// Smaller blocks are not worth keeping, and bytes in them are copied out.
+/// Smaller blocks are not worth keeping. Sizes are multiples of it, so that a block fits again.
 const KEPT_BYTES_MIN: usize = 32 << 10;
 /// A block is handed out if at least one part in this many of it has arrived.
 const FULL_PART: usize = 4;
@@ -36,8 +36,9 @@ pub struct FrameReader {
     block: Vec<u8>,
     start: usize,
     filled: usize,
-    /// The rest of a block that is handed out. While there is one, nothing is in `block`.
+    /// The rest of a block that is handed out, and the size of that block. While there is a rest, nothing is in `block`.
     rest: Bytes,
+    handed: usize,
     frame_bytes_max: u32,
     header: Option<FrameHeader>,
     memory: Option<Arc<dyn Memory>>,
@@ -77,6 +78,7 @@ impl FrameReader {
             start: 0,
             filled: 0,
             rest: Bytes::new(),
+            handed: 0,
             frame_bytes_max,
             header: None,
             memory: None,
@@ -125,8 +127,11 @@ impl FrameReader {
     }
 
     fn block_of(&self, len: usize) -> Vec<u8> {
-        let memory = self.memory.as_ref().filter(|_| len >= KEPT_BYTES_MIN);
-        memory.and_then(|memory| memory.take(len)).unwrap_or_else(|| vec![0; len])
+        let Some(memory) = self.memory.as_ref().filter(|_| len >= KEPT_BYTES_MIN) else {
+            return vec![0; len];
+        };
+        let len = len.next_multiple_of(KEPT_BYTES_MIN);
+        memory.take(len).unwrap_or_else(|| vec![0; len])
     }
 
     /// Goes on with this block.
@@ -215,6 +220,7 @@ impl FrameReader {
             && pending >= KEPT_BYTES_MIN / FULL_PART
             && pending >= self.block.len() / FULL_PART
         {
+            self.handed = self.block.len();
             let memory = self.memory.clone().filter(|_| self.block.len() >= KEPT_BYTES_MIN);
             let handed = Handed { block: std::mem::take(&mut self.block), memory };
             self.rest = Bytes::from_owner(handed).slice(self.start..self.filled);
@@ -237,9 +243,9 @@ impl FrameReader {
         }
     }
 
-    /// The bytes of memory that it holds: those that wait for the rest of their frame, and free room.
+    /// The bytes of memory that it holds: those that wait for the rest of their frame, with the block that they keep, and free room.
     pub fn held(&self) -> usize {
-        self.block.len() + self.rest.len()
+        self.block.len() + if self.rest.is_empty() { 0 } else { self.handed }
     }
 
     /// Frees memory if nothing is in it.

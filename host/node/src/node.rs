@@ -265,6 +265,12 @@ impl Node {
         self.groups.disconnects(now, replica, |at| change.cuts(at));
     }
 
+    /// Replies to what a client asked before go to its connection no more: it asks again, over the main lane.
+    pub(crate) fn unbind(&mut self, conn: ConnId) {
+        self.engine.step(engine::In::Unbound(conn));
+        self.groups.iter_mut().for_each(|group| group.unbound(conn));
+    }
+
     /// Tells a member or a client that has just connected who the members are.
     pub(crate) fn tell_members(&self, conn: ConnId, out: &mut Effects) {
         if let Some(memberships) = self.reconfigure.to_tell() {

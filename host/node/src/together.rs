@@ -390,7 +390,7 @@ impl Node {
         self.intake(now, out, |intake, facts, _| intake.led(now, facts, id, leader, rotated));
         let (guide, look) = self.guide();
         for conn in guide.led(&look, at, out) {
-            self.engine.step(engine::In::Unbound(conn));
+            self.unbind(conn);
         }
     }
 }
@@ -760,9 +760,9 @@ impl Node {
         let text = format!("{instances} instances since slot {first}, behind seq {base}");
         out.event(Event::Instances { text });
         outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
-        for conn in self.gate.peers().clients() {
+        for conn in self.gate.peers().clients().collect::<Vec<_>>() {
             // A client that waits for an instance that left asks again.
-            self.engine.step(engine::In::Unbound(conn));
+            self.unbind(conn);
         }
         let (guide, look) = self.guide();
         guide.tell_clients(&look, None, out);

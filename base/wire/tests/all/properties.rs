@@ -535,3 +535,20 @@ fn parts_of_a_stream_give_the_frames_of_the_whole() {
         assert_eq!(reader.pending(), 0);
     }
 }
+
+/// The beginning of a frame keeps the block in which it came, together with frames before it.
+#[test]
+fn what_a_begun_frame_keeps_is_counted() {
+    let mut reader = FrameReader::new(1 << 20);
+    let mut bytes = OutFrame::new(FrameKind::Requests, &vec![7; 70_000], vec![]).to_vec();
+    bytes.push(0);
+    let space = reader.space(256 << 10);
+    let room = space.len();
+    space[..bytes.len()].copy_from_slice(&bytes);
+    reader.filled(bytes.len());
+    drop(reader.frame().expect("the stream is sound").expect("it is there"));
+    assert_eq!(reader.frame(), Ok(None));
+    assert_eq!(reader.pending(), 1);
+    reader.relax();
+    assert!(reader.held() >= room, "it holds {room} bytes and says {}", reader.held());
+}

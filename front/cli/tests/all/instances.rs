@@ -150,3 +150,37 @@ fn clients_spread_evenly_over_instances() {
         assert_eq!(server.stop().code, Some(0));
     }
 }
+
+/// Each instance has a lane of its own. Instances leave and come back at once: what comes in is for their new stays, not for the old ones.
+#[test]
+fn instances_that_come_back_work_on_lanes_of_their_own() {
+    let made = Made::three_with(4);
+    for id in 1..=3 {
+        let text = std::fs::read_to_string(made.config(id)).expect("a configuration");
+        let text = format!("lanes = 5\npillars = \"lanes\"\n{text}");
+        std::fs::write(made.config(id), text).expect("it is written");
+    }
+    let directory = made.path();
+    let servers = begun(&made);
+    let client = client(&directory);
+    let session = client.open_session().expect("a session");
+    for (round, count) in ["4", "2", "4"].into_iter().enumerate() {
+        if round > 0 {
+            wait_until("the number of instances is changed", || {
+                run(&directory, &["instances", "set", count]).code == Some(0)
+            });
+        }
+        for number in 0..30 {
+            session.call_one(&put(count, &number.to_string())).expect("written");
+        }
+    }
+    wait_until("all instances are led", || {
+        let each = each_of_all(&directory);
+        (1..=4).all(|id| each.iter().any(|one| one["instance"] == id && one["leading"] == true))
+    });
+    session.call_one(&put("all", "led")).expect("written");
+    drop((session, client));
+    for server in servers {
+        assert_eq!(server.stop().code, Some(0));
+    }
+}

@@ -333,6 +333,7 @@ impl Groups {
         let known = self.others.iter().position(|other| (other.id(), other.stay().number()) == (id, stay))?;
         let mut group = self.others.swap_remove(known);
         group.stay_mut().away = None;
+        group.returns();
         Some(group)
     }
 
@@ -343,7 +344,8 @@ impl Groups {
         if at == self.in_force.len() {
             self.in_force.push(group);
         } else {
-            let before = std::mem::replace(&mut self.in_force[at], group);
+            let mut before = std::mem::replace(&mut self.in_force[at], group);
+            before.rests();
             out.push(Out::Abandoned(before.volume()));
             self.others.extend(Some(before).filter(|before| !before.stay().asleep));
         }
@@ -425,7 +427,8 @@ impl Groups {
     ) -> Result<Vec<usize>, Halt> {
         while self.in_force.len() > system.instances.len() {
             // The state goes back to before these instances came.
-            let later = self.in_force.pop();
+            let mut later = self.in_force.pop();
+            later.iter_mut().for_each(Group::rests);
             self.others.extend(later.filter(|later| !later.stay().asleep));
         }
         let mut new = Vec::new();

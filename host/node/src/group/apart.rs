@@ -126,6 +126,19 @@ impl StandIn {
         self.bridge.hold(true);
     }
 
+    /// The stay is no longer in force: its lane leaves the pillar alone. The effects of all turns until now are added to the list.
+    pub(super) fn rests(&mut self, out: &mut Effects) {
+        self.bridge.rest(true);
+        while self.hear(out) {}
+    }
+
+    /// The stay is in force again. Which requests are in flight is unknown.
+    pub(super) fn returns(&mut self) {
+        self.bridge.rest(false);
+        self.facts = None;
+        self.tell(Told::Forget);
+    }
+
     /// Sends the inputs. Whether the lane must be asked for a turn.
     pub(super) fn asks(&mut self) -> bool {
         let held = std::mem::take(&mut self.held);

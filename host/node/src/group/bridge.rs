@@ -74,6 +74,9 @@ pub trait Bridge: fmt::Debug + Send {
     /// Holds the pillar's own lane, or lets it go on: while it is held, it has no turn.
     fn hold(&mut self, held: bool);
 
+    /// The pillar's stay is no longer in force, so its lane gives it no turns; or it is in force again. Waits for a turn that is under way.
+    fn rest(&mut self, rests: bool);
+
     /// Takes the reports of all turns since the last call.
     fn hear(&mut self) -> Reports;
 
@@ -131,6 +134,11 @@ impl Bridge for Local {
 
     // The lane has no turn while the main lane has one.
     fn hold(&mut self, _: bool) {}
+
+    // The node gives turns only to pillars of stays in force.
+    fn rest(&mut self, _: bool) {
+        self.asked = false;
+    }
 
     fn hear(&mut self) -> Reports {
         std::mem::take(&mut self.reports)

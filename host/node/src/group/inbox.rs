@@ -5,6 +5,8 @@
 //! over the main lane, and reach the pillar as its mail. So the lane counts what it passes on, and the main lane says how much of that it
 //! has heard, after it has sent the mail that follows from it.
 //!
+//! Messages of several instances on one link need no order among them.
+//!
 //! INV-NODE-12: a pillar takes no frame of a connection while the main lane may have an earlier one. Tests: inbox/tests.rs, check/sim.
 
 use super::Groups;

@@ -519,8 +519,13 @@ impl Group {
         true
     }
 
-    /// Begins the stay again, because the state went back to before it: everything that it decided is handed on again.
+    /// Begins the stay again, because the state went back to before it: everything that it decided is handed on again. Of what it wanted
+    /// before only records count.
     fn begin_again(&mut self, now: Time, birth: Birth) {
+        let mut before = self.take();
+        for effect in before.drain().filter(|effect| matches!(effect, Effect::Persist { .. })) {
+            self.effects.push(effect);
+        }
         self.decided = birth.record;
         self.step(now, OrderInput::Installed { slot: birth.record, anchor: birth.anchor });
     }
@@ -600,6 +605,22 @@ impl Group {
     pub(crate) fn take_turn(&mut self, now: Time, inbox: &mut Inbox, out: &mut effects::Effects) {
         if let Some(apart) = self.stand_in() {
             apart.take_turn(now, inbox, out);
+        }
+    }
+
+    /// Its stay is no longer in force: its lane gives it no turns.
+    fn rests(&mut self) {
+        let mut effects = self.take();
+        if let Some(apart) = self.stand_in() {
+            apart.rests(&mut effects);
+        }
+        self.effects = effects;
+    }
+
+    /// Its stay is in force again.
+    fn returns(&mut self) {
+        if let Some(apart) = self.stand_in() {
+            apart.returns();
         }
     }
 

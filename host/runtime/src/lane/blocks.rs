@@ -21,17 +21,27 @@ impl Memory for Blocks {
     fn take(&self, len: usize) -> Option<Vec<u8>> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = free.list.iter().rposition(|block| (len..=2 * len).contains(&block.len()))?;
-        let block = free.list.swap_remove(at);
+        let block = free.list.remove(at);
         free.bytes -= block.len();
         Some(block)
     }
 
     fn give(&self, block: Vec<u8>) {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.bytes + block.len() <= KEPT_BYTES_MAX {
-            free.bytes += block.len();
-            free.list.push(block);
+        if block.len() > KEPT_BYTES_MAX / 4 {
+            return;
         }
+        free.bytes += block.len();
+        free.list.push(block);
+        // The blocks that nobody wanted for longest go.
+        let over = free.bytes.saturating_sub(KEPT_BYTES_MAX);
+        let (mut gone, mut count) = (0, 0);
+        while gone < over {
+            gone += free.list[count].len();
+            count += 1;
+        }
+        free.bytes -= gone;
+        free.list.drain(..count);
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Post {
     due: AtomicU64,
     /// The pillar's own lane gives it no turn. Changed under the pillar's lock.
     held: AtomicBool,
-    /// The main lane needs the pillar no more.
+    /// The main lane needs the pillar no more, or not now.
     over: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl Post {
         let mut pillar = lock(&self.pillar);
         // Before the mail is taken: what comes later asks again.
         self.asked.swap(false, Ordering::AcqRel);
-        if self.held.load(Ordering::Acquire) {
+        if self.held.load(Ordering::Acquire) || self.is_over() {
             return (false, None);
         }
         (self.give_turn(&mut pillar, now, inbox, out), pillar.deadline())
@@ -135,6 +135,14 @@ impl Bridge for ToPost {
         self.post.held.store(held, Ordering::Release);
     }
 
+    fn rest(&mut self, rests: bool) {
+        let _pillar = lock(&self.post.pillar);
+        self.post.over.store(rests, Ordering::Release);
+        if !rests {
+            lock(&self.posts.0).posts.push(self.post.clone());
+        }
+    }
+
     fn hear(&mut self) -> Reports {
         let mut reports = lock(&self.post.reports);
         self.post.unheard.store(0, Ordering::Relaxed);
@@ -178,9 +186,9 @@ struct OnLane {
 }
 
 impl Pillars {
-    /// A pillar comes to this lane. Those that are over leave it.
+    /// A pillar comes to this lane.
     pub(super) fn add(&mut self, post: Arc<Post>) {
-        self.list.retain(|known| !known.post.is_over());
+        self.list.retain(|known| !Arc::ptr_eq(&known.post, &post));
         self.list.push(OnLane { post, asked: true, due: None });
     }
 
@@ -203,9 +211,10 @@ impl Pillars {
     /// to send.
     pub(super) fn turn(&mut self, now: Time, inbox: &mut Inbox) -> bool {
         let mut any = false;
+        self.list.retain(|known| !known.post.is_over());
         for known in &mut self.list {
             let needs = known.asked || known.due.is_some_and(|at| at <= now) || !inbox.is_empty();
-            if known.post.is_over() || !needs {
+            if !needs {
                 continue;
             }
             known.asked = false;

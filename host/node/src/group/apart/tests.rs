@@ -418,3 +418,22 @@ fn who_does_not_lead_drops_requests() {
     turn(&mut order);
     assert_eq!(order.waiting_bytes(), 0);
 }
+
+/// A stay that is no longer in force hands over what its lane did, and goes on without what its clients asked before.
+#[test]
+fn a_stay_that_rests_and_returns_loses_no_record() {
+    let (mut order, mut out) = (proposes(9), Effects::new());
+    order.tell(requests(&[1], 0));
+    order.take_turn(NOW, &mut Inbox::default(), &mut effects::Effects::new());
+    order.rests(&mut out);
+    assert!(persisted(&mut out).is_some(), "its turn is heard");
+    assert!(!order.hear(&mut out));
+    order.returns();
+    assert!(order.asks(), "it forgets what clients asked");
+    let handed = order.status().decided.number();
+    order.learn(facts(9 + handed, handed));
+    turn(&mut order);
+    order.tell(requests(&[1], 0));
+    turn(&mut order);
+    assert_eq!(order.standing().in_flight, 2, "the request is taken again");
+}

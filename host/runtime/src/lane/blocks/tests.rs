@@ -51,3 +51,13 @@ fn memory_comes_back_with_the_last_payload() {
     assert!(block.len() >= 1 << 16);
     assert!(second.iter().all(|byte| *byte == 2));
 }
+
+/// Two large frames must not end the use of memory of the usual size.
+#[test]
+fn blocks_that_nobody_wants_make_room() {
+    let blocks = Blocks::default();
+    (0..2).for_each(|_| blocks.give(vec![0; 2 << 20]));
+    (0..4).for_each(|_| blocks.give(vec![0; 1 << 20]));
+    blocks.give(vec![0; 256 << 10]);
+    assert!(blocks.take(256 << 10).is_some());
+}
