@@ -625,7 +625,7 @@ impl Group {
     }
 
     /// Whether its lane knows the connection of a frame.
-    fn knows_on_lane(&self, conn: ConnId, frame: &Frame) -> bool {
+    pub(crate) fn knows_on_lane(&self, conn: ConnId, frame: &Frame) -> bool {
         match &self.at {
             At::Main(_) => false,
             At::Own(apart) => apart.peek(|lane| lane.knows(conn, frame)),

@@ -1,6 +1,7 @@
 mod late;
 mod proposed;
 mod stays;
+mod unbound;
 
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Input, KeeperWork};
