@@ -118,3 +118,27 @@ fn a_stay_that_is_over_is_not_present() {
     group.stay_mut().unborn = true;
     assert!(!group.stay().may_begin());
 }
+
+/// The state goes back to before a stay began, which was stopped while its decisions waited. It decides them again; its records are written.
+#[test]
+fn a_stay_that_begins_again_hands_on_what_it_decides_from_its_beginning() {
+    let (me, id) = (ReplicaId::new(1), InstanceId::new(1));
+    let config = OrderConfig::new(Protocol::RAFT, me, vec![me], 6);
+    let anchor = config.next_stay(None, None).expect("an anchor");
+    let mut group = group(0).born(Birth { id, record: Slot::ZERO, anchor }).expect("it is valid");
+    group.start(NOW);
+    group.take().drain().for_each(drop);
+    let record = Stored { kind: 1, head: Vec::new().into(), payload: Vec::new().into() };
+    group.effects.push(Effect::Persist { id: RecordId::new(5), record, vital: false });
+    group.effects.push(decided(7));
+    assert!(group.wakes(NOW));
+    let (mut records, mut decisions) = (Vec::new(), Vec::new());
+    for effect in group.take().drain() {
+        match effect {
+            Effect::Persist { id, .. } => records.push(id),
+            Effect::Decided { slot, .. } => decisions.push(slot),
+            _ => {}
+        }
+    }
+    assert_eq!((records.first(), &decisions[..]), (Some(&RecordId::new(5)), &[][..]));
+}
