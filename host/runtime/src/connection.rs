@@ -1,5 +1,6 @@
 //! One socket: receives and sends frames, with bounded memory; with TLS in between unless the configuration says `plain`.
 
+use crate::lane::Lately;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use quorate_tls::{Session, Trouble, looks_like_tls, unexpected_tls};
@@ -89,6 +90,8 @@ pub(crate) struct Connection {
     pub(crate) class: Class,
     /// The connection stands among those to be read.
     pub(crate) queued: bool,
+    /// How much a client sent lately.
+    pub(crate) lately: Lately,
     /// Bytes were sent since this was last checked.
     pub(crate) moved: bool,
     /// The bytes that were counted for this connection.
@@ -129,6 +132,7 @@ impl Connection {
             begun: false,
             class: Class::Door,
             queued: false,
+            lately: Lately::default(),
             moved: false,
             counted: 0,
             sealed: 0,

@@ -41,6 +41,7 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fair::Lately;
 pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 pub(crate) use queue::Sleeper;
 

@@ -6,7 +6,9 @@
 //! node can take what was read before. This is deficit round robin with a short way for sparse flows: Shreedhar and Varghese, "Efficient
 //! Fair Queuing Using Deficit Round Robin", 1995, and RFC 8290 (FQ-CoDel), section 4.
 //!
-//! While light ones are read beside heavy ones there is contention, and then the queue that all of them wait behind is kept short.
+//! While light ones are read beside heavy ones there is contention, and then the queue that all of them wait behind is kept short. Only a
+//! connection that sends little for longer than a moment ([`Lately`]) is a sign of that: clients that all send much meet each other with
+//! nothing left to read now and then, and a short queue would only cost them throughput.
 //! Tests: `fair/tests.rs`.
 
 use quorate_types::{ConnId, Span, Time};
@@ -26,6 +28,25 @@ pub(crate) struct Next {
     pub(crate) owner: u64,
     /// It is read before others that sent more.
     pub(crate) light: bool,
+}
+
+/// How much a connection sent lately: its bytes, of which a credit is forgotten in the time that contention lasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lately {
+    bytes: u64,
+    at: Time,
+}
+
+impl Lately {
+    /// Notes bytes that were read. Whether it sends little.
+    pub(crate) fn sent(&mut self, now: Time, bytes: usize) -> bool {
+        let (credit, span) = (CREDIT.unsigned_abs(), CONTENTION.nanos());
+        let forgotten = now.since(self.at).nanos().min(2 * span) * credit / span;
+        // However much it was, it is forgotten soon.
+        self.bytes = (self.bytes.saturating_sub(forgotten) + bytes as u64).min(2 * credit);
+        self.at = now;
+        self.bytes < credit
+    }
 }
 
 #[derive(Debug)]
@@ -95,9 +116,6 @@ impl Fair {
                 self.queue(owner);
                 continue;
             };
-            if !self.heavy.is_empty() {
-                self.contended = Some(now.plus(CONTENTION));
-            }
             return Some(Next { conn, owner, light: true });
         }
         if self.heavy.is_empty() || !heavy(self.is_contended(now)) {
@@ -117,8 +135,11 @@ impl Fair {
         None
     }
 
-    /// Notes that this many bytes of it were read; `more`: some are left.
-    pub(crate) fn served(&mut self, next: Next, bytes: usize, more: bool) {
+    /// Notes that this many bytes of it were read. `more`: some are left. `little`: it sends little ([`Lately`]).
+    pub(crate) fn served(&mut self, now: Time, next: Next, bytes: usize, (more, little): (bool, bool)) {
+        if next.light && little && !self.heavy.is_empty() {
+            self.contended = Some(now.plus(CONTENTION));
+        }
         let Some(flow) = self.flows.get_mut(&next.owner) else { return };
         flow.credit -= COST + i64::try_from(bytes).unwrap_or(i64::MAX / 2);
         if more {

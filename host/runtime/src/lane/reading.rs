@@ -86,7 +86,9 @@ impl Sockets {
             if !next.light {
                 self.pace.served(now);
             }
-            self.fair.served(next, bytes, more);
+            let connection = self.connections.get_mut(&next.conn);
+            let little = connection.is_some_and(|connection| connection.lately.sent(now, bytes));
+            self.fair.served(now, next, bytes, (more, little));
             // A light client was read because it delays no other one.
             left = left.saturating_sub(bytes.max(1));
         }

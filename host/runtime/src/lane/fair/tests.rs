@@ -1,4 +1,4 @@
-use super::{CONTENTION, COST, CREDIT, Fair};
+use super::{CONTENTION, COST, CREDIT, Fair, Lately};
 use quorate_types::{ConnId, Span, Time};
 
 const NOW: Time = Time::from_nanos(1);
@@ -9,14 +9,15 @@ fn conn(number: u64) -> ConnId {
     ConnId::new(number)
 }
 
-/// The peers that are read, in order, while each of `greedy` always has more and sends `bytes` each time.
+/// The peers that are read, in order, while each of `greedy` always has more and sends `bytes` each time; the others send little.
 fn order(fair: &mut Fair, greedy: &[u64], bytes: usize, turns: usize) -> Vec<u64> {
     let mut read = Vec::new();
     for _ in 0..turns {
         let Some(next) = fair.next(NOW, |_| true) else { break };
         let number = next.conn.number();
         read.push(number);
-        fair.served(next, bytes, greedy.contains(&number));
+        let more = greedy.contains(&number);
+        fair.served(NOW, next, bytes, (more, !more));
     }
     read
 }
@@ -68,7 +69,7 @@ fn heavy_ones_wait_for_room_and_light_ones_do_not() {
     fair.came(conn(2), GOOD);
     let next = fair.next(NOW, |_| false).expect("it is light");
     assert_eq!((next.conn, next.light), (conn(2), true));
-    fair.served(next, 10, false);
+    fair.served(NOW, next, 10, (false, true));
     assert_eq!(fair.next(NOW, |_| false), None);
     let later = NOW.plus(Span::from_millis(1));
     assert_eq!(
@@ -86,4 +87,40 @@ fn owners_take_turns_however_many_connections_they_have() {
     let read = order(&mut fair, &greedy, CREDIT as usize, 200);
     let of_the_one = read.iter().filter(|number| **number == 100).count();
     assert!((90..=110).contains(&of_the_one), "{of_the_one} of {}", read.len());
+}
+
+#[test]
+fn clients_that_all_send_much_are_no_contention() {
+    let mut fair = Fair::default();
+    fair.came(conn(1), FLOOD);
+    let next = fair.next(NOW, |_| true).expect("it has bytes");
+    fair.served(NOW, next, 1 << 14, (true, false));
+    // It comes beside the other one, and had nothing left when it was read; but it sends much.
+    fair.came(conn(2), GOOD);
+    let next = fair.next(NOW, |_| true).expect("it has bytes");
+    assert_eq!((next.conn, next.light), (conn(2), true));
+    fair.served(NOW, next, 1 << 14, (false, false));
+    assert!(!fair.is_contended(NOW));
+}
+
+#[test]
+fn a_connection_sends_little_if_it_uses_less_than_a_credit_in_the_time_of_contention() {
+    let (mut lately, credit) = (Lately::default(), CREDIT as usize);
+    let mut now = NOW;
+    assert!(lately.sent(now, credit / 2));
+    assert!(!lately.sent(now, credit / 2));
+    // Half of the time: half of a credit is forgotten.
+    now = now.plus(Span::from_nanos(CONTENTION.nanos() / 2));
+    assert!(lately.sent(now, credit / 4));
+    // However much it was, it is forgotten soon.
+    assert!(!lately.sent(now, 100 * credit));
+    now = now.plus(CONTENTION).plus(CONTENTION);
+    assert!(lately.sent(now, 10));
+    // A steady stream of small pieces is much.
+    let step = Span::from_millis(1);
+    let last = (0..500).fold(true, |_, _| {
+        now = now.plus(step);
+        lately.sent(now, credit / 50)
+    });
+    assert!(!last);
 }
