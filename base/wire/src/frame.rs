@@ -96,6 +96,10 @@ kinds! {
     InstancesRequest = 58,
     /// Whether that began, a line of text.
     InstancesReply = 59,
+    /// An operator asks the replica to have instances on other lanes.
+    LanesRequest = 60,
+    /// Whether that began, a line of text.
+    LanesReply = 61,
 }
 
 /// A decoded frame header.

@@ -4,7 +4,7 @@
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, Payload, Refusal,
     ReplicaMessage, Sight, StateMessage, Welcome, caught_up_frame, fill_frame, keys_frame, order_frame,
-    read_caught_up, read_fill, read_instances_request, read_keys, read_order, read_room,
+    read_caught_up, read_fill, read_instances_request, read_keys, read_lanes_request, read_order, read_room,
     read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
@@ -95,8 +95,10 @@ fn payload(frame: Frame) {
         | FrameKind::ScrubReply
         | FrameKind::MemberReply
         | FrameKind::UpgradeReply
-        | FrameKind::InstancesReply => {}
+        | FrameKind::InstancesReply
+        | FrameKind::LanesReply => {}
         FrameKind::InstancesRequest => drop(read_instances_request(frame.payload)),
+        FrameKind::LanesRequest => drop(read_lanes_request(frame.payload)),
         FrameKind::UpgradeRequest => drop(read_upgrade_request(frame.payload)),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),

@@ -42,8 +42,8 @@ pub use handshake::{
 };
 pub use keys::{KEY_ID_BYTES, RequestTagger, RequestTags, SharedKey, TAG_BYTES, keys_frame, read_keys};
 pub use members::{
-    Holds, MemberRequest, SystemCommand, instances_request, members_frame, read_instances_request,
-    read_upgrade_request, upgrade_request,
+    Holds, MemberRequest, SystemCommand, instances_request, lanes_request, members_frame,
+    read_instances_request, read_lanes_request, read_upgrade_request, upgrade_request,
 };
 pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,

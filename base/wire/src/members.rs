@@ -17,7 +17,9 @@ use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::{ADDRESS_MAX, Memberships};
 use bytes::Bytes;
-use quorate_types::{Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot, View};
+use quorate_types::{
+    Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot, View,
+};
 
 /// The offset of the kind in a request's header.
 const KIND_AT: usize = 28;
@@ -245,6 +247,35 @@ pub fn read_instances_request(payload: Bytes) -> Result<u16, Reject> {
     let count = r.u16()?;
     r.end()?;
     Ok(count)
+}
+
+/// The frame that asks a replica to have instances on these lanes, counted from 1; if there are none, to decide that by itself again.
+pub fn lanes_request(wish: &[(InstanceId, u16)]) -> OutFrame {
+    let mut body = Vec::with_capacity(4 * wish.len());
+    for (instance, lane) in wish {
+        body.extend_from_slice(&instance.number().to_le_bytes());
+        body.extend_from_slice(&lane.to_le_bytes());
+    }
+    OutFrame::new(FrameKind::LanesRequest, &body, vec![])
+}
+
+/// Reads the payload of such a frame.
+///
+/// # Errors
+/// When the bytes are no instances and lanes, or when one of them is 0.
+pub fn read_lanes_request(payload: Bytes) -> Result<Vec<(InstanceId, u16)>, Reject> {
+    let pairs = payload.len() / 4;
+    let mut r = Reader::new(payload, "lanes request");
+    let mut wish = Vec::with_capacity(pairs);
+    for _ in 0..pairs {
+        let (instance, lane) = (r.u16()?, r.u16()?);
+        if instance == 0 || lane == 0 {
+            return Err(Reject::Malformed("lanes request: instances and lanes are counted from 1"));
+        }
+        wish.push((InstanceId::new(instance), lane));
+    }
+    r.end()?;
+    Ok(wish)
 }
 
 /// The frame that tells another replica, or a client, the members.

@@ -160,7 +160,7 @@ impl Replica {
             log: plan.log.clone(),
             order: order_config(plan, me, ids, seed),
             instances: plan.instances,
-            lanes: plan.lanes_of(who, life),
+            links: plan.lanes_of(who, life),
             placement: plan.apart.map(|apart| apart.placement).unwrap_or_default(),
             merge: quorate_node::MergeConfig { window: plan.window, held_bytes_max: 1 << 20 },
             admission: AdmissionLimits {

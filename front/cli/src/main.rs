@@ -16,6 +16,7 @@ mod health;
 mod init;
 mod instances;
 mod kv;
+mod lanes;
 mod log;
 mod member;
 mod restart;
@@ -67,6 +68,7 @@ enum Command {
     Member(member::Args),
     Upgrade(upgrade::Args),
     Instances(instances::Args),
+    Lanes(lanes::Args),
     Backup(backup::Args),
     Scrub(scrub::Args),
     Drain(drain::Args),
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Member(args) => member::run(args),
         Command::Upgrade(args) => upgrade::run(args),
         Command::Instances(args) => instances::run(args),
+        Command::Lanes(args) => lanes::run(&args),
         Command::Backup(args) => backup::run(args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Drain(args) => drain::run(&args),

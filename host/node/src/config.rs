@@ -28,8 +28,9 @@ pub struct NodeConfig {
     pub served_by_replicas: ServedByReplicas,
     /// How many instances order batches, side by side.
     pub instances: u16,
-    /// How many lanes the host runs. If there are several, the first has the node, and the others have the connections of instances.
-    pub lanes: u16,
+    /// How many connections this replica makes to each member. If there are several, the first one is for what concerns the whole
+    /// replica, and the others for the instances.
+    pub links: u16,
     /// Which parts have lanes of their own.
     pub placement: Placement,
     /// How the logs of the instances become one.

@@ -145,12 +145,13 @@ pub enum Effect {
         /// The link to that member: the number of the connection, among those to it.
         link: u16,
     },
-    /// Let another lane read and write a connection from now on. Frames stay in order, in both directions.
+    /// The connection belongs to this link from now on, as do others: the host has all of them on one lane. Frames stay in order, in both
+    /// directions.
     Move {
         /// The connection.
         conn: ConnId,
-        /// The lane. Lane 0 has the node.
-        lane: u16,
+        /// The link, from 1.
+        link: u16,
     },
     /// A member has another address from now on, whatever the configuration says. There is no address if it is no longer a member.
     Address {
@@ -198,6 +199,14 @@ pub enum Effect {
         conn: ConnId,
         /// The status of the node.
         status: Box<NodeStatus>,
+    },
+    /// An operator wants instances on these lanes, counted from 1; if there are none, the host decides by itself again. The host answers with
+    /// a frame of [`quorate_wire::FrameKind::LanesReply`].
+    Lanes {
+        /// The connection that the answer goes to.
+        conn: ConnId,
+        /// Instances, and the lane of each.
+        wish: Vec<(InstanceId, u16)>,
     },
     /// Something waits for this part: give the part's lane a turn, at any time.
     Run(Part),

@@ -14,9 +14,9 @@ use crate::gate;
 use crate::group::index_of;
 use quorate_types::InstanceId;
 
-/// The lane of an instance, of this many: its links, its clients, and its pillar stand there. Lane 0 has the node.
-pub fn lane_of(instance: InstanceId, lanes: u16) -> u16 {
-    gate::lane_of(index_of(instance), lanes)
+/// The link of an instance, of this many: its connections belong to it, and where they are its pillar stands. 0 if there is only one.
+pub fn link_of(instance: InstanceId, links: u16) -> u16 {
+    gate::link_of(index_of(instance), links)
 }
 
 /// Which parts have lanes of their own; the main lane has the others.

@@ -45,7 +45,7 @@ pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
 pub use gate::{Access, ConnClass, Permissions, SeatLimits};
 pub use group::{Bridge, Bridges, Inbox, Mail, OwnLane, Reports};
 pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
-pub use lanes::{Part, Placement, lane_of};
+pub use lanes::{Part, Placement, link_of};
 pub use node::Node;
 pub use quorate_admit::ServedByReplicas;
 pub use quorate_merge::{Config as MergeConfig, Generation};

@@ -118,7 +118,7 @@ impl Node {
         match message {
             ClientMessage::Requests(requests) => self.on_requests(now, (conn, client), &requests, out),
             ClientMessage::Reads(reads) => {
-                self.guide.place_reader(conn, self.config.lanes, out);
+                self.guide.place_reader(conn, self.config.links, out);
                 let may = (self.keeping.sound(), self.gate.rights(conn).map(|rights| &**rights));
                 let from = (conn, self.gate.peers().seats.number(conn));
                 for read in ReadRequest::walk(&reads).flatten() {
@@ -145,6 +145,10 @@ impl Node {
                 }
                 let members = self.config.members.all().iter().map(|member| member.replica).collect();
                 return self.keep(now, In::Asked { conn, members, message }, out);
+            }
+            Asks::Lanes(wish) => {
+                self.gate.audit(conn, what.unwrap_or_default(), "passed on to its lanes".into(), out);
+                return out.push(Effect::Lanes { conn, wish });
             }
             Asks::Transfer(to) => (FrameKind::TransferReply, self.transfer(now, to, out)),
             Asks::Members(request) => {

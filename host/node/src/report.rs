@@ -1,6 +1,6 @@
 //! The status of a replica, in words and figures, as `quorate status` shows it. This file reads everything and changes nothing.
 
-use crate::gate::lane_of;
+use crate::gate::link_of;
 use crate::group::index_of;
 use crate::node::{Node, look};
 use crate::problems::Situation;
@@ -97,7 +97,7 @@ fn instances(node: &Node) -> InstancesStatus {
     let (merge, counts) = (all.status(node.now), all.counts());
     let each = node.groups.iter().zip(&merge.instances).map(|(group, at)| InstanceStatus {
         instance: group.id().number(),
-        lane: 1 + lane_of(index_of(group.id()), node.config.lanes),
+        link: link_of(index_of(group.id()), node.config.links),
         view: group.view().number(),
         leader: group.leader().map(ReplicaId::number),
         leading: group.standing().leading,

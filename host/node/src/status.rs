@@ -99,8 +99,8 @@ pub struct InstancesStatus {
 pub struct InstanceStatus {
     /// Its number.
     pub instance: u16,
-    /// The lane that has its connections, from 1.
-    pub lane: u16,
+    /// The link to which its connections belong; 0 if there is only one.
+    pub link: u16,
     /// Its view.
     pub view: u64,
     /// The leader of the view, if it is known.
@@ -176,7 +176,7 @@ pub struct PeerStatus {
     pub address: String,
     /// Whether both directions are connected.
     pub connected: bool,
-    /// How many connections to it are established: one for each lane, when all are.
+    /// How many connections to it are established: as many as there are links, when all are.
     pub links: usize,
     /// The reason for which it refuses this replica, if it does.
     pub refusal: Option<String>,

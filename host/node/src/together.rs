@@ -63,7 +63,7 @@ impl Node {
                 Some(at)
             }
             Intake::Vouched(_) => {
-                self.guide.place_reader(conn, self.config.lanes, out);
+                self.guide.place_reader(conn, self.config.links, out);
                 None
             }
         };

@@ -21,6 +21,7 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
+mod lanes;
 mod members;
 mod network;
 mod opaque;
@@ -34,6 +35,7 @@ mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
+pub use lanes::{Auto, Cores, Pillars};
 pub use members::MemberConfig;
 use network::NetworkConfig;
 pub use opaque::ServiceConfig;
@@ -104,23 +106,6 @@ fn has_port(address: &str) -> bool {
 
 fn invalid<T>(why: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError::Invalid(why.into()))
-}
-
-/// Where the pillars of the instances stand: their requests, their protocols, and messages that wait for a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Pillars {
-    /// On the main lane.
-    #[default]
-    Main,
-    /// Each on the lane of its instance, if there are several lanes.
-    Lanes,
-}
-
-impl Pillars {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// When a write counts as durable.
@@ -318,6 +303,9 @@ pub struct Config {
     /// own.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub lanes: u16,
+    /// How many cores this replica may use, in place of `lanes`, which follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Cores>,
     /// Where agreement of the instances is done.
     #[serde(default, skip_serializing_if = "Pillars::is_default")]
     pub pillars: Pillars,
@@ -424,6 +412,7 @@ impl Config {
             rotate_after: 0,
             instances: one(),
             lanes: one(),
+            cores: None,
             pillars: Pillars::default(),
             members,
             membership: first(),
@@ -487,8 +476,7 @@ impl Config {
         self.check_members()?;
         self.check_protocol()?;
         self.check_signing()?;
-        range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
-        range("lanes", self.lanes, 1..=LANES_MAX, "64")?;
+        self.check_lanes()?;
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
@@ -701,7 +689,7 @@ impl Config {
             signed_only: self.sessions.require_signed,
             served_by_replicas: self.served_by_replicas(),
             instances: self.instances,
-            lanes: self.lanes,
+            links: self.link_count(),
             // Pillars get lanes when the lanes are there.
             placement: quorate_node::Placement::default(),
             merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },

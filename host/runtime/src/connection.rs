@@ -88,6 +88,8 @@ pub(crate) struct Connection {
     /// Whether anything arrived yet.
     begun: bool,
     pub(crate) class: Class,
+    /// The link to which it belongs; 0 if to none, or to the first one.
+    pub(crate) link: u16,
     /// The connection stands among those to be read.
     pub(crate) queued: bool,
     /// How much a client sent lately.
@@ -131,6 +133,7 @@ impl Connection {
             from: None,
             begun: false,
             class: Class::Door,
+            link: 0,
             queued: false,
             lately: Lately::default(),
             moved: false,

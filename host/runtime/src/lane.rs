@@ -14,9 +14,9 @@ use crate::throttle::Throttle;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use quorate_node::{ConnClass, Effect, Effects, Event, Input, KeeperWork, Node, Part, Share};
+use quorate_node::{ConnClass, Effect, Effects, Event, Inbox, Input, KeeperWork, Node, Part, Share};
 use quorate_tls::{Credentials, Session};
-use quorate_types::{ConnId, Halt, ReplicaId, Time};
+use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Time};
 use quorate_wire::{FrameKind, OutFrame};
 use std::collections::BTreeMap;
 use std::io;
@@ -32,6 +32,7 @@ mod door;
 mod fair;
 mod pace;
 mod pillars;
+mod placement;
 mod pressure;
 mod queue;
 mod reading;
@@ -47,6 +48,7 @@ pub(crate) use queue::Sleeper;
 
 pub(crate) use addresses::Addresses;
 use door::ENTRY;
+use placement::Placement;
 use pressure::BufferStatus;
 use side::LaneStatus;
 use sides::Sides;
@@ -89,6 +91,8 @@ pub(crate) struct Parts {
     pub(crate) health: Option<Health>,
     /// Where the pillars stand.
     pub(crate) pillars: Pillars,
+    /// How many links there are to each member.
+    pub(crate) links: u16,
 }
 
 /// The node, and its pending effects.
@@ -179,15 +183,18 @@ impl Lane {
             stop,
             health,
             pillars,
+            links,
             ..
         } = parts;
         let safe = credentials.is_some();
         let limits = limits.shared_by(1 + others.len());
         let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe);
         let many = !others.is_empty();
-        let sides = Sides::start(others, sleeper, &mailbox, sockets)?;
         // A mouth hears and says everything on the main lane.
-        if many && mouth.is_none() && pillars == Pillars::Lanes {
+        let apart = many && mouth.is_none() && pillars == Pillars::Lanes;
+        let placement = Placement::spread(links, 1 + others.len() as u16, apart);
+        let sides = Sides::start((others, placement), sleeper, &mailbox, sockets)?;
+        if apart {
             node.bridge(Box::new(sides.posts.clone()));
         }
         Ok(Self {
@@ -262,7 +269,7 @@ impl Lane {
         }
         let now = self.sockets.clock.now();
         let later = self.home.speech.as_ref().and_then(Speech::deadline);
-        let deadlines = self.home.node.deadline().into_iter().chain(later);
+        let deadlines = self.home.node.deadline().into_iter().chain(later).chain(self.sides.own.due());
         let deadline = deadlines.chain(self.sockets.look_at_slow()).min();
         let wait = deadline.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(reads).chain(self.accept_again).min()
@@ -305,6 +312,7 @@ impl Lane {
         loop {
             self.step(now, Input::TurnEnd);
             self.perform();
+            self.turn_pillars(now);
             if self.home.effects.is_empty() {
                 break;
             }
@@ -314,6 +322,18 @@ impl Lane {
         if cfg!(debug_assertions) {
             self.home.node.invariants(false);
         }
+    }
+
+    /// Gives turns to the pillars that stand here. Frames for them come in as mail, since the node is here, too.
+    fn turn_pillars(&mut self, now: Time) {
+        let own = &mut self.sides.own;
+        if !own.are_asked() && own.due().is_none_or(|at| at > now) {
+            return;
+        }
+        if own.turn(now, &mut Inbox::default()) {
+            self.home.node.step(now, Input::Run(Part::Main), &mut self.home.effects);
+        }
+        own.effects.drain().for_each(|effect| self.home.effects.push(effect));
     }
 
     fn step(&mut self, now: Time, input: Input) {
@@ -443,7 +463,7 @@ impl Lane {
                         written.push(conn);
                     }
                 }
-                Effect::Move { conn, lane } => self.move_to(now, conn, lane),
+                Effect::Move { conn, link } => self.belongs(now, conn, link),
                 Effect::FrameLimit { conn, bytes } => {
                     if let Some(connection) = self.sockets.connections.get_mut(&conn) {
                         connection.set_frame_limit(bytes);
@@ -465,6 +485,7 @@ impl Lane {
                 Effect::Scrub(segment) => self.disk.scrub(segment),
                 Effect::RemoveSegments(segments) => self.disk.remove(segments),
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
+                Effect::Lanes { conn, wish } => self.place(now, conn, &wish, &mut written),
                 Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
                 Effect::Event(event) => log_event(&event, &mut self.sockets.refusals, now),
                 Effect::Run(Part::Group(id)) => self.sides.run(id),
@@ -542,6 +563,19 @@ impl Lane {
             connection.send(frame);
             written.push(conn);
         }
+    }
+
+    /// An operator wants instances on these lanes, counted from 1.
+    fn place(&mut self, now: Time, conn: ConnId, wish: &[(InstanceId, u16)], written: &mut Vec<ConnId>) {
+        let wish: Vec<_> = wish.iter().map(|(id, lane)| (*id, lane - 1)).collect();
+        let text = match self.sides.placement.wish(&wish) {
+            Ok(moves) => {
+                moves.into_iter().for_each(|(link, lane)| self.move_link(now, link, lane));
+                "begun".to_owned()
+            }
+            Err(why) => format!("error: {why}"),
+        };
+        self.send(conn, OutFrame::new(FrameKind::LanesReply, text.as_bytes(), vec![]), written);
     }
 
     /// Dials a replica. Its address is looked up at each dial, since it may change; a literal address needs no thread for that.

@@ -26,8 +26,9 @@ mod throttle;
 pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
-    AccessConfig, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Durability,
-    DurabilityConfig, MemberConfig, Others, Pillars, ReadsConfig, ServiceConfig, SigningConfig, SigningKey,
+    AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
+    Durability, DurabilityConfig, MemberConfig, Others, Pillars, ReadsConfig, ServiceConfig, SigningConfig,
+    SigningKey,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};

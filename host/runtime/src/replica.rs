@@ -173,9 +173,8 @@ impl Replica {
         directory.used()?;
 
         let (poll, sleeper, waker) = event_queue()?;
-        let others = (1..config.lanes)
-            .map(|_| event_queue().map(|(poll, own, _)| (poll, own)))
-            .collect::<Result<_, _>>()?;
+        let queue = |_| event_queue().map(|(poll, own, _)| (poll, own));
+        let others = (1..config.lane_count()).map(queue).collect::<Result<_, _>>()?;
         let (mailbox, completions) = Mailbox::new(waker.clone());
         let threads = DiskThreads::start(&disk, config.log_config().segment_bytes, &mailbox)
             .map_err(io_error("starting a thread"))?;
@@ -208,6 +207,7 @@ impl Replica {
             clerk,
             stop: stop.clone(),
             pillars: config.pillars,
+            links: config.link_count(),
         })
         .map_err(io_error("starting a lane"))?;
         let thread = Some(spawn(move || run(lane, &directory, &*disk, config.durability.mode))?);

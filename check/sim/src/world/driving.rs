@@ -330,7 +330,7 @@ impl World {
                 let id = self.processes.new_conn(who);
                 self.dial(who, id, (replica, link));
             }
-            Effect::Move { conn, lane } => self.processes.move_to_lane(who, conn, lane, &mut self.time),
+            Effect::Move { conn, link } => self.processes.move_to_lane(who, conn, link, &mut self.time),
             Effect::Close(conn) => self.processes.close(who, conn, &mut self.time),
             Effect::Send { conn, frame } => {
                 if let Some(frame) = self.perhaps_lie(who, frame) {
@@ -358,7 +358,7 @@ impl World {
                 let wait = self.cluster.plan.apart.map_or(0, |apart| apart.draw(self.time.rng()));
                 self.time.after(wait, Event::Run { who, life: self.processes.life(who), part });
             }
-            Effect::Status { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
+            Effect::Status { .. } | Effect::Lanes { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
             Effect::Event(event) => {
                 if let NodeEvent::Level { level, begun: true } = event
                     && !self.cluster.plan.is_liar(who)

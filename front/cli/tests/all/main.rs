@@ -14,6 +14,7 @@ mod harness;
 mod hostile;
 mod instances;
 mod kv_etcd;
+mod lanes;
 mod lies;
 mod lost_disk;
 mod member;

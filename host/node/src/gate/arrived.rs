@@ -8,7 +8,7 @@ use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, InstanceId, ReplicaId, Room};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, Hello, MemberRequest, Memberships, Role, Sight, StateMessage, Verified,
-    read_caught_up, read_fill, read_instances_request, read_room, read_upgrade_request,
+    read_caught_up, read_fill, read_instances_request, read_lanes_request, read_room, read_upgrade_request,
 };
 
 /// A message, by the kind of its sender.
@@ -66,6 +66,8 @@ pub(crate) enum Asks {
     Level(u32),
     /// To change the number of instances.
     Instances(u16),
+    /// To have instances on these lanes.
+    Lanes(Vec<(InstanceId, u16)>),
     /// To read everything at rest.
     Scrub,
     /// To fetch a checkpoint.
@@ -141,6 +143,7 @@ impl Asks {
             FrameKind::MemberRequest => MemberRequest::decode(frame.payload).map(Self::Members),
             FrameKind::UpgradeRequest => read_upgrade_request(frame.payload).map(Self::Level),
             FrameKind::InstancesRequest => read_instances_request(frame.payload).map(Self::Instances),
+            FrameKind::LanesRequest => read_lanes_request(frame.payload).map(Self::Lanes),
             FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
             kind => return Err(format!("an operator sends {kind:?}")),
         };
@@ -157,6 +160,11 @@ impl Asks {
             Self::Members(request) => format!("{request:?}"),
             Self::Level(level) => format!("raise the feature level to {level} (0: as far as possible)"),
             Self::Instances(count) => format!("have {count} instances"),
+            Self::Lanes(wish) if wish.is_empty() => "place instances on lanes by itself".into(),
+            Self::Lanes(wish) => {
+                let each = wish.iter().map(|(id, lane)| format!("instance {} on lane {lane}", id.number()));
+                format!("have {}", each.collect::<Vec<_>>().join(", "))
+            }
             Self::Scrub => "scrub".into(),
             Self::State(StateMessage::WantBorder { seq, .. }) => {
                 format!("ask for a checkpoint newer than seq {seq}")

@@ -1,8 +1,9 @@
 //! The connections between this replica and one member, in both directions.
 //!
-//! A replica with several lanes dials each member once for each of them. The first connection makes the two known to each other, and
+//! A replica may dial each member several times. The first connection makes the two known to each other, and
 //! carries what concerns the whole replica: state, room, membership, questions for no-ops. Each further one is dialed when the first one is
-//! established, and carries the ordering messages of the instances of one lane. With one lane the first connection carries everything.
+//! established, and carries the ordering messages of some instances. If there is only the first one, it carries everything. The host keeps
+//! the connections of one link, to all members and of clients, on one lane.
 //!
 //! An instance counts as connected to a member while the first connection is established in both directions, its own way to the member is,
 //! and the way back did not break.
@@ -15,26 +16,26 @@ use std::collections::BTreeMap;
 pub(crate) const REDIAL_FIRST: Span = Span::from_millis(20);
 const REDIAL_MAX: Span = Span::from_millis(500);
 
-/// The lane of an instance, of this many lanes. Lane 0 has the node; it has instances only if it is the only lane.
-pub(crate) fn lane_of(at: usize, lanes: u16) -> u16 {
-    match usize::from(lanes) {
+/// The link of an instance, of this many links. Link 0 is the first one; it has instances only if it is the only link.
+pub(crate) fn link_of(at: usize, links: u16) -> u16 {
+    match usize::from(links) {
         0 | 1 => 0,
-        // The result is smaller than the number of lanes.
+        // The result is smaller than the number of links.
         many => 1 + (at % (many - 1)) as u16,
     }
 }
 
 /// Whether a link carries an instance's messages.
 pub(crate) fn carries(link: Link, at: usize) -> bool {
-    lane_of(at, link.of) == link.number
+    link_of(at, link.of) == link.number
 }
 
-/// The lane here for messages that a member sends on one of its links.
-pub(crate) fn lane_for(link: Link, lanes: u16) -> u16 {
-    match (link.number, lanes) {
+/// The link here to which messages belong that a member sends on one of its links.
+pub(crate) fn link_for(link: Link, links: u16) -> u16 {
+    match (link.number, links) {
         (0, _) | (_, 0 | 1) => 0,
-        (number, lanes) if link.of == lanes => number,
-        (number, lanes) => lane_of(usize::from(number) - 1, lanes),
+        (number, links) if link.of == links => number,
+        (number, links) => link_of(usize::from(number) - 1, links),
     }
 }
 
@@ -93,9 +94,9 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// One connection for each lane.
-    pub(crate) fn new(now: Time, lanes: u16) -> Self {
-        Self { list: (0..lanes.max(1)).map(|_| Line::new(now)).collect() }
+    /// This many connections.
+    pub(crate) fn new(now: Time, links: u16) -> Self {
+        Self { list: (0..links.max(1)).map(|_| Line::new(now)).collect() }
     }
 
     pub(crate) fn first(&self) -> &Line {
@@ -117,7 +118,7 @@ impl Lines {
 
     /// The connection for the messages of an instance.
     pub(crate) fn of(&self, at: usize) -> &Line {
-        &self.list[usize::from(lane_of(at, self.list.len() as u16))]
+        &self.list[usize::from(link_of(at, self.list.len() as u16))]
     }
 
     /// How many of them may be dialed now: the further ones only when the first one is established.

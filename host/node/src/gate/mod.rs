@@ -2,7 +2,7 @@
 //! operator, keeps the seats for each, and closes connections that break the rules. It reads frames as their sender may send them, and does
 //! not look at their meaning.
 //!
-//! `peers.rs` has the connections and the handshake, `links.rs` the connections of one member on several lanes, `seats.rs` how many there
+//! `peers.rs` has the connections and the handshake, `links.rs` the connections to and from one member, `seats.rs` how many there
 //! may be, `lives.rs` whether a member is still the same, and `access.rs` the rights of clients. Tests: gate/tests.rs, and beside each
 //! file.
 
@@ -19,7 +19,7 @@ pub use access::{Access, Permissions};
 pub(crate) use apart::{GateLane, Said};
 pub(crate) use arrived::{Arrived, Asks, Says};
 pub(crate) use levels::too_low;
-pub(crate) use links::lane_of;
+pub(crate) use links::link_of;
 pub(crate) use lives::Lives;
 pub(crate) use peers::{Change, Conn, Peers};
 pub use seats::{ConnClass, SeatLimits};

@@ -1,10 +1,10 @@
 //! Connections: the handshake, the members that we dial and that dial us, and all other peers.
 //!
 //! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both directions
-//! are. With several lanes a member makes further connections to each other member; see `links.rs`.
+//! are. A member may make further connections to each other member; see `links.rs`.
 
 use super::levels::{check_level, too_low};
-use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
+use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, link_for};
 use super::lives::Lives;
 use super::seats::{ConnClass, Owner, Seats, network};
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
@@ -59,10 +59,10 @@ struct Peer {
 }
 
 impl Peer {
-    fn new(now: Time, address: String, lanes: u16) -> Self {
+    fn new(now: Time, address: String, links: u16) -> Self {
         Self {
             address,
-            lines: Lines::new(now, lanes),
+            lines: Lines::new(now, links),
             incoming: Incoming::default(),
             levels: [0; 2],
             heard: Time::ZERO,
@@ -134,7 +134,7 @@ pub(crate) struct Peers {
     pub(crate) changes: Vec<Change>,
     /// Connections that depend on others that ended; nothing is taken from them any more.
     pub(crate) orphans: Vec<ConnId>,
-    lanes: u16,
+    links: u16,
 }
 
 impl Peers {
@@ -144,7 +144,7 @@ impl Peers {
             peers: config
                 .members
                 .others()
-                .map(|m| (m.replica, Peer::new(Time::ZERO, m.address.clone(), config.lanes)))
+                .map(|m| (m.replica, Peer::new(Time::ZERO, m.address.clone(), config.links)))
                 .collect(),
             identities: BTreeMap::new(),
             addresses: BTreeMap::new(),
@@ -153,7 +153,7 @@ impl Peers {
             random: Random::new(config.seed ^ 0x70_65_65_72),
             changes: Vec::new(),
             orphans: Vec::new(),
-            lanes: config.lanes,
+            links: config.links,
         }
     }
 
@@ -397,8 +397,8 @@ impl Peers {
         }
         for member in members.others() {
             let (replica, address) = (member.replica, &member.address);
-            let lanes = self.lanes;
-            let peer = self.peers.entry(replica).or_insert_with(|| Peer::new(now, String::new(), lanes));
+            let links = self.links;
+            let peer = self.peers.entry(replica).or_insert_with(|| Peer::new(now, String::new(), links));
             if peer.address != *address {
                 peer.address.clone_from(address);
                 out.push(Effect::Address { replica, address: Some(address.clone()) });
@@ -487,8 +487,8 @@ impl Peers {
             Role::Admin => Conn::Admin,
         };
         self.insert(conn, role);
-        if let (Conn::From(..), lane @ 1..) = (role, lane_for(hello.link, self.lanes)) {
-            out.push(Effect::Move { conn, lane });
+        if let (Conn::From(..), link @ 1..) = (role, link_for(hello.link, self.links)) {
+            out.push(Effect::Move { conn, link });
         }
         match hello.role {
             Role::Peer { replica, .. } if !better && hello.link == Link::FIRST => Some((replica, hello.life)),
@@ -662,7 +662,7 @@ impl Peers {
         self.insert(conn, Conn::To(replica, link));
         out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });
         if link > 0 {
-            out.push(Effect::Move { conn, lane: link });
+            out.push(Effect::Move { conn, link });
         }
         if is_up {
             self.changes.push(if link == 0 { Change::Up(replica) } else { Change::Joined(replica) });
@@ -679,7 +679,7 @@ impl Peers {
                     self.down(replica);
                     self.end_further(now, replica, false);
                 } else {
-                    self.changes.push(Change::Cut(replica, Link { number: link, of: self.lanes }));
+                    self.changes.push(Change::Cut(replica, Link { number: link, of: self.links }));
                 }
                 self.redial_later(now, (replica, link), None);
             }

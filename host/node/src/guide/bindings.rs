@@ -1,7 +1,7 @@
 //! Binds each client's connection to an instance: the requests of one connection stay in order, and instances have about as many
 //! connections. Tests: bindings/tests.rs.
 
-use crate::gate::lane_of;
+use crate::gate::link_of;
 use quorate_types::ConnId;
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
     instances: BTreeMap<ConnId, usize>,
-    /// Connections that have only read so far, and their lanes.
+    /// Connections that have only read so far, and their links.
     readers: BTreeMap<ConnId, u16>,
     /// Connections that are bound no more to the instance of before, if somebody asks for them.
     left: Option<Vec<(ConnId, usize)>>,
 }
 
 impl Bindings {
-    /// Gives a lane to a connection that is bound to no instance, if it has none yet: the lane with the fewest.
-    pub(super) fn lane_to_read(&mut self, conn: ConnId, lanes: u16) -> Option<u16> {
-        if lanes == 1 || self.instances.contains_key(&conn) || self.readers.contains_key(&conn) {
+    /// Gives a link to a connection that is bound to no instance, if it has none yet: the one with the fewest.
+    pub(super) fn link_to_read(&mut self, conn: ConnId, links: u16) -> Option<u16> {
+        if links == 1 || self.instances.contains_key(&conn) || self.readers.contains_key(&conn) {
             return None;
         }
-        let mut counts = vec![0u32; usize::from(lanes)];
-        let bound = self.instances.values().map(|at| lane_of(*at, lanes));
-        for lane in bound.chain(self.readers.values().copied()) {
-            counts[usize::from(lane)] += 1;
+        let mut counts = vec![0u32; usize::from(links)];
+        let bound = self.instances.values().map(|at| link_of(*at, links));
+        for link in bound.chain(self.readers.values().copied()) {
+            counts[usize::from(link)] += 1;
         }
-        let lane = (1..lanes).min_by_key(|lane| counts[usize::from(*lane)])?;
-        self.readers.insert(conn, lane);
-        Some(lane)
+        let link = (1..links).min_by_key(|link| counts[usize::from(*link)])?;
+        self.readers.insert(conn, link);
+        Some(link)
     }
 
     /// The instance to which this connection is bound, if it still leads here.

@@ -11,7 +11,7 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects};
 use crate::engine::Engine;
 use crate::gate::Gate;
-use crate::gate::lane_of;
+use crate::gate::link_of;
 use crate::group::FIRST;
 use crate::group::Group;
 use bindings::Bindings;
@@ -128,8 +128,8 @@ impl Guide {
 impl Guide {
     /// The instance through which a client's requests go, if one leads here.
     pub(crate) fn instance_for(&mut self, look: &Look<'_>, conn: ConnId, out: &mut Effects) -> Option<usize> {
-        let lanes = look.config.lanes;
-        if let ([one], 1) = (look.groups, lanes) {
+        let links = look.config.links;
+        if let ([one], 1) = (look.groups, links) {
             return one.standing().leading.then_some(FIRST);
         }
         let led = led(look);
@@ -138,8 +138,8 @@ impl Guide {
         }
         let turn = instance_in_turn(look, self.rank_of(look, conn));
         let at = self.bindings.choose(conn, &led, turn)?;
-        if lanes > 1 {
-            out.push(Effect::Move { conn, lane: lane_of(at, lanes) });
+        if links > 1 {
+            out.push(Effect::Move { conn, link: link_of(at, links) });
         }
         Some(at)
     }
@@ -152,16 +152,16 @@ impl Guide {
             return false;
         }
         self.bindings.bind(conn, at);
-        if look.config.lanes > 1 {
-            out.push(Effect::Move { conn, lane: lane_of(at, look.config.lanes) });
+        if look.config.links > 1 {
+            out.push(Effect::Move { conn, link: link_of(at, look.config.links) });
         }
         true
     }
 
-    /// A client's connection reads. A connection that is bound to no instance gets a lane, too: opening and sealing its frames is the work.
-    pub(crate) fn place_reader(&mut self, conn: ConnId, lanes: u16, out: &mut Effects) {
-        if let Some(lane) = self.bindings.lane_to_read(conn, lanes) {
-            out.push(Effect::Move { conn, lane });
+    /// A client's connection reads. A connection that is bound to no instance gets a link, too: opening and sealing its frames is the work.
+    pub(crate) fn place_reader(&mut self, conn: ConnId, links: u16, out: &mut Effects) {
+        if let Some(link) = self.bindings.link_to_read(conn, links) {
+            out.push(Effect::Move { conn, link });
         }
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn joins() -> NodeConfig {
         log_id: 5,
         log: LogConfig::default(),
         instances: 1,
-        lanes: 1,
+        links: 1,
         placement: crate::Placement::default(),
         merge: crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 },
         order: OrderConfig::new(Protocol::RAFT, r(4), (1..=3).map(r).collect(), 6),

@@ -192,6 +192,16 @@ impl Pillars {
         self.list.push(OnLane { post, asked: true, due: None });
     }
 
+    /// A pillar goes to another lane.
+    pub(super) fn remove(&mut self, post: &Arc<Post>) {
+        self.list.retain(|known| !Arc::ptr_eq(&known.post, post));
+    }
+
+    /// Whether a pillar needs a turn that nothing else announces.
+    pub(super) fn are_asked(&self) -> bool {
+        self.list.iter().any(|known| known.asked)
+    }
+
     /// The main lane asks for a turn of an instance's pillars.
     pub(super) fn ask(&mut self, id: InstanceId) {
         self.list.iter_mut().filter(|known| known.post.id == id).for_each(|known| known.asked = true);

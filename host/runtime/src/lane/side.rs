@@ -55,6 +55,8 @@ pub(crate) enum Down {
     GiveBack(ConnId),
     /// Take this pillar.
     Pillar(Arc<Post>),
+    /// Give this pillar no more turns: another lane has it.
+    Without(Arc<Post>),
     /// Give a turn to the pillar of this instance.
     Run(InstanceId),
 }
@@ -79,7 +81,7 @@ pub(crate) struct Shared {
 }
 
 /// The part of the status about a lane.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct LaneStatus {
     /// Its number, from 1.
     pub(super) lane: u16,
@@ -89,6 +91,8 @@ pub(crate) struct LaneStatus {
     pub(super) busy: u64,
     /// Bytes that it read and that the main lane has not worked off.
     pub(super) waiting_bytes: usize,
+    /// The links whose connections it has, and whose pillars if pillars have lanes.
+    pub(super) links: Vec<u16>,
 }
 
 /// The main lane's end of another lane. Dropping it stops and joins the lane.
@@ -126,7 +130,8 @@ impl Side {
     pub(super) fn put(&mut self, word: Down) {
         let bytes = match &word {
             Down::Send(_, frame) => frame.len(),
-            Down::Close(_) | Down::Take(..) | Down::GiveBack(_) | Down::Pillar(_) | Down::Run(_) => 0,
+            Down::Close(_) | Down::Take(..) | Down::GiveBack(_) | Down::Pillar(_) => 0,
+            Down::Without(_) | Down::Run(_) => 0,
         };
         self.out.put(word, bytes + WORD_BYTES);
     }
@@ -183,6 +188,7 @@ impl Side {
             connections: self.shared.connections.load(Ordering::Relaxed),
             busy: self.busy(),
             waiting_bytes: self.inlet.bytes(),
+            links: Vec::new(),
         }
     }
 
@@ -406,6 +412,7 @@ impl SideLane {
                     }
                 }
                 Down::Pillar(post) => self.away.pillars.add(post),
+                Down::Without(post) => self.away.pillars.remove(&post),
                 Down::Run(id) => self.away.pillars.ask(id),
                 Down::GiveBack(conn) => {
                     // Connections that ended meanwhile were reported.

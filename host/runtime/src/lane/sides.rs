@@ -6,7 +6,8 @@
 
 use super::Lane;
 use super::balance::Balance;
-use super::pillars::{News, Posts};
+use super::pillars::{News, Pillars, Post, Posts};
+use super::placement::Placement;
 use super::pressure::BufferStatus;
 use super::queue::Sleeper;
 use super::side::{Down, LaneStatus, Side, Up};
@@ -14,21 +15,24 @@ use super::sockets::{Core, Sockets};
 use crate::connection::{Class, Connection};
 use crate::disk_thread::{Mailbox, Watch};
 use mio::Poll;
-use quorate_node::{ConnClass, Effect, Input, Node, Part};
+use quorate_node::{ConnClass, Effect, Input, Node, Part, link_of};
 use quorate_types::{ConnId, InstanceId, Time};
 use quorate_wire::OutFrame;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 /// The lane of a connection that the main lane does not have.
 pub(super) enum Home {
     On {
         lane: u16,
+        link: u16,
         since: Time,
     },
     /// Its old lane is giving it back; then it goes to this lane, with the frames that wait for it.
     Between {
         to: u16,
+        link: u16,
         words: Vec<Down>,
     },
 }
@@ -41,8 +45,12 @@ pub(super) struct Sides {
     /// The main lane's own sleeper.
     sleeper: Sleeper,
     pub(super) balance: Balance,
+    pub(super) placement: Placement,
     /// The pillars that have lanes.
     pub(super) posts: Posts,
+    known: Vec<Arc<Post>>,
+    /// Those of them that stand on the main lane.
+    pub(super) own: Pillars,
 }
 
 impl Sides {
@@ -51,7 +59,7 @@ impl Sides {
     /// # Errors
     /// The error of the system.
     pub(super) fn start(
-        others: Vec<(Poll, Sleeper)>,
+        (others, placement): (Vec<(Poll, Sleeper)>, Placement),
         sleeper: Sleeper,
         mailbox: &Mailbox,
         sockets: impl Fn(Poll) -> Sockets,
@@ -66,7 +74,10 @@ impl Sides {
             homes: BTreeMap::new(),
             sleeper,
             balance: Balance::default(),
+            placement,
             posts: Posts::default(),
+            known: Vec::new(),
+            own: Pillars::default(),
         })
     }
 
@@ -127,25 +138,55 @@ impl Sides {
     /// Asks for a turn of the pillar of an instance.
     pub(super) fn run(&mut self, id: InstanceId) {
         self.place_pillars();
-        let lane = self.lane_of(id);
-        self.put(lane, Down::Run(id));
+        self.ask(id);
+    }
+
+    fn ask(&mut self, id: InstanceId) {
+        match self.placement.of_instance(id) {
+            0 => self.own.ask(id),
+            lane => self.put(lane, Down::Run(id)),
+        }
     }
 
     /// Tells the lanes of new pillars, and of those to which the main lane gave a turn.
     pub(super) fn place_pillars(&mut self) {
         let News { posts, stirred } = self.posts.news();
         for post in posts {
-            let lane = self.lane_of(post.id);
-            self.put(lane, Down::Pillar(post));
+            self.known.retain(|known| !known.is_over() && !Arc::ptr_eq(known, &post));
+            self.known.push(post.clone());
+            self.place(post);
         }
         for id in stirred {
-            let lane = self.lane_of(id);
-            self.put(lane, Down::Run(id));
+            self.ask(id);
         }
     }
 
-    fn lane_of(&self, id: InstanceId) -> u16 {
-        quorate_node::lane_of(id, 1 + self.list.len() as u16)
+    fn place(&mut self, post: Arc<Post>) {
+        match self.placement.of_instance(post.id) {
+            0 => self.own.add(post),
+            lane => self.put(lane, Down::Pillar(post)),
+        }
+    }
+
+    /// A link stands on another lane from now on: its pillars go there. Gives its connections, which must follow.
+    fn move_pillars(&mut self, now: Time, link: u16, lane: u16) -> Vec<ConnId> {
+        self.place_pillars();
+        let old = self.placement.of(link);
+        self.placement.put(now, link, lane);
+        let links = self.placement.links();
+        let posts: Vec<Arc<Post>> =
+            self.known.iter().filter(|post| link_of(post.id, links) == link).cloned().collect();
+        for post in posts {
+            match old {
+                0 => self.own.remove(&post),
+                old => self.put(old, Down::Without(post.clone())),
+            }
+            self.place(post);
+        }
+        let of_it = |home: &Home| match home {
+            Home::On { link: of, .. } | Home::Between { link: of, .. } => *of == link,
+        };
+        self.homes.iter().filter(|(_, home)| of_it(home)).map(|(conn, _)| *conn).collect()
     }
 
     /// Sends the added items.
@@ -179,8 +220,11 @@ impl Sides {
     /// The status of each lane, the main lane first.
     pub(super) fn status(&self, main: &Sockets) -> Vec<LaneStatus> {
         let connections = main.connections.len();
-        let main = LaneStatus { lane: 1, connections, busy: main.pace.busy(), waiting_bytes: 0 };
-        std::iter::once(main).chain(self.list.iter().map(Side::status)).collect()
+        let main =
+            LaneStatus { lane: 1, connections, busy: main.pace.busy(), waiting_bytes: 0, links: Vec::new() };
+        let all = std::iter::once(main).chain(self.list.iter().map(Side::status));
+        all.map(|status| LaneStatus { links: self.placement.on(status.lane - 1).collect(), ..status })
+            .collect()
     }
 
     /// What connections hold on all lanes.
@@ -211,21 +255,40 @@ fn about(input: &Input) -> Option<ConnId> {
 }
 
 impl Lane {
+    /// A connection belongs to a link from now on, and goes to its lane.
+    pub(super) fn belongs(&mut self, now: Time, conn: ConnId, link: u16) {
+        match self.sides.homes.get_mut(&conn) {
+            None => {
+                let Some(connection) = self.sockets.connections.get_mut(&conn) else { return };
+                connection.link = link;
+            }
+            Some(Home::On { link: of, .. } | Home::Between { link: of, .. }) => *of = link,
+        }
+        self.move_to(now, conn, self.sides.placement.of(link));
+    }
+
+    /// Moves a link to another lane: its pillars and its connections.
+    pub(super) fn move_link(&mut self, now: Time, link: u16, lane: u16) {
+        let here = self.sockets.connections.iter().filter(|(_, connection)| connection.link == link);
+        let mut conns: Vec<ConnId> = here.map(|(conn, _)| *conn).collect();
+        conns.extend(self.sides.move_pillars(now, link, lane));
+        conns.into_iter().for_each(|conn| self.move_to(now, conn, lane));
+    }
+
     /// Moves a connection to another lane.
     pub(super) fn move_to(&mut self, now: Time, conn: ConnId, lane: u16) {
-        if self.sides.side(lane).is_none() {
-            return;
-        }
         match self.sides.homes.get_mut(&conn) {
+            None if lane == 0 => {}
             None => {
                 let closing = self.sockets.connections.get(&conn).is_none_or(|connection| connection.closing);
                 let Some(connection) = self.sockets.release(conn).filter(|_| !closing) else { return };
                 self.give(now, conn, lane, Box::new(connection));
             }
             Some(Home::On { lane: at, .. }) if *at == lane => {}
-            Some(Home::On { .. }) => {
+            Some(Home::On { link, .. }) => {
+                let link = *link;
                 self.sides.say(conn, Down::GiveBack(conn));
-                self.sides.homes.insert(conn, Home::Between { to: lane, words: Vec::new() });
+                self.sides.homes.insert(conn, Home::Between { to: lane, link, words: Vec::new() });
             }
             Some(Home::Between { to, .. }) => *to = lane,
         }
@@ -237,7 +300,7 @@ impl Lane {
             ConnClass::Client(owner) => connection.class = Class::Client(owner),
             ConnClass::Stranger => {}
         }
-        self.sides.homes.insert(conn, Home::On { lane, since: now });
+        self.sides.homes.insert(conn, Home::On { lane, link: connection.link, since: now });
         self.sides.put(lane, Down::Take(conn, connection));
     }
 
@@ -276,9 +339,28 @@ impl Lane {
         self.home.effects.push(Effect::Send { conn, frame });
     }
 
+    /// A connection comes to the main lane, with the frames that wait for it.
+    fn comes_home(&mut self, now: Time, conn: ConnId, connection: Connection, words: Vec<Down>) {
+        if !self.sockets.receive(now, conn, connection, &mut self.home) {
+            return;
+        }
+        for word in words {
+            match (word, self.sockets.connections.get_mut(&conn)) {
+                (Down::Send(_, frame), Some(connection)) => connection.send(frame),
+                (Down::Close(_), _) => self.sockets.close(now, conn),
+                _ => {}
+            }
+        }
+        self.sockets.write(now, conn, &mut self.home);
+    }
+
     /// A lane gave a connection back, which now goes to its new lane.
-    fn came_back(&mut self, now: Time, conn: ConnId, connection: Box<Connection>) {
-        let Some(Home::Between { to, words }) = self.sides.homes.remove(&conn) else { return };
+    fn came_back(&mut self, now: Time, conn: ConnId, mut connection: Box<Connection>) {
+        let Some(Home::Between { to, link, words }) = self.sides.homes.remove(&conn) else { return };
+        connection.link = link;
+        if to == 0 {
+            return self.comes_home(now, conn, *connection, words);
+        }
         self.give(now, conn, to, connection);
         for word in words {
             let closes = matches!(word, Down::Close(_));

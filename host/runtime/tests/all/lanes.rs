@@ -2,11 +2,12 @@
 
 use crate::common::{self, Cluster, RawClient};
 use quorate_runtime::{Durability, Options, Pillars};
-use quorate_types::{ItemsBuilder, RequestNumber, SessionId};
+use quorate_types::{InstanceId, ItemsBuilder, RequestNumber, SessionId};
 use quorate_wire::{
-    FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, ReplyStatus, write_read_request,
-    write_request,
+    FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, ReplyStatus, lanes_request,
+    write_read_request, write_request,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Agreement is done on the main lane, or on the lanes of the instances: nobody outside notices a difference.
@@ -158,4 +159,130 @@ fn clients_are_led_to_different_leaders_from_the_beginning_with(pillars: Pillars
         );
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// What a replica answers to an operator who wants instances on these lanes.
+fn place(address: &str, wish: &[(u16, u16)]) -> String {
+    let mut operator = RawClient::operator(address).expect("a connection");
+    let wish: Vec<_> = wish.iter().map(|(id, lane)| (InstanceId::new(*id), *lane)).collect();
+    operator.send(&lanes_request(&wish));
+    loop {
+        let frame = operator.receive().expect("an answer");
+        if frame.kind == FrameKind::LanesReply {
+            return String::from_utf8_lossy(&frame.payload).into_owned();
+        }
+    }
+}
+
+#[test]
+fn an_operator_is_told_what_is_wrong_with_a_wish_for_lanes() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 2, [3, 2, 1], Pillars::Lanes);
+    drop(open(&cluster, 1));
+    assert_eq!(place(cluster.configs[0].listen_address(), &[(1, 1), (2, 3)]), "begun");
+    assert_eq!(place(cluster.configs[0].listen_address(), &[]), "begun");
+    assert_eq!(place(cluster.configs[1].listen_address(), &[(1, 3)]), "error: it has lanes 1 to 2");
+    assert!(place(cluster.configs[2].listen_address(), &[(1, 1)]).starts_with("error: it has one lane"));
+}
+
+/// Instances move between all lanes, the main one included, as often as possible, while clients have many requests under way. Nothing is
+/// lost, nothing is done twice, and each client is answered in order.
+#[test]
+fn instances_move_between_lanes_while_clients_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 4, [3, 4, 2], Pillars::Lanes);
+    drop(open(&cluster, 1));
+    let over = AtomicBool::new(false);
+    let addresses: Vec<String> =
+        cluster.configs.iter().map(|config| config.listen_address().to_owned()).collect();
+    let (written, moves) = std::thread::scope(|scope| {
+        let movers: Vec<_> = [3u16, 4, 2]
+            .into_iter()
+            .enumerate()
+            .map(|(at, lanes)| {
+                let (addresses, over) = (&addresses, &over);
+                scope.spawn(move || {
+                    let mut moves = 0u16;
+                    while !over.load(Ordering::Relaxed) {
+                        let (id, lane) = (1 + moves % 4, 1 + (moves / 3) % lanes);
+                        assert_eq!(place(&addresses[at], &[(id, lane)]), "begun");
+                        moves += 1;
+                        std::thread::sleep(Duration::from_millis(u64::from(moves % 7)));
+                    }
+                    moves
+                })
+            })
+            .collect();
+        let writers: Vec<_> = (10..14u64)
+            .map(|id| {
+                let addresses = &addresses;
+                scope.spawn(move || write_for(addresses, id, Duration::from_secs(4)))
+            })
+            .collect();
+        let written: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        over.store(true, Ordering::Relaxed);
+        let written: u64 = written.into_iter().map(|written| written.expect("a writer")).sum();
+        (written, movers.into_iter().map(|mover| mover.join().expect("a mover")).min())
+    });
+    assert!(written > 0 && moves > Some(10), "{written} written, {moves:?} moves");
+    all_read(&cluster, written);
+}
+
+/// Writes with many requests under way. Gives how many were executed. If another replica leads it goes on there, and asks again what is not
+/// answered yet.
+fn write_for(addresses: &[String], id: u64, time: Duration) -> u64 {
+    let until = Instant::now() + time;
+    let (mut session, mut done) = (None, 0);
+    for at in (0..3).cycle() {
+        if Instant::now() >= until {
+            break;
+        }
+        let Some(mut client) = RawClient::connect_as(&addresses[at], id) else {
+            continue;
+        };
+        let leader = client.welcome.as_ref().and_then(|welcome| welcome.leader);
+        if leader.is_none_or(|leader| usize::from(leader.number()) != at + 1) {
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        }
+        session = session.or_else(|| client.try_open(id));
+        if let Some(session) = session {
+            done = write_while_led(&mut client, session, done, until);
+        }
+    }
+    done
+}
+
+fn write_while_led(client: &mut RawClient, session: SessionId, mut done: u64, until: Instant) -> u64 {
+    let mut sent = done;
+    while sent > done || Instant::now() < until {
+        while sent < done + 64 && Instant::now() < until {
+            sent += 1;
+            let (mut body, mut commands) = (Vec::new(), ItemsBuilder::new());
+            commands.push(&1u64.to_le_bytes());
+            write_request(
+                &mut body,
+                session,
+                RequestNumber::new(sent),
+                RequestNumber::new(done + 1),
+                &commands,
+            );
+            client.send(&OutFrame::new(FrameKind::Requests, &body, vec![]));
+        }
+        let Some(frame) = client.receive() else { return done };
+        if frame.kind == FrameKind::Leader {
+            return done; // the caller finds the next leader
+        }
+        for reply in Reply::walk(&frame.payload).flatten() {
+            match reply.status {
+                ReplyStatus::Position => {}
+                ReplyStatus::Done => {
+                    assert!(reply.number.number() <= done + 1, "{} after {done}", reply.number);
+                    done = done.max(reply.number.number());
+                }
+                status => panic!("request {}: {status:?}", reply.number),
+            }
+        }
+    }
+    done
 }

@@ -10,9 +10,9 @@ use quorate_wire::{
     MemberRequest, MemberRole, Membership, Memberships, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
     RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, Sight, StateMessage, Welcome,
-    caught_up_frame, fill_frame, keys_frame, order_frame, read_caught_up, read_fill, read_instances_request,
-    read_order, read_reply_header, read_room, read_upgrade_request, room_frame, write_opening,
-    write_read_request, write_request,
+    caught_up_frame, fill_frame, keys_frame, lanes_request, order_frame, read_caught_up, read_fill,
+    read_instances_request, read_lanes_request, read_order, read_reply_header, read_room,
+    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -427,9 +427,15 @@ pub(crate) fn samples() -> Vec<Sample> {
         ("upgrade_request", "An operator asks for a level.", FrameKind::UpgradeRequest, &level),
         ("instances_reply", "The answer is a line of text.", FrameKind::InstancesReply, &b"begun 4"[..]),
         ("instances_request", "An operator asks for 4 instances.", FrameKind::InstancesRequest, &count),
+        ("lanes_reply", "The answer is a line of text.", FrameKind::LanesReply, &b"begun"[..]),
     ] {
         list.push(Sample { name: name.into(), story, frame: OutFrame::new(kind, body, vec![]) });
     }
+    list.push(Sample {
+        name: "lanes_request".into(),
+        story: "An operator wants instance 2 on lane 3, and instance 4 on lane 1.",
+        frame: lanes_request(&[(InstanceId::new(2), 3), (InstanceId::new(4), 1)]),
+    });
     list
 }
 
@@ -470,7 +476,8 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::ScrubReply
         | FrameKind::MemberReply
         | FrameKind::UpgradeReply
-        | FrameKind::InstancesReply => {
+        | FrameKind::InstancesReply
+        | FrameKind::LanesReply => {
             vec![text(&frame.payload)]
         }
         FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
@@ -481,6 +488,10 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         }
         FrameKind::InstancesRequest => {
             vec![format!("{} instances", read_instances_request(frame.payload)?)]
+        }
+        FrameKind::LanesRequest => {
+            let wish = read_lanes_request(frame.payload)?;
+            wish.iter().map(|(id, lane)| format!("instance {} on lane {lane}", id.number())).collect()
         }
         FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],

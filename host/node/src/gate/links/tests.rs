@@ -1,4 +1,4 @@
-use super::{Incoming, Lines, Outgoing, carries, lane_for, lane_of};
+use super::{Incoming, Lines, Outgoing, carries, link_for, link_of};
 use quorate_types::{ConnId, Time};
 use quorate_wire::Link;
 
@@ -11,28 +11,28 @@ fn link(number: u16, of: u16) -> Link {
 }
 
 #[test]
-fn instances_take_turns_on_the_lanes_beside_the_first() {
-    let lanes = |count| (0..5).map(|at| lane_of(at, count)).collect::<Vec<_>>();
-    assert_eq!(lanes(1), [0; 5], "with one lane there is one");
-    assert_eq!(lanes(2), [1; 5]);
-    assert_eq!(lanes(4), [1, 2, 3, 1, 2]);
+fn instances_take_turns_on_the_links_beside_the_first() {
+    let links = |count| (0..5).map(|at| link_of(at, count)).collect::<Vec<_>>();
+    assert_eq!(links(1), [0; 5], "with one link there is one");
+    assert_eq!(links(2), [1; 5]);
+    assert_eq!(links(4), [1, 2, 3, 1, 2]);
     assert!(carries(Link::FIRST, 3), "the first one carries all where there is one");
     assert!(carries(link(1, 4), 3) && !carries(link(2, 4), 3));
     assert!((0..9).all(|at| !carries(link(0, 4), at)));
 }
 
-/// Two replicas may have different numbers of lanes.
+/// Two replicas may have different numbers of links.
 #[test]
-fn every_further_link_has_a_lane_beside_the_first() {
-    for (of, lanes) in [(2, 2), (4, 4), (8, 3), (3, 8), (64, 2)] {
+fn every_further_link_has_one_here_beside_the_first() {
+    for (of, links) in [(2, 2), (4, 4), (8, 3), (3, 8), (64, 2)] {
         for number in 1..of {
-            let lane = lane_for(link(number, of), lanes);
-            assert!((1..lanes).contains(&lane), "link {number} of {of} on lane {lane} of {lanes}");
-            assert!(of != lanes || lane == number);
+            let here = link_for(link(number, of), links);
+            assert!((1..links).contains(&here), "link {number} of {of} belongs to {here} of {links}");
+            assert!(of != links || here == number);
         }
     }
-    assert_eq!(lane_for(link(3, 8), 1), 0);
-    assert_eq!(lane_for(Link::FIRST, 8), 0);
+    assert_eq!(link_for(link(3, 8), 1), 0);
+    assert_eq!(link_for(Link::FIRST, 8), 0);
 }
 
 fn dialed(lines: &mut Lines) -> Vec<u16> {

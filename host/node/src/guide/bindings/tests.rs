@@ -1,4 +1,4 @@
-//! How connections are bound to instances, and spread over lanes.
+//! How connections are bound to instances, and spread over links.
 
 use super::Bindings;
 use quorate_types::ConnId;
@@ -27,19 +27,19 @@ fn connections_are_spread_over_the_instances_that_lead_here() {
     assert!(!bindings.goes_on(conn(5), 2), "it goes through none");
 }
 
-/// Connections that only read are spread over all lanes but the first. A connection that writes goes to the lane of its instance.
+/// Connections that only read are spread over all links but the first. A connection that writes goes to the link of its instance.
 #[test]
-fn connections_that_only_read_are_spread_over_lanes() {
+fn connections_that_only_read_are_spread_over_links() {
     let mut bindings = Bindings::default();
     let conn = ConnId::new;
-    assert_eq!(bindings.lane_to_read(conn(1), 1), None, "there is one lane");
-    let lanes: Vec<_> = (1..=4).map(|id| bindings.lane_to_read(conn(id), 4)).collect();
-    assert_eq!(lanes, [Some(1), Some(2), Some(3), Some(1)]);
-    assert_eq!(bindings.lane_to_read(conn(1), 4), None, "it has one");
+    assert_eq!(bindings.link_to_read(conn(1), 1), None, "there is one link");
+    let links: Vec<_> = (1..=4).map(|id| bindings.link_to_read(conn(id), 4)).collect();
+    assert_eq!(links, [Some(1), Some(2), Some(3), Some(1)]);
+    assert_eq!(bindings.link_to_read(conn(1), 4), None, "it has one");
     assert_eq!(bindings.choose(conn(1), &[1], 0), Some(1));
-    assert_eq!(bindings.lane_to_read(conn(1), 4), None, "its instance has it");
+    assert_eq!(bindings.link_to_read(conn(1), 4), None, "its instance has it");
     bindings.forget(conn(4));
-    assert_eq!(bindings.lane_to_read(conn(5), 4), Some(1), "the one with the fewest");
+    assert_eq!(bindings.link_to_read(conn(5), 4), Some(1), "the one with the fewest");
 }
 
 /// The lane of an instance takes requests of its connections itself, until it hears that they go elsewhere.

@@ -126,6 +126,8 @@ pub(crate) struct RawClient {
     stream: TcpStream,
     reader: FrameReader,
     pub(crate) welcome: Option<Welcome>,
+    /// The number of the client.
+    id: u64,
     /// How the last request ended that was not executed.
     pub(crate) refused: Option<ReplyStatus>,
 }
@@ -136,10 +138,21 @@ impl RawClient {
     }
 
     pub(crate) fn connect_as(address: &str, id: u64) -> Option<Self> {
+        let client = Self::connect_in_role(address, Role::Client(ClientId::new(id)))?;
+        Some(Self { id, ..client })
+    }
+
+    /// An operator's connection.
+    pub(crate) fn operator(address: &str) -> Option<Self> {
+        Self::connect_in_role(address, Role::Admin)
+    }
+
+    fn connect_in_role(address: &str, role: Role) -> Option<Self> {
         let stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let mut client = Self { stream, reader: FrameReader::new(1 << 24), welcome: None, refused: None };
-        client.send(&Hello::new(ClusterId::new(77), None, Role::Client(ClientId::new(id))).frame());
+        let mut client =
+            Self { stream, reader: FrameReader::new(1 << 24), welcome: None, id: 0, refused: None };
+        client.send(&Hello::new(ClusterId::new(77), None, role).frame());
         let frame = client.receive()?;
         client.welcome = Some(Welcome::decode(frame.payload).expect("a welcome"));
         Some(client)
@@ -197,7 +210,7 @@ impl RawClient {
             proof: RequestProof::None,
         }
         .write_to(&mut body);
-        body.extend_from_slice(&5u64.to_le_bytes());
+        body.extend_from_slice(&self.id.to_le_bytes());
         self.send(&OutFrame::new(FrameKind::Requests, &body, vec![]));
         let (session, number, status, _) = self.reply()?;
         assert_eq!((number, status), (nonce, ReplyStatus::SessionOpened));

@@ -1,0 +1,78 @@
+//! `quorate lanes`: instances move between the lanes of running replicas, which clients do not notice.
+
+use crate::harness::kv::{client, has, put};
+use crate::harness::{Made, Server, edit, quorate, wait_until};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+fn run(made: &Path, arguments: &[&str]) -> crate::harness::Ran {
+    let mut all = arguments.to_vec();
+    all.extend(["--dir", made.to_str().expect("UTF-8")]);
+    quorate(&all)
+}
+
+/// The instances on each lane of a replica.
+fn lanes(made: &Path, replica: usize) -> Vec<Value> {
+    let text = run(made, &["lanes", "show", "--json"]).ok();
+    let all: Value = serde_json::from_str(&text).expect("a JSON document");
+    let lanes = all[replica - 1]["lanes"].as_array().cloned().unwrap_or_default();
+    lanes.into_iter().map(|lane| lane["instances"].clone()).collect()
+}
+
+#[test]
+fn instances_are_shown_and_moved_while_clients_write() {
+    let made = Made::three_with(4);
+    let directory = made.path();
+    // Each replica has another number of them.
+    for (id, line) in [(1, "lanes = 3"), (2, "cores = 5"), (3, "lanes = 1")] {
+        edit(&made.config(id), "level = 2", &format!("level = 2\n{line}"));
+    }
+    let servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    wait_until("the cluster leads", || {
+        run(&directory, &["kv", "put", "begin", "now", "--timeout", "3"]).code == Some(0)
+    });
+    let all = |lists: &[&[u16]]| lists.iter().map(|list| Value::from(list.to_vec())).collect::<Vec<_>>();
+    assert_eq!(lanes(&directory, 1), all(&[&[], &[1, 3], &[2, 4]]));
+    assert_eq!(lanes(&directory, 2), all(&[&[], &[1], &[2], &[3], &[4]]));
+    assert_eq!(lanes(&directory, 3), all(&[&[1, 2, 3, 4]]));
+
+    run(&directory, &["lanes", "set", "2=9", "--replica", "1"]).fails(1, &["replica 1: it has lanes 1 to 3"]);
+    run(&directory, &["lanes", "set", "2=1", "--replica", "3"]).fails(1, &["it has one lane", "restart it"]);
+    run(&directory, &["lanes", "set", "2=1", "--replica", "7"]).fails(2, &["no such replica"]);
+    run(&directory, &["lanes", "set", "2=1", "auto"]).fails(2, &["either auto"]);
+    run(&directory, &["lanes", "set", "2"]).fails(2, &["INSTANCE=LANE"]);
+
+    let client = client(&directory);
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let session = client.open_session().expect("a session");
+            while !stop.load(Ordering::Relaxed) {
+                let number = written.load(Ordering::Relaxed) + 1;
+                session.call_one(&put(&format!("key-{number}"), &number.to_string())).expect("written");
+                written.store(number, Ordering::Relaxed);
+            }
+        });
+        for (places, then) in [
+            (&["2=1", "4=1"][..], [&[2, 4][..], &[1, 3], &[]]),
+            (&["1=3", "2=3", "3=3", "4=3"], [&[], &[], &[1, 2, 3, 4]]),
+            (&["1=2", "2=2"], [&[], &[1, 2], &[3, 4]]),
+        ] {
+            let before = written.load(Ordering::Relaxed);
+            run(&directory, &[&["lanes", "set", "--replica", "1"], places].concat()).ok();
+            assert_eq!(lanes(&directory, 1), all(&then));
+            wait_until("the client goes on", || written.load(Ordering::Relaxed) > before + 50);
+        }
+        let said = run(&directory, &["lanes", "set", "auto", "--replica", "1"]).ok();
+        assert!(said.contains("replica 1 places instances by itself"), "{said}");
+        stop.store(true, Ordering::Relaxed);
+    });
+    for number in 1..=written.load(Ordering::Relaxed) {
+        assert!(has(&client, &format!("key-{number}"), &number.to_string()), "key {number}");
+    }
+    drop(client);
+    for server in servers {
+        assert_eq!(server.stop().code, Some(0));
+    }
+}

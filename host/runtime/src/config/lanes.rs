@@ -1,0 +1,83 @@
+//! How many lanes a replica has, and what stands on them.
+
+use super::{Config, ConfigError, INSTANCES_MAX, LANES_MAX, invalid, range};
+use serde::{Deserialize, Serialize};
+use std::num::NonZero;
+
+/// Where the pillars of the instances stand: their requests, their protocols, and messages that wait for a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pillars {
+    /// On the main lane.
+    Main,
+    /// Each on the lane of its instance, if there are several lanes.
+    #[default]
+    Lanes,
+}
+
+impl Pillars {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How many cores a replica may use, in place of a number of lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cores {
+    /// This many.
+    Count(u16),
+    /// As many as the system gives the process.
+    Auto(Auto),
+}
+
+/// The word `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auto {
+    /// The word itself.
+    Auto,
+}
+
+impl Cores {
+    fn count(self) -> u16 {
+        match self {
+            Self::Count(count) => count,
+            // Cgroups count, and the set of cores that the process may use.
+            Self::Auto(_) => std::thread::available_parallelism().map_or(1, NonZero::get).min(1 << 10) as u16,
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn check_lanes(&self) -> Result<(), ConfigError> {
+        range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
+        range("lanes", self.lanes, 1..=LANES_MAX, "64")?;
+        match self.cores {
+            None => Ok(()),
+            Some(_) if self.lanes != 1 => {
+                invalid("cores: give either cores or lanes; the one follows from the other")
+            }
+            Some(Cores::Count(0)) => invalid("cores: at least 1, or \"auto\""),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// How many lanes the replica has. One instance needs one; several have a lane each, as far as there are cores, and one is for what
+    /// they share.
+    pub(crate) fn lane_count(&self) -> u16 {
+        match self.cores {
+            None => self.lanes,
+            Some(_) if self.instances == 1 => 1,
+            Some(cores) => cores.count().min(self.instances + 1).clamp(1, LANES_MAX),
+        }
+    }
+
+    /// How many links it has to each member: with several lanes one for each instance, so that each can stand on any lane.
+    pub(crate) fn link_count(&self) -> u16 {
+        match self.lane_count() {
+            1 => 1,
+            lanes => lanes.max(self.instances + 1).min(LANES_MAX),
+        }
+    }
+}

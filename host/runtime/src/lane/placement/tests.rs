@@ -1,0 +1,78 @@
+use super::{Placement, STAY};
+use quorate_types::{InstanceId, Span, Time};
+
+fn lanes(placement: &Placement) -> Vec<u16> {
+    (0..placement.links()).map(|link| placement.of(link)).collect()
+}
+
+const fn at(seconds: u64) -> Time {
+    Time::from_nanos(seconds * 1_000_000_000)
+}
+
+#[test]
+fn links_are_spread_over_the_lanes_and_the_main_one_has_other_work_too() {
+    let spread = |links, count| lanes(&Placement::spread(links, count, true));
+    assert_eq!(spread(1, 1), [0]);
+    assert_eq!(
+        spread(3, 2),
+        [0, 1, 0],
+        "the second one fits better beside the engine than beside the first one"
+    );
+    assert_eq!(spread(3, 3), [0, 1, 2]);
+    assert_eq!(spread(5, 3), [0, 1, 2, 1, 2]);
+    assert_eq!(spread(5, 2), [0, 1, 1, 0, 1]);
+    assert_eq!(spread(9, 9), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+/// Then the main lane has all pillars, and the others only connections.
+#[test]
+fn with_pillars_on_the_main_lane_it_has_no_further_links() {
+    assert_eq!(lanes(&Placement::spread(5, 3, false)), [0, 1, 2, 1, 2]);
+    assert_eq!(lanes(&Placement::spread(3, 2, false)), [0, 1, 1]);
+    let mut placement = Placement::spread(3, 2, false);
+    let why = placement.wish(&[(InstanceId::new(1), 0)]).expect_err("no lane for it");
+    assert!(why.contains("lanes 2 to 2"), "{why}");
+}
+
+#[test]
+fn an_operator_moves_instances_and_then_none_moves_by_itself() {
+    let mut placement = Placement::spread(3, 3, true);
+    let [first, second, third] = [1, 2, 3].map(InstanceId::new);
+    assert_eq!(placement.wish(&[(first, 2), (second, 2)]), Ok(vec![(1, 2)]));
+    placement.put(at(1), 1, 2);
+    assert_eq!(placement.on(2).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(placement.of_instance(third), 2, "it shares the link of the first one");
+    let busy = [(0, 100), (1, 0), (2, 1000)];
+    assert_eq!(placement.wanted(at(100), &busy), None);
+    assert!(placement.wish(&[(first, 0), (third, 1)]).is_err(), "they share a link");
+    assert!(placement.wish(&[(first, 3)]).is_err(), "there is no such lane");
+    assert_eq!(placement.wish(&[]), Ok(Vec::new()));
+    assert_eq!(placement.wanted(at(100), &busy), Some((2, 1)), "the one that has stood there for longer");
+    assert!(Placement::spread(1, 1, true).wish(&[(first, 0)]).is_err());
+}
+
+#[test]
+fn a_link_moves_if_that_pays_and_then_stays_for_a_while() {
+    let mut placement = Placement::spread(5, 3, true);
+    // Two links on each of lanes 1 and 2, the engine on lane 0.
+    assert_eq!(placement.wanted(at(100), &[(0, 600), (1, 700), (2, 700)]), None);
+    assert_eq!(
+        placement.wanted(at(100), &[(0, 400), (1, 700), (2, 900)]),
+        None,
+        "450 more would be nearly as much"
+    );
+    assert_eq!(placement.wanted(at(100), &[(0, 100), (1, 700), (2, 900)]), Some((2, 0)));
+    placement.put(at(100), 2, 0);
+    let after = [(0, 100), (1, 900), (2, 400)];
+    assert_eq!(placement.wanted(at(101), &after), None, "it is not in what was measured yet");
+    let later = at(100).plus(STAY).plus(Span::from_millis(1));
+    assert_eq!(placement.wanted(later, &after), Some((1, 0)));
+}
+
+/// To move the only link of a lane would move the work, not spread it. The engine never moves.
+#[test]
+fn a_lane_with_one_link_keeps_it() {
+    let placement = Placement::spread(3, 3, true);
+    assert_eq!(placement.wanted(at(100), &[(0, 0), (1, 1000), (2, 0)]), None);
+    assert_eq!(placement.wanted(at(100), &[(0, 1000), (1, 0), (2, 0)]), None);
+}
