@@ -28,7 +28,7 @@ use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
 pub use apart::Apart;
-use apart::plan_apart;
+use apart::{plan_apart, plan_moves};
 use beginning::plan_beginning;
 use dead::plan_dead;
 pub use disks::DiskFault;
@@ -596,6 +596,7 @@ impl Plan {
             plan_lateness(self, &mut Rng::of(seed, 9100));
         }
         plan_apart(self, profile, &mut Rng::of(seed, 9110));
+        plan_moves(self, profile, &mut Rng::of(seed, 9111));
     }
 
     /// How many replicas may be lost, or may lie.

@@ -21,24 +21,39 @@ pub struct Bug {
     pub byzantine: bool,
     /// The focus of the runs in which it is looked for.
     pub focus: Option<Focus>,
-    /// It is looked for where parts of replicas have lanes of their own.
-    pub apart: bool,
+    /// Where on lanes the parts of replicas stand in the runs in which it is looked for.
+    pub lanes: Lanes,
+}
+
+/// Where the parts of replicas stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// As the seed says.
+    AsDrawn,
+    /// Some have lanes of their own.
+    Apart,
+    /// Instances stand on lanes, and move between them.
+    Moving,
 }
 
 const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: false, focus: None, apart: false }
+    Bug { name, what, byzantine: false, focus: None, lanes: Lanes::AsDrawn }
 }
 
 const fn about(focus: Focus, name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: focus.lies(), focus: Some(focus), apart: false }
+    Bug { name, what, byzantine: focus.lies(), focus: Some(focus), lanes: Lanes::AsDrawn }
 }
 
 const fn byzantine(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: true, focus: None, apart: false }
+    Bug { name, what, byzantine: true, focus: None, lanes: Lanes::AsDrawn }
 }
 
 const fn apart(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: false, focus: None, apart: true }
+    Bug { name, what, byzantine: false, focus: None, lanes: Lanes::Apart }
+}
+
+const fn moving(name: &'static str, what: &'static str) -> Bug {
+    Bug { name, what, byzantine: false, focus: None, lanes: Lanes::Moving }
 }
 
 /// All of them.
@@ -203,6 +218,10 @@ pub const BUGS: &[Bug] = &[
         "frames-overtake",
         "a pillar on a lane of its own takes a frame while the main lane has an earlier one of the same connection",
     ),
+    moving(
+        "moves-past-the-main-lane",
+        "a connection goes from one lane to the next before the main lane has what the first one read of it",
+    ),
     apart("durable-by-another", "a record counts as durable when another instance's record is"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
@@ -214,7 +233,8 @@ impl Bug {
         Profile {
             fault_model,
             focus: self.focus.or(profile.focus),
-            apart: if self.apart { Some(true) } else { profile.apart },
+            apart: if self.lanes == Lanes::Apart { Some(true) } else { profile.apart },
+            moves: if self.lanes == Lanes::Moving { Some(true) } else { profile.moves },
             ..profile
         }
     }
@@ -252,6 +272,10 @@ pub fn line(found: &Found) -> String {
         None => ("not found", format!("> {}", found.seeds)),
     };
     let focus = found.bug.focus.map_or(String::new(), |focus| format!(", with `--focus {}`", focus.name()));
-    let apart = if found.bug.apart { ", with `--apart true`" } else { "" };
-    format!("| `{}` | {} | `{checker}` | {seed}{focus}{apart} |", found.bug.name, found.bug.what)
+    let lanes = match found.bug.lanes {
+        Lanes::AsDrawn => "",
+        Lanes::Apart => ", with `--apart true`",
+        Lanes::Moving => ", with `--moves true`",
+    };
+    format!("| `{}` | {} | `{checker}` | {seed}{focus}{lanes} |", found.bug.name, found.bug.what)
 }

@@ -4,6 +4,7 @@
 
 mod cores;
 mod lanes;
+mod pillars;
 mod process;
 mod unread;
 

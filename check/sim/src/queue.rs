@@ -48,6 +48,13 @@ pub enum Event {
         /// The lane.
         lane: u16,
     },
+    /// A link of a replica moves to another lane.
+    MoveLink {
+        /// The replica.
+        who: usize,
+        /// Its life.
+        life: u32,
+    },
     /// A part of a replica that has a lane of its own has its turn, or the main lane hears what such parts said.
     Run {
         /// The replica.

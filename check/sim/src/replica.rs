@@ -160,8 +160,8 @@ impl Replica {
             log: plan.log.clone(),
             order: order_config(plan, me, ids, seed),
             instances: plan.instances,
-            links: plan.lanes_of(who, life),
-            placement: plan.apart.map(|apart| apart.placement).unwrap_or_default(),
+            links: plan.links_of(who, life),
+            placement: plan.placement(),
             merge: quorate_node::MergeConfig { window: plan.window, held_bytes_max: 1 << 20 },
             admission: AdmissionLimits {
                 request_bytes_max: REQUEST_MAX,

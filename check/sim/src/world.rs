@@ -137,6 +137,10 @@ impl World {
             Event::Start { who, life } => self.start(who, life),
             Event::Turn { who, life } => self.turn(who, life),
             Event::Wake { who, life } => self.processes.timer(who, life, &mut self.time),
+            Event::MoveLink { who, life } => {
+                let goes_on = self.time.now() < self.cluster.plan.heal_at;
+                self.processes.move_a_link(who, life, goes_on, &mut self.time);
+            }
             Event::Lane { who, life, lane } => self.processes.lane_turn(who, life, lane, &mut self.time),
             Event::Dial { dial } => self.processes.dialed(dial, &mut self.time),
             Event::Deliver { conn, from } => self.processes.deliver(conn, from, &mut self.time),

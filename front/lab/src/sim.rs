@@ -106,6 +106,10 @@ pub struct Args {
     /// decides]
     #[arg(long, value_name = "true|false")]
     apart: Option<bool>,
+    /// Whether instances stand on the lanes of their connections, and move between lanes [default: the seed decides, where instances have
+    /// lanes]
+    #[arg(long, value_name = "true|false")]
+    moves: Option<bool>,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,
@@ -293,6 +297,7 @@ fn options(args: Args) -> Outcome<Options> {
         upgrades: args.upgrades,
         late: args.late,
         apart: args.apart,
+        moves: args.moves,
         focus,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

@@ -160,6 +160,8 @@ pub(crate) struct Lane {
     /// Connections may wait to be accepted, and no event will say so: when to accept again.
     accept_again: Option<Duration>,
     next_conn: u64,
+    /// The next turn follows at once.
+    at_once: bool,
     halt: Option<Halt>,
 }
 
@@ -218,6 +220,7 @@ impl Lane {
             dials: BTreeMap::new(),
             accept_again: None,
             next_conn: FIRST_CONN,
+            at_once: false,
             halt: None,
         })
     }
@@ -264,8 +267,8 @@ impl Lane {
 
     fn timeout(&self) -> Option<Duration> {
         let reads = self.sockets.reads_in(&self.home);
-        if reads == Some(Duration::ZERO) {
-            return reads;
+        if self.at_once || reads == Some(Duration::ZERO) {
+            return Some(Duration::ZERO);
         }
         let now = self.sockets.clock.now();
         let later = self.home.speech.as_ref().and_then(Speech::deadline);
@@ -278,6 +281,7 @@ impl Lane {
     /// Gives all events to the node, then carries out its effects. The clock is read after the arrived bytes: the process may be stopped
     /// for any time between two steps.
     fn turn(&mut self, events: &Events) {
+        self.at_once = false;
         let now = self.sockets.clock.now();
         let mut at_the_door = self.accept_again.take().is_some();
         self.sockets.busy = false;
@@ -312,11 +316,11 @@ impl Lane {
         loop {
             self.step(now, Input::TurnEnd);
             self.perform();
-            self.turn_pillars(now);
             if self.home.effects.is_empty() {
                 break;
             }
         }
+        self.turn_pillars(now);
         self.sides.tell(&self.home.node);
         self.balance(now);
         if cfg!(debug_assertions) {
@@ -324,16 +328,19 @@ impl Lane {
         }
     }
 
-    /// Gives turns to the pillars that stand here. Frames for them come in as mail, since the node is here, too.
+    /// Gives turns to the pillars that stand here. Frames for them come in as mail, since the node is here, too. What they say the node hears
+    /// now, and works off in its next turn, which follows at once.
     fn turn_pillars(&mut self, now: Time) {
         let own = &mut self.sides.own;
         if !own.are_asked() && own.due().is_none_or(|at| at > now) {
             return;
         }
-        if own.turn(now, &mut Inbox::default()) {
-            self.home.node.step(now, Input::Run(Part::Main), &mut self.home.effects);
-        }
+        self.at_once = own.turn(now, &mut Inbox::default());
         own.effects.drain().for_each(|effect| self.home.effects.push(effect));
+        if self.at_once {
+            self.step(now, Input::Run(Part::Main));
+        }
+        self.perform();
     }
 
     fn step(&mut self, now: Time, input: Input) {

@@ -123,6 +123,19 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --apart true --first 100001 --count 20")],
     },
     Campaign {
+        name: "sim-moves",
+        covers: "instances that stand on lanes with their connections, and move between lanes",
+        usual: "25 min",
+        steps: &[
+            sim("sim --moves true --count 10000"),
+            sim("sim --moves true --instances 3 --count 10000"),
+            sim("sim --moves true --resizes true --count 5000"),
+            sim("sim --moves true --protocol mod-smart --count 10000"),
+            sim("sim --moves true --fault-model byzantine --count 5000"),
+        ],
+        sample: &[few("sim --moves true --first 100001 --count 30")],
+    },
+    Campaign {
         name: "sim-mod-smart",
         covers: "simulated clusters with Mod-SMaRt that survive crashes, also while replicas come and go",
         usual: "10 min",

@@ -15,6 +15,8 @@ pub struct Apart {
     pub stalls: u64,
     /// The longest wait for such a turn, in nanoseconds.
     pub stall: u64,
+    /// The pillars stand on the lanes of the connections, and move between them after at most this many nanoseconds.
+    pub moves: Option<u64>,
 }
 
 impl Apart {
@@ -37,5 +39,47 @@ pub(super) fn plan_apart(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         wait: rng.spread(MS / 1000, MS),
         stalls: rng.pick(&[0, 1, 10, 50]),
         stall: rng.spread(MS, plan.timing.0 * MS / 2),
+        moves: None,
     });
+}
+
+/// In some of the runs in which pillars have lanes and the gate has none, pillars stand where the connections are, and move.
+pub(super) fn plan_moves(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    let (wanted, lanes) = (profile.moves == Some(true), rng.pick(&[2, 2, 3, 4, 9]));
+    let every = rng.spread(MS, 2_000 * MS);
+    let some = rng.chance(500);
+    let able = |apart: &Apart| apart.placement == Placement { gate: false, groups: true };
+    if !profile.moves.unwrap_or(some && plan.lanes > 1) || !(wanted || plan.apart.as_ref().is_some_and(able))
+    {
+        return;
+    }
+    if plan.lanes == 1 {
+        plan.lanes = lanes;
+    }
+    let placement = Placement { gate: false, groups: true };
+    let apart = Apart { placement, wait: MS / 1000, stalls: 0, stall: MS, moves: None };
+    plan.apart = Some(Apart { placement, moves: Some(every), ..plan.apart.unwrap_or(apart) });
+}
+
+impl Plan {
+    /// Where the pillars of a replica stand on lanes in one of its lives: how many links and lanes there are, and after how many nanoseconds
+    /// at most another link moves. A liar says what it says on one lane.
+    pub fn moves_of(&self, who: usize, life: u32) -> Option<((u16, u16), u64)> {
+        let every = self.apart.and_then(|apart| apart.moves).filter(|_| !self.is_liar(who))?;
+        let lanes = self.lanes_of(who, life);
+        (lanes > 1).then(|| ((self.links_of(who, life), lanes), every))
+    }
+
+    /// How many links a replica makes to each other one.
+    pub fn links_of(&self, who: usize, life: u32) -> u16 {
+        let lanes = self.lanes_of(who, life);
+        let moves = self.apart.is_some_and(|apart| apart.moves.is_some());
+        if moves && lanes > 1 { lanes.max(self.instances + 1) } else { lanes }
+    }
+
+    /// The parts that have lanes which the node keeps.
+    pub fn placement(&self) -> Placement {
+        let kept = |apart: Apart| if apart.moves.is_some() { Placement::default() } else { apart.placement };
+        self.apart.map(kept).unwrap_or_default()
+    }
 }

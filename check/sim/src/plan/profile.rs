@@ -37,6 +37,8 @@ pub struct Profile {
     pub late: bool,
     /// Whether parts of replicas have lanes of their own; none: the seed decides.
     pub apart: Option<bool>,
+    /// Whether pillars stand on the lanes of the connections, and move between them; none: the seed decides, where pillars have lanes.
+    pub moves: Option<bool>,
     /// The focus of the runs; none: the seed decides, mostly for no focus.
     pub focus: Option<Focus>,
 }
@@ -58,6 +60,7 @@ impl Default for Profile {
             upgrades: None,
             late: false,
             apart: None,
+            moves: None,
             focus: None,
         }
     }
@@ -106,6 +109,7 @@ impl Profile {
             ("instances", self.instances.map(|count| count.to_string())),
             ("lanes", self.lanes.map(|count| count.to_string())),
             ("apart", self.apart.map(|word| word.to_string())),
+            ("moves", self.moves.map(|word| word.to_string())),
             ("durability", sync),
             ("length", length.map(|times| times.to_string())),
         ];

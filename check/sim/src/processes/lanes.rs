@@ -3,23 +3,30 @@
 //! As in host/runtime/src/lane/side.rs: a lane cuts what arrives into frames and passes them to the main lane; it sends what the main lane
 //! gives it, in order; and it gives a connection back when the main lane wants it elsewhere.
 
+use super::pillars::{OnLane, Post, Standing};
 use super::process::Arrival;
 use super::{MS, Processes};
 use crate::queue::Event;
 use crate::timeline::Timeline;
 use crate::trace::Level;
-use quorate_types::ConnId;
+use quorate_node::Input;
+use quorate_types::{ConnId, planted};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// In this many of 10000 cases a lane does not get its turn for long.
 const LATE: u64 = 20;
 
 /// What the main lane gives to another one, in order.
 #[derive(Clone, Debug)]
-enum Word {
+pub(super) enum Word {
     Send(ConnId, Vec<u8>),
     Close(ConnId),
     GiveBack(ConnId),
+    /// A pillar comes.
+    Pillar(Arc<Post>),
+    /// A pillar goes to another lane.
+    Without(Arc<Post>),
 }
 
 /// One lane.
@@ -28,6 +35,8 @@ struct Lane {
     arrived: VecDeque<Arrival>,
     words: VecDeque<Word>,
     scheduled: bool,
+    /// Its pillars, if pillars stand on lanes.
+    on: OnLane,
 }
 
 /// Where a connection is.
@@ -53,12 +62,28 @@ struct Between {
 pub(super) struct Lanes {
     homes: BTreeMap<ConnId, Home>,
     lanes: BTreeMap<u16, Lane>,
+    /// Which lane has which link, if pillars stand on lanes.
+    pub(super) standing: Option<Standing>,
 }
 
 impl Lanes {
     /// Whether a lane other than the main one reads a connection.
     pub(super) fn has(&self, conn: ConnId) -> bool {
         self.homes.contains_key(&conn)
+    }
+
+    /// Whether this lane has a connection.
+    pub(super) fn is_on(&self, conn: ConnId, lane: u16) -> bool {
+        matches!(self.homes.get(&conn), Some(Home::On(at)) if *at == lane)
+    }
+
+    /// The pillars of a lane, if pillars stand on lanes.
+    pub(super) fn on_lane(&mut self, lane: u16) -> Option<&mut OnLane> {
+        self.standing.is_some().then(|| &mut self.lanes.entry(lane).or_default().on)
+    }
+
+    pub(super) fn put_on_lane(&mut self, lane: u16, on: OnLane) {
+        self.lanes.entry(lane).or_default().on = on;
     }
 }
 
@@ -137,6 +162,7 @@ impl Processes {
             return;
         }
         match process.lanes.homes.get_mut(&conn) {
+            None if lane == 0 => {}
             None => {
                 // What has not been read yet is read there.
                 let (there, here) = process
@@ -165,6 +191,9 @@ impl Processes {
         let lanes = &mut self.list[who].lanes;
         if let Some(Home::Between(Between { to, words, arrived, .. })) = lanes.homes.remove(&conn) {
             let closes = words.iter().any(|word| matches!(word, Word::Close(_)));
+            if to == 0 {
+                return self.comes_home(who, (words, arrived), time);
+            }
             if !closes {
                 lanes.homes.insert(conn, Home::On(to));
             }
@@ -175,14 +204,37 @@ impl Processes {
         }
     }
 
+    /// A connection comes to the main lane, with what must be sent and what arrived meanwhile.
+    fn comes_home(
+        &mut self,
+        who: usize,
+        (words, arrived): (VecDeque<Word>, VecDeque<Arrival>),
+        time: &mut Timeline,
+    ) {
+        arrived.into_iter().for_each(|arrival| self.arrive_at_main(who, arrival, time));
+        for word in words {
+            match word {
+                Word::Send(conn, bytes) => self.send_at_once(who, conn, &bytes, time),
+                Word::Close(conn) => self.hang_up(who, conn, time),
+                _ => {}
+            }
+        }
+    }
+
+    /// The main lane tells a lane something that concerns no connection.
+    pub(super) fn tell(&mut self, who: usize, lane: u16, word: Word, time: &mut Timeline) {
+        self.list[who].lanes.lanes.entry(lane).or_default().words.push_back(word);
+        self.schedule_lane(who, lane, time);
+    }
+
     /// A connection of another lane has ended, so the lane no longer reads it.
     pub(super) fn forget_at_lane(&mut self, who: usize, conn: ConnId) {
         self.list[who].lanes.homes.remove(&conn);
     }
 
-    fn schedule_lane(&mut self, who: usize, lane: u16, time: &mut Timeline) {
+    pub(super) fn schedule_lane(&mut self, who: usize, lane: u16, time: &mut Timeline) {
         let life = self.list[who].life;
-        let Some(found) = self.list[who].lanes.lanes.get_mut(&lane) else { return };
+        let found = self.list[who].lanes.lanes.entry(lane).or_default();
         if std::mem::replace(&mut found.scheduled, true) {
             return;
         }
@@ -203,9 +255,13 @@ impl Processes {
         found.scheduled = false;
         let (arrived, words) = (std::mem::take(&mut found.arrived), std::mem::take(&mut found.words));
         time.mix(&[who as u64, u64::from(lane), arrived.len() as u64, words.len() as u64]);
+        let (posts, words): (Vec<_>, Vec<_>) =
+            words.into_iter().partition(|word| matches!(word, Word::Pillar(_) | Word::Without(_)));
+        posts.into_iter().for_each(|word| self.post_moves(who, lane, word));
         for arrival in arrived {
-            self.lane_reads(who, arrival, time);
+            self.lane_reads(who, lane, arrival, time);
         }
+        self.turn_pillars(who, lane, time);
         for word in words {
             match word {
                 Word::Send(conn, bytes) => self.send_at_once(who, conn, &bytes, time),
@@ -215,18 +271,33 @@ impl Processes {
                         self.list[who].lanes.homes.get_mut(&conn)
                     {
                         *left = true;
-                        self.arrive(who, Arrival::GivenBack(conn), time);
+                        if planted("moves-past-the-main-lane") {
+                            self.given_back(who, conn, time);
+                        } else {
+                            self.arrive(who, Arrival::GivenBack(conn), time);
+                        }
                     }
                 }
+                Word::Pillar(_) | Word::Without(_) => {}
             }
         }
     }
 
-    fn lane_reads(&mut self, who: usize, arrival: Arrival, time: &mut Timeline) {
+    fn lane_reads(&mut self, who: usize, lane: u16, arrival: Arrival, time: &mut Timeline) {
         let Arrival::Bytes(id, bytes) = arrival else {
+            if let (Arrival::End(id), Some(on)) = (&arrival, self.list[who].lanes.on_lane(lane)) {
+                return on.put(Input::Closed(*id));
+            }
             return self.arrive_at_main(who, arrival, time);
         };
         let Some((frames, damaged)) = self.read(who, id, &bytes) else { return };
+        if let Some(on) = self.list[who].lanes.on_lane(lane) {
+            frames.into_iter().for_each(|frame| on.put(Input::Frame { conn: id, frame }));
+            if damaged {
+                on.put(Input::Closed(id));
+            }
+            return;
+        }
         for frame in frames {
             self.arrive_at_main(who, Arrival::Frame(id, frame), time);
         }

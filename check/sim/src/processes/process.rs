@@ -23,6 +23,10 @@ pub enum Arrival {
     Bytes(ConnId, Bytes),
     /// A frame that another lane of the process read.
     Frame(ConnId, Frame),
+    /// Everything that this lane passed on until here was this much.
+    Heard(u16, u64),
+    /// A pillar on another lane sends bytes over a connection that its lane does not have.
+    Send(ConnId, Bytes),
     /// Another lane of the process gave a connection back.
     GivenBack(ConnId),
     /// The other side ended the connection.

@@ -68,6 +68,9 @@ impl World {
         let local = self.processes.local(who, &self.time);
         let replica = &mut self.cluster.replicas[who];
         if let Some(node) = &mut replica.node {
+            if let Some((places, every)) = self.cluster.plan.moves_of(who, life + 1) {
+                node.bridge(self.processes.stand_on_lanes(who, places, every, &mut self.time));
+            }
             node.start(local, &mut replica.effects);
             // What it executed before it told nobody, and what of its state is not as it should be.
             self.judge.restored(who, node);
@@ -107,7 +110,9 @@ impl World {
             self.node_step(who, local, Input::Deadline);
         }
         self.node_step(who, local, Input::TurnEnd);
+        self.processes.mail_is_sent(who);
         self.perform(who, local);
+        self.turn_own_pillars(who, local);
         self.after_step(who);
         self.judge.lease(&self.cluster, who, &before);
         let begin = self.adversary.had_turn(&self.cluster, (self.time.now(), who), &before);
@@ -116,9 +121,25 @@ impl World {
             return None;
         }
         let waits = waits.map(|wait| self.time.now() + wait);
-        let deadline = self.cluster.node(who)?.deadline();
+        let own = self.processes.own_due(who);
+        let deadline = self.cluster.node(who)?.deadline().into_iter().chain(own).min();
         let deadline = deadline.map(|deadline| self.processes.when(who, deadline, &self.time));
         waits.into_iter().chain(deadline).min()
+    }
+
+    /// The pillars that stand on the main lane have their turns. What they say the node hears now, and works off in its next turn, at once.
+    fn turn_own_pillars(&mut self, who: usize, local: Time) {
+        // While the process waits for its keeper, they wait, too.
+        if self.processes.waits(who) || self.cluster.node(who).is_none() {
+            return;
+        }
+        self.processes.place_pillars(who, &mut self.time);
+        let out = &mut self.cluster.replicas[who].effects;
+        if self.processes.turn_own_pillars(who, local, out) {
+            self.node_step(who, local, Input::Run(quorate_node::Part::Main));
+            self.perform(who, local);
+            self.processes.wake(who, &mut self.time);
+        }
     }
 
     /// Checks that hold after every step of a replica.
@@ -217,6 +238,10 @@ impl World {
             Arrival::End(conn) => return self.replica_end(who, local, conn),
             Arrival::GivenBack(conn) => return self.processes.given_back(who, conn, &mut self.time),
             Arrival::Left(..) => return,
+            Arrival::Heard(lane, count) => return self.processes.hears(who, lane, count),
+            Arrival::Send(conn, bytes) => {
+                return self.processes.send(who, conn, &bytes, &mut self.time);
+            }
             // What another lane reads of a connection that was ended here is nothing any more.
             Arrival::Frame(conn, _) if !self.processes.is_at_lane(who, conn) => return,
             Arrival::Frame(conn, frame) => {
@@ -330,7 +355,7 @@ impl World {
                 let id = self.processes.new_conn(who);
                 self.dial(who, id, (replica, link));
             }
-            Effect::Move { conn, link } => self.processes.move_to_lane(who, conn, link, &mut self.time),
+            Effect::Move { conn, link } => self.processes.belongs(who, conn, link, &mut self.time),
             Effect::Close(conn) => self.processes.close(who, conn, &mut self.time),
             Effect::Send { conn, frame } => {
                 if let Some(frame) = self.perhaps_lie(who, frame) {
@@ -354,6 +379,8 @@ impl World {
                 self.time.note(Level::All, Some(who), "load", || format!("{load}: {count} records"));
                 replica.storage.help(SideJob::Load(load, extents));
             }
+            Effect::Run(quorate_node::Part::Group(id))
+                if self.processes.ask_pillar(who, id, &mut self.time) => {}
             Effect::Run(part) => {
                 let wait = self.cluster.plan.apart.map_or(0, |apart| apart.draw(self.time.rng()));
                 self.time.after(wait, Event::Run { who, life: self.processes.life(who), part });

@@ -45,6 +45,17 @@ impl Inbox {
         self.came.push(input);
     }
 
+    /// How many frames of each connection came in: for checks.
+    pub fn frames(&self) -> BTreeMap<ConnId, usize> {
+        let mut frames = BTreeMap::new();
+        for input in &self.came {
+            if let Input::Frame { conn, .. } = input {
+                *frames.entry(*conn).or_default() += 1;
+            }
+        }
+        frames
+    }
+
     /// Whether nothing came in.
     pub fn is_empty(&self) -> bool {
         self.came.is_empty()
