@@ -267,7 +267,7 @@ impl Lane {
 
     fn timeout(&self) -> Option<Duration> {
         let reads = self.sockets.reads_in(&self.home);
-        if self.at_once || reads == Some(Duration::ZERO) {
+        if self.at_once || self.sides.own.are_asked() || reads == Some(Duration::ZERO) {
             return Some(Duration::ZERO);
         }
         let now = self.sockets.clock.now();
@@ -575,7 +575,7 @@ impl Lane {
     /// An operator wants instances on these lanes, counted from 1.
     fn place(&mut self, now: Time, conn: ConnId, wish: &[(InstanceId, u16)], written: &mut Vec<ConnId>) {
         let wish: Vec<_> = wish.iter().map(|(id, lane)| (*id, lane - 1)).collect();
-        let text = match self.sides.placement.wish(&wish) {
+        let text = match self.sides.placement.wish(&wish, self.home.node.generations().0.instances) {
             Ok(moves) => {
                 moves.into_iter().for_each(|(link, lane)| self.move_link(now, link, lane));
                 "begun".to_owned()

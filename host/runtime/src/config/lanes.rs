@@ -23,7 +23,7 @@ impl Pillars {
 
 /// How many cores a replica may use, in place of a number of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "cores is a number from 1, or \"auto\"")]
 pub enum Cores {
     /// This many.
     Count(u16),

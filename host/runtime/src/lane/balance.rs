@@ -2,7 +2,7 @@
 //!
 //! If instances are used unevenly, or one client sends more than its lane can decrypt, other lanes would be idle. A link with its pillars
 //! works on any lane, and so does a connection: the decision needs only how busy lanes were lately, and no agreement. What moved stays for a
-//! while, so that the effect can show first. A client moves alone if no link can relieve the lane. Tests: `balance/tests.rs`,
+//! while, so that the effect can show first. A client moves alone only where the main lane has all pillars. Tests: `balance/tests.rs`,
 //! `placement/tests.rs`.
 
 use super::Lane;
@@ -58,7 +58,7 @@ impl Lane {
         if self.sides.count() == 0 || !self.sides.balance.is_due(now) {
             return;
         }
-        let others: Vec<u64> = self.sides.busy().map(|(_, busy)| busy).collect();
+        let others: Vec<u64> = self.sides.busy(now).map(|(_, busy)| busy).collect();
         let busy = self.sides.balance.measured(std::iter::once(self.sockets.pace.busy()).chain(others));
         if let Some((link, lane)) = self.sides.placement.wanted(now, &busy) {
             tracing::info!(
@@ -67,14 +67,14 @@ impl Lane {
                 lane + 1
             );
             self.move_link(now, link, lane);
-        } else if self.sides.count() > 1 {
-            self.move_a_client(now);
+        } else if self.sides.count() > 1 && self.sides.placement.clients_move() {
+            self.move_a_client(now, &busy[1..]);
         }
         self.sides.flush();
     }
 
-    fn move_a_client(&mut self, now: Time) {
-        let Some((from, to)) = wanted(self.sides.busy()) else { return };
+    fn move_a_client(&mut self, now: Time, busy: &[Busy]) {
+        let Some((from, to)) = wanted(busy.iter().copied()) else { return };
         let node = &self.home.node;
         let movable = self.sides.homes().filter_map(|(conn, home)| match home {
             Home::On { lane, since, .. } if *lane == from && now.since(*since) >= STAY => {

@@ -15,6 +15,12 @@ const AT_LEAST: Span = Span::from_millis(20);
 /// How long to wait before asking again.
 const LOOK: Span = Span::from_millis(1);
 
+/// The thousandths of its time in which a lane worked lately, after it has slept for so long.
+pub(crate) fn idle_since(busy: u64, slept: Span) -> u64 {
+    let memory = MEMORY.nanos();
+    busy * memory / memory.saturating_add(slept.nanos())
+}
+
 /// How busy the lane is, and when clients that send much were read.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {

@@ -10,6 +10,8 @@ use quorate_types::{InstanceId, Span, Time};
 
 /// How long a link stays on its lane at least, unless an operator moves it.
 const STAY: Span = Span::from_secs(5);
+/// A lane has too much work above this many thousandths of its time.
+const BUSY: u64 = 700;
 /// By how many thousandths of its time the busiest lane must be relieved at least, after all that comes to the other one.
 const GAIN: u64 = 150;
 /// What merging and executing costs the main lane for each link, in hundredths of what a link costs a lane on average: measured with
@@ -79,9 +81,19 @@ impl Placement {
 
     /// An operator wants instances on these lanes, or that links move by themselves again if there are none. Gives the links to move.
     ///
+    /// `instances`: how many there are.
+    ///
     /// # Errors
     /// What is wrong with the wish, for the operator.
-    pub(super) fn wish(&mut self, wish: &[(InstanceId, u16)]) -> Result<Vec<(u16, u16)>, String> {
+    pub(super) fn wish(
+        &mut self,
+        wish: &[(InstanceId, u16)],
+        instances: u16,
+    ) -> Result<Vec<(u16, u16)>, String> {
+        if wish.is_empty() {
+            self.pinned = false;
+            return Ok(Vec::new());
+        }
         if self.lanes == 1 {
             return Err("it has one lane: set `lanes` or `cores` in its configuration, and restart it".into());
         }
@@ -92,6 +104,9 @@ impl Placement {
                     if *lane == 0 { "; lane 1 has instances only with pillars = \"lanes\"" } else { "" };
                 return Err(format!("it has lanes {} to {}{why}", self.first + 1, self.lanes));
             }
+            if id.number() > instances {
+                return Err(format!("there are instances 1 to {instances}"));
+            }
             let link = link_of(*id, self.links());
             if moves.iter().any(|(other, at)| *other == link && at != lane) {
                 return Err(format!(
@@ -101,33 +116,42 @@ impl Placement {
             }
             moves.push((link, *lane));
         }
-        self.pinned = !wish.is_empty();
+        self.pinned = true;
         moves.retain(|(link, lane)| self.of(*link) != *lane);
         Ok(moves)
     }
 
+    /// Whether clients may move to other lanes than that of their link: where pillars stand on lanes, their frames would take a detour.
+    pub(super) fn clients_move(&self) -> bool {
+        self.first > 0 && !self.pinned
+    }
+
     /// The link to move, and where, if a lane has too much work while another has time. Moving must pay even if the link brings as much
-    /// work as the busy lane's links have on average.
+    /// work as the busy lane's links have on average. The busiest lane that a link can relieve counts.
     pub(super) fn wanted(&self, now: Time, busy: &[Busy]) -> Option<(u16, u16)> {
-        if self.pinned {
-            return None;
-        }
-        let able = || busy.iter().filter(|(lane, _)| *lane >= self.first);
-        let (most, least) = (able().max_by_key(|(_, busy)| *busy)?, able().min_by_key(|(_, busy)| *busy)?);
-        let settled = |link: &u16| {
-            let since = self.links[usize::from(*link)].1;
+        let able = busy.iter().filter(|(lane, _)| *lane >= self.first);
+        let least = *able.clone().min_by_key(|(_, busy)| *busy)?;
+        let mut most: Vec<Busy> = able.filter(|(_, busy)| *busy >= BUSY).copied().collect();
+        most.sort_by_key(|(_, busy)| std::cmp::Reverse(*busy));
+        let link = most.into_iter().find_map(|most| self.relief(now, most, least))?;
+        (!self.pinned).then_some((link, least.0))
+    }
+
+    /// The link that relieves a lane if it moves to another one: the one that has stood there for longest.
+    fn relief(&self, now: Time, most: Busy, least: Busy) -> Option<u16> {
+        let settled = |link: u16| {
+            let since = self.links[usize::from(link)].1;
             since == Time::ZERO || now.since(since) >= STAY
         };
         // One that moved lately shows in what was measured only later.
-        if !self.on(most.0).chain(self.on(least.0)).all(|link| settled(&link)) {
+        if !self.on(most.0).chain(self.on(least.0)).all(settled) {
             return None;
         }
-        let count = self.on(most.0).count() as u64;
-        let own = if most.0 == 0 { ENGINE * u64::from(self.links() - 1) / LINK } else { 0 };
-        let share = most.1.checked_div(count + own).filter(|_| count > 0)?;
-        let pays = count + own > 1 && least.1 + share + GAIN <= most.1;
-        let longest = self.on(most.0).min_by_key(|link| self.links[usize::from(*link)].1)?;
-        pays.then_some((longest, least.0))
+        let engine = if most.0 == 0 { ENGINE * u64::from(self.links() - 1) } else { 0 };
+        let work = LINK * self.on(most.0).count() as u64 + engine;
+        let share = (most.1 * LINK).checked_div(work)?;
+        let pays = work > LINK && least.1 + share + GAIN <= most.1;
+        self.on(most.0).min_by_key(|link| self.links[usize::from(*link)].1).filter(|_| pays)
     }
 }
 

@@ -27,6 +27,11 @@ impl Sleeper {
         fence(Ordering::SeqCst);
     }
 
+    /// Whether the lane sleeps, or is about to.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst)
+    }
+
     /// The lane is awake.
     pub(crate) fn woke(&self) {
         self.asleep.store(false, Ordering::SeqCst);

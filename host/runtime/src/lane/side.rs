@@ -8,6 +8,7 @@
 //! Tests: `queue/tests.rs`, host/runtime/tests/all/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
 
 use super::WAKER;
+use super::pace::idle_since;
 use super::pillars::{Pillars, Post};
 use super::queue::{Inlet, Outlet, Sleeper};
 use super::sockets::{Core, Sockets};
@@ -41,6 +42,8 @@ pub(crate) enum Up {
     Back(ConnId, Box<Connection>),
     /// Pillars had turns, and their reports wait.
     Turned,
+    /// The pillar of this instance has no more turns here. Its next one may be due at another time than its new lane knows.
+    Without(InstanceId),
     /// A pillar sends a frame over a connection that another lane has.
     Send(ConnId, OutFrame),
 }
@@ -78,6 +81,8 @@ pub(crate) struct Shared {
     slow_readers: AtomicUsize,
     cut: AtomicU64,
     busy: AtomicU64,
+    /// When that was measured.
+    measured: AtomicU64,
 }
 
 /// The part of the status about a lane.
@@ -177,16 +182,19 @@ impl Side {
         }
     }
 
-    /// The thousandths of its time in which it worked lately.
-    pub(super) fn busy(&self) -> u64 {
-        self.shared.busy.load(Ordering::Relaxed)
+    /// The thousandths of its time in which it worked lately. A lane that sleeps has not worked since it measured itself.
+    pub(super) fn busy(&self, now: Time) -> u64 {
+        let (busy, at) = (&self.shared.busy, &self.shared.measured);
+        let busy = busy.load(Ordering::Relaxed);
+        let since = Time::from_nanos(at.load(Ordering::Relaxed));
+        if self.sleeper.is_asleep() { idle_since(busy, now.since(since)) } else { busy }
     }
 
-    pub(super) fn status(&self) -> LaneStatus {
+    pub(super) fn status(&self, now: Time) -> LaneStatus {
         LaneStatus {
             lane: self.lane + 1,
             connections: self.shared.connections.load(Ordering::Relaxed),
-            busy: self.busy(),
+            busy: self.busy(now),
             waiting_bytes: self.inlet.bytes(),
             links: Vec::new(),
         }
@@ -412,7 +420,10 @@ impl SideLane {
                     }
                 }
                 Down::Pillar(post) => self.away.pillars.add(post),
-                Down::Without(post) => self.away.pillars.remove(&post),
+                Down::Without(post) => {
+                    self.away.pillars.remove(&post);
+                    self.away.up.put(Up::Without(post.id), WORD_BYTES);
+                }
                 Down::Run(id) => self.away.pillars.ask(id),
                 Down::GiveBack(conn) => {
                     // Connections that ended meanwhile were reported.
@@ -438,5 +449,6 @@ impl SideLane {
         shared.slow_readers.store(holds.slow_readers, Ordering::Relaxed);
         shared.cut.store(holds.cut, Ordering::Relaxed);
         shared.busy.store(self.sockets.pace.busy(), Ordering::Relaxed);
+        shared.measured.store(self.sockets.clock.now().nanos(), Ordering::Relaxed);
     }
 }

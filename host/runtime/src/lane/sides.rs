@@ -110,8 +110,8 @@ impl Sides {
     }
 
     /// The thousandths of its time in which each lane works.
-    pub(super) fn busy(&self) -> impl Iterator<Item = (u16, u64)> + Clone {
-        self.list.iter().map(|side| (side.lane, side.busy()))
+    pub(super) fn busy(&self, now: Time) -> impl Iterator<Item = (u16, u64)> + Clone {
+        self.list.iter().map(move |side| (side.lane, side.busy(now)))
     }
 
     /// The lane of each connection.
@@ -141,6 +141,7 @@ impl Sides {
         self.ask(id);
     }
 
+    /// Gives a turn to the pillar of an instance, wherever it stands now.
     fn ask(&mut self, id: InstanceId) {
         match self.placement.of_instance(id) {
             0 => self.own.ask(id),
@@ -220,9 +221,10 @@ impl Sides {
     /// The status of each lane, the main lane first.
     pub(super) fn status(&self, main: &Sockets) -> Vec<LaneStatus> {
         let connections = main.connections.len();
+        let now = main.clock.now();
         let main =
             LaneStatus { lane: 1, connections, busy: main.pace.busy(), waiting_bytes: 0, links: Vec::new() };
-        let all = std::iter::once(main).chain(self.list.iter().map(Side::status));
+        let all = std::iter::once(main).chain(self.list.iter().map(|side| side.status(now)));
         all.map(|status| LaneStatus { links: self.placement.on(status.lane - 1).collect(), ..status })
             .collect()
     }
@@ -280,8 +282,11 @@ impl Lane {
         match self.sides.homes.get_mut(&conn) {
             None if lane == 0 => {}
             None => {
-                let closing = self.sockets.connections.get(&conn).is_none_or(|connection| connection.closing);
-                let Some(connection) = self.sockets.release(conn).filter(|_| !closing) else { return };
+                // What it still says before it closes leaves from here.
+                if self.sockets.connections.get(&conn).is_none_or(|connection| connection.closing) {
+                    return;
+                }
+                let Some(connection) = self.sockets.release(conn) else { return };
                 self.give(now, conn, lane, Box::new(connection));
             }
             Some(Home::On { lane: at, .. }) if *at == lane => {}
@@ -326,6 +331,7 @@ impl Lane {
                         }
                         Up::Back(conn, connection) => self.came_back(now, conn, connection),
                         Up::Turned => self.step(now, Input::Run(Part::Main)),
+                        Up::Without(id) => self.sides.ask(id),
                         Up::Send(conn, frame) => self.pass_on(conn, frame),
                     }
                 }

@@ -42,3 +42,11 @@ fn a_clock_that_jumps_stops_nobody() {
     turns(&mut pace, late, 1000, us(100), us(10));
     assert!(pace.allows(late));
 }
+
+#[test]
+fn a_lane_that_sleeps_is_forgotten_to_have_worked() {
+    use super::{MEMORY, idle_since};
+    assert_eq!(idle_since(900, Span::ZERO), 900);
+    assert_eq!(idle_since(900, MEMORY), 450);
+    assert!(idle_since(1000, Span::from_secs(1)) < 10);
+}

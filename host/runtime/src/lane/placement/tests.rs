@@ -30,7 +30,7 @@ fn with_pillars_on_the_main_lane_it_has_no_further_links() {
     assert_eq!(lanes(&Placement::spread(5, 3, false)), [0, 1, 2, 1, 2]);
     assert_eq!(lanes(&Placement::spread(3, 2, false)), [0, 1, 1]);
     let mut placement = Placement::spread(3, 2, false);
-    let why = placement.wish(&[(InstanceId::new(1), 0)]).expect_err("no lane for it");
+    let why = placement.wish(&[(InstanceId::new(1), 0)], 2).expect_err("no lane for it");
     assert!(why.contains("lanes 2 to 2"), "{why}");
 }
 
@@ -38,17 +38,21 @@ fn with_pillars_on_the_main_lane_it_has_no_further_links() {
 fn an_operator_moves_instances_and_then_none_moves_by_itself() {
     let mut placement = Placement::spread(3, 3, true);
     let [first, second, third] = [1, 2, 3].map(InstanceId::new);
-    assert_eq!(placement.wish(&[(first, 2), (second, 2)]), Ok(vec![(1, 2)]));
+    assert_eq!(placement.wish(&[(first, 2), (second, 2)], 3), Ok(vec![(1, 2)]));
     placement.put(at(1), 1, 2);
     assert_eq!(placement.on(2).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(placement.of_instance(third), 2, "it shares the link of the first one");
     let busy = [(0, 100), (1, 0), (2, 1000)];
     assert_eq!(placement.wanted(at(100), &busy), None);
-    assert!(placement.wish(&[(first, 0), (third, 1)]).is_err(), "they share a link");
-    assert!(placement.wish(&[(first, 3)]).is_err(), "there is no such lane");
-    assert_eq!(placement.wish(&[]), Ok(Vec::new()));
+    assert!(placement.wish(&[(first, 0), (third, 1)], 3).is_err(), "they share a link");
+    assert!(placement.wish(&[(first, 3)], 3).is_err(), "there is no such lane");
+    assert_eq!(placement.wish(&[], 3), Ok(Vec::new()));
     assert_eq!(placement.wanted(at(100), &busy), Some((2, 1)), "the one that has stood there for longer");
-    assert!(Placement::spread(1, 1, true).wish(&[(first, 0)]).is_err());
+    let why = placement.wish(&[(InstanceId::new(9), 1)], 3).expect_err("there is none");
+    assert!(why.contains("instances 1 to 3"), "{why}");
+    let mut one = Placement::spread(1, 1, true);
+    assert!(one.wish(&[(first, 0)], 1).is_err());
+    assert_eq!(one.wish(&[], 1), Ok(Vec::new()), "it does that anyway");
 }
 
 #[test]
@@ -61,6 +65,7 @@ fn a_link_moves_if_that_pays_and_then_stays_for_a_while() {
         None,
         "450 more would be nearly as much"
     );
+    assert_eq!(placement.wanted(at(100), &[(0, 0), (1, 10), (2, 600)]), None, "it has time left");
     assert_eq!(placement.wanted(at(100), &[(0, 100), (1, 700), (2, 900)]), Some((2, 0)));
     placement.put(at(100), 2, 0);
     let after = [(0, 100), (1, 900), (2, 400)];
@@ -69,10 +74,32 @@ fn a_link_moves_if_that_pays_and_then_stays_for_a_while() {
     assert_eq!(placement.wanted(later, &after), Some((1, 0)));
 }
 
-/// To move the only link of a lane would move the work, not spread it. The engine never moves.
+/// To move the only link of a lane would move the work, not spread it. The engine never moves. A lane that no link can relieve does not
+/// keep others from being relieved.
 #[test]
 fn a_lane_with_one_link_keeps_it() {
     let placement = Placement::spread(3, 3, true);
     assert_eq!(placement.wanted(at(100), &[(0, 0), (1, 1000), (2, 0)]), None);
     assert_eq!(placement.wanted(at(100), &[(0, 1000), (1, 0), (2, 0)]), None);
+    let placement = Placement::spread(5, 3, true);
+    assert_eq!(placement.wanted(at(100), &[(0, 910), (1, 900), (2, 0)]), Some((1, 2)));
+}
+
+/// Merging and executing stay: so the only link of the main lane can go.
+#[test]
+fn the_main_lane_can_give_its_only_link_away() {
+    let placement = Placement::spread(3, 2, true);
+    assert_eq!(lanes(&placement), [0, 1, 0]);
+    assert_eq!(placement.wanted(at(100), &[(0, 1000), (1, 100)]), Some((2, 1)));
+    assert_eq!(placement.wanted(at(100), &[(0, 1000), (1, 400)]), None);
+}
+
+/// Where pillars stand on lanes, a client on another lane than its instance would make work.
+#[test]
+fn clients_move_alone_only_with_all_pillars_on_the_main_lane() {
+    assert!(!Placement::spread(5, 3, true).clients_move());
+    let mut placement = Placement::spread(5, 3, false);
+    assert!(placement.clients_move());
+    placement.wish(&[(InstanceId::new(1), 2)], 4).expect("there is such a lane");
+    assert!(!placement.clients_move());
 }
