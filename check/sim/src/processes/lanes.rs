@@ -257,11 +257,17 @@ impl Processes {
         time.mix(&[who as u64, u64::from(lane), arrived.len() as u64, words.len() as u64]);
         let (posts, words): (Vec<_>, Vec<_>) =
             words.into_iter().partition(|word| matches!(word, Word::Pillar(_) | Word::Without(_)));
-        posts.into_iter().for_each(|word| self.post_moves(who, lane, word));
+        // Pillars that go may have one more turn here, although their new lane has them already.
+        let late = !posts.is_empty()
+            && posts.iter().all(|word| matches!(word, Word::Without(_)))
+            && time.rng().chance(500);
+        let (gone, come) = if late { (posts, Vec::new()) } else { (Vec::new(), posts) };
+        come.into_iter().for_each(|word| self.post_moves(who, lane, word, time));
         for arrival in arrived {
             self.lane_reads(who, lane, arrival, time);
         }
         self.turn_pillars(who, lane, time);
+        gone.into_iter().for_each(|word| self.post_moves(who, lane, word, time));
         for word in words {
             match word {
                 Word::Send(conn, bytes) => self.send_at_once(who, conn, &bytes, time),

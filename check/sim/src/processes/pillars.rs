@@ -357,13 +357,16 @@ impl Processes {
     }
 
     /// A pillar comes to a lane, or leaves it.
-    pub(super) fn post_moves(&mut self, who: usize, lane: u16, word: Word) {
-        if let Some(on) = self.list[who].lanes.on_lane(lane) {
-            match word {
-                Word::Pillar(post) => on.add(post),
-                Word::Without(post) => on.remove(&post),
-                _ => {}
+    pub(super) fn post_moves(&mut self, who: usize, lane: u16, word: Word, time: &mut Timeline) {
+        let Some(on) = self.list[who].lanes.on_lane(lane) else { return };
+        match word {
+            Word::Pillar(post) => on.add(post),
+            Word::Without(post) => {
+                on.remove(&post);
+                // Its next turn may be due at another time than its new lane knows.
+                self.arrive_at_main(who, Arrival::Without(post.id), time);
             }
+            _ => {}
         }
     }
 

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use bytes::Bytes;
 use quorate_log::{DiskFull, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::Report;
-use quorate_types::{ConnId, ReplicaId, Time};
+use quorate_types::{ConnId, InstanceId, ReplicaId, Time};
 use quorate_wire::Frame;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,6 +25,8 @@ pub enum Arrival {
     Frame(ConnId, Frame),
     /// Everything that this lane passed on until here was this much.
     Heard(u16, u64),
+    /// The pillar of this instance has no more turns on a lane.
+    Without(InstanceId),
     /// A pillar on another lane sends bytes over a connection that its lane does not have.
     Send(ConnId, Bytes),
     /// Another lane of the process gave a connection back.

@@ -239,6 +239,10 @@ impl World {
             Arrival::GivenBack(conn) => return self.processes.given_back(who, conn, &mut self.time),
             Arrival::Left(..) => return,
             Arrival::Heard(lane, count) => return self.processes.hears(who, lane, count),
+            Arrival::Without(id) => {
+                self.processes.ask_pillar(who, id, &mut self.time);
+                return;
+            }
             Arrival::Send(conn, bytes) => {
                 return self.processes.send(who, conn, &bytes, &mut self.time);
             }
