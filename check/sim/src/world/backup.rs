@@ -33,6 +33,7 @@ pub(super) fn restore(cluster: &mut Cluster) {
     let founders: Vec<ReplicaId> = (0..plan.founders).map(id).collect();
     system.begin_anew(CLUSTER, plan.protocol, &founders);
     let image = Image { system: system.encode(), ..image };
+    cluster.begins_at = image.seq;
     for replica in &mut cluster.replicas[..plan.founders] {
         let files = &mut replica.keeping.files;
         let (mut keeper, _) = Keeper::open(files, false).expect("an empty directory");

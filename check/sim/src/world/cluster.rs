@@ -22,6 +22,8 @@ pub(super) fn place(id: ReplicaId) -> usize {
 /// All replicas and clients, with the plan.
 pub(super) struct Cluster {
     pub(super) plan: Plan,
+    /// What its founders had executed before they began.
+    pub(super) begins_at: Seq,
     pub(super) replicas: Vec<Replica>,
     pub(super) clients: Vec<Client>,
 }
@@ -33,6 +35,7 @@ impl Cluster {
         Self {
             replicas: (0..plan.replicas).map(replica).collect(),
             clients: (0..plan.clients).map(|n| Client::new(&plan, n as u32 + 1)).collect(),
+            begins_at: Seq::ZERO,
             plan,
         }
     }
@@ -72,7 +75,7 @@ impl Cluster {
     /// Whether all replicas except one have begun, or stopped for good: a cluster begins when all its members have been there.
     pub(super) fn others_have_begun(&self, who: usize) -> bool {
         self.replicas.iter().enumerate().filter(|(at, _)| *at != who).all(|(_, replica)| {
-            let begun = |node: &Node| node.has_begun() && node.executor().seq() > Seq::ZERO;
+            let begun = |node: &Node| node.has_begun() && node.executor().seq() > self.begins_at;
             replica.halt.is_some() || replica.node.as_ref().is_some_and(begun)
         })
     }
