@@ -79,9 +79,8 @@ impl Placement {
         }
     }
 
-    /// An operator wants instances on these lanes, or that links move by themselves again if there are none. Gives the links to move.
-    ///
-    /// `instances`: how many there are.
+    /// An operator wants instances on these lanes; or, if there are none, that links move by themselves again. `instances`: how many there
+    /// are. Gives the links to move, and their lanes.
     ///
     /// # Errors
     /// What is wrong with the wish, for the operator.

@@ -48,6 +48,7 @@ pub(super) struct Sides {
     pub(super) placement: Placement,
     /// The pillars that have lanes.
     pub(super) posts: Posts,
+    /// All that are in force, wherever they stand.
     known: Vec<Arc<Post>>,
     /// Those of them that stand on the main lane.
     pub(super) own: Pillars,
