@@ -3,13 +3,13 @@
 //! Each command begins with its number, and the service counts commands and sums their words. At the end a strong read must give the totals
 //! that were acknowledged, and every replica must agree: so a lost, doubled or damaged command shows.
 
-use super::load::{self, Plan, Work};
+use super::load::{self, Call, Plan, Work};
 use super::options::AppendArgs;
 use super::report::{Check, Subject};
 use super::series::{self, Series};
 use super::target::Target;
 use bytes::Bytes;
-use quorate::client::{Encoded, ReadOptions, Replies};
+use quorate::client::{Answer, Encoded, ReadOptions};
 use quorate_command::arguments::seconds;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::ServiceChoice;
@@ -96,15 +96,15 @@ pub(super) struct Append {
 }
 
 impl Work for Append {
-    fn next(&mut self, _: usize) -> Encoded {
+    fn next(&mut self, _: usize) -> Call {
         let (body, sum) = body(self.commands, self.bytes, self.sent.count);
         self.sent.count += self.commands as u64;
         self.sent.sum = self.sent.sum.wrapping_add(sum);
-        Encoded::from_bytes(Bytes::from(body))
+        Call::Commands(Encoded::from_bytes(Bytes::from(body)))
     }
 
-    fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
-        match replies.first().and_then(Totals::decode) {
+    fn answered(&mut self, _: usize, answer: &Answer) -> Outcome<()> {
+        match answer.first().and_then(Totals::decode) {
             Some(_) => Ok(()),
             None => Err(Failure::new(
                 "the cluster's service is not \"tally\": set `service` in its configuration",

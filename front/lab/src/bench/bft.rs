@@ -3,12 +3,12 @@
 //! The service only answers requests, so what is measured is agreement. As in the papers, "0/0" means requests and replies of 0 bytes. A
 //! request carries its number if it has room for it. At the end every replica must have executed the same number of requests.
 
-use super::load::{self, Plan, Work};
+use super::load::{self, Call, Plan, Work};
 use super::options::BftArgs;
 use super::report::{Check, Subject};
 use super::series::{self, Series};
 use super::target::Target;
-use quorate::client::{Authentication, Encoded, ReadOptions, Replies};
+use quorate::client::{Answer, Authentication, Encoded, ReadOptions};
 use quorate_command::arguments::seconds;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::ServiceChoice;
@@ -83,13 +83,13 @@ struct Requests {
 }
 
 impl Work for Requests {
-    fn next(&mut self, _: usize) -> Encoded {
-        self.command.clone()
+    fn next(&mut self, _: usize) -> Call {
+        Call::Commands(self.command.clone())
     }
 
-    fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
+    fn answered(&mut self, _: usize, answer: &Answer) -> Outcome<()> {
         self.answered += 1;
-        match replies.first() {
+        match answer.first() {
             Some(reply) if reply.len() == self.reply_bytes => Ok(()),
             other => Err(Failure::new(format!(
                 "a request was answered with {:?} bytes, not {}",

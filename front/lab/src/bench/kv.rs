@@ -1,13 +1,14 @@
-//! `bench kv`: many callers, each with a session and one put outstanding; small random keys and values.
+//! `bench kv`: many callers, each with a session and one put outstanding, or one read; small random keys and values.
 //!
-//! At the end a sample of the keys must have the same value on every replica.
+//! At the end a sample of the keys must have the same value on every replica. Reads find what was put there before.
 
-use super::load::{self, Plan, Work};
-use super::options::KvArgs;
+use super::figure::put_there;
+use super::load::{self, Call, Plan, Work};
+use super::options::{KvArgs, KvOperation};
 use super::report::{Check, Subject};
 use super::series::{self, Series};
 use super::target::Target;
-use quorate::client::{Encoded, ReadOptions, Replies};
+use quorate::client::{Answer, Encoded, ReadOptions};
 use quorate_command::arguments::seconds;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::ServiceChoice;
@@ -31,11 +32,16 @@ pub(super) fn run(args: &KvArgs, json: bool) -> Outcome {
     let command_bytes = 16 + args.value_bytes.max(1);
     let window = args.callers as u64;
     let floor = FloorConfig { window, command_bytes, ..series::floor_config(&args.measurement) };
+    let (what, one, unit) = match args.operation {
+        KvOperation::Put => ("puts", "put", "puts"),
+        KvOperation::Read => ("strong reads", "read", "reads"),
+        KvOperation::WeakRead => ("weak reads", "read", "reads"),
+    };
     let subject = Subject {
         benchmark: "kv",
-        payload: format!("puts of {} B under 16 B, {} keys", args.value_bytes, args.keys),
-        load: format!("{} callers, one put outstanding each, 1 client", args.callers),
-        unit: "puts",
+        payload: format!("{what} of {} B under 16 B, {} keys", args.value_bytes, args.keys),
+        load: format!("{} callers, one {one} outstanding each, 1 client", args.callers),
+        unit,
     };
     Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
 }
@@ -49,10 +55,47 @@ fn measure(args: &KvArgs, title: &str) -> Outcome<series::Run> {
         warm: Duration::from_secs_f64(args.measurement.warm),
         measure: seconds("--secs", args.measurement.secs)?,
     };
-    let mut work = Puts::new(args.keys, args.value_bytes);
-    let measured = load::run(&mut target, &plan, &mut work, title)?;
-    let check = verify(&target, &work.sample)?;
+    let mut puts = Puts::new(args.keys, args.value_bytes);
+    let options = match args.operation {
+        KvOperation::Put => {
+            let measured = load::run(&mut target, &plan, &mut puts, title)?;
+            let check = verify(&target, &puts.sample)?;
+            return Ok(series::Run::new(&target, measured, check));
+        }
+        KvOperation::Read => ReadOptions::STRONG,
+        KvOperation::WeakRead => ReadOptions::WEAK,
+    };
+    put_there(&mut target, args.keys, args.value_bytes, "Putting the keys there")?;
+    let sample: Vec<[u8; 16]> = (0..args.keys.min(SAMPLE as u64)).map(key).collect();
+    let check = verify(&target, &sample)?;
+    let mut gets = Gets { random: Random(1), keys: args.keys, value_bytes: args.value_bytes, options };
+    let measured = load::run(&mut target, &plan, &mut gets, title)?;
     Ok(series::Run::new(&target, measured, check))
+}
+
+/// Reads of random keys, all of which have a value.
+struct Gets {
+    random: Random,
+    keys: u64,
+    value_bytes: usize,
+    options: ReadOptions,
+}
+
+impl Work for Gets {
+    fn next(&mut self, _: usize) -> Call {
+        let mut query = Vec::new();
+        KvQuery::Get { key: &key(self.random.next() % self.keys) }.encode(&mut query);
+        Call::Read(query, self.options)
+    }
+
+    fn answered(&mut self, _: usize, answer: &Answer) -> Outcome<()> {
+        match KvReply::decode(answer.first().unwrap_or_default()) {
+            Ok(KvReply::Value(Some(value))) if value.len() == self.value_bytes => Ok(()),
+            other => {
+                Err(Failure::new(format!("a read of a key that has a value was answered with {other:?}")))
+            }
+        }
+    }
 }
 
 pub(super) struct Puts {
@@ -71,7 +114,7 @@ impl Puts {
 }
 
 impl Work for Puts {
-    fn next(&mut self, _: usize) -> Encoded {
+    fn next(&mut self, _: usize) -> Call {
         let key = key(self.random.next() % self.keys);
         if self.sample.len() < SAMPLE {
             self.sample.push(key);
@@ -79,11 +122,11 @@ impl Work for Puts {
         self.random.fill(&mut self.value);
         self.command.clear();
         KvCommand::One(Operation::Put { key: &key, value: &self.value }).encode(&mut self.command);
-        Encoded::one(&self.command)
+        Call::Commands(Encoded::one(&self.command))
     }
 
-    fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
-        check_put(replies.first().unwrap_or_default())
+    fn answered(&mut self, _: usize, answer: &Answer) -> Outcome<()> {
+        check_put(answer.first().unwrap_or_default())
     }
 }
 

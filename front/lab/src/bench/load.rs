@@ -6,7 +6,7 @@
 use super::cpu::{self, Cpu};
 use super::target::Target;
 use hdrhistogram::Histogram;
-use quorate::client::{Client, Completed, CompletionQueue, Encoded, Replies, Session};
+use quorate::client::{Answer, Client, Completed, CompletionQueue, Encoded, ReadOptions, Session};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print::amount;
 use quorate_command::progress::Progress;
@@ -25,12 +25,20 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What a benchmark sends, and how it checks the answers.
 pub(super) trait Work {
     /// The next call of this slot.
-    fn next(&mut self, slot: usize) -> Encoded;
+    fn next(&mut self, slot: usize) -> Call;
     /// A call of this slot was answered.
     ///
     /// # Errors
     /// When the service would not give such an answer.
-    fn answered(&mut self, slot: usize, replies: &Replies) -> Outcome<()>;
+    fn answered(&mut self, slot: usize, answer: &Answer) -> Outcome<()>;
+}
+
+/// What one call sends.
+pub(super) enum Call {
+    /// Commands, in the slot's session.
+    Commands(Encoded),
+    /// A read: the query, and how to read.
+    Read(Vec<u8>, ReadOptions),
 }
 
 /// Is told of every call in the measured time.
@@ -236,10 +244,10 @@ impl<'a> Generator<'a> {
     }
 
     fn send(&mut self, slot: usize, now: Instant) {
-        let commands = self.work.next(slot);
+        let call = self.work.next(slot);
         let Slot { session, sent } = &mut self.slots[slot];
         *sent = now;
-        self.sessions[*session].submit(commands, slot, &self.queue);
+        self.sessions[*session].submit(call, slot, &self.queue);
         self.outstanding += 1;
     }
 
@@ -304,8 +312,8 @@ impl<'a> Generator<'a> {
     fn take(&mut self, completed: Completed) -> Outcome<bool> {
         self.outstanding -= 1;
         match completed.result {
-            Ok(replies) => {
-                self.work.answered(completed.tag as usize, &replies)?;
+            Ok(answer) => {
+                self.work.answered(completed.tag as usize, &answer)?;
                 self.answered += 1;
                 Ok(true)
             }
@@ -326,8 +334,14 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) fn submit(&self, commands: Encoded, slot: usize, queue: &CompletionQueue) {
-        self.client.submit(&self.session, commands, slot as u64, queue);
+    pub(super) fn submit(&self, call: Call, slot: usize, queue: &CompletionQueue) {
+        match call {
+            Call::Commands(commands) => self.client.submit(&self.session, commands, slot as u64, queue),
+            Call::Read(query, options) => {
+                let options = ReadOptions { timeout: Some(STALL), ..options };
+                self.client.submit_read(query, options, slot as u64, queue);
+            }
+        }
     }
 }
 

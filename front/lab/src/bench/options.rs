@@ -176,6 +176,9 @@ pub(super) struct AppendArgs {
 pub(super) struct KvArgs {
     #[command(flatten)]
     pub(super) measurement: Measurement,
+    /// What callers do
+    #[arg(long, value_enum, default_value_t = KvOperation::Put)]
+    pub(super) operation: KvOperation,
     /// Callers: each has a session of its own and one request outstanding; all share the connections
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     pub(super) callers: usize,
@@ -185,6 +188,17 @@ pub(super) struct KvArgs {
     /// Size of a value in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     pub(super) value_bytes: usize,
+}
+
+/// What callers of `bench kv` do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum KvOperation {
+    /// They put a value under a random key
+    Put,
+    /// They read a random key that has a value, strongly
+    Read,
+    /// They read one weakly, at any replica
+    WeakRead,
 }
 
 #[derive(Debug, clap::Args)]

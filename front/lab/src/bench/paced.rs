@@ -92,8 +92,8 @@ pub(super) fn run(target: &mut Target, pace: &Pace, work: &mut dyn Work) -> Outc
             let slot = completed.tag as usize;
             free.push(slot);
             match completed.result {
-                Ok(replies) => {
-                    work.answered(slot, &replies)?;
+                Ok(answer) => {
+                    work.answered(slot, &answer)?;
                     provided.answered += u64::from((begin..end).contains(&now));
                     if due_at[slot] >= begin && now < end {
                         let _ = provided.latency.record((now - due_at[slot]).as_nanos() as u64);

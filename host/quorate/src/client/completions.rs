@@ -1,16 +1,35 @@
 //! Answers in bursts, for programs with thousands of calls under way from one thread: without a future and a wake-up for each call.
 
-use super::{Error, Replies};
+use super::{Error, ReadResult, Replies};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The end of one call that was submitted with a tag.
+/// The end of one call or read that was submitted with a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// The tag that was submitted with it.
     pub tag: u64,
-    /// How the call ended.
-    pub result: Result<Replies, Error>,
+    /// How it ended.
+    pub result: Result<Answer, Error>,
+}
+
+/// What a completed call or read brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The replies to the commands of a call.
+    Replies(Replies),
+    /// The answer to a read.
+    Read(ReadResult),
+}
+
+impl Answer {
+    /// The service's answer: to the first command of a call, or to a read.
+    pub fn first(&self) -> Option<&[u8]> {
+        match self {
+            Self::Replies(replies) => replies.first(),
+            Self::Read(read) => Some(&read.body),
+        }
+    }
 }
 
 #[derive(Debug, Default)]

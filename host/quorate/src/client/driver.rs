@@ -3,13 +3,13 @@
 //! In each turn everything that arrived is given to the core, the core is flushed once, and its frames are written. So all calls that were
 //! made while the thread was busy are sent together.
 
-use super::completions::{Completed, Shared as QueueShared};
+use super::completions::{Answer, Completed, Shared as QueueShared};
 use super::oneshot::{Outcome, Shot};
 use super::resolve;
 use super::socket::{Broken, READ_MAX, ReadEnd, Socket};
 use super::thread::Wake;
 use super::tls::ClientTls;
-use super::{Error, Replies};
+use super::{Error, ReadResult, Replies};
 use bytes::Bytes;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
@@ -57,7 +57,8 @@ impl Waiter {
 
 fn completed(tag: u64, outcome: Outcome) -> Completed {
     let result = match outcome {
-        Ok(Completion::Replies(body)) => Ok(Replies::new(body)),
+        Ok(Completion::Replies(body)) => Ok(Answer::Replies(Replies::new(body))),
+        Ok(Completion::Read { seq, body }) => Ok(Answer::Read(ReadResult { seq, body })),
         Ok(_) => Err(Error::SessionClosed),
         Err(error) => Err(error),
     };

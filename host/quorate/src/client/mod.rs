@@ -26,7 +26,7 @@ pub use authentication::Authentication;
 pub use blocking::{BlockingClient, BlockingSession};
 pub use builder::{BuildError, ClientBuilder};
 pub use commands::{Commands, Encoded, Replies};
-pub use completions::{Completed, CompletionQueue};
+pub use completions::{Answer, Completed, CompletionQueue};
 pub use file::{ClientFile, ClientFileError, ClientFiles};
 pub use quorate_client::{Combiner, Error, ReadConsistency};
 pub use quorate_tls::{Credentials, CredentialsError, TlsFiles};
@@ -140,10 +140,25 @@ impl Client {
 
     /// Reads. The request is under way when this returns; the future waits for the answer.
     pub fn read(&self, query: impl Into<Bytes>, options: ReadOptions) -> ReadFuture {
+        ReadFuture { waiting: self.ask(self.question_of(query.into(), options)) }
+    }
+
+    /// Reads and reports the end to `queue` under this tag: for many reads from one thread.
+    pub fn submit_read(
+        &self,
+        query: impl Into<Bytes>,
+        options: ReadOptions,
+        tag: u64,
+        queue: &CompletionQueue,
+    ) {
+        let ask = self.question_of(query.into(), options);
+        self.handle.shared.ask(ask, Waiter::Queue { queue: Arc::clone(&queue.shared), tag });
+    }
+
+    fn question_of(&self, query: Bytes, options: ReadOptions) -> Ask {
         let deadline = self.handle.shared.deadline(options.timeout.unwrap_or(self.timeout));
         let ReadOptions { consistency, after, replica, .. } = options;
-        let query = query.into();
-        ReadFuture { waiting: self.ask(Ask::Read { consistency, after, replica, query, deadline }) }
+        Ask::Read { consistency, after, replica, query, deadline }
     }
 
     /// Runs commands in a session and reports the end to `queue` under this tag: for many calls from one thread.

@@ -260,9 +260,13 @@ impl Worker {
                 queue.recv_batch(&mut batch, Duration::from_millis(100));
                 for completed in batch.drain(..) {
                     let (key, op, call) = self.seen.remove(&completed.tag).expect("each tag ends once");
-                    self.learn(&key, &op, &completed.result);
-                    self.recorder.ended(self.number, &key, op, call, &completed.result);
-                    over |= completed.result.is_err_and(|error| is_over(&error));
+                    let result = completed.result.map(|answer| match answer {
+                        quorate::client::Answer::Replies(replies) => replies,
+                        quorate::client::Answer::Read(_) => unreachable!("only calls go through this queue"),
+                    });
+                    self.learn(&key, &op, &result);
+                    self.recorder.ended(self.number, &key, op, call, &result);
+                    over |= result.is_err_and(|error| is_over(&error));
                 }
                 (0..3).for_each(|_| self.rest());
             }

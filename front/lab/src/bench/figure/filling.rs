@@ -4,9 +4,9 @@ use super::FigureArgs;
 use super::marks::Seen;
 use super::samples::Samples;
 use crate::bench::kv;
-use crate::bench::load::{self, Observe, Work};
+use crate::bench::load::{self, Call, Observe, Work};
 use crate::bench::target::Target;
-use quorate::client::{Commands, Encoded, Replies};
+use quorate::client::{Answer, Commands};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_kv::{KvCommand, Operation};
 use std::time::{Duration, Instant};
@@ -24,7 +24,12 @@ pub(super) fn keys(args: &FigureArgs) -> u64 {
 }
 
 /// Puts every key once.
-pub(super) fn put_there(target: &mut Target, keys: u64, value_bytes: usize, title: &str) -> Outcome<()> {
+pub(in crate::bench) fn put_there(
+    target: &mut Target,
+    keys: u64,
+    value_bytes: usize,
+    title: &str,
+) -> Outcome<()> {
     let mut filling = Filling::new(keys, value_bytes);
     let calls = filling.calls();
     load::fill(target, FILL_SLOTS, calls, &mut filling, title)
@@ -100,7 +105,7 @@ impl Filling {
 }
 
 impl Work for Filling {
-    fn next(&mut self, _: usize) -> Encoded {
+    fn next(&mut self, _: usize) -> Call {
         self.commands.clear();
         let end = (self.next + self.per_call).min(self.keys);
         for number in self.next..end {
@@ -111,10 +116,13 @@ impl Work for Filling {
             self.commands.push(&self.command);
         }
         self.next = end;
-        self.commands.encode()
+        Call::Commands(self.commands.encode())
     }
 
-    fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
-        replies.iter().try_for_each(kv::check_put)
+    fn answered(&mut self, _: usize, answer: &Answer) -> Outcome<()> {
+        match answer {
+            Answer::Replies(replies) => replies.iter().try_for_each(kv::check_put),
+            Answer::Read(_) => Err(Failure::new("puts were answered like a read")),
+        }
     }
 }
