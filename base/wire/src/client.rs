@@ -264,7 +264,7 @@ pub fn write_read_request(out: &mut Vec<u8>, read: &ReadRequest<'_>) {
 
 impl<'a> ReadRequest<'a> {
     /// Iterates over the reads in a frame.
-    pub fn walk(bytes: &'a [u8]) -> impl Iterator<Item = Result<Self, Reject>> {
+    pub fn walk(bytes: &'a [u8]) -> impl Iterator<Item = Result<Self, Reject>> + Clone {
         walk(bytes, "read").map(|item| {
             let item = item?;
             let consistency = match item.byte {
@@ -368,7 +368,10 @@ struct Item<'a> {
 }
 
 /// The iteration that replies, reads and read replies share. An error ends it.
-fn walk<'a>(mut bytes: &'a [u8], what: &'static str) -> impl Iterator<Item = Result<Item<'a>, Reject>> {
+fn walk<'a>(
+    mut bytes: &'a [u8],
+    what: &'static str,
+) -> impl Iterator<Item = Result<Item<'a>, Reject>> + Clone {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;

@@ -153,8 +153,14 @@ impl ObjectService for Kv {
     }
 
     /// The key of a single operation.
-    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
-        match KvCommand::decode(command) {
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        if is_query {
+            if let Ok(KvQuery::Get { key }) = KvQuery::decode(bytes) {
+                each(key);
+            }
+            return;
+        }
+        match KvCommand::decode(bytes) {
             Ok(KvCommand::One(operation)) => each(operation.key()),
             Ok(KvCommand::Swap { key, .. }) => each(key),
             _ => {}

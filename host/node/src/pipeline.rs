@@ -16,7 +16,7 @@ use quorate_merge::RecordIndex;
 use quorate_order::{Effect as OrderEffect, Input as OrderInput};
 use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, Time};
 use quorate_wire::{
-    Batch, ClientMessage, FrameKind, OutFrame, ReadRequest, SystemCommand, caught_up_frame, write_position,
+    Batch, ClientMessage, FrameKind, OutFrame, SystemCommand, caught_up_frame, write_position,
 };
 
 /// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
@@ -121,9 +121,7 @@ impl Node {
                 self.guide.place_reader(conn, self.config.links, out);
                 let may = (self.keeping.sound(), self.gate.rights(conn).map(|rights| &**rights));
                 let from = (conn, self.gate.peers().seats.number(conn));
-                for read in ReadRequest::walk(&reads).flatten() {
-                    self.engine.asked(now, from, &read, may);
-                }
+                self.engine.asked(now, from, &reads, may);
             }
             ClientMessage::Keys(keys) => self.intake.learn_keys(client, &keys),
             ClientMessage::AnswerMode(mode) => match self.intake.takes_modes() {

@@ -1,4 +1,4 @@
-//! Reading ahead: the memory of the objects that the next commands use is read before they run. A large store does not fit in the processor's
+//! Reading ahead: the memory of the objects that the next commands or queries use is read before they run. A large store does not fit in the processor's
 //! caches, and one command after the other would wait for memory alone. Nothing but speed depends on it. Tests: ahead/tests.rs.
 
 use crate::service::Service;
@@ -45,7 +45,11 @@ impl Window {
         self.len == READ_AHEAD
     }
 
+    /// A single object is read when it is used.
     fn read(&self, store: &Store) {
+        if self.len < 2 {
+            return;
+        }
         store.read_ahead((0..self.len).map(|at| &self.bytes[self.start(at)..usize::from(self.ends[at])]));
     }
 }
@@ -66,7 +70,7 @@ pub(crate) fn of_requests(service: &dyn Service, requests: Requests<'_>) -> usiz
             && commands.len() < MANY
         {
             commands.iter().for_each(|command| {
-                service.objects(command, &mut |key| window.push(key));
+                service.objects(command, false, &mut |key| window.push(key));
             });
         }
         if window.is_full() || count == REQUESTS_MAX {
@@ -93,6 +97,14 @@ pub(crate) fn of_commands<'c>(
     }
     window.read(store);
     count
+}
+
+/// Reads ahead for the next queries. Gives how many of them it was.
+pub(crate) fn of_queries<'q>(service: &dyn Service, queries: impl Iterator<Item = &'q [u8]>) -> usize {
+    match service.store().filter(|store| pays(store)) {
+        Some(store) => of_commands(store, queries, |query, each| service.objects(query, true, each)),
+        None => usize::MAX,
+    }
 }
 
 #[cfg(test)]

@@ -283,6 +283,12 @@ impl Executor {
         Ok(())
     }
 
+    /// Reads the memory that the next of these queries need. Gives how many of them it was: then it is due again, before the one that
+    /// follows.
+    pub fn read_ahead<'q>(&self, queries: impl Iterator<Item = &'q [u8]>) -> usize {
+        ahead::of_queries(&*self.service, queries)
+    }
+
     /// The present state for readers on other threads; only services in the store have one.
     pub fn published(&self) -> Option<Published> {
         let objects = self.service.store()?.version();

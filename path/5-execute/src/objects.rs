@@ -39,16 +39,18 @@ pub trait ObjectService: Send {
         for (index, command) in commands.iter().enumerate() {
             if index == next_window {
                 let rest = commands.iter().skip(index);
-                next_window += ahead::of_commands(store, rest, |command, each| self.objects(command, each));
+                next_window += ahead::of_commands(store, rest, |command, each| {
+                    self.objects(command, false, each);
+                });
             }
             let ctx = ctx.with_command(index as u32);
             replies.push_with(|reply| self.execute(store, command, &ctx, reply));
         }
     }
 
-    /// Names the objects that a command will probably use, as [`Service::objects`] does.
-    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
-        let _ = (command, each);
+    /// Names the objects that a command or query will probably use, as [`Service::objects`] does.
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        let _ = (bytes, is_query, each);
     }
 
     /// Whether the command only frees space, as [`Service::frees`] says.
@@ -144,8 +146,8 @@ impl<S: ObjectService> Service for InStore<S> {
     fn frees(&self, command: &[u8]) -> bool {
         self.service.frees(command)
     }
-    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
-        self.service.objects(command, each);
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        self.service.objects(bytes, is_query, each);
     }
     fn next_deadline(&self) -> Option<AgreedTime> {
         self.service.next_deadline(&self.store)

@@ -54,10 +54,10 @@ pub trait Service: Send {
         false
     }
 
-    /// Passes the keys of objects in [`Self::store`] that a command will probably use to `each`, so that the engine reads their memory ahead
-    /// of several commands at once. Only speed depends on it: some may be left out, and others may be named.
-    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
-        let _ = (command, each);
+    /// Passes the keys of objects in [`Self::store`] that a command or query will probably use to `each`, so that the engine reads their
+    /// memory ahead of several of them at once. Only speed depends on it: some may be left out, and others may be named.
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        let _ = (bytes, is_query, each);
     }
 
     /// The agreed time at which this service wants [`Self::deadline_reached`] to be called, if any.

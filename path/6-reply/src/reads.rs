@@ -203,8 +203,14 @@ impl ReadPath {
         self.recycle(group);
     }
 
-    /// Hands to `run` every read that may run now that everything up to `executed` is executed.
-    pub fn ready(&mut self, executed: Seq, mut run: impl FnMut(Read<'_>)) {
+    /// Hands to `run` every read that may run now that everything up to `executed` is executed. Of reads that run one after the other,
+    /// `ahead` is shown the queries before, and says how many of them it has looked at: then it is called again.
+    pub fn ready(
+        &mut self,
+        executed: Seq,
+        mut ahead: impl FnMut(&mut dyn Iterator<Item = &[u8]>) -> usize,
+        mut run: impl FnMut(Read<'_>),
+    ) {
         while let Some(entry) = self.waiting.first_entry()
             && entry.key().0 <= executed
         {
@@ -223,18 +229,30 @@ impl ReadPath {
             self.groups.iter().filter(|(_, group)| is_ready(group)).map(|(number, _)| *number).collect();
         for number in ready {
             let Some(group) = self.groups.remove(&number) else { continue };
-            self.run_group(group, executed, &mut run);
+            self.run_group(group, executed, &mut ahead, &mut run);
         }
     }
 
-    fn run_group(&mut self, group: Group, executed: Seq, run: &mut impl FnMut(Read<'_>)) {
+    fn run_group(
+        &mut self,
+        group: Group,
+        executed: Seq,
+        ahead: &mut impl FnMut(&mut dyn Iterator<Item = &[u8]>) -> usize,
+        run: &mut impl FnMut(Read<'_>),
+    ) {
         let confirmed = group.confirmed.is_some_and(|seq| seq <= executed);
         assert!(
             confirmed || planted("read-before-executed"),
             "INV-READ-1: a strong read runs when its confirmed seq is executed"
         );
-        for member in &group.members[group.ended..] {
-            let query = &group.queries[member.start..member.start + member.len];
+        let query_of = |member: &Member| &group.queries[member.start..member.start + member.len];
+        let mut next_window = group.ended;
+        for (at, member) in group.members.iter().enumerate().skip(group.ended) {
+            if at == next_window {
+                let seen = ahead(&mut group.members[at..].iter().map(query_of));
+                next_window = at.saturating_add(seen.max(1));
+            }
+            let query = query_of(member);
             if member.seen > executed {
                 // Rare: the client saw more than was confirmed, elsewhere and weakly. It is still owed no less.
                 self.wait(member.seen, member.key, member.deadline, query);

@@ -9,7 +9,7 @@ use quorate_execute::Publisher;
 use quorate_merge::ReadEnd;
 use quorate_reply::Asked;
 use quorate_types::{ConnId, InstanceId, Time};
-use quorate_wire::{FrameKind, OutFrame, ReadRequest, ReadStatus};
+use quorate_wire::{FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus};
 
 impl Engine {
     /// `owner`: the client on the connection.
@@ -24,22 +24,39 @@ impl Engine {
         }
     }
 
-    /// Takes a read of a client. It is refused if the state is not `sound`, since then another replica answers, or if the client has no
-    /// right to it.
+    /// Takes the reads of a client's frame. Each is refused if the state is not `sound`, since then another replica answers, or if the
+    /// client has no right to it.
     pub(crate) fn asked(
         &mut self,
         now: Time,
-        (conn, owner): (ConnId, u64),
-        read: &ReadRequest<'_>,
+        from: (ConnId, u64),
+        frame: &[u8],
         (sound, limits): (bool, Option<&Permissions>),
     ) {
-        if !sound {
-            self.refuse_read(conn, read.read, ReadStatus::NoLeader);
-        } else if limits.is_some_and(|limits| !limits.may_ask(self.execution.state(), read.query)) {
-            self.refuse_read(conn, read.read, ReadStatus::Forbidden);
-        } else {
-            self.read(now, (conn, owner), read);
+        let mut reads = ReadRequest::walk(frame).flatten();
+        let mut until_next_window = 0;
+        loop {
+            if until_next_window == 0 {
+                until_next_window = self.read_ahead(reads.clone()).max(1);
+            }
+            until_next_window -= 1;
+            let Some(read) = reads.next() else { return };
+            if !sound {
+                self.refuse_read(from.0, read.read, ReadStatus::NoLeader);
+            } else if limits.is_some_and(|limits| !limits.may_ask(self.execution.state(), read.query)) {
+                self.refuse_read(from.0, read.read, ReadStatus::Forbidden);
+            } else {
+                self.read(now, from, &read);
+            }
         }
+    }
+
+    /// Reads the memory that the next of these reads need, as far as they are answered at once. Gives how many of them it has seen.
+    fn read_ahead<'r>(&self, reads: impl Iterator<Item = ReadRequest<'r>>) -> usize {
+        let executor = self.execution.state();
+        let at_once =
+            |read: &ReadRequest<'_>| read.consistency == ReadConsistency::Weak && read.seen <= executor.seq();
+        executor.read_ahead(reads.map(|read| if at_once(&read) { read.query } else { &[] }))
     }
 
     /// Refuses a read.
@@ -104,7 +121,8 @@ impl Engine {
             return;
         }
         let (executor, answers, counts) = (self.execution.state(), &mut self.answers, &mut self.counts);
-        self.reads.ready(executor.seq(), |read| {
+        let ahead = |queries: &mut dyn Iterator<Item = &[u8]>| executor.read_ahead(queries);
+        self.reads.ready(executor.seq(), ahead, |read| {
             counts.reads += 1;
             let conn = read.key.conn;
             answers.run(now, executor, (conn, owner(conn)), read.key.read, read.query);

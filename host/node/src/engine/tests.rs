@@ -9,7 +9,7 @@ use quorate_execute::{
 use quorate_types::{ItemsBuilder, RequestNumber};
 use quorate_wire::{
     BatchHeader, ReadConsistency, ReadRequest, ReplyStatus, RequestHeader, RequestKind, RequestProof,
-    write_opening, write_request,
+    write_opening, write_read_request, write_request,
 };
 use std::sync::mpsc::{Sender, channel};
 
@@ -123,7 +123,11 @@ fn a_slot_that_does_not_follow_is_refused() {
 #[test]
 fn a_strong_read_waits_for_a_leader_and_for_execution() {
     let mut engine = engine(false);
-    let read = |read, consistency| ReadRequest { read, consistency, seen: Seq::ZERO, query: b"" };
+    let read = |read, consistency| {
+        let mut frame = Vec::new();
+        write_read_request(&mut frame, &ReadRequest { read, consistency, seen: Seq::ZERO, query: b"" });
+        frame
+    };
     engine.asked(at(1), (CONN, 1), &read(1, ReadConsistency::Weak), (true, None));
     assert_eq!((engine.counts().reads, engine.take_reads()), (1, None), "a weak one is answered at once");
     engine.asked(at(1), (CONN, 1), &read(2, ReadConsistency::Strong), (true, None));

@@ -26,9 +26,9 @@ impl ObjectService for Noting {
 
     fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
 
-    fn objects(&self, command: &[u8], each: &mut dyn FnMut(&[u8])) {
-        self.note("named", command);
-        each(command);
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        self.note(if is_query { "asked" } else { "named" }, bytes);
+        each(bytes);
     }
 }
 
@@ -143,4 +143,20 @@ fn a_window_is_bounded() {
     assert!(window.is_full());
     let commands = vec![&b"command"[..]; 1000];
     assert_eq!(of_commands(&Store::new(), commands.into_iter(), |_, _| ()), REQUESTS_MAX);
+}
+
+#[test]
+fn queries_are_named_in_windows() {
+    let queries: Vec<Vec<u8>> = (0..40).map(key).collect();
+    for (large, seen) in [(true, 16), (false, usize::MAX)] {
+        let (notes, noted) = channel();
+        let mut service = InStore::new(Noting(notes));
+        *service.store_mut().unwrap() = store(large);
+        let executor = Executor::new(Box::new(service), SessionLimits::default(), AgreedTime::ZERO);
+        assert_eq!(executor.read_ahead(queries.iter().map(Vec::as_slice)), seen);
+        let named: Vec<Note> = noted.try_iter().collect();
+        assert!(named.iter().all(|(what, _)| *what == "asked"), "as queries");
+        let expected = if large { &queries[..16] } else { &[] };
+        assert!(named.iter().map(|(_, query)| query).eq(expected), "the first ones, if that pays");
+    }
 }

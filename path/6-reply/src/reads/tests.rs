@@ -33,7 +33,7 @@ fn weak(read: u64, seen: u64, query: &[u8]) -> ReadRequest<'_> {
 
 fn ready(path: &mut ReadPath, executed: u64) -> Vec<(u64, Vec<u8>)> {
     let mut ran = vec![];
-    path.ready(seq(executed), |read| ran.push((read.key.read, read.query.to_vec())));
+    path.ready(seq(executed), |_| usize::MAX, |read| ran.push((read.key.read, read.query.to_vec())));
     path.invariants(true);
     ran
 }
@@ -268,7 +268,7 @@ proptest! {
                 },
                 Step::Execute(count) => {
                     executed += count;
-                    path.ready(seq(executed), |read| ran.push(read.key.read));
+                    path.ready(seq(executed), |_| usize::MAX, |read| ran.push(read.key.read));
                 }
                 Step::Pass(span) => {
                     now += span;
@@ -293,4 +293,37 @@ proptest! {
         prop_assert_eq!(left, open.keys().copied().collect::<Vec<_>>());
         prop_assert!(path.is_empty());
     }
+}
+
+#[test]
+fn reads_that_run_together_are_shown_before() {
+    let mut path = ReadPath::new(ReadLimits::default());
+    let queries: Vec<String> = (0..5).map(|number| format!("query {number}")).collect();
+    for (number, query) in (1..).zip(&queries) {
+        assert_eq!(path.ask(at(1), seq(0), conn(1), &strong(number, query.as_bytes())), Asked::Waits);
+    }
+    let group = path.take_group().unwrap();
+    path.confirmed(group, seq(1));
+    let order = std::cell::RefCell::new(Vec::new());
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    path.ready(
+        seq(1),
+        |queries| {
+            let window: Vec<String> = queries.take(2).map(text).collect();
+            order.borrow_mut().push(format!("ahead of {}", window.join(" and ")));
+            2
+        },
+        |read| order.borrow_mut().push(text(read.query)),
+    );
+    let expected = [
+        "ahead of query 0 and query 1",
+        "query 0",
+        "query 1",
+        "ahead of query 2 and query 3",
+        "query 2",
+        "query 3",
+        "ahead of query 4",
+        "query 4",
+    ];
+    assert_eq!(order.into_inner(), expected);
 }
