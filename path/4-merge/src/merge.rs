@@ -343,12 +343,16 @@ impl<T> Merge<T> {
 /// Strong reads; see `reads`.
 impl<T> Merge<T> {
     /// The instance whose leader should be asked for a strong read, among those with a known leader: the one that the merge waits for. When
-    /// nothing waits for delivery, such a read does not have to wait either. [merge L17]
+    /// nothing waits for delivery, such a read does not have to wait either. An instance that has left, or has decided all that it will,
+    /// proves nothing. [merge L17]
     pub fn read_through(&self, has_leader: impl Fn(InstanceId) -> bool) -> Option<InstanceId> {
         let count = self.course.count();
         let in_order = || (0..count).map(|step| (self.course.at() + step) % count);
         let stays = |at: &usize| self.locals[*at].stay == Stay::Here;
-        let leaving = in_order().filter(|at| !stays(at));
+        let leaving = in_order().filter(|at| match self.locals[*at].stay {
+            Stay::Leaves(last) => self.locals[*at].placed < last,
+            Stay::Here | Stay::Away => false,
+        });
         let mut all = in_order().filter(stays).chain(leaving).map(|at| InstanceId::new(at as u16 + 1));
         all.find(|instance| has_leader(*instance))
     }

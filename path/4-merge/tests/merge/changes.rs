@@ -3,7 +3,8 @@
 use crate::common::{NOW, Rec, config, decided, instance};
 use crate::deliver::{give, merge, pull};
 use quorate_merge::{
-    Delivered, Generation, INSTANCES_MAX, Leader, Merge, Place, RecordIndex, Refused, SLOT_MAX, WINDOW_MAX,
+    Delivered, Generation, INSTANCES_MAX, Leader, Merge, Place, ReadEnd, RecordIndex, Refused, SLOT_MAX,
+    WINDOW_MAX,
 };
 use quorate_types::{Seq, Slot};
 
@@ -110,6 +111,30 @@ fn an_instance_comes_back() {
     // Slot 5 held the command, slot 7 is the last one; in slot 8 the second instance is back.
     assert_eq!(pull(&mut merge), ["q9-q11", "q12 Work(99)"]);
     assert_eq!(merge.cursor(), Place::new(9, 1));
+}
+
+/// A read through an instance that has decided all that it will is answered in vain, again and again.
+#[test]
+fn reads_go_through_instances_that_still_decide() {
+    let mut merge = merge(2, 3);
+    assert!(change(&mut merge, 1).is_ok());
+    let second = |merge: &Merge<Rec>| merge.read_through(|of| of == instance(1));
+    let confirm = |merge: &mut Merge<Rec>, record| {
+        merge.read_confirmed(1, instance(1), RecordIndex(record));
+        let mut ends = Vec::new();
+        merge.reads(|_, end| ends.push(end));
+        merge.drop_read(1);
+        ends
+    };
+    assert_eq!(confirm(&mut merge, 0), [ReadEnd::Ready], "everything before its place is delivered");
+    assert_eq!(second(&merge), Some(instance(1)), "nobody else has a leader");
+    assert_eq!(merge.read_through(|_| true), Some(instance(0)), "those that stay come first");
+    give(&mut merge, 1, Rec::Noop(4));
+    assert_eq!(confirm(&mut merge, 1), [ReadEnd::AskAnother]);
+    assert_eq!(second(&merge), None);
+    give(&mut merge, 0, Rec::Noop(4));
+    pull(&mut merge);
+    assert_eq!((confirm(&mut merge, 1), second(&merge)), (vec![ReadEnd::AskAnother], None), "it has left");
 }
 
 #[test]
