@@ -12,6 +12,9 @@ use quorate_log::{DiskFull, SECTOR};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// How many files of deleted segments are kept for later ones.
+const SPARES_MAX: usize = 2;
+
 /// What is on one disk.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
@@ -23,6 +26,8 @@ pub struct Disk {
     pending: Vec<(u64, usize, Bytes)>,
     /// Segments that were deleted since the directory was synced last, in that order.
     removed: Vec<(u64, Vec<u8>)>,
+    /// What segments held that were deleted since the process began. They may become later segments.
+    spares: Vec<Vec<u8>>,
     /// There is no room for another segment.
     pub full: bool,
 }
@@ -33,7 +38,7 @@ impl Disk {
         self.synced.is_empty()
     }
 
-    /// Makes a segment's file, durably.
+    /// Makes a segment's file, durably. Every other one is what a deleted segment held, if there is one; the others hold zeros.
     ///
     /// # Errors
     /// When there is no room.
@@ -41,7 +46,11 @@ impl Disk {
         if self.full {
             return Err(DiskFull);
         }
-        self.synced.entry(segment).or_insert_with(|| vec![0; bytes as usize]);
+        let spares = &mut self.spares;
+        self.synced.entry(segment).or_insert_with(|| {
+            let spare = if segment.is_multiple_of(2) { None } else { spares.pop() };
+            spare.filter(|spare| spare.len() as u64 == bytes).unwrap_or_else(|| vec![0; bytes as usize])
+        });
         // The directory is synced with it.
         self.removed.clear();
         Ok(())
@@ -49,6 +58,9 @@ impl Disk {
 
     /// Deletes a segment's file. If the machine stops soon, it exists again, and so do all that were deleted later.
     pub fn remove(&mut self, segment: u64) {
+        if self.spares.len() < SPARES_MAX && self.synced.contains_key(&segment) {
+            self.spares.push(self.segment(segment).to_vec());
+        }
         self.pending.retain(|(of, ..)| *of != segment);
         self.before.retain(|(of, _), _| *of != segment);
         self.clean.retain(|(of, _), _| *of != segment);
@@ -121,6 +133,11 @@ impl Disk {
                 put(&mut self.synced, &mut self.before, segment, at, &old);
             }
         }
+    }
+
+    /// A process begins: it leaves files of deleted segments alone.
+    pub fn forget_spares(&mut self) {
+        self.spares.clear();
     }
 
     /// The machine stops.

@@ -43,25 +43,28 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The error of the operating system. A second sync must not be tried, since the data may be gone.
     fn sync(&self, segments: &[u64]) -> io::Result<()>;
-    /// Makes a segment of `bytes` zeros, durably.
+    /// Makes a segment of `bytes`, durably: of zeros, or of what a removed segment held.
     ///
     /// # Errors
     /// [`io::ErrorKind::StorageFull`] when there is no space, or the system's error when too many files are open. Then nothing is left
     /// behind, and it may be tried again.
     fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()>;
-    /// Deletes a segment that is not needed any more. The deletion need not be durable.
+    /// Deletes a segment that is not needed any more, or keeps its file for another one. The deletion need not be durable.
     ///
     /// # Errors
     /// The error of the operating system. A missing segment is no error.
     fn remove(&self, segment: u64) -> io::Result<()>;
 }
 
-/// Segments as files in one directory, `00000000.segment` and so on. They are filled with zeros ahead of time, so that a sync of a block
-/// changes no metadata, which nearly halves its time. If segments are used up fast the zeros would cost as much as the data, and syncs are
-/// large anyway; then only the space is reserved.
+/// Segments as files in one directory, `00000000.segment` and so on. A segment that the log does not need any more becomes a later one: its
+/// space is there, and the system has pages for it already, which is most of what writing to a new file costs. Where there is no such
+/// segment, one is filled with zeros ahead of time, so that a sync of a block changes no metadata, which nearly halves its time. If
+/// segments are used up fast the zeros would cost as much as the data, and syncs are large anyway; then only the space is reserved.
 #[derive(Debug)]
 pub struct FileDisk {
     directory: PathBuf,
+    /// Files of removed segments, `00000000.spare` and so on; the last one was used last.
+    spares: Mutex<Vec<PathBuf>>,
     files: Mutex<BTreeMap<u64, Arc<File>>>,
     /// For each segment, the end of the last write, which the next sync covers.
     written: Mutex<BTreeMap<u64, u64>>,
@@ -70,21 +73,34 @@ pub struct FileDisk {
     trace: Option<Mutex<File>>,
 }
 
+/// The extension of a removed segment's file.
+const SPARE: &str = "spare";
 /// If segments are needed more often than this they are not filled with zeros.
 const FILL_INTERVAL: Duration = Duration::from_secs(10);
 /// How many segments are kept open.
 const OPEN_MAX: usize = 16;
+/// How many files of removed segments are kept: two checkpoints' worth, by default.
+const SPARES_MAX: usize = 16;
+/// With less free space than this nothing is kept that is not needed: checkpoints may need it.
+const FREE_BYTES_MIN: u64 = 4 << 30;
 
 impl FileDisk {
     /// The segments in `directory`, which exists. With `trace`, each completed sync appends one JSON line to that file: the segment, and
     /// the end of the last write that the sync covered.
     ///
     /// # Errors
-    /// When the trace can not be opened.
+    /// When the trace can not be opened, or what an earlier process left behind can not be deleted.
     pub fn new(directory: &Path, trace: Option<&Path>) -> io::Result<Self> {
         let trace = trace.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
+        for entry in std::fs::read_dir(directory)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|what| what == SPARE) {
+                std::fs::remove_file(path)?;
+            }
+        }
         Ok(Self {
             directory: directory.to_owned(),
+            spares: Mutex::new(Vec::new()),
             files: Mutex::new(BTreeMap::new()),
             written: Mutex::new(BTreeMap::new()),
             prepared: Mutex::new(None),
@@ -112,6 +128,49 @@ impl FileDisk {
         while files.len() > OPEN_MAX {
             let oldest = files.keys().copied().find(|other| *other != segment);
             oldest.and_then(|oldest| files.remove(&oldest));
+        }
+    }
+
+    /// Takes the file of a removed segment of this length, if there is one.
+    fn reuse(&self, unfinished: &Path, bytes: u64) -> Option<File> {
+        let spare = lock(&self.spares).pop()?;
+        let opened = OpenOptions::new().read(true).write(true).open(&spare);
+        let fits = opened.ok().filter(|file| file.metadata().is_ok_and(|about| about.len() == bytes));
+        let taken = fits.filter(|_| std::fs::rename(&spare, unfinished).is_ok());
+        if taken.is_none() {
+            // Whatever is wrong with it: another file does as well.
+            let _ = std::fs::remove_file(&spare);
+        }
+        taken
+    }
+
+    /// Keeps the file of a removed segment, if there is room for it. Whether it did.
+    fn spare(&self, segment: u64) -> io::Result<bool> {
+        if !self.has_space() {
+            self.forget_spares();
+            return Ok(false);
+        }
+        let mut spares = lock(&self.spares);
+        if spares.len() >= SPARES_MAX {
+            return Ok(false);
+        }
+        let spare = self.path(segment).with_extension(SPARE);
+        std::fs::rename(self.path(segment), &spare)?;
+        spares.push(spare);
+        Ok(true)
+    }
+
+    /// Whether the disk has space for files that are not needed.
+    fn has_space(&self) -> bool {
+        let space = rustix::fs::statvfs(&self.directory);
+        space.is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) >= FREE_BYTES_MIN)
+    }
+
+    /// Deletes the files of removed segments.
+    fn forget_spares(&self) {
+        for spare in lock(&self.spares).drain(..) {
+            // What stays is deleted after the next start.
+            let _ = std::fs::remove_file(spare);
         }
     }
 
@@ -241,7 +300,9 @@ impl Disk for FileDisk {
         // First, so that too many open files leave nothing behind.
         let directory = File::open(&self.directory)?;
         let before = lock(&self.prepared).replace(Instant::now());
-        let made = if before.is_some_and(|before| before.elapsed() < FILL_INTERVAL) {
+        let made = if let Some(file) = self.reuse(&unfinished, bytes) {
+            Ok(file)
+        } else if before.is_some_and(|before| before.elapsed() < FILL_INTERVAL) {
             // Not every file system can reserve.
             Self::reserve(&unfinished, bytes).or_else(|error| match error.kind() {
                 io::ErrorKind::Unsupported => Self::fill(&unfinished, bytes),
@@ -260,6 +321,9 @@ impl Disk for FileDisk {
             }
         };
         directory.sync_all()?;
+        if !self.has_space() {
+            self.forget_spares();
+        }
         // The writer finds it open, however many files the process has by then.
         self.keep(segment, Arc::new(file));
         Ok(())
@@ -268,7 +332,11 @@ impl Disk for FileDisk {
     fn remove(&self, segment: u64) -> io::Result<()> {
         lock(&self.files).remove(&segment);
         lock(&self.written).remove(&segment);
-        match std::fs::remove_file(self.path(segment)) {
+        let removed = match self.spare(segment) {
+            Ok(false) => std::fs::remove_file(self.path(segment)),
+            kept => kept.map(drop),
+        };
+        match removed {
             // Before the next one goes: a log without its middle would be a damaged one.
             Ok(()) => File::open(&self.directory)?.sync_all(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -50,3 +50,19 @@ fn sectors_go_back_to_what_they_held_before() {
     let read = disk.segment(0);
     assert_eq!((count(&read, 1), count(&read, 2)), (12, 52));
 }
+
+#[test]
+fn a_deleted_segment_becomes_a_later_one_until_the_process_ends() {
+    let bytes = (SECTORS * SECTOR) as u64;
+    let mut disk = disk();
+    disk.write(0, 0, written(7));
+    disk.remove(0);
+    for segment in [1, 2] {
+        disk.prepare(segment, bytes).unwrap();
+    }
+    assert_eq!((count(&disk.segment(1), 7), count(&disk.segment(2), 0)), (SECTORS, SECTORS));
+    disk.remove(1);
+    disk.forget_spares();
+    disk.prepare(3, bytes).unwrap();
+    assert_eq!(count(&disk.segment(3), 0), SECTORS);
+}

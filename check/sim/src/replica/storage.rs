@@ -253,6 +253,7 @@ impl Storage {
         }
         self.side.clear();
         self.side_busy = false;
+        self.disk.forget_spares();
         if machine {
             self.disk.power_loss(&mut self.rng);
         }

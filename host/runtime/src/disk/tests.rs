@@ -1,4 +1,4 @@
-use super::{DelayedDisk, Disk, FileDisk, OPEN_MAX, lock};
+use super::{DelayedDisk, Disk, FileDisk, OPEN_MAX, SPARES_MAX, lock};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,4 +54,37 @@ fn pieces_are_written_whatever_their_number_and_size() {
     assert_eq!(*disk.read(0, 5, all.len() as u32).unwrap(), all);
     disk.write(0, 0, &[Bytes::new(), Bytes::new()]).unwrap();
     assert_eq!(*disk.read(0, 0, 5).unwrap(), [0; 5]);
+}
+
+fn names(directory: &std::path::Path) -> Vec<String> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(directory).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_removed_segment_becomes_a_later_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FileDisk::new(directory.path(), None).unwrap();
+    (0..3).for_each(|segment| disk.prepare(segment, 4096).unwrap());
+    disk.write(0, 0, &[Bytes::from_static(b"old")]).unwrap();
+    disk.remove(0).unwrap();
+    assert_eq!(disk.segments().unwrap(), [1, 2]);
+    assert!(disk.read(0, 0, 3).is_err(), "it is gone");
+    disk.remove(0).unwrap();
+    disk.prepare(3, 4096).unwrap();
+    assert_eq!(*disk.read(3, 0, 3).unwrap(), *b"old", "the same file");
+    assert_eq!(names(directory.path()), ["00000001.segment", "00000002.segment", "00000003.segment"]);
+    // A file of another length is of no use.
+    disk.remove(1).unwrap();
+    disk.prepare(4, 8192).unwrap();
+    assert_eq!((disk.read_segment(4).unwrap().len(), names(directory.path()).len()), (8192, 3));
+    // What is kept is bounded, and the next process begins without it.
+    (5..60).for_each(|segment| disk.prepare(segment, 4096).unwrap());
+    (2..60).for_each(|segment| disk.remove(segment).unwrap());
+    assert_eq!((disk.segments().unwrap(), names(directory.path()).len()), (vec![], SPARES_MAX));
+    drop(disk);
+    FileDisk::new(directory.path(), None).unwrap();
+    assert_eq!(names(directory.path()), [""; 0]);
 }
