@@ -65,6 +65,8 @@ pub struct FileDisk {
     directory: PathBuf,
     /// Files of removed segments, `00000000.spare` and so on; the last one was used last.
     spares: Mutex<Vec<PathBuf>>,
+    /// With less free space than this nothing is kept that is not needed.
+    free_bytes_min: u64,
     files: Mutex<BTreeMap<u64, Arc<File>>>,
     /// For each segment, the end of the last write, which the next sync covers.
     written: Mutex<BTreeMap<u64, u64>>,
@@ -81,7 +83,7 @@ const FILL_INTERVAL: Duration = Duration::from_secs(10);
 const OPEN_MAX: usize = 16;
 /// How many files of removed segments are kept: two checkpoints' worth, by default.
 const SPARES_MAX: usize = 16;
-/// With less free space than this nothing is kept that is not needed: checkpoints may need it.
+/// Free space that checkpoints may need.
 const FREE_BYTES_MIN: u64 = 4 << 30;
 
 impl FileDisk {
@@ -101,6 +103,7 @@ impl FileDisk {
         Ok(Self {
             directory: directory.to_owned(),
             spares: Mutex::new(Vec::new()),
+            free_bytes_min: FREE_BYTES_MIN,
             files: Mutex::new(BTreeMap::new()),
             written: Mutex::new(BTreeMap::new()),
             prepared: Mutex::new(None),
@@ -163,7 +166,7 @@ impl FileDisk {
     /// Whether the disk has space for files that are not needed.
     fn has_space(&self) -> bool {
         let space = rustix::fs::statvfs(&self.directory);
-        space.is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) >= FREE_BYTES_MIN)
+        space.is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) >= self.free_bytes_min)
     }
 
     /// Deletes the files of removed segments.

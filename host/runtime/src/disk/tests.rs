@@ -66,7 +66,7 @@ fn names(directory: &std::path::Path) -> Vec<String> {
 #[test]
 fn a_removed_segment_becomes_a_later_one() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = FileDisk::new(directory.path(), None).unwrap();
+    let disk = FileDisk { free_bytes_min: 0, ..FileDisk::new(directory.path(), None).unwrap() };
     (0..3).for_each(|segment| disk.prepare(segment, 4096).unwrap());
     disk.write(0, 0, &[Bytes::from_static(b"old")]).unwrap();
     disk.remove(0).unwrap();
@@ -80,11 +80,21 @@ fn a_removed_segment_becomes_a_later_one() {
     disk.remove(1).unwrap();
     disk.prepare(4, 8192).unwrap();
     assert_eq!((disk.read_segment(4).unwrap().len(), names(directory.path()).len()), (8192, 3));
-    // What is kept is bounded, and the next process begins without it.
+    // What is kept is bounded,
     (5..60).for_each(|segment| disk.prepare(segment, 4096).unwrap());
     (2..60).for_each(|segment| disk.remove(segment).unwrap());
     assert_eq!((disk.segments().unwrap(), names(directory.path()).len()), (vec![], SPARES_MAX));
-    drop(disk);
+    // a disk without space keeps nothing,
+    let full = FileDisk { free_bytes_min: u64::MAX, ..disk };
+    full.prepare(60, 4096).unwrap();
+    assert_eq!(names(directory.path()), ["00000060.segment"]);
+    full.remove(60).unwrap();
+    assert_eq!(names(directory.path()), [""; 0]);
+    // and the next process begins without what was kept.
+    let disk = FileDisk { free_bytes_min: 0, ..full };
+    disk.prepare(61, 4096).unwrap();
+    disk.remove(61).unwrap();
+    assert_eq!(names(directory.path()), ["00000061.spare"]);
     FileDisk::new(directory.path(), None).unwrap();
     assert_eq!(names(directory.path()), [""; 0]);
 }
