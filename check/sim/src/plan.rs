@@ -424,6 +424,8 @@ pub struct Plan {
     pub instances: u16,
     /// How many lanes a replica has at most.
     pub lanes: u16,
+    /// Whether followers doubt a silent leader sooner while its words come regularly.
+    pub adapts: bool,
     /// Whether the number of instances changes.
     pub resizes: bool,
     /// How far instances may run ahead of the global log.
@@ -529,6 +531,7 @@ impl Plan {
             costs: false,
             starved: None,
             lanes: 1,
+            adapts: false,
             resizes: false,
             window: 256,
             restored: false,
@@ -597,6 +600,7 @@ impl Plan {
         }
         plan_apart(self, profile, &mut Rng::of(seed, 9110));
         plan_moves(self, profile, &mut Rng::of(seed, 9111));
+        self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
     }
 
     /// How many replicas may be lost, or may lie.

@@ -103,6 +103,7 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
         heartbeat: Span::from_millis(heartbeat),
         timeout: Span::from_millis(election_min),
         timeout_max: Span::from_millis(election_max),
+        adapts: plan.adapts,
         rotate_after: plan.rotate_after,
         lease_drift_percent: plan.lease,
         window_bytes: plan.sizes.0,

@@ -130,6 +130,7 @@ impl Trip {
             rotate_after: 0,
             instances: self.instances,
             lanes: 1,
+            adapts: false,
             resizes: false,
             window: 256,
             restored: false,

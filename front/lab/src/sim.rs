@@ -110,6 +110,9 @@ pub struct Args {
     /// lanes]
     #[arg(long, value_name = "true|false")]
     moves: Option<bool>,
+    /// Whether followers doubt a silent leader sooner while its words come regularly [default: the seed decides]
+    #[arg(long, value_name = "true|false")]
+    adapts: Option<bool>,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,
@@ -298,6 +301,7 @@ fn options(args: Args) -> Outcome<Options> {
         late: args.late,
         apart: args.apart,
         moves: args.moves,
+        adapts: args.adapts,
         focus,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

@@ -189,7 +189,7 @@ pub struct TimingConfig {
 impl Default for TimingConfig {
     fn default() -> Self {
         Self {
-            heartbeat_ms: 80,
+            heartbeat_ms: 50,
             election_min_ms: 300,
             election_max_ms: 600,
             disk_stall_ms: 1000,

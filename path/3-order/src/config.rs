@@ -30,6 +30,8 @@ pub struct OrderConfig {
     /// The longest such time, where the protocol uses it. Raft draws a time between the two; Mod-SMaRt goes up to four times as much while
     /// one leader after the other fails.
     pub timeout_max: Span,
+    /// Whether followers doubt a silent leader sooner than `timeout` while its words come regularly. Only where [`Nature::pipelined`].
+    pub adapts: bool,
     /// After this many slots the next replica leads; 0: the leader stays as long as nobody complains. Only where [`Nature::rotates`].
     pub rotate_after: u64,
     /// With a number, a leader may answer strong reads by a lease. The rates of any two replicas' clocks must then differ by at most so
@@ -61,6 +63,7 @@ impl OrderConfig {
             heartbeat: Span::from_millis(50),
             timeout: Span::from_millis(300),
             timeout_max: Span::from_millis(600),
+            adapts: false,
             rotate_after: 0,
             lease_drift_percent: None,
             window_bytes: 16 << 20,

@@ -39,6 +39,8 @@ pub struct Profile {
     pub apart: Option<bool>,
     /// Whether pillars stand on the lanes of the connections, and move between them; none: the seed decides, where pillars have lanes.
     pub moves: Option<bool>,
+    /// Whether followers doubt a silent leader sooner while its words come regularly; none: the seed decides.
+    pub adapts: Option<bool>,
     /// The focus of the runs; none: the seed decides, mostly for no focus.
     pub focus: Option<Focus>,
 }
@@ -61,6 +63,7 @@ impl Default for Profile {
             late: false,
             apart: None,
             moves: None,
+            adapts: None,
             focus: None,
         }
     }
@@ -110,6 +113,7 @@ impl Profile {
             ("lanes", self.lanes.map(|count| count.to_string())),
             ("apart", self.apart.map(|word| word.to_string())),
             ("moves", self.moves.map(|word| word.to_string())),
+            ("adapts", self.adapts.map(|word| word.to_string())),
             ("durability", sync),
             ("length", length.map(|times| times.to_string())),
         ];

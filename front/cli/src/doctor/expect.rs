@@ -79,9 +79,15 @@ fn elections(config: &Config, speed: &Speed) -> String {
         Durability::Group => speed.syncs.first().map_or(0.0, |small| small.p99_us) / 1000.0,
         Durability::Async | Durability::Memory => 0.0,
     };
+    let twice = config.timing.heartbeat_ms.saturating_mul(2);
+    let sooner = if config.protocol.name() == "raft" && twice < min {
+        format!(", where replicas hear each other without delays after {twice} to {} ms", twice + twice / 2)
+    } else {
+        String::new()
+    };
     format!(
-        "Elections: a leader whose machine is lost is replaced after {min} to {:.0} ms; one whose process ends, within some tens \
-         of milliseconds. Writes wait that long.",
+        "Elections: a leader whose machine is lost is replaced after {min} to {:.0} ms{sooner}; one whose process ends, within some \
+         tens of milliseconds. Writes wait that long.",
         max as f64 + 2.0 * sync_ms
     )
 }

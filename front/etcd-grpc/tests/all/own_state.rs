@@ -1,9 +1,12 @@
 //! Serializable reads are answered from what the member published, on the front's thread: nobody sees less than what it knows already.
+//! Strong reads see what was acknowledged to anybody.
 
 use crate::support::{World, kv, put, run, watch};
 use quorate_etcd_grpc::pb::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_grpc::pb::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchRequest};
 use quorate_runtime::Running;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
@@ -77,6 +80,47 @@ fn who_watches_reads_no_less_than_was_told() {
             }
         };
         tokio::join!(writes, reads);
+    });
+}
+
+/// A strong read: the number under the key.
+async fn get(channel: &Channel) -> u64 {
+    let request = RangeRequest { key: KEY.into(), ..RangeRequest::default() };
+    let found = kv(channel).range(request).await.expect("answered").into_inner();
+    found.kvs.first().map_or(0, |kv| u64::from_le_bytes(*kv.value.first_chunk().expect("8 bytes")))
+}
+
+#[test]
+fn strong_reads_see_what_was_acknowledged_at_any_member() {
+    let mut world = World::start(3);
+    let acknowledged = AtomicU64::new(0);
+    let writes = async |writer: Channel, numbers: Range<u64>| {
+        for number in numbers {
+            count(&writer, number).await;
+            acknowledged.store(number, Ordering::SeqCst);
+        }
+    };
+    // Each reads until it has seen this number, several at a time, so that they share what is asked.
+    let reads = async |reader: Channel, last: u64| {
+        let mut seen = 0;
+        while seen < last {
+            let known = acknowledged.load(Ordering::SeqCst).max(seen);
+            let (one, two, three) = tokio::join!(get(&reader), get(&reader), get(&reader));
+            assert!(one.min(two).min(three) >= known, "{one}, {two} and {three} after {known}");
+            seen = one.max(two).max(three);
+        }
+    };
+    run(async {
+        let [zero, one, two, writer] =
+            [world.channel(0).await, world.channel(1).await, world.channel(2).await, world.channel(0).await];
+        tokio::join!(writes(writer, 1..400), reads(zero, 399), reads(one, 399), reads(two, 399));
+    });
+    // A front whose replica has stopped asks the others.
+    let stopped = 2;
+    assert_eq!(world.cluster.stop(quorate::ReplicaId::new(stopped as u16 + 1)), None);
+    run(async {
+        let (reader, writer) = (world.channel(stopped).await, world.channel(0).await);
+        tokio::join!(writes(writer, 400..450), reads(reader, 449));
     });
 }
 

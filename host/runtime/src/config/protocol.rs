@@ -68,6 +68,7 @@ impl Config {
             heartbeat: Span::from_millis(self.timing.heartbeat_ms),
             timeout: Span::from_millis(self.timing.election_min_ms),
             timeout_max: Span::from_millis(self.timing.election_max_ms),
+            adapts: true,
             rotate_after: self.rotate_after,
             lease_drift_percent: self.reads.lease_drift_percent(),
             cache_bytes,

@@ -71,6 +71,8 @@ pub struct RaftConfig {
     pub election_min: Span,
     /// The longest such time. A leader that hears no quorum for this long steps down.
     pub election_max: Span,
+    /// Whether these times are shorter while the leader's words come regularly. [raft L152]
+    pub adapts: bool,
     /// When the connection to the leader closes, a follower asks for an election after a random time up to this.
     pub hint_delay_max: Span,
     /// At most this many bytes are sent to one follower and not acknowledged, and one message more.
@@ -96,6 +98,7 @@ impl RaftConfig {
             heartbeat: config.heartbeat,
             election_min: config.timeout,
             election_max: config.timeout_max,
+            adapts: config.adapts,
             window_bytes: config.window_bytes,
             message_bytes_max: config.message_bytes_max,
             cache_bytes: config.cache_bytes,
@@ -114,6 +117,7 @@ impl RaftConfig {
             heartbeat: Span::from_millis(50),
             election_min: Span::from_millis(300),
             election_max: Span::from_millis(600),
+            adapts: false,
             hint_delay_max: Span::from_millis(20),
             window_bytes: 16 << 20,
             message_bytes_max: 1 << 20,

@@ -1,4 +1,7 @@
-//! When a replica wants an election, and until when it promises not to vote. docs/protocols/raft.md L10-L17, L128-L130.
+//! When a replica wants an election, and until when it promises not to vote. docs/protocols/raft.md L10-L17, L128-L130, L152, L153.
+//!
+//! A leader that has died without closing its connections is silent, and so is one whose machine is busy. How late the words of leaders came
+//! lately tells the two apart: where they came in time, a short silence is enough.
 //!
 //! Tests: tests/timer.rs; tests/election.rs, tests/leases.rs.
 
@@ -7,6 +10,10 @@ use quorate_types::{Random, Span, Time};
 
 /// After failed elections in a row the next time-out is longer, at most this many times.
 const BACK_OFF_MAX: u32 = 2;
+/// Lateness counts for one to two windows of this many times the shortest time-out.
+const WINDOW: u64 = 16;
+/// By how many times the greatest lateness a silence must exceed two heartbeats.
+const LATENESS: u64 = 3;
 /// There will be no election.
 const NEVER: Time = Time::from_nanos(u64::MAX);
 
@@ -21,6 +28,8 @@ pub(super) struct Timer {
     hint: Span,
     /// Whether it promises not to vote, since leaders may have leases.
     promises: bool,
+    /// How long the leader may be silent.
+    silence: Silence,
     /// When it wants an election.
     due: Time,
     /// When the leader was last heard; none when nothing shows that it lives.
@@ -31,10 +40,61 @@ pub(super) struct Timer {
     failures: u32,
 }
 
+/// How late the words of leaders came, and so how long a silence means that the leader is gone.
+#[derive(Debug)]
+struct Silence {
+    adapts: bool,
+    heartbeat: Span,
+    /// It is never longer.
+    min: Span,
+    /// When a leader was heard last, of whatever view.
+    word: Option<Time>,
+    /// The greatest lateness in this window, and in the one before.
+    late: [Span; 2],
+    /// When this window ends.
+    until: Time,
+}
+
+impl Silence {
+    fn new(config: &RaftConfig) -> Self {
+        let min = config.election_min;
+        Self {
+            adapts: config.adapts,
+            heartbeat: config.heartbeat,
+            min,
+            word: None,
+            late: [min; 2],
+            until: Time::ZERO,
+        }
+    }
+
+    /// A leader was heard. [raft L153]
+    fn heard(&mut self, now: Time) {
+        if let Some(before) = self.word.replace(now) {
+            if now >= self.until {
+                self.late = [Span::ZERO, self.late[0]];
+                self.until = now.plus(self.min.times(WINDOW));
+            }
+            let late = now.since(before).nanos().saturating_sub(self.heartbeat.nanos());
+            self.late[0] = self.late[0].max(Span::from_nanos(late));
+        }
+    }
+
+    /// How long a leader may be silent. [raft L152]
+    fn most(&self) -> Span {
+        if !self.adapts {
+            return self.min;
+        }
+        let late = self.late[0].max(self.late[1]).times(LATENESS);
+        self.min.min(self.heartbeat.times(2).plus(late))
+    }
+}
+
 impl Timer {
     pub(super) fn new(config: &RaftConfig) -> Self {
         Self {
             random: Random::new(config.seed),
+            silence: Silence::new(config),
             min: config.election_min,
             max: config.election_max,
             hint: config.hint_delay_max,
@@ -59,8 +119,13 @@ impl Timer {
         self.random.below(many)
     }
 
-    /// A new random time-out, longer after failed elections. [raft L11]
+    /// A new random time-out, longer after failed elections, shorter while leaders are heard in time. [raft L11, L152]
     fn random_due(&mut self, now: Time) -> Time {
+        let silence = self.silence.most();
+        if self.failures == 0 && silence < self.min {
+            let spread = silence.nanos() / 2;
+            return now.plus(silence).plus(Span::from_nanos(self.random.below(spread)));
+        }
         let longest = self.max.times(1 + u64::from(self.failures.min(BACK_OFF_MAX)));
         let spread = longest.nanos().saturating_sub(self.min.nanos());
         now.plus(self.min).plus(Span::from_nanos(self.random.below(spread)))
@@ -102,6 +167,7 @@ impl Timer {
 
     /// The leader of the view was heard: this replica votes for no other for a while, and begins to wait anew. [raft L128]
     pub(super) fn hear_leader(&mut self, now: Time) {
+        self.silence.heard(now);
         self.heard = Some(now);
         self.promise(now);
         self.failures = 0;
@@ -113,7 +179,7 @@ impl Timer {
     }
     /// Whether the leader is known to live. [raft L14]
     pub(super) fn hears_leader(&self, now: Time) -> bool {
-        self.heard.is_some_and(|heard| now.since(heard) < self.min)
+        self.heard.is_some_and(|heard| now.since(heard) < self.silence.most())
     }
     /// An election failed.
     pub(super) fn fail(&mut self) {

@@ -68,3 +68,43 @@ fn promises_are_waited_for() {
     free.hear_leader(at(1000));
     assert_eq!(free.bound(at(1001)), None, "without leases nobody promises");
 }
+
+/// Where the words of leaders come in time a short silence is enough. It grows with delays, and after an election.
+#[test]
+fn a_silence_means_the_more_the_less_is_late() {
+    let me = ReplicaId::new(1);
+    let config = RaftConfig { adapts: true, ..RaftConfig::new(me, vec![me], 7) };
+    let mut timer = Timer::new(&config);
+    let (heartbeat, window) = (config.heartbeat.nanos() / 1_000_000, 16 * 300);
+    let mut now = 1000;
+    let mut hear = |timer: &mut Timer, late: u64, times: u64| {
+        for _ in 0..times {
+            now += heartbeat + late;
+            timer.hear_leader(at(now));
+        }
+        let (low, high) = waits(timer);
+        (low.nanos() / 1_000_000, high.nanos() / 1_000_000, now)
+    };
+    let heard_in_a_window = window / heartbeat + 2;
+    let (low, high, _) = hear(&mut timer, 0, heard_in_a_window / 2);
+    assert!(low >= 300 && high > 500, "nothing is known yet: {low} to {high}");
+    let (low, high, now) = hear(&mut timer, 0, 2 * heard_in_a_window);
+    assert!((100..110).contains(&low) && (140..150).contains(&high), "{low} to {high}");
+    assert!(timer.hears_leader(at(now + 99)) && !timer.hears_leader(at(now + 100)));
+    let (low, high, now) = hear(&mut timer, 20, 1);
+    assert!((160..170).contains(&low) && (230..240).contains(&high), "once late: {low} to {high}");
+    assert!(timer.hears_leader(at(now + 159)));
+    let (low, ..) = hear(&mut timer, 0, heard_in_a_window / 2);
+    assert!(low >= 160, "it is not forgotten at once");
+    timer.fail();
+    assert!(waits(&mut timer).0 >= config.election_min, "nor are failed elections");
+    let (low, ..) = hear(&mut timer, 0, 3 * heard_in_a_window);
+    assert!((100..110).contains(&low));
+    // It fell silent, another one leads: for a while nobody is in a hurry.
+    timer.forget_leader();
+    let (low, high, _) = hear(&mut timer, 120, 1);
+    assert!(low >= 300 && high > 500, "{low} to {high}");
+    let mut fixed = Timer::new(&RaftConfig { adapts: false, ..config.clone() });
+    let (low, ..) = hear(&mut fixed, 0, 5 * heard_in_a_window);
+    assert!(low >= config.election_min.nanos() / 1_000_000);
+}
