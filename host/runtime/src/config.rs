@@ -35,7 +35,7 @@ mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
-pub use lanes::{Auto, Cores, Pillars};
+pub use lanes::{Auto, Cores, Pillars, PlacementConfig};
 pub use members::MemberConfig;
 use network::NetworkConfig;
 pub use opaque::ServiceConfig;
@@ -309,6 +309,9 @@ pub struct Config {
     /// Where agreement of the instances is done.
     #[serde(default, skip_serializing_if = "Pillars::is_default")]
     pub pillars: Pillars,
+    /// How the work of this replica is divided among its lanes.
+    #[serde(default, skip_serializing_if = "PlacementConfig::is_default")]
+    pub placement: PlacementConfig,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
     /// The number of the membership in `members`: the first, unless this replica joined later.
@@ -414,6 +417,7 @@ impl Config {
             lanes: one(),
             cores: None,
             pillars: Pillars::default(),
+            placement: PlacementConfig::default(),
             members,
             membership: first(),
             level: first_level(),

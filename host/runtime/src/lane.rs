@@ -2,7 +2,7 @@
 
 use crate::clerk::{Act, Clerk, DiskRoom, TlsStatus};
 use crate::clock::Clock;
-use crate::config::Pillars;
+use crate::config::{Pillars, PlacementConfig};
 use crate::connection::{Channel, Connection};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::ProcessFacts;
@@ -30,12 +30,14 @@ mod balance;
 mod blocks;
 mod door;
 mod fair;
+mod neighbor;
 mod pace;
 mod pillars;
 mod placement;
 mod pressure;
 mod queue;
 mod reading;
+mod relay;
 mod side;
 mod sides;
 mod sockets;
@@ -89,8 +91,9 @@ pub(crate) struct Parts {
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes while the lane runs.
     pub(crate) health: Option<Health>,
-    /// Where the pillars stand.
+    /// Where the pillars stand, and how the work is divided among lanes.
     pub(crate) pillars: Pillars,
+    pub(crate) placement: PlacementConfig,
     /// How many links there are to each member.
     pub(crate) links: u16,
 }
@@ -185,6 +188,7 @@ impl Lane {
             stop,
             health,
             pillars,
+            placement,
             links,
             ..
         } = parts;
@@ -194,7 +198,11 @@ impl Lane {
         let many = !others.is_empty();
         // A mouth hears and says everything on the main lane.
         let apart = many && mouth.is_none() && pillars == Pillars::Lanes;
-        let placement = Placement::spread(links, 1 + others.len() as u16, apart);
+        let lanes = 1 + others.len() as u16;
+        let placement = match placement {
+            PlacementConfig::Staged if apart => Placement::staged(links, lanes),
+            _ => Placement::spread(links, lanes, apart),
+        };
         let sides = Sides::start((others, placement), sleeper, &mailbox, sockets)?;
         if apart {
             node.bridge(Box::new(sides.posts.clone()));

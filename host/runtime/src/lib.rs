@@ -27,8 +27,8 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
-    Durability, DurabilityConfig, MemberConfig, Others, Pillars, ReadsConfig, ServiceConfig, SigningConfig,
-    SigningKey,
+    Durability, DurabilityConfig, MemberConfig, Others, Pillars, PlacementConfig, ReadsConfig, ServiceConfig,
+    SigningConfig, SigningKey,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};

@@ -207,6 +207,7 @@ impl Replica {
             clerk,
             stop: stop.clone(),
             pillars: config.pillars,
+            placement: config.placement,
             links: config.link_count(),
         })
         .map_err(io_error("starting a lane"))?;

@@ -21,6 +21,26 @@ impl Pillars {
     }
 }
 
+/// How the work of a replica is divided among its lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlacementConfig {
+    /// Each lane has instances, with their pillars and connections.
+    #[default]
+    Spread,
+    /// Each lane has one step of the work of all instances: execution, agreement, or connections. For comparisons.
+    Staged,
+}
+
+impl PlacementConfig {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The fewest lanes of a staged replica, which each have a step of the work.
+const STAGES: u16 = 3;
+
 /// How many cores a replica may use, in place of a number of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "cores is a number from 1, or \"auto\"")]
@@ -53,6 +73,7 @@ impl Config {
     pub(super) fn check_lanes(&self) -> Result<(), ConfigError> {
         range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
         range("lanes", self.lanes, 1..=LANES_MAX, "64")?;
+        self.check_placement()?;
         match self.cores {
             None => Ok(()),
             Some(_) if self.lanes != 1 => {
@@ -61,6 +82,28 @@ impl Config {
             Some(Cores::Count(0)) => invalid("cores: at least 1, or \"auto\""),
             Some(_) => Ok(()),
         }
+    }
+
+    fn check_placement(&self) -> Result<(), ConfigError> {
+        if self.placement != PlacementConfig::Staged {
+            return Ok(());
+        }
+        if self.pillars == Pillars::Main {
+            return invalid(
+                "placement: a staged replica agrees on a lane of its own; remove pillars = \"main\", or placement",
+            );
+        }
+        if self.cores.is_some() {
+            return invalid(
+                "placement: a staged replica needs a number of lanes: give lanes in place of cores",
+            );
+        }
+        if self.lanes < STAGES {
+            return invalid(
+                "placement: a staged replica needs 3 lanes or more: one executes, one agrees, and the others have the connections",
+            );
+        }
+        Ok(())
     }
 
     /// How many lanes the replica has. One instance needs one; several have a lane each, as far as there are cores, and one is for what
@@ -77,6 +120,7 @@ impl Config {
     pub(crate) fn link_count(&self) -> u16 {
         match self.lane_count() {
             1 => 1,
+            _ if self.placement == PlacementConfig::Staged => (self.instances + 1).min(LANES_MAX),
             lanes => lanes.max(self.instances + 1).min(LANES_MAX),
         }
     }

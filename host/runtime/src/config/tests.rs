@@ -249,3 +249,32 @@ fn the_service_is_in_the_digest_and_fronts_are_not() {
     let front = changed(|c| drop(c.front.insert("lines".into(), toml::Table::new())));
     assert_eq!((front.execution(1), front.parameters(1)), (config().execution(1), config().parameters(1)));
 }
+
+/// Who compares placements learns what does not go together.
+#[test]
+fn a_staged_replica_has_a_lane_for_each_step() {
+    use super::{Auto, Cores, Pillars, PlacementConfig};
+    let staged = |lanes, set: fn(&mut Config)| {
+        changed(|config| {
+            (config.placement, config.lanes, config.plain) = (PlacementConfig::Staged, lanes, true);
+            set(config);
+        })
+    };
+    for lanes in [3, 4, 64] {
+        let good = staged(lanes, |_| {});
+        good.check().expect("it is one");
+        assert_eq!((good.lane_count(), good.link_count()), (lanes, 2), "one instance, and what is for all");
+        let read: Config = toml::from_str(&good.to_toml()).expect("a configuration");
+        assert_eq!(read.placement, PlacementConfig::Staged);
+    }
+    assert!(!config().to_toml().contains("placement"), "what nobody changed is not written");
+    for (bad, why) in [
+        (staged(1, |_| {}), "needs 3 lanes or more"),
+        (staged(2, |_| {}), "needs 3 lanes or more"),
+        (staged(3, |config| config.pillars = Pillars::Main), "remove pillars = \"main\", or placement"),
+        (staged(1, |config| config.cores = Some(Cores::Auto(Auto::Auto))), "give lanes in place of cores"),
+    ] {
+        let said = bad.check().expect_err("it is none").to_string();
+        assert!(said.contains("placement: a staged replica") && said.contains(why), "{said}");
+    }
+}

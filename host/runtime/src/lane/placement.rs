@@ -3,10 +3,13 @@
 //! frame reaches its pillar, over the main lane where the two are apart for a moment.
 //!
 //! Lane 0 is the main one. It has the first link, and further ones only with pillars on lanes: otherwise it has all pillars already.
+//!
+//! In a staged replica each step of the work has a lane: lane 0 executes, lane 1 has all pillars, and the others share the connections,
+//! by their numbers. Nothing moves there.
 //! Tests: `placement/tests.rs`, host/runtime/tests/all/lanes.rs, check/sim.
 
 use quorate_node::link_of;
-use quorate_types::{InstanceId, Span, Time};
+use quorate_types::{ConnId, InstanceId, Span, Time};
 
 /// How long a link stays on its lane at least, unless an operator moves it.
 const STAY: Span = Span::from_secs(5);
@@ -22,6 +25,16 @@ const LINK: u64 = 100;
 /// A lane that is measured: its number, and the thousandths of its time in which it worked lately.
 pub(super) type Busy = (u16, u64);
 
+/// The lane of the pillars in a staged replica, and the first of the lanes with connections.
+const AGREES: u16 = 1;
+const CONNECTS: u16 = 2;
+
+/// Which one of this many lanes with connections has a connection, in a staged replica: for lanes that must agree on it without a word.
+pub(super) fn reader_of(conn: ConnId, lanes: usize) -> usize {
+    // The result is smaller than the number of lanes.
+    (conn.number() % lanes.max(1) as u64) as usize
+}
+
 /// Which lane has which link; see the module.
 #[derive(Debug)]
 pub(super) struct Placement {
@@ -33,6 +46,8 @@ pub(super) struct Placement {
     first: u16,
     /// Whether an operator placed links: then none moves by itself.
     pinned: bool,
+    /// Each step of the work has a lane.
+    staged: bool,
 }
 
 impl Placement {
@@ -49,7 +64,28 @@ impl Placement {
             load[usize::from(lane)] += LINK;
             placed.push((lane, Time::ZERO));
         }
-        Self { links: placed, lanes, first, pinned: false }
+        Self { links: placed, lanes, first, pinned: false, staged: false }
+    }
+
+    /// Gives each step of the work a lane.
+    pub(super) fn staged(links: u16, lanes: u16) -> Self {
+        let mut placed = vec![(AGREES, Time::ZERO); usize::from(links.max(1))];
+        placed[0] = (0, Time::ZERO);
+        Self { links: placed, lanes, first: AGREES, pinned: false, staged: true }
+    }
+
+    /// Whether each step of the work has a lane.
+    pub(super) fn is_staged(&self) -> bool {
+        self.staged
+    }
+
+    /// The step of the work that a lane does, if it does one.
+    pub(super) fn step(&self, lane: u16) -> Option<&'static str> {
+        self.staged.then_some(match lane {
+            0 => "execution",
+            AGREES => "agreement",
+            _ => "connections",
+        })
     }
 
     /// The number of links.
@@ -60,6 +96,14 @@ impl Placement {
     /// The lane of a link.
     pub(super) fn of(&self, link: u16) -> u16 {
         self.links.get(usize::from(link)).map_or(0, |(lane, _)| *lane)
+    }
+
+    /// The lane of a connection of a link.
+    pub(super) fn of_connection(&self, conn: ConnId, link: u16) -> u16 {
+        if !self.staged {
+            return self.of(link);
+        }
+        CONNECTS + reader_of(conn, usize::from(self.lanes.saturating_sub(CONNECTS))) as u16
     }
 
     /// The lane of an instance.
@@ -89,6 +133,11 @@ impl Placement {
         wish: &[(InstanceId, u16)],
         instances: u16,
     ) -> Result<Vec<(u16, u16)>, String> {
+        if self.staged {
+            let why = "it is staged, so each lane has one step of the work and nothing moves: for lanes with instances \
+                       remove `placement` from its configuration, and restart it";
+            return Err(why.into());
+        }
         if wish.is_empty() {
             self.pinned = false;
             return Ok(Vec::new());
@@ -122,7 +171,7 @@ impl Placement {
 
     /// Whether clients may move to other lanes than that of their link: where pillars stand on lanes, their frames would take a detour.
     pub(super) fn clients_move(&self) -> bool {
-        self.first > 0 && !self.pinned
+        self.first > 0 && !self.pinned && !self.staged
     }
 
     /// The link to move, and where, if a lane has too much work while another has time. Moving must pay even if the link brings as much
@@ -133,7 +182,7 @@ impl Placement {
         let mut most: Vec<Busy> = able.filter(|(_, busy)| *busy >= BUSY).copied().collect();
         most.sort_by_key(|(_, busy)| std::cmp::Reverse(*busy));
         let link = most.into_iter().find_map(|most| self.relief(now, most, least))?;
-        (!self.pinned).then_some((link, least.0))
+        (!self.pinned && !self.staged).then_some((link, least.0))
     }
 
     /// The link that relieves a lane if it moves to another one: the one that has stood there for longest.

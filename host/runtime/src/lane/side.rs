@@ -3,11 +3,14 @@
 //! main lane come back the same way. Connections begin on the main lane, which identifies them; it moves them here, and from here to other
 //! lanes.
 //!
+//! In a staged replica the connections are on some of these lanes and the pillars on another one, which takes what they read (`relay.rs`).
+//!
 //! Queues are bounded in bytes. While the main lane has more than [`CLIENT_BYTES`] of this lane's input to work off, clients are not read,
-//! and beyond [`ANY_BYTES`] no connection is. While this lane has more than [`DOWN_BYTES`] to send, the main lane takes nothing from it.
+//! and beyond [`ANY_BYTES`] no connection is. While this lane has too much to send, the main lane takes nothing from it (`neighbor.rs`).
 //! Tests: `queue/tests.rs`, host/runtime/tests/all/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
 
 use super::WAKER;
+use super::neighbor::{Joints, Neighbor};
 use super::pace::idle_since;
 use super::pillars::{Pillars, Post};
 use super::queue::{Inlet, Outlet, Sleeper};
@@ -26,13 +29,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// While the main lane has not worked off this many bytes of a lane, the lane's clients are not read.
-const CLIENT_BYTES: usize = 4 << 20;
+pub(super) const CLIENT_BYTES: usize = 4 << 20;
 /// The same for all of its connections: replicas send more than a window only if a lane can not keep up.
-const ANY_BYTES: usize = 32 << 20;
-/// While this many bytes wait for a lane, the main lane takes nothing from it.
-const DOWN_BYTES: usize = 32 << 20;
+pub(super) const ANY_BYTES: usize = 32 << 20;
 /// The bytes that every item counts on top of its payload.
-const WORD_BYTES: usize = 64;
+pub(super) const WORD_BYTES: usize = 64;
 
 /// What a lane tells the main lane.
 pub(crate) enum Up {
@@ -51,6 +52,8 @@ pub(crate) enum Up {
 /// What the main lane tells another lane.
 pub(crate) enum Down {
     Send(ConnId, OutFrame),
+    /// Send a pillar's frame. If the connection is not here, the main lane knows where it is.
+    Pass(ConnId, OutFrame),
     Close(ConnId),
     /// Take this connection.
     Take(ConnId, Box<Connection>),
@@ -69,12 +72,14 @@ pub(crate) enum Down {
 pub(crate) struct Shared {
     /// Whether the node takes more from clients that send much, without and with contention, as bits.
     takes: AtomicU8,
-    /// The lane waits until the main lane takes more.
-    waits: AtomicBool,
+    /// The lane waits until more of its input is taken.
+    pub(super) waits: AtomicBool,
     /// How much of what this lane passed on the main lane has heard, and sent to pillars what follows from it.
     heard: AtomicU64,
-    /// The main lane waits until this lane has taken its frames.
-    held: AtomicBool,
+    /// In a staged replica: the bytes that wait for the main lane at the lane that takes this one's input.
+    pub(super) ahead: AtomicUsize,
+    /// A lane that sends frames to this one waits until it has taken them.
+    pub(super) held: AtomicBool,
     stop: AtomicBool,
     connections: AtomicUsize,
     buffer_bytes: AtomicUsize,
@@ -85,11 +90,20 @@ pub(crate) struct Shared {
     measured: AtomicU64,
 }
 
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self { takes: AtomicU8::new(3), ..Self::default() }
+    }
+}
+
 /// The part of the status about a lane.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct LaneStatus {
     /// Its number, from 1.
     pub(super) lane: u16,
+    /// In a staged replica: the step of the work that it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) step: Option<&'static str>,
     /// Connections on it.
     pub(super) connections: usize,
     /// Thousandths of its time in which it worked lately.
@@ -103,63 +117,50 @@ pub(crate) struct LaneStatus {
 /// The main lane's end of another lane. Dropping it stops and joins the lane.
 pub(crate) struct Side {
     pub(super) lane: u16,
-    out: Outlet<Down>,
-    inlet: Inlet<Up>,
-    shared: Arc<Shared>,
+    neighbor: Neighbor,
     /// How much of what the lane passed on was taken.
     heard: u64,
-    sleeper: Sleeper,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Side {
     /// Starts a lane's thread. The thread holds `watch`, which reports a panic when it is dropped.
-    pub(crate) fn start<W: Send + 'static>(
+    pub(super) fn start<W: Send + 'static>(
         (lane, sockets): (u16, Sockets),
-        (sleeper, main): (Sleeper, Sleeper),
+        (neighbor, joints): (Neighbor, Joints),
         watch: W,
     ) -> io::Result<Self> {
-        let (out, words) = super::queue::queue(sleeper.clone());
-        let (up, inlet) = super::queue::queue(main.clone());
-        let shared = Arc::new(Shared { takes: AtomicU8::new(3), ..Shared::default() });
-        let away = Away { up, shared: shared.clone(), pillars: Pillars::default(), inbox: Inbox::default() };
-        let side = SideLane { sockets, away, words, sleeper: sleeper.clone(), main };
+        let side = SideLane::new(sockets, joints);
         let run = move || {
             let _watch = watch;
             side.run();
         };
         let thread = quorate_tls::start_thread(&format!("lane-{}", lane + 1), run)?;
-        Ok(Self { lane, out, inlet, shared, heard: 0, sleeper, thread: Some(thread) })
+        Ok(Self { lane, neighbor, heard: 0, thread: Some(thread) })
     }
 
     pub(super) fn put(&mut self, word: Down) {
-        let bytes = match &word {
-            Down::Send(_, frame) => frame.len(),
-            Down::Close(_) | Down::Take(..) | Down::GiveBack(_) | Down::Pillar(_) => 0,
-            Down::Without(_) | Down::Run(_) => 0,
-        };
-        self.out.put(word, bytes + WORD_BYTES);
+        self.neighbor.put(word);
     }
 
     /// Sends the added items.
     pub(super) fn flush(&mut self) {
-        self.out.flush();
+        self.neighbor.flush();
     }
 
-    /// The number of pieces that may be taken from the lane now.
+    /// Whether little enough waits for the lane that the main lane may take more.
+    pub(super) fn has_room(&self) -> bool {
+        self.neighbor.has_room()
+    }
+
+    /// The number of pieces that came from the lane.
     pub(super) fn pieces(&self) -> usize {
-        if self.out.bytes() <= DOWN_BYTES {
-            return self.inlet.len();
-        }
-        self.shared.held.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        // It may have taken everything just now, and looked before that.
-        if self.out.bytes() <= DOWN_BYTES { self.inlet.len() } else { 0 }
+        self.neighbor.pieces()
     }
 
-    /// The next piece, and its bytes.
-    pub(super) fn take(&self) -> Option<(Vec<Up>, usize)> {
-        self.inlet.take()
+    /// The next piece.
+    pub(super) fn take(&mut self) -> Option<Vec<Up>> {
+        self.neighbor.take()
     }
 
     /// Notes that something which the lane passed on was taken.
@@ -168,41 +169,39 @@ impl Side {
     }
 
     /// Notes that a piece is worked off.
-    pub(super) fn done(&self, bytes: usize) {
-        self.inlet.done(bytes);
+    pub(super) fn done(&mut self) {
+        self.neighbor.worked_off();
     }
 
     /// Tells the lane how much the node takes, and what of the lane it has heard. Wakes the lane if it waits for that.
     pub(super) fn tell(&self, takes: u8) {
-        self.shared.heard.store(self.heard, Ordering::Release);
-        self.shared.takes.store(takes, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if self.shared.waits.load(Ordering::SeqCst) && self.shared.waits.swap(false, Ordering::SeqCst) {
-            self.sleeper.wake();
-        }
+        let shared = &self.neighbor.shared;
+        shared.heard.store(self.heard, Ordering::Release);
+        shared.takes.store(takes, Ordering::SeqCst);
+        self.neighbor.goes_on();
     }
 
     /// The thousandths of its time in which it worked lately. A lane that sleeps has not worked since it measured itself.
     pub(super) fn busy(&self, now: Time) -> u64 {
-        let (busy, at) = (&self.shared.busy, &self.shared.measured);
+        let (busy, at) = (&self.neighbor.shared.busy, &self.neighbor.shared.measured);
         let busy = busy.load(Ordering::Relaxed);
         let since = Time::from_nanos(at.load(Ordering::Relaxed));
-        if self.sleeper.is_asleep() { idle_since(busy, now.since(since)) } else { busy }
+        if self.neighbor.is_asleep() { idle_since(busy, now.since(since)) } else { busy }
     }
 
     pub(super) fn status(&self, now: Time) -> LaneStatus {
         LaneStatus {
             lane: self.lane + 1,
-            connections: self.shared.connections.load(Ordering::Relaxed),
+            connections: self.neighbor.shared.connections.load(Ordering::Relaxed),
             busy: self.busy(now),
-            waiting_bytes: self.inlet.bytes(),
-            links: Vec::new(),
+            waiting_bytes: self.neighbor.waiting_bytes(),
+            ..LaneStatus::default()
         }
     }
 
     /// What its connections hold: bytes, slow readers, disconnected clients.
     pub(super) fn holds(&self) -> (usize, usize, u64) {
-        let Shared { buffer_bytes, slow_readers, cut, .. } = &*self.shared;
+        let Shared { buffer_bytes, slow_readers, cut, .. } = &*self.neighbor.shared;
         (
             buffer_bytes.load(Ordering::Relaxed),
             slow_readers.load(Ordering::Relaxed),
@@ -212,9 +211,9 @@ impl Side {
 
     /// Tells the lane to send what it has, and to end.
     pub(super) fn stop(&mut self) {
-        self.out.flush();
-        self.shared.stop.store(true, Ordering::SeqCst);
-        self.sleeper.wake();
+        self.neighbor.flush();
+        self.neighbor.shared.stop.store(true, Ordering::SeqCst);
+        self.neighbor.wake();
     }
 }
 
@@ -227,29 +226,35 @@ impl Drop for Side {
     }
 }
 
-/// Where the input of a lane goes: to its pillars, and what they do not take to the main lane.
-struct Away {
-    up: Outlet<Up>,
-    shared: Arc<Shared>,
+/// Where the input of a lane goes: to its pillars, and what they do not take to the main lane. In a staged replica the pillars are on another
+/// lane.
+pub(super) struct Away {
+    pub(super) up: Outlet<Up>,
+    pub(super) shared: Arc<Shared>,
+    /// Another lane takes the input first.
+    relayed: bool,
     pillars: Pillars,
-    inbox: Inbox,
+    pub(super) inbox: Inbox,
+    /// What follows what is in the inbox.
+    pub(super) later: Vec<Up>,
 }
 
 impl Away {
     /// Passes on to the main lane what the pillars left.
     fn pass_on(&mut self) {
         for input in self.inbox.pass_on() {
-            let bytes = match &input {
-                Input::Frame { frame, .. } => frame.payload.len(),
-                _ => 0,
-            };
-            self.up.put(Up::Input(input), bytes + WORD_BYTES);
+            put_input(&mut self.up, input);
+        }
+        for word in self.later.drain(..) {
+            let bytes = if let Up::Send(_, frame) = &word { frame.len() } else { 0 };
+            self.up.put(word, bytes + WORD_BYTES);
         }
     }
 
     /// The bytes that the main lane has not worked off.
-    fn bytes(&self) -> usize {
-        self.up.bytes() + self.inbox.bytes() + self.pillars.unheard()
+    pub(super) fn bytes(&self) -> usize {
+        let ahead = self.shared.ahead.load(Ordering::SeqCst);
+        self.up.bytes() + self.inbox.bytes() + self.pillars.unheard() + ahead
     }
 
     /// Gives turns to the pillars. The main lane gets what they do not take.
@@ -263,9 +268,22 @@ impl Away {
     }
 }
 
+fn put_input(up: &mut Outlet<Up>, input: Input) {
+    let bytes = match &input {
+        Input::Frame { frame, .. } => frame.payload.len(),
+        _ => 0,
+    };
+    up.put(Up::Input(input), bytes + WORD_BYTES);
+}
+
 impl Core for Away {
     fn take(&mut self, _: Time, input: Input) {
-        self.inbox.put(input);
+        if self.relayed {
+            // The inbox of the lane that takes it counts what the main lane has heard.
+            put_input(&mut self.up, input);
+        } else {
+            self.inbox.put(input);
+        }
     }
 
     fn frame_limit(&self, _: ConnId) -> Option<u32> {
@@ -291,22 +309,33 @@ impl Core for Away {
     }
 }
 
-struct SideLane {
+pub(super) struct SideLane {
     sockets: Sockets,
-    away: Away,
-    words: Inlet<Down>,
+    pub(super) away: Away,
+    words: Vec<Inlet<Down>>,
     sleeper: Sleeper,
-    main: Sleeper,
+    above: Vec<Sleeper>,
+    /// The lanes whose input this one takes before the main lane.
+    pub(super) readers: Vec<Neighbor>,
+    /// The bytes that wait for the main lane, as those lanes were told.
+    pub(super) told: usize,
 }
 
 impl SideLane {
+    fn new(sockets: Sockets, joints: Joints) -> Self {
+        let Joints { up, words, above, shared, sleeper, readers, relayed } = joints;
+        let (pillars, inbox) = (Pillars::default(), Inbox::default());
+        let away = Away { up, shared, relayed, pillars, inbox, later: Vec::new() };
+        Self { sockets, away, words, sleeper, above, readers, told: 0 }
+    }
+
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
         while !self.away.shared.stop.load(Ordering::SeqCst) {
             let mut timeout = self.timeout();
             let began = self.sockets.clock.now();
             self.sleeper.dozes();
-            if !self.words.is_empty() || self.away.shared.stop.load(Ordering::SeqCst) || self.may_read_now() {
+            if self.have_something() || self.may_read_now() || self.readers_may_go_on() {
                 timeout = Some(Duration::ZERO);
             }
             if let Err(error) = self.sockets.poll.poll(&mut events, timeout)
@@ -323,6 +352,12 @@ impl SideLane {
         }
         self.hear(self.sockets.clock.now());
         self.sockets.linger();
+    }
+
+    /// Whether another lane has sent something; asked when the lane is about to sleep.
+    fn have_something(&self) -> bool {
+        let told = self.words.iter().any(|words| !words.is_empty());
+        told || self.away.shared.stop.load(Ordering::SeqCst) || self.readers_have_something()
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -354,12 +389,14 @@ impl SideLane {
             self.sockets.on_event(now, event, &mut self.away);
         }
         self.hear(now);
+        self.hear_readers();
         self.sockets.read_all(now, &mut self.away);
         let now = self.sockets.clock.now();
         self.sockets.end_closing(now);
         self.sockets.relieve(now, &mut self.away);
         self.give_turns(now);
         self.away.up.flush();
+        self.tell_readers();
     }
 
     /// Gives turns to the pillars, and sends what they want sent.
@@ -369,17 +406,8 @@ impl SideLane {
         let mut effects = std::mem::take(&mut self.away.pillars.effects);
         for effect in effects.drain() {
             let Effect::Send { conn, frame } = effect else { continue };
-            match self.sockets.connections.get_mut(&conn) {
-                Some(connection) => {
-                    connection.send(frame);
-                    if written.last() != Some(&conn) {
-                        written.push(conn);
-                    }
-                }
-                None => {
-                    let bytes = frame.len();
-                    self.away.up.put(Up::Send(conn, frame), bytes + WORD_BYTES);
-                }
+            if let Some(frame) = self.send(conn, frame, &mut written) {
+                self.send_away(conn, frame);
             }
         }
         self.away.pillars.effects = effects;
@@ -388,26 +416,37 @@ impl SideLane {
         self.away.pass_on();
     }
 
-    /// Carries out what the main lane says.
+    /// Sends a frame. Gives it back if the connection is not here.
+    fn send(&mut self, conn: ConnId, frame: OutFrame, written: &mut Vec<ConnId>) -> Option<OutFrame> {
+        let Some(connection) = self.sockets.connections.get_mut(&conn) else { return Some(frame) };
+        connection.send(frame);
+        if written.last() != Some(&conn) {
+            written.push(conn);
+        }
+        None
+    }
+
+    /// Carries out what other lanes say.
     fn hear(&mut self, now: Time) {
         let mut written = Vec::new();
         let mut pieces = VecDeque::new();
-        while let Some((words, bytes)) = self.words.take() {
-            // From here on it is counted with the connections.
-            self.words.done(bytes);
-            pieces.extend(words);
+        for inlet in &self.words {
+            while let Some((words, bytes)) = inlet.take() {
+                // From here on it is counted with the connections.
+                inlet.done(bytes);
+                pieces.extend(words);
+            }
         }
         if pieces.is_empty() {
             return;
         }
         for word in pieces {
             match word {
-                Down::Send(conn, frame) => {
-                    if let Some(connection) = self.sockets.connections.get_mut(&conn) {
-                        connection.send(frame);
-                        if written.last() != Some(&conn) {
-                            written.push(conn);
-                        }
+                Down::Send(conn, frame) => drop(self.send(conn, frame, &mut written)),
+                Down::Pass(conn, frame) => {
+                    if let Some(frame) = self.send(conn, frame, &mut written) {
+                        let bytes = frame.len();
+                        self.away.up.put(Up::Send(conn, frame), bytes + WORD_BYTES);
                     }
                 }
                 Down::Close(conn) => {
@@ -437,7 +476,7 @@ impl SideLane {
         fence(Ordering::SeqCst);
         if self.away.shared.held.load(Ordering::SeqCst) && self.away.shared.held.swap(false, Ordering::SeqCst)
         {
-            self.main.wake();
+            self.above.iter().for_each(Sleeper::wake);
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::Lane;
 use super::balance::Balance;
+use super::neighbor::join;
 use super::pillars::{News, Pillars, Post, Posts};
 use super::placement::Placement;
 use super::pressure::BufferStatus;
@@ -65,11 +66,13 @@ impl Sides {
         mailbox: &Mailbox,
         sockets: impl Fn(Poll) -> Sockets,
     ) -> io::Result<Self> {
-        let start = |(lane, (poll, own)): (u16, (Poll, Sleeper))| {
+        let (polls, sleepers): (Vec<Poll>, Vec<Sleeper>) = others.into_iter().unzip();
+        let ends = join(&sleeper, &sleepers, placement.is_staged());
+        let start = |(lane, (poll, ends))| {
             let watch = Watch { mailbox: mailbox.clone(), why: "a lane panicked" };
-            Side::start((lane, sockets(poll)), (own, sleeper.clone()), watch)
+            Side::start((lane, sockets(poll)), ends, watch)
         };
-        let list = (1..).zip(others).map(start).collect::<io::Result<Vec<Side>>>()?;
+        let list = (1..).zip(polls.into_iter().zip(ends)).map(start).collect::<io::Result<Vec<Side>>>()?;
         Ok(Self {
             list,
             homes: BTreeMap::new(),
@@ -210,7 +213,17 @@ impl Sides {
             return false;
         }
         self.sleeper.dozes();
-        self.list.iter().any(|side| side.pieces() > 0)
+        (0..self.list.len()).any(|at| self.pieces(at) > 0)
+    }
+
+    /// The number of pieces that may be taken from a lane now. In a staged replica frames for any lane follow from what one lane passes on.
+    fn pieces(&self, at: usize) -> usize {
+        let pieces = self.list[at].pieces();
+        let has_room = match self.placement.is_staged() {
+            false => self.list[at].has_room(),
+            true => self.list.iter().all(Side::has_room),
+        };
+        if has_room { pieces } else { 0 }
     }
 
     pub(super) fn woke(&self) {
@@ -223,11 +236,13 @@ impl Sides {
     pub(super) fn status(&self, main: &Sockets) -> Vec<LaneStatus> {
         let connections = main.connections.len();
         let now = main.clock.now();
-        let main =
-            LaneStatus { lane: 1, connections, busy: main.pace.busy(), waiting_bytes: 0, links: Vec::new() };
+        let main = LaneStatus { lane: 1, connections, busy: main.pace.busy(), ..LaneStatus::default() };
         let all = std::iter::once(main).chain(self.list.iter().map(|side| side.status(now)));
-        all.map(|status| LaneStatus { links: self.placement.on(status.lane - 1).collect(), ..status })
-            .collect()
+        let placed = |status: LaneStatus| {
+            let lane = status.lane - 1;
+            LaneStatus { links: self.placement.on(lane).collect(), step: self.placement.step(lane), ..status }
+        };
+        all.map(placed).collect()
     }
 
     /// What connections hold on all lanes.
@@ -267,7 +282,7 @@ impl Lane {
             }
             Some(Home::On { link: of, .. } | Home::Between { link: of, .. }) => *of = link,
         }
-        self.move_to(now, conn, self.sides.placement.of(link));
+        self.move_to(now, conn, self.sides.placement.of_connection(conn, link));
     }
 
     /// Moves a link to another lane: its pillars and its connections.
@@ -313,8 +328,8 @@ impl Lane {
     /// Takes what the other lanes have read until now.
     pub(super) fn hear_sides(&mut self) {
         for at in 0..self.sides.list.len() {
-            for _ in 0..self.sides.list[at].pieces() {
-                let Some((words, bytes)) = self.sides.list[at].take() else { break };
+            for _ in 0..self.sides.pieces(at) {
+                let Some(words) = self.sides.list[at].take() else { break };
                 // Read after the frames in it had arrived.
                 let now = self.sockets.clock.now();
                 for word in words {
@@ -336,7 +351,7 @@ impl Lane {
                         Up::Send(conn, frame) => self.pass_on(conn, frame),
                     }
                 }
-                self.sides.list[at].done(bytes);
+                self.sides.list[at].done();
             }
         }
     }

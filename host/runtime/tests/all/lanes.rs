@@ -1,24 +1,43 @@
 //! Replicas with several lanes, with real sockets: connections move to the lanes of their instances, and what was said stays in order.
 
 use crate::common::{self, Cluster, RawClient};
-use quorate_runtime::{Durability, Options, Pillars};
+use quorate_runtime::{Config, Durability, Options, Pillars, PlacementConfig};
 use quorate_types::{InstanceId, ItemsBuilder, RequestNumber, SessionId};
 use quorate_wire::{
     FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, ReplyStatus, lanes_request,
     write_read_request, write_request,
 };
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Agreement is done on the main lane, or on the lanes of the instances: nobody outside notices a difference.
-const PILLARS: [Pillars; 2] = [Pillars::Main, Pillars::Lanes];
+/// Agreement is done on the main lane, on the lanes of the instances, or on a lane for this step: nobody outside notices a difference.
+#[derive(Clone, Copy)]
+enum Way {
+    Main,
+    Lanes,
+    Staged,
+}
 
-fn cluster(directory: &std::path::Path, instances: u16, lanes: [u16; 3], pillars: Pillars) -> Cluster {
+const WAYS: [Way; 3] = [Way::Main, Way::Lanes, Way::Staged];
+
+impl Way {
+    /// Replicas with few lanes are not staged.
+    fn configure(self, config: &mut Config) {
+        config.pillars = if let Self::Main = self { Pillars::Main } else { Pillars::Lanes };
+        config.placement = match self {
+            Self::Staged if config.lanes >= 3 => PlacementConfig::Staged,
+            _ => PlacementConfig::Spread,
+        };
+    }
+}
+
+fn cluster(directory: &std::path::Path, instances: u16, lanes: [u16; 3], way: Way) -> Cluster {
     let options = Box::new(|_| Options::default());
     common::cluster_of(directory, 3, Durability::Group, options, move |config| {
         config.instances = instances;
         config.lanes = lanes[usize::from(config.replica) - 1];
-        config.pillars = pillars;
+        way.configure(config);
     })
 }
 
@@ -63,12 +82,12 @@ fn requests(session: SessionId, numbers: std::ops::RangeInclusive<u64>) -> Vec<u
 /// Hundreds of frames leave at once, the first of which moves the connection: they are answered, each once and in order.
 #[test]
 fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost() {
-    PILLARS.into_iter().for_each(what_comes_with_the_frame_that_moves_a_connection_is_not_lost_with);
+    WAYS.into_iter().for_each(what_comes_with_the_frame_that_moves_a_connection_is_not_lost_with);
 }
 
-fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost_with(pillars: Pillars) {
+fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost_with(way: Way) {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), 2, [3, 3, 3], pillars);
+    let cluster = cluster(directory.path(), 2, [3, 3, 3], way);
     let (mut client, session) = open(&cluster, 1);
     let mut bytes = Vec::new();
     for first in (0..400).step_by(2) {
@@ -111,12 +130,12 @@ fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost_with(pillars: P
 /// Each replica may have another number of lanes, also one; and other ones after a restart.
 #[test]
 fn replicas_with_different_numbers_of_lanes_work_together() {
-    PILLARS.into_iter().for_each(replicas_with_different_numbers_of_lanes_work_together_with);
+    WAYS.into_iter().for_each(replicas_with_different_numbers_of_lanes_work_together_with);
 }
 
-fn replicas_with_different_numbers_of_lanes_work_together_with(pillars: Pillars) {
+fn replicas_with_different_numbers_of_lanes_work_together_with(way: Way) {
     let directory = tempfile::tempdir().unwrap();
-    let mut cluster = cluster(directory.path(), 4, [1, 2, 5], pillars);
+    let mut cluster = cluster(directory.path(), 4, [1, 2, 5], way);
     let (mut client, session) = open(&cluster, 1);
     for number in 1..=50 {
         assert_eq!(client.add(session, number, &[1]), Some(vec![number]));
@@ -125,6 +144,7 @@ fn replicas_with_different_numbers_of_lanes_work_together_with(pillars: Pillars)
     for (at, lanes) in [(0, 4), (1, 1), (2, 3)] {
         cluster.stop(at).expect("stops");
         cluster.configs[at].lanes = lanes;
+        way.configure(&mut cluster.configs[at]);
         cluster.start(at);
         all_read(&cluster, 50);
     }
@@ -136,12 +156,12 @@ fn replicas_with_different_numbers_of_lanes_work_together_with(pillars: Pillars)
 /// What a client is told when it is let in follows from its id, as what it is told later does: else all would begin at one leader.
 #[test]
 fn clients_are_led_to_different_leaders_from_the_beginning() {
-    PILLARS.into_iter().for_each(clients_are_led_to_different_leaders_from_the_beginning_with);
+    WAYS.into_iter().for_each(clients_are_led_to_different_leaders_from_the_beginning_with);
 }
 
-fn clients_are_led_to_different_leaders_from_the_beginning_with(pillars: Pillars) {
+fn clients_are_led_to_different_leaders_from_the_beginning_with(way: Way) {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), 3, [2, 2, 2], pillars);
+    let cluster = cluster(directory.path(), 3, [2, 2, 2], way);
     drop(open(&cluster, 1));
     let told = |id| {
         let client = RawClient::connect_as(cluster.configs[0].listen_address(), id)?;
@@ -177,7 +197,7 @@ fn place(address: &str, wish: &[(u16, u16)]) -> String {
 #[test]
 fn an_operator_is_told_what_is_wrong_with_a_wish_for_lanes() {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), 2, [3, 2, 1], Pillars::Lanes);
+    let cluster = cluster(directory.path(), 2, [3, 2, 1], Way::Lanes);
     drop(open(&cluster, 1));
     assert_eq!(place(cluster.configs[0].listen_address(), &[(1, 1), (2, 3)]), "begun");
     assert_eq!(place(cluster.configs[0].listen_address(), &[]), "begun");
@@ -190,7 +210,7 @@ fn an_operator_is_told_what_is_wrong_with_a_wish_for_lanes() {
 #[test]
 fn instances_move_between_lanes_while_clients_write() {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), 4, [3, 4, 2], Pillars::Lanes);
+    let cluster = cluster(directory.path(), 4, [3, 4, 2], Way::Lanes);
     drop(open(&cluster, 1));
     let over = AtomicBool::new(false);
     let addresses: Vec<String> =
@@ -228,16 +248,102 @@ fn instances_move_between_lanes_while_clients_write() {
     all_read(&cluster, written);
 }
 
+/// A staged replica hands each request from lane to lane. Replicas stop and come back meanwhile, leaders first, so leaders change: nothing is
+/// lost, nothing is done twice, and each client is answered in order.
+#[test]
+fn staged_replicas_stop_and_come_back_while_clients_write() {
+    for (instances, lanes) in [(1, [3, 3, 3]), (2, [4, 3, 5])] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut cluster = cluster(directory.path(), instances, lanes, Way::Staged);
+        drop(open(&cluster, 1));
+        let addresses: Vec<String> =
+            cluster.configs.iter().map(|config| config.listen_address().to_owned()).collect();
+        let written = std::thread::scope(|scope| {
+            let writers: Vec<_> = (10..14u64)
+                .map(|id| {
+                    let addresses = &addresses;
+                    scope.spawn(move || write_for(addresses, id, Duration::from_secs(4)))
+                })
+                .collect();
+            for _ in 0..3 {
+                std::thread::sleep(Duration::from_millis(500));
+                let (leader, client) = cluster.leader();
+                drop(client);
+                cluster.stop(leader).expect("stops");
+                std::thread::sleep(Duration::from_millis(500));
+                cluster.start(leader);
+            }
+            writers.into_iter().map(|writer| writer.join().expect("a writer")).sum::<u64>()
+        });
+        assert!(written > 100, "{written} written");
+        all_read(&cluster, written);
+    }
+}
+
+/// More is on its way than all queues take: the lanes wait for each other, and go on. All is answered, in order.
+#[test]
+fn staged_lanes_wait_for_each_other_and_go_on() {
+    const COUNT: u64 = 600;
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 1, [3, 3, 3], Way::Staged);
+    let (mut client, session) = open(&cluster, 1);
+    let mut command = vec![0; 128 << 10];
+    command[0] = 1;
+    let frames = (1..=COUNT).map(|number| request(session, number, 1, &command));
+    let mut sender = client.sender();
+    std::thread::scope(|scope| {
+        scope.spawn(move || frames.into_iter().try_for_each(|frame| sender.write_all(&frame.to_vec())));
+        let mut next = 1;
+        while next <= COUNT {
+            let frame = client.receive().expect("an answer");
+            assert_eq!(frame.kind, FrameKind::Replies);
+            for reply in Reply::walk(&frame.payload).flatten() {
+                match reply.status {
+                    ReplyStatus::Position => {}
+                    ReplyStatus::Done => {
+                        assert_eq!(reply.number.number(), next);
+                        next += 1;
+                    }
+                    status => panic!("request {}: {status:?}", reply.number),
+                }
+            }
+        }
+    });
+    all_read(&cluster, COUNT);
+}
+
+#[test]
+fn an_operator_moves_nothing_in_a_staged_replica() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 2, [3, 3, 3], Way::Staged);
+    drop(open(&cluster, 1));
+    for wish in [&[(1, 2)][..], &[]] {
+        let said = place(cluster.configs[0].listen_address(), wish);
+        assert!(said.starts_with("error: it is staged"), "{said}");
+    }
+}
+
+/// A client that has many requests under way.
+#[derive(Default)]
+struct Writer {
+    sent: u64,
+    /// How many were executed.
+    done: u64,
+}
+
 /// Writes with many requests under way. Gives how many were executed. If another replica leads it goes on there, and asks again what is not
 /// answered yet.
 fn write_for(addresses: &[String], id: u64, time: Duration) -> u64 {
     let until = Instant::now() + time;
-    let (mut session, mut done) = (None, 0);
+    let (mut session, mut writer) = (None, Writer::default());
     for at in (0..3).cycle() {
-        if Instant::now() >= until {
+        let now = Instant::now();
+        if now >= until && writer.sent == writer.done {
             break;
         }
+        assert!(now < until + Duration::from_secs(60), "{} of {} are answered", writer.done, writer.sent);
         let Some(mut client) = RawClient::connect_as(&addresses[at], id) else {
+            std::thread::sleep(Duration::from_millis(5));
             continue;
         };
         let leader = client.welcome.as_ref().and_then(|welcome| welcome.leader);
@@ -247,42 +353,50 @@ fn write_for(addresses: &[String], id: u64, time: Duration) -> u64 {
         }
         session = session.or_else(|| client.try_open(id));
         if let Some(session) = session {
-            done = write_while_led(&mut client, session, done, until);
+            writer.write_while_led(&mut client, session, until);
         }
     }
-    done
+    writer.done
 }
 
-fn write_while_led(client: &mut RawClient, session: SessionId, mut done: u64, until: Instant) -> u64 {
-    let mut sent = done;
-    while sent > done || Instant::now() < until {
-        while sent < done + 64 && Instant::now() < until {
-            sent += 1;
-            let (mut body, mut commands) = (Vec::new(), ItemsBuilder::new());
-            commands.push(&1u64.to_le_bytes());
-            write_request(
-                &mut body,
-                session,
-                RequestNumber::new(sent),
-                RequestNumber::new(done + 1),
-                &commands,
-            );
-            client.send(&OutFrame::new(FrameKind::Requests, &body, vec![]));
-        }
-        let Some(frame) = client.receive() else { return done };
-        if frame.kind == FrameKind::Leader {
-            return done; // the caller finds the next leader
-        }
-        for reply in Reply::walk(&frame.payload).flatten() {
-            match reply.status {
-                ReplyStatus::Position => {}
-                ReplyStatus::Done => {
-                    assert!(reply.number.number() <= done + 1, "{} after {done}", reply.number);
-                    done = done.max(reply.number.number());
+impl Writer {
+    fn write_while_led(&mut self, client: &mut RawClient, session: SessionId, until: Instant) {
+        let mut asked = self.done;
+        loop {
+            // Nothing new after that time; what was sent before may have been executed.
+            while asked < self.sent || asked < self.done + 64 && Instant::now() < until {
+                asked += 1;
+                self.sent = self.sent.max(asked);
+                if !client.try_send(&request(session, asked, self.done + 1, &1u64.to_le_bytes())) {
+                    return;
                 }
-                status => panic!("request {}: {status:?}", reply.number),
+            }
+            if self.done == self.sent {
+                return;
+            }
+            // The caller finds the next leader.
+            let Some(frame) = client.receive().filter(|frame| frame.kind != FrameKind::Leader) else {
+                return;
+            };
+            for reply in Reply::walk(&frame.payload).flatten() {
+                match reply.status {
+                    ReplyStatus::Position => {}
+                    ReplyStatus::Done => {
+                        let number = reply.number.number();
+                        assert!(number <= self.done + 1, "{number} after {}", self.done);
+                        self.done = self.done.max(number);
+                    }
+                    status => panic!("request {}: {status:?}", reply.number),
+                }
             }
         }
     }
-    done
+}
+
+fn request(session: SessionId, number: u64, unanswered: u64, command: &[u8]) -> OutFrame {
+    let (mut body, mut commands) = (Vec::new(), ItemsBuilder::new());
+    commands.push(command);
+    let (number, unanswered) = (RequestNumber::new(number), RequestNumber::new(unanswered));
+    write_request(&mut body, session, number, unanswered, &commands);
+    OutFrame::new(FrameKind::Requests, &body, vec![])
 }

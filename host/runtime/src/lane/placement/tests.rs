@@ -1,5 +1,5 @@
-use super::{Placement, STAY};
-use quorate_types::{InstanceId, Span, Time};
+use super::{Placement, STAY, reader_of};
+use quorate_types::{ConnId, InstanceId, Span, Time};
 
 fn lanes(placement: &Placement) -> Vec<u16> {
     (0..placement.links()).map(|link| placement.of(link)).collect()
@@ -101,5 +101,33 @@ fn clients_move_alone_only_with_all_pillars_on_the_main_lane() {
     let mut placement = Placement::spread(5, 3, false);
     assert!(placement.clients_move());
     placement.wish(&[(InstanceId::new(1), 2)], 4).expect("there is such a lane");
+    assert!(!placement.clients_move());
+}
+
+/// One lane executes, one has all pillars, and the others share the connections, whatever link these belong to. Nothing moves.
+#[test]
+fn in_a_staged_replica_each_step_has_a_lane() {
+    let mut placement = Placement::staged(3, 4);
+    assert!(placement.is_staged() && !Placement::spread(3, 4, true).is_staged());
+    assert_eq!([1, 2, 3].map(|id| placement.of_instance(InstanceId::new(id))), [1, 1, 1]);
+    assert_eq!((0..4).map(|lane| placement.on(lane).count()).collect::<Vec<_>>(), [0, 2, 0, 0]);
+    for number in 2..20 {
+        let conn = ConnId::new(number);
+        let lane = placement.of_connection(conn, 1);
+        assert_eq!(lane, placement.of_connection(conn, 0), "a connection of the first link, too");
+        assert_eq!(usize::from(lane), 2 + reader_of(conn, 2), "the lane with the pillars finds it");
+    }
+    let of = |number| placement.of_connection(ConnId::new(number), 1);
+    assert_eq!(std::collections::BTreeSet::from([of(2), of(3)]), [2, 3].into());
+    assert_eq!(Placement::staged(2, 3).of_connection(ConnId::new(7), 1), 2);
+    let steps = (0..4).map(|lane| placement.step(lane));
+    let names = ["execution", "agreement", "connections", "connections"];
+    assert!(steps.eq(names.map(Some)));
+    assert_eq!(Placement::spread(3, 4, true).step(1), None);
+    for wish in [&[(InstanceId::new(1), 2)][..], &[]] {
+        let why = placement.wish(wish, 2).expect_err("nothing moves");
+        assert!(why.contains("it is staged") && why.contains("remove `placement`"), "{why}");
+    }
+    assert_eq!(placement.wanted(at(100), &[(0, 0), (1, 1000), (2, 0), (3, 0)]), None);
     assert!(!placement.clients_move());
 }

@@ -162,6 +162,16 @@ impl RawClient {
         self.stream.write_all(&frame.to_vec()).unwrap();
     }
 
+    /// Sends a frame, unless the connection is gone.
+    pub(crate) fn try_send(&mut self, frame: &OutFrame) -> bool {
+        self.stream.write_all(&frame.to_vec()).is_ok()
+    }
+
+    /// The connection, to send on it while another thread receives.
+    pub(crate) fn sender(&self) -> TcpStream {
+        self.stream.try_clone().expect("a second handle")
+    }
+
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
