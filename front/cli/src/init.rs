@@ -67,6 +67,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         instances,
         lanes,
         pillars: None,
+        placement: None,
         order,
         certificates,
         made_by,

@@ -100,6 +100,8 @@ struct Said {
 #[derive(Clone, Debug, Deserialize)]
 struct Lane {
     lane: u16,
+    /// In a staged replica: the step of the work that it does.
+    step: Option<String>,
     connections: usize,
     busy: u64,
     links: Vec<u16>,
@@ -153,6 +155,7 @@ fn text(all: &[(ReplicaId, Result<Said, String>)]) -> String {
                 for lane in &said.lanes {
                     let here: Vec<String> = said.on(lane).iter().map(u16::to_string).collect();
                     let here = if here.is_empty() { "-".to_owned() } else { here.join(", ") };
+                    let here = lane.step.iter().fold(here, |here, step| format!("{here} ({step})"));
                     let busy = format!("{:.1} %", lane.busy as f64 / 10.0);
                     let (number, connections) = (lane.lane, lane.connections);
                     let _ = writeln!(text, "{replica:>7}  {number:>4}  {busy:>6}  {connections:>11}  {here}");
@@ -170,7 +173,7 @@ fn document(all: &[(ReplicaId, Result<Said, String>)]) -> Value {
             let lane = |lane: &Lane| {
                 json!({
                     "lane": lane.lane, "busy": lane.busy, "connections": lane.connections, "links": lane.links,
-                    "instances": said.on(lane),
+                    "instances": said.on(lane), "step": lane.step,
                 })
             };
             json!({ "replica": replica.number(), "lanes": said.lanes.iter().map(lane).collect::<Vec<_>>() })

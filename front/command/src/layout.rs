@@ -52,6 +52,16 @@ pub enum PillarsChoice {
     Lanes,
 }
 
+/// How the work of a replica is divided among its lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlacementChoice {
+    /// Each lane has instances
+    Spread,
+    /// Each lane has one step of the work: execution, agreement, or connections
+    Staged,
+}
+
 /// A cluster that is to be made.
 pub struct Plan {
     /// Replica ids and addresses.
@@ -68,6 +78,8 @@ pub struct Plan {
     pub lanes: u16,
     /// Where agreement is done; `None`: where the configuration has it by default.
     pub pillars: Option<PillarsChoice>,
+    /// How the work is divided among lanes; `None`: as the configuration has it by default.
+    pub placement: Option<PlacementChoice>,
     /// How the replicas agree.
     pub order: OrderChoice,
     /// How long certificates are valid, in days; `None`: connections are plain.
@@ -218,7 +230,9 @@ fn lanes_toml(plan: &Plan) -> String {
     let lanes = if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() };
     let pillars =
         plan.pillars.map_or_else(String::new, |pillars| format!("pillars = \"{}\"\n", name(pillars)));
-    lanes + &pillars
+    let placement =
+        plan.placement.map_or_else(String::new, |placement| format!("placement = \"{}\"\n", name(placement)));
+    lanes + &pillars + &placement
 }
 
 fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life], plan: &Plan) -> String {

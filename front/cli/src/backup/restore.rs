@@ -105,6 +105,7 @@ pub(super) fn run(args: Args) -> Outcome {
         instances,
         lanes,
         pillars: None,
+        placement: None,
         order,
         certificates,
         made_by,

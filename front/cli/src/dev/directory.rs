@@ -156,6 +156,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         instances: choices.instances,
         lanes: choices.lanes,
         pillars: None,
+        placement: None,
         order: choices.order,
         certificates: (!choices.plain).then_some(DAYS),
         made_by: "quorate dev",

@@ -38,11 +38,27 @@ fn more_instances_are_compared_at_equal_batches() {
         "--bytes 17",
         "--commands-per-call 3000 --bytes 1024",
         "--calls 0",
+        "--placement staged",
+        "--placement staged --lanes 2",
+        "--placement staged --lanes 3 --pillars main",
     ];
     for arguments in refused {
         let all: Vec<&str> = ["bench", "instances"].into_iter().chain(arguments.split_whitespace()).collect();
         quorate(&all).fails(2, &["--"]);
     }
+}
+
+/// The staged design is compared with the same program, where each step has a thread.
+#[test]
+fn staged_replicas_are_measured() {
+    let found = bench(
+        "instances --instances 1 --lanes 3 --placement staged --rounds 1 --secs 0.5 --warm 0.2 --commands-per-call 16",
+    );
+    assert_eq!((&found["placement"], &found["lanes"]), (&Value::from("staged"), &Value::from(3)));
+    assert!(ways(&found)[0]["commands_per_s"]["low"].as_f64() > Some(0.0), "{found}");
+    let all = "bench append --lanes 2 --placement staged";
+    quorate(&all.split_whitespace().collect::<Vec<_>>())
+        .fails(2, &["--placement staged needs --lanes 3 or more"]);
 }
 
 #[test]

@@ -77,3 +77,51 @@ fn instances_are_shown_and_moved_while_clients_write() {
         assert_eq!(server.stop().code, Some(0));
     }
 }
+
+/// Each step of a staged replica's work has a lane, and stays there.
+#[test]
+fn a_staged_replica_shows_which_lane_does_which_step() {
+    let made = Made::three_with(2);
+    let directory = made.path();
+    for (id, line) in [(1, "lanes = 3"), (2, "lanes = 4"), (3, "lanes = 5")] {
+        edit(&made.config(id), "level = 2", &format!("level = 2\nplacement = \"staged\"\n{line}"));
+    }
+    let servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    wait_until("the cluster leads", || {
+        run(&directory, &["kv", "put", "begin", "now", "--timeout", "3"]).code == Some(0)
+    });
+    let client = client(&directory);
+    let session = client.open_session().expect("a session");
+    for number in 1..=50 {
+        session.call_one(&put("key", &number.to_string())).expect("written");
+    }
+    let text = run(&directory, &["lanes", "show", "--json"]).ok();
+    let all: Value = serde_json::from_str(&text).expect("a JSON document");
+    for (at, count) in [(0, 3), (1, 4), (2, 5)] {
+        let lanes = all[at]["lanes"].as_array().expect("a list");
+        let steps: Vec<&str> = lanes.iter().filter_map(|lane| lane["step"].as_str()).collect();
+        let expected: Vec<&str> = ["execution", "agreement"]
+            .into_iter()
+            .chain(std::iter::repeat("connections"))
+            .take(count)
+            .collect();
+        assert_eq!(steps, expected);
+        assert_eq!(lanes[0]["instances"], Value::from(Vec::<u16>::new()), "{text}");
+        assert_eq!(lanes[1]["instances"], Value::from(vec![1, 2]), "{text}");
+        assert_eq!(lanes[1]["connections"], 0, "{text}");
+        // One of each instance to and from each other member.
+        let connected: u64 = lanes[2..].iter().filter_map(|lane| lane["connections"].as_u64()).sum();
+        assert!(connected >= 8, "{text}");
+    }
+    let shown = run(&directory, &["lanes", "show"]).ok();
+    assert!(shown.contains("- (execution)") && shown.contains("1, 2 (agreement)"), "{shown}");
+    run(&directory, &["lanes", "set", "2=3"]).fails(1, &["replica 1: it is staged", "remove `placement`"]);
+    drop((session, client));
+    for server in servers {
+        assert_eq!(server.stop().code, Some(0));
+    }
+    edit(&made.config(1), "lanes = 3", "lanes = 2");
+    let config = made.config(1).to_str().expect("UTF-8").to_owned();
+    quorate(&["serve", "--config", &config])
+        .fails(2, &["a staged replica needs 3 lanes or more: one executes, one agrees"]);
+}

@@ -57,6 +57,17 @@ fn move_instances(cluster: &Cluster, random: &mut Random) {
     }
 }
 
+/// Each step of a replica's work has a thread: execution, agreement, connections.
+#[test]
+fn killed_and_paused_replicas_lose_and_repeat_nothing_where_they_are_staged() {
+    let mut random = Random::from_environment("kills of staged");
+    let mut cluster = Cluster::of_instances("kills-staged", 20, (1, 3), &mut random);
+    cluster.configure("placement = \"staged\"");
+    (0..REPLICAS).for_each(|at| cluster.start(at));
+    cluster.wait_for_leader();
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 8), &mut random);
+}
+
 /// Four replicas that trust no single one of them: three go on without any one.
 #[test]
 fn killed_and_paused_replicas_lose_and_repeat_nothing_where_one_may_lie() {

@@ -56,6 +56,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
         instances: args.instances,
         lanes: 1,
         pillars: None,
+        placement: None,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

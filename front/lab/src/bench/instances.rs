@@ -13,7 +13,7 @@ use super::target::Target;
 use quorate_command::arguments::seconds;
 use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Failure, Outcome};
-use quorate_command::layout::ServiceChoice;
+use quorate_command::layout::{PlacementChoice, ServiceChoice};
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
@@ -58,6 +58,9 @@ struct Document {
     tls: bool,
     fault_model: &'static str,
     lanes: u16,
+    /// How the work of a replica is divided among its lanes; none: as the configuration has it by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placement: Option<PlacementChoice>,
     payload: String,
     load: String,
     seconds: f64,
@@ -92,6 +95,7 @@ pub(super) fn run(args: &InstancesArgs, json: bool) -> Outcome {
         tls: !args.plain,
         fault_model: "crash",
         lanes: args.lanes,
+        placement: args.placement,
         payload: format!("{} B commands, {} in a call and in a batch", args.bytes, args.commands_per_call),
         load: format!("{} calls outstanding, {clients} clients", args.calls.max(clients)),
         seconds: args.secs,
@@ -126,6 +130,7 @@ fn check(args: &InstancesArgs) -> Outcome<Measurement> {
         instances: 1,
         lanes: args.lanes,
         pillars: args.pillars,
+        placement: args.placement,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

@@ -3,7 +3,7 @@
 use quorate_command::arguments::seconds;
 use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Failure, Outcome};
-use quorate_command::layout::{DurabilityChoice, PillarsChoice};
+use quorate_command::layout::{DurabilityChoice, PillarsChoice, PlacementChoice};
 use quorate_command::ordering::{FaultModelWord, OrderArgs};
 use std::path::PathBuf;
 
@@ -92,6 +92,9 @@ pub(super) struct Measurement {
     /// Where agreement of the instances is done [default: as in a configuration that does not say]
     #[arg(long, value_enum, conflicts_with_all = ["dir", "config"])]
     pub(super) pillars: Option<PillarsChoice>,
+    /// How the work of a replica is divided among its lanes; staged needs --lanes 3 or more [default: spread]
+    #[arg(long, value_enum, conflicts_with_all = ["dir", "config"])]
+    pub(super) placement: Option<PlacementChoice>,
     /// Adds this many microseconds to every sync, also the null program's: for disks that are too good
     #[arg(long, value_name = "US", default_value_t = 0, conflicts_with_all = ["dir", "config"])]
     pub(super) sync_delay_us: u64,
@@ -124,6 +127,18 @@ impl Measurement {
         }
         if !(1..=64).contains(&self.instances) || !(1..=64).contains(&self.lanes) {
             return Err(Failure::usage("--instances and --lanes are 1 to 64"));
+        }
+        if self.placement == Some(PlacementChoice::Staged) {
+            if self.lanes < 3 {
+                return Err(Failure::usage(
+                    "--placement staged needs --lanes 3 or more: one executes, one agrees, and the others have the connections",
+                ));
+            }
+            if self.pillars == Some(PillarsChoice::Main) {
+                return Err(Failure::usage(
+                    "--placement staged agrees on a lane of its own: leave out --pillars main",
+                ));
+            }
         }
         self.order.choice()?;
         check_delay(self.durability(), self.sync_delay_us)
@@ -312,6 +327,9 @@ pub(super) struct InstancesArgs {
     /// Where agreement of the instances is done [default: as in a configuration that does not say]
     #[arg(long, value_enum)]
     pub(super) pillars: Option<PillarsChoice>,
+    /// How the work of a replica is divided among its lanes; staged needs --lanes 3 or more [default: spread]
+    #[arg(long, value_enum)]
+    pub(super) placement: Option<PlacementChoice>,
     /// When a write counts as durable
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Memory)]
     pub(super) durability: DurabilityChoice,

@@ -65,6 +65,7 @@ impl Temporary {
             instances: measurement.instances,
             lanes: measurement.lanes,
             pillars: measurement.pillars,
+            placement: measurement.placement,
             certificates,
             made_by: "quorate bench",
         };

@@ -322,6 +322,7 @@ fn measurement(args: &EtcdArgs) -> Measurement {
         instances: 1,
         lanes: 1,
         pillars: None,
+        placement: None,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

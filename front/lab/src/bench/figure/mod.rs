@@ -146,6 +146,7 @@ impl FigureArgs {
             instances: 1,
             lanes: 1,
             pillars: self.pillars,
+            placement: None,
             sync_delay_us: self.sync_delay_us,
             scratch: self.scratch.clone(),
             secs: self.secs,

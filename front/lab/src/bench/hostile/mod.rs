@@ -102,6 +102,7 @@ pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
         instances: 1,
         lanes: 1,
         pillars: None,
+        placement: None,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,
