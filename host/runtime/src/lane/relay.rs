@@ -3,7 +3,7 @@
 //! to the lanes with the connections.
 //!
 //! What this lane and the main lane have not worked off counts with what waits of a lane with connections, so the whole way is bounded as it
-//! is where connections and pillars share a lane. Tests: host/runtime/tests/all/lanes.rs.
+//! is where connections and pillars share a lane. Tests: `relay/tests.rs`, host/runtime/tests/all/lanes.rs.
 
 use super::placement::reader_of;
 use super::side::{ANY_BYTES, CLIENT_BYTES, Down, SideLane, Up, WORD_BYTES};
@@ -76,3 +76,6 @@ impl SideLane {
         self.away.bytes() < CLIENT_BYTES
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -322,7 +322,7 @@ pub(super) struct SideLane {
 }
 
 impl SideLane {
-    fn new(sockets: Sockets, joints: Joints) -> Self {
+    pub(super) fn new(sockets: Sockets, joints: Joints) -> Self {
         let Joints { up, words, above, shared, sleeper, readers, relayed } = joints;
         let (pillars, inbox) = (Pillars::default(), Inbox::default());
         let away = Away { up, shared, relayed, pillars, inbox, later: Vec::new() };
@@ -382,7 +382,7 @@ impl SideLane {
         !stuck()
     }
 
-    fn turn(&mut self, events: &Events) {
+    pub(super) fn turn(&mut self, events: &Events) {
         let now = self.sockets.clock.now();
         self.sockets.busy = false;
         for event in events.iter().filter(|event| event.token() != WAKER) {
