@@ -25,7 +25,7 @@ use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -154,12 +154,9 @@ impl Replica {
         let (listener, address) = listen(&*network, config.listen_address())?;
         let health = health(&config)?;
         let log_directory = directory.log_directory()?;
-        let disk: Arc<dyn Disk> = match options.disk {
+        let disk = match options.disk {
             Some(disk) => disk,
-            None => Arc::new(
-                FileDisk::new(&log_directory, options.sync_trace.as_deref())
-                    .map_err(io_error("opening the sync trace"))?,
-            ),
+            None => file_disk(&log_directory, options.sync_trace.as_deref())?,
         };
         let disk = DelayedDisk::over(disk, config.durability.sync_delay());
         let mut node_config = config.node_config(directory.identity(), start_seed())?;
@@ -214,6 +211,11 @@ impl Replica {
         let thread = Some(spawn(move || run(lane, &directory, &*disk, config.durability.mode))?);
         Ok(Running { address, probed, asker, newest, stop, waker, reloader: Reloader(errands), thread })
     }
+}
+
+fn file_disk(directory: &Path, sync_trace: Option<&Path>) -> Result<Arc<dyn Disk>, StartError> {
+    let disk = FileDisk::new(directory, sync_trace).map_err(io_error("opening the sync trace"))?;
+    Ok(Arc::new(disk))
 }
 
 /// Sets who may use which keys, and where readers on other threads find the newest state.
