@@ -5,6 +5,7 @@ mod bad_input;
 mod bench_etcd;
 mod bench_floor;
 mod bench_instances;
+mod bench_latency;
 mod dev_instances;
 mod doctor;
 mod etcd;

@@ -96,17 +96,19 @@ struct Slot {
 }
 
 /// The system's counters at one moment.
-struct Look {
+pub(super) struct Look {
     at: Instant,
-    replicas: Vec<Cpu>,
-    load: Cpu,
+    pub(super) pids: Vec<u32>,
+    pub(super) replicas: Vec<Cpu>,
+    pub(super) load: Cpu,
     machine_s: f64,
 }
 
 impl Look {
-    fn take(target: &Target) -> Outcome<Self> {
+    pub(super) fn take(target: &Target) -> Outcome<Self> {
         Ok(Self {
             at: Instant::now(),
+            pids: target.pids.clone(),
             replicas: target.pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Outcome<_>>()?,
             load: cpu::of_process(std::process::id())?,
             machine_s: cpu::of_machine_s(),
@@ -224,7 +226,7 @@ pub(super) fn fill(
 
 impl<'a> Generator<'a> {
     fn new(target: &Target, plan: &Plan, work: &'a mut dyn Work) -> Outcome<Self> {
-        let sessions = open(target, plan.sessions)?;
+        let sessions = open(target, plan.sessions, STALL)?;
         let now = Instant::now();
         Ok(Self {
             queue: CompletionQueue::new(),
@@ -345,8 +347,8 @@ impl Opened {
     }
 }
 
-/// Opens sessions, all at once, spread over all clients.
-pub(super) fn open(target: &Target, count: usize) -> Outcome<Vec<Opened>> {
+/// Opens sessions, all at once, spread over all clients. A call in them waits this long for its answer.
+pub(super) fn open(target: &Target, count: usize, timeout: Duration) -> Outcome<Vec<Opened>> {
     let clients: Vec<Client> = target.clients().cycle().take(count).cloned().collect();
     let opening: Vec<_> = clients.iter().map(|client| Box::pin(client.open_session())).collect();
     all(opening)
@@ -354,7 +356,7 @@ pub(super) fn open(target: &Target, count: usize) -> Outcome<Vec<Opened>> {
         .zip(&clients)
         .map(|(opened, client)| {
             opened.map(|mut session| {
-                session.set_timeout(STALL);
+                session.set_timeout(timeout);
                 Opened { client: client.clone(), session }
             })
         })

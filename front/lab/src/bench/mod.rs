@@ -4,7 +4,7 @@
 //! beside that of the null program (`bench floor`) from the same command. The two run in turns, since the machine's other work changes from
 //! minute to minute.
 //!
-//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `bft`, `idle`,
+//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
 //! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
 //! `report` (what people see). Tests: front/cli/tests.
 
@@ -19,6 +19,7 @@ mod hostile;
 mod idle;
 mod instances;
 mod kv;
+mod latency;
 mod load;
 mod median;
 mod nets;
@@ -55,6 +56,7 @@ pub fn run(args: Args) -> Outcome {
         Command::Etcd(etcd) => etcd::run(&etcd, args.json),
         Command::Member(member) => etcd::become_member(&member),
         Command::Kv(kv) => kv::run(&kv, args.json),
+        Command::Latency(latency) => latency::run(&latency, args.json),
         Command::Bft(bft) => bft::run(&bft, args.json),
         Command::Floor(floor) => floor::run(&floor, args.json),
         Command::Idle(idle) => idle::run(&idle, args.json),

@@ -17,6 +17,8 @@ use std::path::PathBuf;
   quorate bench append --durability memory
   quorate bench kv --callers 1000 --repeat 3
   quorate bench kv --callers 1 --durability group
+  quorate bench latency
+  quorate bench latency --during none,checkpoint,scrub,transfer,leader
   quorate bench bft --fault-model byzantine --durability memory
   quorate bench floor --json
   quorate bench floor --fault-model byzantine
@@ -42,6 +44,8 @@ pub(super) enum Command {
     Append(AppendArgs),
     /// Many callers, each with a session and one put outstanding
     Kv(KvArgs),
+    /// Puts at given rates: how long they take at each share of what the cluster can do, past that, and while something happens
+    Latency(super::latency::LatencyArgs),
     /// Many clients, each with a request outstanding: latency, rate, and processor time for each request
     Bft(BftArgs),
     /// The null program alone: what the machine allows

@@ -37,6 +37,10 @@ pub(super) struct Target {
     pub(super) sync_delay_us: u64,
     /// How the replicas agree. Of a running cluster only the faults that it survives are known.
     pub(super) order: OrderChoice,
+    /// When the leader is killed, and for how long.
+    falls: Option<(Instant, Duration)>,
+    /// The leader that was killed, and when.
+    pub(super) fallen: Option<(ReplicaId, Instant)>,
     /// When the stopped replica comes back.
     returns: Option<Instant>,
     /// When it came back.
@@ -143,6 +147,8 @@ impl Target {
             durability: arguments::name(durability),
             sync_delay_us,
             order: measurement.order.choice()?,
+            falls: None,
+            fallen: None,
             returns: None,
             returned: None,
         };
@@ -182,7 +188,7 @@ impl Target {
         if pids.len() < replicas.len() {
             pids.clear();
         }
-        let (returns, returned) = (None, None);
+        let (falls, fallen, returns, returned) = (None, None, None, None);
         let (own, crowd) = (None, Vec::new());
         let order = OrderChoice { fault_model: cluster.fault_model, ..OrderChoice::default() };
         let mut target = Self {
@@ -195,6 +201,8 @@ impl Target {
             durability,
             sync_delay_us,
             order,
+            falls,
+            fallen,
             returns,
             returned,
         };
@@ -333,6 +341,22 @@ impl Target {
         self.returns = Some(at);
     }
 
+    /// Sets when the leader is killed, and how long after that it is started again.
+    pub(super) fn loses_leader_at(&mut self, at: Instant, away: Duration) {
+        self.falls = Some((at, away));
+    }
+
+    fn lose_leader(&mut self, now: Instant, away: Duration) {
+        let leader = self.client.client().leader();
+        let at = self.replicas.iter().position(|replica| Some(*replica) == leader);
+        let (Some(at), Some(own)) = (at, &mut self.own) else { return };
+        own.kill(at);
+        self.falls = None;
+        self.fallen = Some((self.replicas[at], now));
+        self.returns = Some(now + away);
+        self.pids.clear();
+    }
+
     /// The cluster that was started here.
     pub(super) fn cluster(&self) -> Option<&Cluster> {
         self.own.as_ref().map(|own| &own.cluster)
@@ -343,9 +367,13 @@ impl Target {
         self.own.as_ref().map(|own| own.etcd.clone()).unwrap_or_default()
     }
 
-    /// Fails when a replica that was started here has ended. Starts the stopped one again when it is time.
+    /// Fails when a replica that was started here has ended by itself. Kills the leader, and starts the stopped replica again, when it is
+    /// time.
     pub(super) fn check(&mut self) -> Outcome<()> {
         let now = Instant::now();
+        if let Some((_, away)) = self.falls.filter(|(at, _)| now >= *at) {
+            self.lose_leader(now, away);
+        }
         if self.returns.is_some_and(|at| now >= at)
             && let Some(own) = &mut self.own
         {

@@ -121,9 +121,19 @@ impl Temporary {
         }
     }
 
+    /// Kills the replica with this index, until [`Self::bring_back`]. Waits for nothing, since it is done while calls are due.
+    pub(super) fn kill(&mut self, at: usize) {
+        if let Some(child) = self.children.get_mut(at) {
+            self.away = Some(at);
+            // One that has ended already is as good.
+            let _ = child.kill();
+        }
+    }
+
     /// Starts the stopped replica again. Call it from the main thread.
     pub(super) fn bring_back(&mut self) -> Outcome<()> {
         let Some(at) = self.away.take() else { return Ok(()) };
+        let _ = self.children[at].wait();
         let (replica, _) = self.cluster.members[at];
         self.children[at] = start(&replica_directory(&self.directory, replica.number()))?;
         Ok(())

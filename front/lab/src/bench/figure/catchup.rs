@@ -146,7 +146,7 @@ fn measure(args: &FigureArgs, limit: u64) -> Outcome<Run> {
     let name = named(limit);
     let mut target = Target::configured(&measurement, ServiceChoice::Kv, settings(args, limit))?;
     let replica = target.take_one_away()?;
-    put_there(&mut target, keys(args), args.value_bytes, &format!("{name}: the state"))?;
+    put_there(&mut target, 0..keys(args), args.value_bytes, &format!("{name}: the state"))?;
     let others = target.replicas.len() - 2;
     settle(&mut target, others)?;
 
@@ -193,25 +193,25 @@ fn named(limit: u64) -> String {
 
 /// What the replica's status said.
 #[derive(Default)]
-struct Seen {
-    fetched: u64,
-    caught_up: Option<Instant>,
+pub(in crate::bench) struct Seen {
+    pub(in crate::bench) fetched: u64,
+    pub(in crate::bench) caught_up: Option<Instant>,
 }
 
 /// Asks the replica, and the leader about it, until it has caught up.
-struct Watch {
+pub(in crate::bench) struct Watch {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Seen>,
 }
 
 impl Watch {
-    fn start(client: &BlockingClient, replica: ReplicaId) -> Self {
+    pub(in crate::bench) fn start(client: &BlockingClient, replica: ReplicaId) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (client, stopped) = (client.clone(), stop.clone());
         Self { stop, thread: std::thread::spawn(move || follow(&client, replica, &stopped)) }
     }
 
-    fn finish(self) -> Seen {
+    pub(in crate::bench) fn finish(self) -> Seen {
         self.stop.store(true, Ordering::Release);
         self.thread.join().unwrap_or_default()
     }

@@ -220,7 +220,7 @@ fn measure(args: &FigureArgs, measurement: &Measurement, mode: Mode, interval: O
     };
     let name = arguments::name(mode);
     let mut target = Target::configured(measurement, ServiceChoice::Kv, settings(args, mode, interval))?;
-    put_there(&mut target, keys(args), args.value_bytes, &format!("{name}: the state"))?;
+    put_there(&mut target, 0..keys(args), args.value_bytes, &format!("{name}: the state"))?;
     let others = target.replicas.len() - 1;
     settle(&mut target, others)?;
 

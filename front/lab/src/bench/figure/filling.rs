@@ -9,9 +9,10 @@ use crate::bench::target::Target;
 use quorate::client::{Answer, Commands};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_kv::{KvCommand, Operation};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-pub(super) const KEY_BYTES: usize = 16;
+pub(in crate::bench) const KEY_BYTES: usize = 16;
 /// How many calls put the state at the same time, and how large each is.
 const FILL_SLOTS: usize = 8;
 const FILL_CALL_BYTES: usize = 128 << 10;
@@ -23,10 +24,10 @@ pub(super) fn keys(args: &FigureArgs) -> u64 {
     (args.state_bytes / (KEY_BYTES + args.value_bytes) as u64).max(1)
 }
 
-/// Puts every key once.
+/// Puts every key of these numbers once.
 pub(in crate::bench) fn put_there(
     target: &mut Target,
-    keys: u64,
+    keys: Range<u64>,
     value_bytes: usize,
     title: &str,
 ) -> Outcome<()> {
@@ -36,7 +37,7 @@ pub(in crate::bench) fn put_there(
 }
 
 /// Waits until this many followers have everything, and no replica writes a checkpoint.
-pub(super) fn settle(target: &mut Target, followers: usize) -> Outcome<()> {
+pub(in crate::bench) fn settle(target: &mut Target, followers: usize) -> Outcome<()> {
     let until = Instant::now() + SETTLE;
     loop {
         target.check()?;
@@ -77,8 +78,7 @@ impl Observe for Recorder {
 
 /// Puts each key once, many in each call.
 struct Filling {
-    keys: u64,
-    next: u64,
+    keys: Range<u64>,
     per_call: u64,
     random: kv::Random,
     value: Vec<u8>,
@@ -87,10 +87,9 @@ struct Filling {
 }
 
 impl Filling {
-    fn new(keys: u64, value_bytes: usize) -> Self {
+    fn new(keys: Range<u64>, value_bytes: usize) -> Self {
         Self {
             keys,
-            next: 0,
             per_call: (FILL_CALL_BYTES / (KEY_BYTES + value_bytes)).max(1) as u64,
             random: kv::Random(2),
             value: vec![0; value_bytes],
@@ -100,22 +99,22 @@ impl Filling {
     }
 
     fn calls(&self) -> u64 {
-        self.keys.div_ceil(self.per_call)
+        (self.keys.end - self.keys.start).div_ceil(self.per_call)
     }
 }
 
 impl Work for Filling {
     fn next(&mut self, _: usize) -> Call {
         self.commands.clear();
-        let end = (self.next + self.per_call).min(self.keys);
-        for number in self.next..end {
+        let end = (self.keys.start + self.per_call).min(self.keys.end);
+        for number in self.keys.start..end {
             self.random.fill(&mut self.value);
             self.command.clear();
             let key = kv::key(number);
             KvCommand::One(Operation::Put { key: &key, value: &self.value }).encode(&mut self.command);
             self.commands.push(&self.command);
         }
-        self.next = end;
+        self.keys.start = end;
         Call::Commands(self.commands.encode())
     }
 

@@ -17,23 +17,23 @@ const ASK: Duration = Duration::from_millis(100);
 
 /// A span of time, in seconds since the window began.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Span {
-    pub(super) from_s: f64,
-    pub(super) to_s: f64,
+pub(in crate::bench) struct Span {
+    pub(in crate::bench) from_s: f64,
+    pub(in crate::bench) to_s: f64,
 }
 
 /// What a status says of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(in crate::bench) struct Seen {
     /// The seq of the last one that is durable.
-    pub(super) done: u64,
+    pub(in crate::bench) done: u64,
     /// The seq of the one that is being written.
-    pub(super) writing: Option<u64>,
+    pub(in crate::bench) writing: Option<u64>,
 }
 
 impl Seen {
     /// `None` when the status says nothing of checkpoints, as those of other versions may.
-    pub(super) fn of(status: &str) -> Option<Self> {
+    pub(in crate::bench) fn of(status: &str) -> Option<Self> {
         let status: Value = serde_json::from_str(status).ok()?;
         let checkpoints = status.get("checkpoints")?.as_object()?;
         let done = checkpoints.get("durable_seq").and_then(Value::as_u64)?;
@@ -43,7 +43,7 @@ impl Seen {
 
 /// Turns statuses, in their order, into spans.
 #[derive(Default)]
-pub(super) struct Follow {
+pub(in crate::bench) struct Follow {
     spans: Vec<(Instant, Instant)>,
     begun: Option<(Instant, u64)>,
     before: Option<(Instant, Seen)>,
@@ -51,7 +51,7 @@ pub(super) struct Follow {
 
 impl Follow {
     /// Takes the status that answers a question asked at `asked`.
-    pub(super) fn saw(&mut self, asked: Instant, answered: Instant, seen: Seen) {
+    pub(in crate::bench) fn saw(&mut self, asked: Instant, answered: Instant, seen: Seen) {
         let written = self.before.is_some_and(|(_, before)| before.done != seen.done);
         match (self.begun, seen.writing) {
             (None, Some(seq)) => self.begun = Some((asked, seq)),
@@ -75,31 +75,31 @@ impl Follow {
     }
 
     /// How many checkpoints, and when.
-    pub(super) fn finish(mut self, now: Instant) -> Vec<(Instant, Instant)> {
+    pub(in crate::bench) fn finish(mut self, now: Instant) -> Vec<(Instant, Instant)> {
         self.spans.extend(self.begun.map(|(begun, _)| (begun, now)));
         self.spans
     }
 }
 
 /// Asks all replicas until it is stopped.
-pub(super) struct Watch {
+pub(in crate::bench) struct Watch {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<(bool, Follow)>>,
 }
 
 /// The spans of all replicas.
-pub(super) struct Marks {
+pub(in crate::bench) struct Marks {
     /// Whether any replica's status spoke of checkpoints.
-    pub(super) known: bool,
+    pub(in crate::bench) known: bool,
     /// By replica.
-    pub(super) spans: Vec<Vec<Span>>,
+    pub(in crate::bench) spans: Vec<Vec<Span>>,
     /// The times in which any replica wrote a checkpoint, in order.
-    pub(super) any: Vec<Span>,
+    pub(in crate::bench) any: Vec<Span>,
 }
 
 impl Watch {
     /// Begins to ask these replicas.
-    pub(super) fn start(client: &BlockingClient, replicas: &[ReplicaId]) -> Self {
+    pub(in crate::bench) fn start(client: &BlockingClient, replicas: &[ReplicaId]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let watch = |replica: &ReplicaId| {
             let (client, replica, stop) = (client.clone(), *replica, stop.clone());
@@ -109,7 +109,7 @@ impl Watch {
     }
 
     /// Stops asking; times are counted from `began`.
-    pub(super) fn finish(mut self, began: Instant) -> Marks {
+    pub(in crate::bench) fn finish(mut self, began: Instant) -> Marks {
         self.stop.store(true, Ordering::Release);
         let (mut known, mut spans) = (false, Vec::new());
         for thread in std::mem::take(&mut self.threads) {
@@ -150,7 +150,7 @@ fn follow(client: &BlockingClient, replica: ReplicaId, stop: &AtomicBool) -> (bo
 }
 
 /// The union of the spans, in order and without overlaps.
-pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
+pub(in crate::bench) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
     let mut apart: Vec<Span> = Vec::new();
     for span in spans {

@@ -3,13 +3,13 @@
 //! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
-mod catchup;
+pub(super) mod catchup;
 mod dfc;
-mod filling;
+pub(super) mod filling;
 mod links;
-mod marks;
+pub(super) mod marks;
 mod niagara;
-mod page;
+pub(super) mod page;
 mod plot;
 mod samples;
 #[cfg(test)]

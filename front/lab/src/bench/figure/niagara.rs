@@ -34,6 +34,8 @@ const SESSIONS: usize = 64;
 const CLIENTS: usize = 32;
 /// The most calls under way: no more than a good client lets wait.
 const OUTSTANDING: usize = 2000;
+/// How long a call waits for its answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The beginning of the lanes' thread names.
 const LANE: &str = "lane-";
 
@@ -173,6 +175,7 @@ fn measure(args: &FigureArgs, measurement: &Measurement, instances: u16) -> Outc
             sessions: SESSIONS,
             calls_per_s: rate / args.commands_per_call as f64,
             outstanding_max: OUTSTANDING,
+            timeout: TIMEOUT,
             warm: Duration::from_secs_f64(measurement.warm),
             measure: seconds("--secs", measurement.secs)?,
         };

@@ -4,9 +4,9 @@ use super::plot::{Chart, escape};
 use std::fmt::Write as _;
 
 /// A table: its head, and rows with the colour of their curve.
-pub(super) struct Table {
-    pub(super) head: Vec<String>,
-    pub(super) rows: Vec<(&'static str, Vec<String>)>,
+pub(in crate::bench) struct Table {
+    pub(in crate::bench) head: Vec<String>,
+    pub(in crate::bench) rows: Vec<(&'static str, Vec<String>)>,
 }
 
 /// Everything that stands on a page.
@@ -62,7 +62,7 @@ impl Page {
 
 impl Table {
     /// The table as text for the terminal.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::bench) fn text(&self) -> String {
         let rows: Vec<&Vec<String>> =
             std::iter::once(&self.head).chain(self.rows.iter().map(|(_, row)| row)).collect();
         let width = |at: usize| {
