@@ -19,10 +19,10 @@ use quorate_client::{
 use quorate_tls::Session;
 use quorate_types::{ConnId, ReplicaId, Seq, Time};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Refusal, RefusalReason};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,9 @@ const CONN_MASK: usize = (1 << CONN_BITS) - 1;
 const LINGER: Duration = Duration::from_millis(200);
 /// The largest answer frame; what replicas send is bounded by their own limits.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
+/// The most that a turn takes from the queue. More would keep the thread from reading answers for long: callers that ask faster than it can
+/// take would then get none at all.
+const ASKS_PER_TURN: usize = 1024;
 /// The bytes that an entry in the queue counts on top of its own.
 const ASK_COST: usize = 128;
 
@@ -108,8 +111,7 @@ impl Ask {
 
 #[derive(Debug, Default)]
 struct Inbox {
-    asks: Vec<(Ask, Waiter)>,
-    bytes: usize,
+    asks: VecDeque<(Ask, Waiter)>,
     closed: bool,
 }
 
@@ -117,6 +119,8 @@ struct Inbox {
 #[derive(Debug)]
 pub(crate) struct Shared {
     inbox: Mutex<Inbox>,
+    /// The bytes of what callers asked for and the thread has not taken yet.
+    bytes: AtomicUsize,
     bytes_max: usize,
     /// Set while the queue has entries.
     asked: AtomicBool,
@@ -145,9 +149,10 @@ impl Shared {
         let cost = ask.cost();
         let urgent = matches!(ask, Ask::Shutdown | Ask::Resolved { .. } | Ask::Close { .. });
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.bytes.load(Ordering::Relaxed);
         let refused = if inbox.closed {
             Some(Error::Stopped { outcome_unknown: false })
-        } else if !urgent && inbox.bytes > 0 && inbox.bytes + cost > self.bytes_max {
+        } else if !urgent && bytes > 0 && bytes + cost > self.bytes_max {
             Some(Error::Overloaded { outcome_unknown: false })
         } else {
             None
@@ -156,8 +161,8 @@ impl Shared {
             drop(inbox);
             return waiter.tell(Err(error));
         }
-        inbox.bytes += cost;
-        inbox.asks.push((ask, waiter));
+        self.bytes.fetch_add(cost, Ordering::Relaxed);
+        inbox.asks.push_back((ask, waiter));
         self.asked.store(true, Ordering::SeqCst);
         drop(inbox);
         self.wake.up();
@@ -216,7 +221,8 @@ pub(super) struct Driver {
     bursts: Vec<(Arc<QueueShared>, Vec<Completed>)>,
     /// Connections with more to read.
     readable: Vec<ConnId>,
-    asks: Vec<(Ask, Waiter)>,
+    /// What the thread fetched from the queue and has not taken yet.
+    asks: VecDeque<(Ask, Waiter)>,
     ends_at: Option<Instant>,
 }
 
@@ -231,6 +237,7 @@ impl Driver {
         let start = wake.start;
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
+            bytes: AtomicUsize::new(0),
             bytes_max: config.queue_bytes_max,
             asked: AtomicBool::new(false),
             wake,
@@ -256,7 +263,7 @@ impl Driver {
             free: Vec::new(),
             bursts: Vec::new(),
             readable: Vec::new(),
-            asks: Vec::new(),
+            asks: VecDeque::new(),
             ends_at: None,
         };
         (driver, Arc::new(Handle { shared }))
@@ -296,7 +303,7 @@ impl Driver {
 
     /// Whether there is work now. Ask after the sleep was announced: callers that queue something later wake the thread.
     pub(super) fn is_busy(&self) -> bool {
-        self.shared.asked.load(Ordering::SeqCst) || !self.readable.is_empty()
+        self.shared.asked.load(Ordering::SeqCst) || !self.readable.is_empty() || !self.asks.is_empty()
     }
 
     /// How long the thread may sleep if no caller queues something.
@@ -320,21 +327,22 @@ impl Driver {
     // Callers.
 
     fn take_asks(&mut self, now: Time) {
-        if !self.shared.asked.load(Ordering::SeqCst) {
+        if self.asks.is_empty() && !self.shared.asked.load(Ordering::SeqCst) {
             return;
         }
         self.touched = true;
-        let mut asks = std::mem::take(&mut self.asks);
-        {
+        if self.asks.is_empty() {
             let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut inbox.asks, &mut asks);
-            inbox.bytes = 0;
+            std::mem::swap(&mut inbox.asks, &mut self.asks);
             self.shared.asked.store(false, Ordering::SeqCst);
         }
-        for (ask, waiter) in asks.drain(..) {
+        let mut bytes = 0;
+        for _ in 0..ASKS_PER_TURN {
+            let Some((ask, waiter)) = self.asks.pop_front() else { break };
+            bytes += ask.cost();
             self.take_ask(now, ask, waiter);
         }
-        self.asks = asks;
+        self.shared.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn take_ask(&mut self, now: Time, ask: Ask, waiter: Waiter) {
@@ -608,7 +616,7 @@ impl Drop for Driver {
             inbox.closed = true;
             std::mem::take(&mut inbox.asks)
         };
-        for (_, waiter) in asks {
+        for (_, waiter) in std::mem::take(&mut self.asks).into_iter().chain(asks) {
             waiter.tell(Err(Error::Stopped { outcome_unknown: false }));
         }
         if !std::thread::panicking() {
@@ -627,3 +635,6 @@ impl Drop for Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

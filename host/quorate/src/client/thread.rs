@@ -27,6 +27,12 @@ pub(super) struct Wake {
 }
 
 impl Wake {
+    /// Wakes the thread that waits with `poll`.
+    pub(super) fn new(poll: &Poll) -> io::Result<Self> {
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        Ok(Self { awake: AtomicBool::new(true), waker, start: Instant::now() })
+    }
+
     /// Wakes the thread, since something was queued.
     pub(super) fn up(&self) {
         if !self.awake.swap(true, Ordering::SeqCst)
@@ -49,8 +55,7 @@ pub(super) fn start(
     tls: Option<&ClientTls>,
 ) -> io::Result<Vec<Arc<Handle>>> {
     let poll = Poll::new()?;
-    let waker = Waker::new(poll.registry(), WAKER)?;
-    let wake = Arc::new(Wake { awake: AtomicBool::new(true), waker, start: Instant::now() });
+    let wake = Arc::new(Wake::new(&poll)?);
     let (mut drivers, mut handles) = (Vec::new(), Vec::new());
     for (index, config) in configs.into_iter().enumerate() {
         let place = (poll.registry().try_clone()?, index, Arc::clone(&wake));
