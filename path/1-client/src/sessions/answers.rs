@@ -262,6 +262,11 @@ impl Sessions {
         session.deadline_min = session.deadline_min.min(deadline);
         self.due = self.due.min(deadline);
         session.pace.refused = Some(status);
+        // Only the first of those that were refused together says how many there was room for. Where requests go to all members, they
+        // refuse each by itself, and some may have kept it.
+        if status == ReplyStatus::Overloaded && takes_back > 0 && number < session.queue.sent() {
+            session.pace.narrow(number - session.base());
+        }
         session.rewind(number);
         if session.pace.hold_until.is_none() {
             let until = step.retry_at(session.pace.refusals);

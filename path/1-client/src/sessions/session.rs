@@ -49,6 +49,11 @@ pub(super) struct Pace {
     pub(super) refusals: u32,
     /// The status of the last refusal.
     pub(super) refused: Option<ReplyStatus>,
+    /// How many requests may be under way, if that is fewer than the window: less after a refusal for want of room, more with answers.
+    /// Otherwise a cluster without room would be sent everything again and again, and spend its time on refusing.
+    pub(super) share: u32,
+    /// Answers since the share changed.
+    pub(super) answers: u32,
     /// The last number that the cluster said it expects, on this connection.
     pub(super) expected: Option<u64>,
     /// When to send again from this number, unless it is answered by then.
@@ -65,6 +70,8 @@ impl Pace {
             hold_until: None,
             refusals: 0,
             refused: None,
+            share: u32::MAX,
+            answers: 0,
             expected: None,
             recheck: None,
             progress: now,
@@ -72,8 +79,19 @@ impl Pace {
         }
     }
 
+    /// The cluster had room for this many and for no more: half of them may be under way, so that sessions get alike.
+    pub(super) fn narrow(&mut self, taken: u64) {
+        self.share = u32::try_from(taken / 2).unwrap_or(u32::MAX).max(1);
+        self.answers = 0;
+    }
+
     /// A request was answered.
     fn answered(&mut self, now: Time) {
+        self.answers = self.answers.saturating_add(1);
+        if self.answers >= self.share {
+            self.share = self.share.saturating_add(1);
+            self.answers = 0;
+        }
         self.progress = now;
         self.refusals = 0;
         self.resends = 0;
@@ -187,7 +205,7 @@ impl Session {
 
     /// The next entry to send, with its number.
     pub(crate) fn next_to_send(&mut self, window: u32) -> Option<(u64, &Entry)> {
-        self.queue.next_to_send(window)
+        self.queue.next_to_send(window.min(self.pace.share))
     }
 
     /// The entry that [`Self::next_to_send`] named was sent.

@@ -82,6 +82,36 @@ fn what_is_silent_is_sent_again_and_what_is_idle_kept_alive() {
     assert_eq!(send(&mut desk, &mut sessions), [(2, RequestKind::Empty)]);
 }
 
+/// If it sent everything again after each wait, a cluster without room would spend its time on refusing.
+#[test]
+fn after_a_refusal_fewer_are_under_way_and_answers_make_it_more_again() {
+    let (mut desk, mut sessions) = opened(ONE);
+    (2..9).for_each(|number| call(&mut desk, &mut sessions, number));
+    let numbers = |sent: Vec<(u64, RequestKind)>| sent.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+    assert_eq!(numbers(send(&mut desk, &mut sessions)), [1, 2, 3, 4, 5, 6, 7]);
+    // There was room for four.
+    for number in 5..8 {
+        say(&mut sessions, &mut desk, ID, number, ReplyStatus::Overloaded, b"");
+    }
+    let answer = |desk: &mut Desk, sessions: &mut Sessions, number| {
+        say(sessions, desk, ID, number, ReplyStatus::Done, &list(b"r"));
+        numbers(send(desk, sessions))
+    };
+    desk.later(100);
+    look(&mut desk, &mut sessions);
+    assert!(send(&mut desk, &mut sessions).is_empty(), "twice as many are under way as may be");
+    assert!(answer(&mut desk, &mut sessions, 1).is_empty());
+    assert_eq!(answer(&mut desk, &mut sessions, 2), [5], "two answers make it three");
+    assert_eq!(answer(&mut desk, &mut sessions, 3), [6]);
+    assert_eq!(answer(&mut desk, &mut sessions, 4), [7]);
+    // Nobody has room for anything: one is tried.
+    say(&mut sessions, &mut desk, ID, 5, ReplyStatus::Overloaded, b"");
+    desk.later(100);
+    look(&mut desk, &mut sessions);
+    assert_eq!(numbers(send(&mut desk, &mut sessions)), [5]);
+    assert_eq!(answer(&mut desk, &mut sessions, 5), [6, 7]);
+}
+
 #[test]
 fn a_refusal_takes_back_the_one_copy_that_there_is() {
     for (rules, unknown) in [(ONE, false), (MANY, true)] {

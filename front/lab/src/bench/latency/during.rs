@@ -86,12 +86,13 @@ fn settings(args: &LatencyArgs, event: Event, rate: f64) -> Settings {
     };
     let interval = interval.clamp(64 << 10, NEVER);
     let log = CheckpointConfig::default().log_bytes_max.max(interval.saturating_mul(4));
-    vec![
+    let checkpoints = vec![
         ("checkpoints", "interval_bytes", number(interval)),
         ("checkpoints", "interval_bytes_max", number(interval)),
         ("checkpoints", "interval_state_percent", number(0)),
         ("checkpoints", "log_bytes_max", number(log)),
-    ]
+    ];
+    checkpoints.into_iter().chain(args.settings()).collect()
 }
 
 /// What was begun beside the load.

@@ -17,6 +17,7 @@ use super::figure::page::Table;
 use super::kv::{self, Puts};
 use super::load::{self, Plan};
 use super::paced::{self, LATE, Pace, Provided};
+use super::quota::Quotas;
 use super::report::{self, Check, Durability, FloorRun};
 use super::series::{floor_config, floor_run};
 use super::target::Target;
@@ -25,7 +26,8 @@ use quorate_command::arguments::seconds;
 use quorate_command::failure::Outcome;
 use quorate_command::layout::ServiceChoice;
 use quorate_command::machine::Machine;
-use quorate_command::print::{self, amount};
+use quorate_command::ordering::OrderChoice;
+use quorate_command::print::{self, amount, size};
 use quorate_command::progress::Progress;
 use quorate_floor::Config as FloorConfig;
 use serde::Serialize;
@@ -38,6 +40,8 @@ const SHARES: [f64; 7] = [0.10, 0.25, 0.50, 0.75, 0.90, 1.50, 2.00];
 const HALF: f64 = 0.5;
 /// The most calls under way. It is far above what the clients accept, so it is they and the cluster that say when there is no room.
 const OUTSTANDING: usize = 4 << 20;
+/// The beginning of the lanes' thread names.
+const LANE: &str = "lane-";
 /// How long the most is looked for.
 const SEARCH: Duration = Duration::from_secs(3);
 
@@ -113,6 +117,10 @@ struct Document {
     replicas: usize,
     payload: String,
     load: String,
+    /// The percentage of a core that each lane gets; null: no limit.
+    quota_percent: Option<u32>,
+    /// The bytes of requests that a replica lets wait, if not its own limit.
+    queue_bytes: Option<u64>,
     /// The most puts per second that the cluster answers when each caller waits for its answer; null when it was not looked for.
     most_per_s: Option<f64>,
     rows: Vec<Row>,
@@ -128,57 +136,85 @@ pub(super) fn run(args: &LatencyArgs, json: bool) -> Outcome {
     let machine = Machine::ask(&args.measurement.scratch);
     let mut floors = Vec::new();
     floors.extend(floor(args)?);
-    let mut target = Target::open(&args.measurement, ServiceChoice::Kv)?;
-    let (durability, replicas, order) = (Durability::of(&target), target.replicas.len(), target.order);
-    let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    let mut work = Puts::new(args.keys, args.value_bytes);
-    let known = !args.rates.is_empty() || args.rate.is_some();
-    let most_per_s = if known { None } else { Some(most(args, &mut target, &mut work)?) };
-    if args.during.is_empty() {
-        if args.measurement.own_cluster() {
-            target.have_crowd(args.clients, args.timeout()?)?;
-        }
-        for _ in 0..args.measurement.repeat {
-            for rate in rates(&args.rates, most_per_s.unwrap_or(0.0)) {
-                let progress = Progress::waiting(&format!("{} puts/s", amount(rate)));
-                let provided = paced::run(&mut target, &pace(args, rate)?, &mut work)?;
-                drop(progress);
-                rows.push(row(rate, most_per_s, &provided));
-            }
-        }
-        checks.push(kv::verify(&target, &work.sample)?);
-        drop(target);
-    } else {
-        drop(target);
-        let rate = args.rate.unwrap_or(most_per_s.unwrap_or(0.0) * HALF).max(1.0);
-        for _ in 0..args.measurement.repeat {
-            for event in &args.during {
-                let (row, check) = during::measure(args, *event, rate)?;
-                rows.push(Row { share: most_per_s.map(|most| rate / most), ..row });
-                checks.push(check);
-            }
-        }
-    }
+    let found = measure(args)?;
     floors.extend(floor(args)?);
     let document = Document {
         benchmark: "latency",
         version: env!("CARGO_PKG_VERSION"),
-        durability,
+        durability: found.durability,
         tls: !args.measurement.plain,
-        fault_model: order.fault_model.name(),
-        protocol: order.protocol.name(),
-        replicas,
+        fault_model: found.order.fault_model.name(),
+        protocol: found.order.protocol.name(),
+        replicas: found.replicas,
         payload: format!("puts of {} B under 16 B, {} keys", args.value_bytes, args.keys),
         load: format!("{} callers, {} clients", args.callers, args.clients),
-        most_per_s,
-        valid: checks.iter().all(Check::is_passed) && rows.iter().all(|row| row.failed == 0),
-        rows,
-        checks,
+        quota_percent: (args.quota > 0).then_some(args.quota),
+        queue_bytes: args.queue_bytes,
+        most_per_s: found.most_per_s,
+        valid: found.checks.iter().all(Check::is_passed) && found.rows.iter().all(|row| row.failed == 0),
+        rows: found.rows,
+        checks: found.checks,
         machine,
         floors,
     };
     print::line(if json { print::json(&document)? } else { text(&document) })?;
     Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All measurements, and the cluster that they were made on.
+struct Found {
+    durability: Durability,
+    replicas: usize,
+    order: OrderChoice,
+    most_per_s: Option<f64>,
+    rows: Vec<Row>,
+    checks: Vec<Check>,
+}
+
+fn measure(args: &LatencyArgs) -> Outcome<Found> {
+    let mut target = Target::configured(&args.measurement, ServiceChoice::Kv, args.settings())?;
+    let mut quotas = (args.quota > 0).then(|| Quotas::new(args.quota)).transpose()?;
+    if let Some(quotas) = &mut quotas {
+        for pid in target.pids.clone() {
+            quotas.limit_all(pid, LANE)?;
+        }
+    }
+    let mut work = Puts::new(args.keys, args.value_bytes);
+    let known = !args.rates.is_empty() || args.rate.is_some();
+    let mut found = Found {
+        durability: Durability::of(&target),
+        replicas: target.replicas.len(),
+        order: target.order,
+        most_per_s: if known { None } else { Some(most(args, &mut target, &mut work)?) },
+        rows: Vec::new(),
+        checks: Vec::new(),
+    };
+    if args.during.is_empty() {
+        if args.measurement.own_cluster() {
+            target.have_crowd(args.clients, args.timeout()?)?;
+        }
+        for _ in 0..args.measurement.repeat {
+            for rate in rates(&args.rates, found.most_per_s.unwrap_or(0.0)) {
+                let progress = Progress::waiting(&format!("{} puts/s", amount(rate)));
+                let provided = paced::run(&mut target, &pace(args, rate)?, &mut work)?;
+                drop(progress);
+                found.rows.push(row(rate, found.most_per_s, &provided));
+            }
+        }
+        found.checks.push(kv::verify(&target, &work.sample)?);
+        return Ok(found);
+    }
+    // Each event gets a cluster of its own.
+    drop(target);
+    let rate = args.rate.unwrap_or(found.most_per_s.unwrap_or(0.0) * HALF).max(1.0);
+    for _ in 0..args.measurement.repeat {
+        for event in &args.during {
+            let (row, check) = during::measure(args, *event, rate)?;
+            found.rows.push(Row { share: found.most_per_s.map(|most| rate / most), ..row });
+            found.checks.push(check);
+        }
+    }
+    Ok(found)
 }
 
 /// The most puts per second that the cluster answers, when each caller waits for its answer.
@@ -270,8 +306,10 @@ fn text(document: &Document) -> String {
             document.replicas
         ),
         format!(
-            "  {}; {}; milliseconds from the moment at which a put was due",
-            document.payload, document.load
+            "  {}; {}{}; milliseconds from the moment at which a put was due",
+            document.payload,
+            document.load,
+            limits(document)
         ),
         table(&document.rows).text(),
     ];
@@ -295,6 +333,13 @@ fn text(document: &Document) -> String {
     }));
     lines.push(report::machine_lines(&document.machine));
     lines.join("\n")
+}
+
+/// The limits of this run that replicas do not have by themselves.
+fn limits(document: &Document) -> String {
+    let quota = document.quota_percent.map(|percent| format!("; each lane gets {percent} % of a core"));
+    let queue = document.queue_bytes.map(|bytes| format!("; replicas let {} of requests wait", size(bytes)));
+    quota.into_iter().chain(queue).collect()
 }
 
 /// What must be known of a row besides its figures.

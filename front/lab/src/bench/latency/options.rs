@@ -3,6 +3,7 @@
 use super::during::Event;
 use crate::bench::figure;
 use crate::bench::options::Measurement;
+use crate::bench::temporary::Settings;
 use quorate_command::arguments::seconds;
 use quorate_command::failure::{Failure, Outcome};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use std::time::Duration;
   quorate bench latency
   quorate bench latency --rates 1000,10000,50000 --secs 20
   quorate bench latency --during none,checkpoint,scrub,transfer,leader,hand-over --secs 20
+  quorate bench latency --quota 10 --queue-bytes 4MiB
   quorate bench latency --during none,leader --rate 20000 --state-bytes 1GiB")]
 pub(in crate::bench) struct LatencyArgs {
     #[command(flatten)]
@@ -39,6 +41,12 @@ pub(in crate::bench) struct LatencyArgs {
     /// Clients that share the sessions; each has a connection of its own, and the room for waiting calls that a client has by default
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     pub(in crate::bench) clients: usize,
+    /// Bytes of requests that a replica lets wait, beyond which it answers `Overloaded` [default: the replicas' own]
+    #[arg(long, value_name = "BYTES", value_parser = figure::parse_bytes, conflicts_with_all = ["dir", "config"])]
+    pub(in crate::bench) queue_bytes: Option<u64>,
+    /// Percent of a core that each lane of each replica gets, 0 for no limit: so that the cluster is the limit, not the load generator
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, conflicts_with_all = ["dir", "config", "during"])]
+    pub(in crate::bench) quota: u32,
     /// How long a put waits for its answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(in crate::bench) timeout: f64,
@@ -64,6 +72,9 @@ impl LatencyArgs {
         if self.keys == 0 || self.value_bytes > 64 << 10 {
             return refuse("--keys is at least 1, --value-bytes at most 65536");
         }
+        if self.queue_bytes.is_some_and(|bytes| !(1 << 20..=64 << 30).contains(&bytes)) {
+            return refuse("--queue-bytes is 1MiB to 64GiB");
+        }
         if !(1 << 20..=1 << 40).contains(&self.state_bytes) {
             return refuse("--state-bytes is 1MiB to 1TiB");
         }
@@ -71,6 +82,12 @@ impl LatencyArgs {
             return refuse("a cluster that runs already gets one client: say --clients 1");
         }
         self.timeout().map(|_| ())
+    }
+
+    /// The replicas' settings that are not the default.
+    pub(super) fn settings(&self) -> Settings {
+        let number = |bytes: u64| toml::Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.queue_bytes.map(|bytes| ("limits", "queue_bytes", number(bytes))).into_iter().collect()
     }
 
     pub(super) fn timeout(&self) -> Outcome<Duration> {

@@ -56,7 +56,10 @@ fn what_was_not_taken_yet_counts_against_the_limit() {
     let queue = CompletionQueue::new();
     (0..fits).for_each(|tag| ask(&handle, &queue, tag));
     let refused = |queue: &CompletionQueue| {
-        taken(queue).iter().filter(|completed| matches!(completed.result, Err(Error::Overloaded { .. }))).count()
+        taken(queue)
+            .iter()
+            .filter(|completed| matches!(completed.result, Err(Error::Overloaded { .. })))
+            .count()
     };
     ask(&handle, &queue, fits);
     assert_eq!(refused(&queue), 1);
