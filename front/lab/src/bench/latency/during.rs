@@ -1,7 +1,7 @@
 //! One measurement at a fixed rate while something happens: a checkpoint, a scrub, a replica that comes back, another leader.
 //!
-//! Each gets a cluster of its own, with the same state put there before. Except where checkpoints or the transfer are the event, borders
-//! are so far apart that no replica writes a checkpoint.
+//! Each gets a cluster of its own, with the same state put there before. Except where the event needs checkpoints, borders are so far apart
+//! that no replica writes one.
 
 use super::options::LatencyArgs;
 use super::{Row, row};
@@ -78,10 +78,15 @@ pub(super) fn measure(args: &LatencyArgs, event: Event, rate: f64) -> Outcome<(R
 fn settings(args: &LatencyArgs, event: Event, rate: f64) -> Settings {
     let number = |bytes: u64| toml::Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
     let interval = match event {
-        // A border every second: while a checkpoint is being written the next ones wait.
-        Event::Checkpoint => (rate * (PUT_BYTES + (KEY_BYTES + args.value_bytes) as f64)) as u64,
+        // A border every second; but not so many while the state is put there that replicas write checkpoints for minutes after that.
+        Event::Checkpoint => {
+            let second = rate * (PUT_BYTES + (KEY_BYTES + args.value_bytes) as f64);
+            (second as u64).max(args.state_bytes / 32)
+        }
         // So close that the log behind the state is trimmed before the replica comes back.
         Event::Transfer => (args.state_bytes / 4).max(4 << 20),
+        // So that there is a checkpoint to read, and seldom another one while the load runs.
+        Event::Scrub => (args.state_bytes / 2).max(4 << 20),
         _ => NEVER,
     };
     let interval = interval.clamp(64 << 10, NEVER);

@@ -33,7 +33,7 @@ pub(in crate::bench) struct LatencyArgs {
     #[arg(long, value_name = "PER_SECOND", requires = "during")]
     pub(in crate::bench) rate: Option<f64>,
     /// With --during: the state that is put there before, in values of 1 KiB
-    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = figure::parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = figure::parse_bytes)]
     pub(in crate::bench) state_bytes: u64,
     /// Sessions that take the puts in turn
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
