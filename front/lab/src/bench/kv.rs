@@ -2,7 +2,7 @@
 //!
 //! At the end a sample of the keys must have the same value on every replica. Reads find what was put there before.
 
-use super::figure::put_there;
+use super::figure::filling::put_there;
 use super::load::{self, Call, Plan, Work};
 use super::options::{KvArgs, KvOperation};
 use super::report::{Check, Subject};
@@ -65,7 +65,7 @@ fn measure(args: &KvArgs, title: &str) -> Outcome<series::Run> {
         KvOperation::Read => ReadOptions::STRONG,
         KvOperation::WeakRead => ReadOptions::WEAK,
     };
-    put_there(&mut target, args.keys, args.value_bytes, "Putting the keys there")?;
+    put_there(&mut target, 0..args.keys, args.value_bytes, "Putting the keys there")?;
     let sample: Vec<[u8; 16]> = (0..args.keys.min(SAMPLE as u64)).map(key).collect();
     let check = verify(&target, &sample)?;
     let mut gets = Gets { random: Random(1), keys: args.keys, value_bytes: args.value_bytes, options };

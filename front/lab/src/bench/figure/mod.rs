@@ -15,8 +15,6 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
-pub(super) use filling::put_there;
-
 use super::options::Measurement;
 use clap::ValueEnum;
 use quorate_command::cluster::ClusterArgs;
