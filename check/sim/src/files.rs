@@ -219,7 +219,9 @@ impl SimFiles {
             (Phase::Write, Act::Append) => unfinished && !self.capturing,
             (Phase::BeforePublish | Phase::InPublish | Phase::AfterPublish, Act::Publish) => true,
             (Phase::Trim, Act::Delete) => !unfinished && !name.ends_with(PARTIAL),
-            (Phase::Install, Act::Append | Act::Publish) => unfinished && self.installing,
+            (Phase::Install, Act::Append | Act::Publish) => {
+                (unfinished || name.ends_with(PARTIAL)) && self.installing
+            }
             (Phase::Partial, Act::Append) => name.ends_with(PARTIAL),
             (Phase::Repair, Act::WriteAt) => true,
             _ => false,

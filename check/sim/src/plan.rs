@@ -738,7 +738,10 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         busy: Span::from_millis(rng.spread(10, 200)),
         hedge: Span::from_millis(rng.spread(10, 500)),
         per_step: rng.pick(&[1, 4 << 10, 8 << 20]),
+        growth: 0,
     };
+    // Without a draw of its own, so that all other choices of a seed stay.
+    plan.fetch.growth = plan.fetch.per_step;
     plan.serve = ServeLimits {
         rate: rng.pick(&[40_000, 400_000, 64 << 20]),
         burst: rng.pick(&[1, 4 << 10, 1 << 20]),

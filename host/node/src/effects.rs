@@ -117,7 +117,7 @@ impl fmt::Debug for KeeperWork {
             Job::Discard { above } => return write!(f, "Discard({above})"),
             Job::ReadManifest { .. } => "ReadManifest",
             Job::ReadChunk { .. } => "ReadChunk",
-            Job::Partial(_) => "Partial",
+            Job::Grow(_) => "Grow",
             Job::ForgetPartial => "ForgetPartial",
             Job::Scrub => "Scrub",
             Job::Repair { .. } => "Repair",

@@ -310,7 +310,7 @@ impl<'a> Create<'a> {
             )),
             Effect::Begun { .. } => (self.progress)(Progress::Waits("fetching the manifest".to_owned())),
             // A backup that is interrupted begins anew: there is no place to keep its parts.
-            Effect::Keep(_) => {}
+            Effect::Grew(_) => {}
             Effect::Done(fetched) => return Some(fetched),
         }
         None

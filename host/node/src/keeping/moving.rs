@@ -178,7 +178,7 @@ impl Keeping {
                 FetchEffect::Begun { seq, digest } => out.push(Out::notice(format!(
                     "fetching the checkpoint of seq {seq} with digest {digest:?}"
                 ))),
-                FetchEffect::Keep(kept) => out.push(Out::job(Job::Partial(kept))),
+                FetchEffect::Grew(growth) => out.push(Out::job(Job::Grow(growth))),
                 FetchEffect::Lied { source, seq, lie, .. } => {
                     out.push(Out::CountWrong);
                     out.push(Out::alarm(format!(
@@ -192,10 +192,13 @@ impl Keeping {
                     self.agreement.not_held(source, seq, digest);
                     self.offer(now, facts, out);
                 }
-                FetchEffect::StartedOver { seq, found, .. } => out.push(Out::alarm(format!(
-                    "what was put together for seq {seq} has digest {found:?} although every part was right: this machine's memory can \
-                     not be trusted. The transfer begins again with nothing"
-                ))),
+                FetchEffect::StartedOver { seq, found, .. } => {
+                    out.push(Out::forget_partial());
+                    out.push(Out::alarm(format!(
+                        "what was put together for seq {seq} has digest {found:?} although every part was right: this machine's memory \
+                         can not be trusted. The transfer begins again with nothing"
+                    )));
+                }
                 FetchEffect::Done(fetched) => self.on_fetched(facts, *fetched, out),
             }
         }

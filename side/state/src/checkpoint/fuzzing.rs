@@ -9,6 +9,7 @@ use quorate_types::{Digest, Seq};
 
 use super::file::{FOOTER, Footer, HEADER, Previous, file_name, header};
 use super::layout::Layout;
+use super::partial::{self, OUTLINE};
 use super::{
     Files, Image, Job, Keeper, Kind, Manifest, Report, Step, decode_chunk, encode_chunk, verify_chunk,
 };
@@ -112,7 +113,8 @@ pub fn chunk(data: &[u8]) {
 pub const SEALED: u8 = 0x80;
 /// The flag of [`file()`] for a differential checkpoint over a full one.
 pub const TWO: u8 = 1;
-/// The flag of [`file()`] for bytes of an interrupted transfer beside the checkpoints.
+/// The flag of [`file()`] for the two files of an interrupted transfer beside the checkpoints: a length (4 bytes), so many bytes of the
+/// manifest's file, and the rest for the other one.
 pub const PARTIAL: u8 = 2;
 const CUT: usize = 256 << 10;
 
@@ -130,7 +132,9 @@ pub fn file(data: &[u8]) {
     let data = &data[..data.len().min(CUT)];
     let mut files = MemoryFiles::default();
     if flags & PARTIAL != 0 {
-        files.files.insert("transfer.partial".into(), data.to_vec());
+        let (outline, partial) = cut(data);
+        files.files.insert(OUTLINE.into(), outline.to_vec());
+        files.files.insert(partial::PARTIAL.into(), partial.to_vec());
     }
     let (first, second) = if flags & TWO != 0 { cut(data) } else { (data, &data[..0]) };
     let full = put(&mut files, first, Kind::Full, flags & SEALED != 0, None);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_types::{Digest, Seq};
 
-use super::{Digests, Image, PartialPiece};
+use super::{Digests, Growth, Image};
 use crate::store::Version;
 
 /// How much of an image a file holds.
@@ -63,9 +63,10 @@ pub enum Job {
         /// The number of the part: system pieces first, then the chunks of objects, as in the manifest.
         chunk: u32,
     },
-    /// Keep a part of a transfer, so that it can be resumed after a crash.
-    Partial(PartialPiece),
-    /// The transfer is over, so the parts that were kept of it are deleted.
+    /// More of a checkpoint that is being fetched is here: write it, so that only the rest is left for [`Job::Install`], and so that the
+    /// transfer can be resumed after a crash.
+    Grow(Growth),
+    /// The transfer is over, so what was kept of it is deleted.
     ForgetPartial,
     /// Delete what is not needed to load this checkpoint or a newer one. Nothing happens if it is not here.
     Forget {

@@ -19,17 +19,15 @@ use super::files::{Files, delete_if_there};
 use super::job::{Instead, Job, Kind, Report, RotAt, Step};
 use super::manifest::Manifest;
 use super::open::{self, Bad, Loaded, OpenError, Opened};
-use super::partial::{PARTIAL, PartialFile, PartialPiece};
+use super::partial::{self, PARTIAL, PartialFile};
 use super::reader::{Catalog, read_layout};
 use super::scrub::{Found, Scrub};
-use super::writer::{Base, Outcome, SYNC_BYTES, Target, Trouble, Writer, digest_parts};
+use super::writer::{Base, Outcome, Target, Trouble, Writer, digest_parts};
 use crate::store;
 use questions::{Ask, Look, Question};
 
 /// While there is other work, one in this many steps goes to a scrub.
 const SCRUB_TURN: u64 = 8;
-/// At most this many bytes of a transfer wait to be kept; the rest is not kept.
-const PARTIAL_QUEUED_MAX: usize = 64 << 20;
 
 /// Writes checkpoints, checks those that are here, and answers questions about them.
 pub struct Keeper {
@@ -45,8 +43,6 @@ pub struct Keeper {
     /// Checkpoints that are being fetched.
     pinned: Vec<Seq>,
     partial: PartialFile,
-    /// Bytes of parts that wait to be kept.
-    partial_queued: usize,
     /// The newest border that was reached.
     border: u64,
     digests: VecDeque<Digesting>,
@@ -84,7 +80,6 @@ enum Writing {
 enum Chore {
     Delete(String),
     Forget(Seq),
-    Partial(PartialPiece),
     ForgetPartial,
     Repair { seq: Seq, part: u32, bytes: Bytes },
 }
@@ -107,7 +102,6 @@ impl Keeper {
             told: BTreeSet::new(),
             pinned: Vec::new(),
             partial: start.partial,
-            partial_queued: 0,
             border,
             digests: VecDeque::new(),
             active: None,
@@ -200,15 +194,9 @@ impl Keeper {
             Job::Pin { seqs } => self.pinned = seqs,
             Job::Forget { keep } => self.chores.push_back(Chore::Forget(keep)),
             _ if self.hold => {}
-            // A help, and no more: what there is no room for is fetched again after a crash.
-            Job::Partial(piece) if self.partial_queued + piece.len() > PARTIAL_QUEUED_MAX => {}
-            Job::Partial(piece) => {
-                self.partial_queued += piece.len();
-                self.chores.push_back(Chore::Partial(piece));
-            }
+            Job::Grow(growth) => self.partial.grow(growth),
             Job::ForgetPartial => {
-                self.partial_queued = 0;
-                self.chores.retain(|chore| !matches!(chore, Chore::Partial(_)));
+                self.partial = PartialFile::default();
                 self.chores.push_back(Chore::ForgetPartial);
             }
             Job::Scrub => self.scrub = Some(Scrub::over(&self.catalog)),
@@ -346,12 +334,28 @@ impl Keeper {
 
     /// As [`Self::step`], but only work for which someone waits: a part of a transfer, a repair, a peer's question.
     pub fn step_awaited(&mut self, files: &mut dyn Files) -> Step {
-        let bytes = match (self.stopped, self.chores.is_empty(), self.questions.is_empty()) {
-            (true, _, _) | (_, true, true) => return Step::Idle,
-            (_, false, _) => self.step_chore(files),
-            (_, true, false) => self.step_questions(files),
+        if self.stopped || !self.is_awaited() {
+            return Step::Idle;
+        }
+        let bytes = match (self.chores.is_empty(), self.grows()) {
+            (false, _) => self.step_chore(files),
+            (true, true) => self.step_partial(files),
+            (true, false) => self.step_questions(files),
         };
         Step::Worked { bytes, awaited: true }
+    }
+
+    fn is_awaited(&self) -> bool {
+        !self.chores.is_empty() || !self.questions.is_empty() || self.grows()
+    }
+
+    /// Whether more of a checkpoint that is being fetched can be written. Its file may still be that of the one before.
+    fn grows(&self) -> bool {
+        self.partial.grows() && !self.finishes_partial()
+    }
+
+    fn finishes_partial(&self) -> bool {
+        self.active.as_ref().is_some_and(|writer| writer.name == PARTIAL)
     }
 
     fn step_main(&mut self, files: &mut dyn Files) -> Option<Step> {
@@ -359,12 +363,12 @@ impl Keeper {
             self.step_digest();
             return Some(Step::Worked { bytes: 0, awaited: false });
         }
-        if !self.chores.is_empty() || self.turn.is_multiple_of(2) && !self.questions.is_empty() {
+        if !self.chores.is_empty() || self.turn.is_multiple_of(2) && self.is_awaited() {
             return Some(self.step_awaited(files));
         }
         match self.step_write(files) {
             Some(bytes) => Some(Step::Worked { bytes, awaited: false }),
-            None => (!self.questions.is_empty()).then(|| self.step_awaited(files)),
+            None => self.is_awaited().then(|| self.step_awaited(files)),
         }
     }
 
@@ -527,7 +531,11 @@ impl Keeper {
                 writer
             }
             Writing::Border { ahead: None, target } if target.asked == Kind::Full => {
-                Writer::of(*target, Kind::Full, None, None)
+                let written = Some(&target).filter(|target| target.install);
+                match written.and_then(|target| self.partial.hand_over(&target.manifest)) {
+                    Some(written) => Writer::of_fetched(*target, written),
+                    None => Writer::of(*target, Kind::Full, None, None),
+                }
             }
             Writing::Border { ahead: None, target } => match self.base(files, &target) {
                 Ok(base) => Writer::of(*target, Kind::Differential, Some(base), None),
@@ -647,12 +655,11 @@ impl Keeper {
                 self.forget(keep);
                 0
             }
-            Chore::Partial(piece) => {
-                self.partial_queued -= piece.len();
-                self.keep_partial(files, &piece)
-            }
             Chore::ForgetPartial => {
-                if let Err(error) = self.partial.forget(files) {
+                // A checkpoint that is complete but for its end is finished all the same.
+                if !self.finishes_partial()
+                    && let Err(error) = partial::delete(files)
+                {
                     self.fail(format!("delete {PARTIAL}: {error}"), false);
                 }
                 0
@@ -696,19 +703,15 @@ impl Keeper {
         self.chores.extend(Vec::into_iter(goes).map(Chore::Delete));
     }
 
-    fn keep_partial(&mut self, files: &mut dyn Files, piece: &PartialPiece) -> u64 {
-        let result = self.partial.add(files, piece).map_err(Trouble::write(PARTIAL)).and_then(|bytes| {
-            if self.partial.is_due(SYNC_BYTES) {
-                files.sync(PARTIAL).map_err(Trouble::sync(PARTIAL))?;
-            }
-            Ok(bytes)
-        });
-        match result {
+    fn step_partial(&mut self, files: &mut dyn Files) -> u64 {
+        match self.partial.step(files) {
             Ok(bytes) => bytes,
-            // Nothing is lost but the time to fetch it again after a crash.
-            Err(Trouble::NoRoom) => 0,
-            Err(Trouble::Failed { what, sync }) => {
-                self.fail(what, sync);
+            Err(trouble) => {
+                // Nothing is lost but time: the checkpoint is written at once when all of it is here.
+                self.chores.push_back(Chore::ForgetPartial);
+                if let Trouble::Failed { what, sync } = trouble {
+                    self.fail(what, sync);
+                }
                 0
             }
         }

@@ -23,7 +23,7 @@
 //! | `writer` | one file, from capture to publication |
 //! | `reader` | finds and verifies parts in the files |
 //! | `open` | what is there at start |
-//! | `partial` | a transfer that was interrupted |
+//! | `partial` | the file of a checkpoint that is being fetched |
 //! | `scrub` | reads everything at rest, mends what it can |
 //! | `single` | one file by itself, as a backup is |
 //!
@@ -65,6 +65,6 @@ pub use job::{Instead, Job, Kind, ManifestPart, Report, RotAt, Step};
 pub use keeper::Keeper;
 pub use manifest::{ChunkEntry, Digests, Manifest, ManifestError, PieceEntry};
 pub use open::{Loaded, OpenError, Opened};
-pub use partial::PartialPiece;
+pub use partial::{Growth, PartialPiece};
 pub use single::{Single, Unusable};
 pub use system::{PIECE_BYTES, SystemPart};

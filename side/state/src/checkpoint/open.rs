@@ -7,7 +7,7 @@ use quorate_types::{Digest, Seq};
 
 use super::file::{Footer, RECORD, is_unfinished, parse_name};
 use super::files::{Files, delete_if_there};
-use super::partial::{PARTIAL, PartialFile, PartialPiece, newer_partial};
+use super::partial::{PARTIAL, PartialFile, PartialPiece};
 use super::reader::{Catalog, Located, newer_format, read_footer, read_record};
 use super::{Assembly, Image};
 
@@ -114,9 +114,7 @@ pub(crate) fn open(files: &mut dyn Files) -> Result<Start, OpenError> {
 
 fn refuse_newer(files: &mut dyn Files, names: &[String]) -> Result<(), OpenError> {
     for name in names {
-        let format = if name == PARTIAL {
-            files.read(name, 0, 6).ok().and_then(|bytes| newer_partial(&bytes))
-        } else if is_unfinished(name) || parse_name(name).is_some() {
+        let format = if name == PARTIAL || is_unfinished(name) || parse_name(name).is_some() {
             newer_format(files, name).map_err(failed("read", name))?
         } else {
             None

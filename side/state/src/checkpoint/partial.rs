@@ -1,19 +1,28 @@
-//! Fetched parts of a checkpoint, kept so that a transfer that a crash interrupts need not fetch them again. They only save time: their
-//! reader verifies everything again, and if they can't be kept, only time is lost.
+//! The file of a checkpoint that is being fetched. It is written while parts arrive, each part once and at its final place, so that little
+//! is left to write when the last one is here.
+//!
+//! The file is a full checkpoint's, from its beginning: header, then records in the order of the parts. Its name says that it is not
+//! finished. Beside it is the manifest, without which nobody could tell what the records are. After a crash the records are read again, so
+//! that a transfer that was interrupted need not fetch them again, and the file goes on behind them. Every record is compared with its
+//! digest in the manifest before it counts. If the file can't be written, only time is lost. Tests: `tests/all/checkpoint_partial.rs`.
 
 use std::io;
+use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
+use quorate_wire::MANIFEST_MAX;
 
-use super::file::{FORMAT, RECORD, record_body, record_head};
-use super::files::Files;
+use super::file::{self, HEADER, RECORD, record_body};
+use super::files::{Files, delete_if_there};
+use super::manifest::{Manifest, Part};
+use super::writer::{Batch, SYNC_BYTES, Trouble, reused};
+use super::{Image, Kind};
 use crate::store::Path;
 
 /// The name of the file.
 pub(crate) const PARTIAL: &str = "transfer.partial";
-const MAGIC: [u8; 8] = *b"QPRT\x01\0\0\0";
-const SYSTEM: u8 = 0;
-const OBJECTS: u8 = 1;
+/// The name of the manifest's file.
+pub(crate) const OUTLINE: &str = "transfer.manifest";
 
 /// A verified part of a checkpoint that is being fetched. It names itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,136 +41,173 @@ pub enum PartialPiece {
     },
 }
 
-impl PartialPiece {
-    /// How many bytes it has.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::System { bytes } | Self::Objects { bytes, .. } => bytes.len(),
-        }
-    }
-
-    fn encode(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        match self {
-            Self::System { bytes } => {
-                out.put_u8(SYSTEM);
-                out.extend_from_slice(bytes);
-            }
-            Self::Objects { path, bytes } => {
-                out.put_u8(OBJECTS);
-                out.put_u32_le(path.len() as u32);
-                out.extend_from_slice(path.as_bytes());
-                out.extend_from_slice(bytes);
-            }
-        }
-        out.freeze()
-    }
-
-    fn decode(body: &Bytes) -> Option<Self> {
-        match *body.first()? {
-            SYSTEM => Some(Self::System { bytes: body.slice(1..) }),
-            OBJECTS => {
-                let len = u32::from_le_bytes(*body.get(1..)?.first_chunk()?) as usize;
-                let path = Path::from_bytes(body.get(5..)?.get(..len)?)?;
-                Some(Self::Objects { path, bytes: body.slice(5 + len..) })
-            }
-            _ => None,
-        }
-    }
+/// How far a checkpoint that is being fetched is here.
+pub struct Growth {
+    /// Its manifest.
+    pub manifest: Arc<Manifest>,
+    /// The image so far. Its system part is whole.
+    pub image: Image,
+    /// The parts before this one are in the image and verified.
+    pub upto: u32,
 }
 
-/// Whether these first bytes show that a newer program wrote the file.
-pub(crate) fn newer_partial(bytes: &[u8]) -> Option<u16> {
-    let version = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
-    (bytes[..4] == MAGIC[..4] && version > FORMAT).then_some(version)
+/// What is written of a checkpoint that is being fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The records of the parts before this one are in the file.
+    pub(crate) parts: u32,
+    /// The file's length.
+    pub(crate) len: u64,
 }
 
-/// The file of kept parts, as far as it is sound.
-#[derive(Clone, Debug, Default)]
+/// The file; see the module.
+#[derive(Default)]
 pub(crate) struct PartialFile {
-    /// Its length; 0: there is none.
-    len: u64,
-    /// It can't be written any more, so nothing more is kept until the transfer is over.
+    /// Of which image the file is; none: there is no file.
+    of: Option<Arc<Manifest>>,
+    /// None: it must be made, or can't be written.
+    written: Option<Written>,
+    /// It can't be written, so there is none until another checkpoint is fetched.
     broken: bool,
     unsynced: u64,
+    /// What is here and may not be written yet.
+    ready: Option<Growth>,
+    memory: Vec<u8>,
 }
 
 impl PartialFile {
-    /// Reads every whole part in the file. Everything after the first damage is cut off, so that new parts can be added.
+    /// Finds what an earlier run has written, and reads it. What comes after the first damage is cut off.
     pub(crate) fn open(files: &mut dyn Files) -> io::Result<(Self, Vec<PartialPiece>)> {
+        let Some(manifest) = read_outline(files)? else {
+            delete(files)?;
+            return Ok(Default::default());
+        };
         let len = match files.len(PARTIAL) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             other => other?,
         };
-        let mut pieces = Vec::new();
-        let mut at = MAGIC.len() as u64;
-        if len < at || files.read(PARTIAL, 0, MAGIC.len())?[..] != MAGIC {
-            files.delete(PARTIAL)?;
+        let header = file::header(Kind::Full, manifest.border());
+        if len < HEADER || files.read(PARTIAL, 0, header.len())?[..] != header {
+            delete(files)?;
             return Ok(Default::default());
         }
-        while let Some((piece, end)) = read_piece(files, at, len) {
+        let mut pieces = Vec::new();
+        let mut written = Written { parts: 0, len: HEADER };
+        while let Some((piece, end)) = read_piece(files, &manifest, written) {
             pieces.push(piece);
-            at = end;
+            written = Written { parts: written.parts + 1, len: end };
         }
-        if at < len {
-            files.truncate(PARTIAL, at)?;
+        if written.len < len {
+            files.truncate(PARTIAL, written.len)?;
         }
-        Ok((Self { len: at, ..Self::default() }, pieces))
+        let of = Some(Arc::new(manifest));
+        Ok((Self { of, written: Some(written), ..Self::default() }, pieces))
     }
 
-    /// Adds a part. Returns how many bytes were written, and whether the file must be synced.
-    pub(crate) fn add(&mut self, files: &mut dyn Files, piece: &PartialPiece) -> io::Result<u64> {
-        if self.broken {
-            return Ok(0);
+    /// More of a checkpoint is here. If it is another one than before, its file replaces that one's.
+    pub(crate) fn grow(&mut self, growth: Growth) {
+        if !self.is_of(&growth.manifest) {
+            *self = Self { memory: std::mem::take(&mut self.memory), ..Self::default() };
         }
-        let result = self.write(files, piece);
-        if result.is_err() {
-            // What may stand behind the last whole part would hide every later one.
-            self.broken = true;
-            let _ = files.truncate(PARTIAL, self.len);
+        self.of = Some(growth.manifest.clone());
+        let behind = self.written.is_none_or(|written| written.parts < growth.upto);
+        self.ready = Some(growth).filter(|_| behind && !self.broken);
+    }
+
+    fn is_of(&self, manifest: &Arc<Manifest>) -> bool {
+        self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, manifest) || of == manifest)
+    }
+
+    /// Whether something can be written.
+    pub(crate) fn grows(&self) -> bool {
+        self.ready.is_some()
+    }
+
+    /// Writes some of what is here. Returns how many bytes that were.
+    pub(crate) fn step(&mut self, files: &mut dyn Files) -> Result<u64, Trouble> {
+        let Some(growth) = self.ready.take() else { return Ok(0) };
+        let result = self.write(files, &growth);
+        match &result {
+            Ok(_) if self.written.is_some_and(|written| written.parts >= growth.upto) => {}
+            Ok(_) => self.ready = Some(growth),
+            Err(_) => (self.written, self.broken) = (None, true),
         }
         result
     }
 
-    fn write(&mut self, files: &mut dyn Files, piece: &PartialPiece) -> io::Result<u64> {
-        if self.len == 0 {
-            files.create(PARTIAL)?;
-            files.append(PARTIAL, &[Bytes::from_static(&MAGIC)])?;
-            self.len = MAGIC.len() as u64;
+    fn write(&mut self, files: &mut dyn Files, growth: &Growth) -> Result<u64, Trouble> {
+        let Some(mut written) = self.written else {
+            self.written = Some(create(files, &growth.manifest)?);
+            return Ok(HEADER);
+        };
+        let mut batch = Batch::new(written.len, std::mem::take(&mut self.memory));
+        while written.parts < growth.upto && !batch.is_full() {
+            batch.add_part(&growth.image, &growth.manifest, written.parts);
+            written.parts += 1;
         }
-        let body = piece.encode();
-        let len = RECORD + body.len() as u64;
-        files.append(PARTIAL, &[Bytes::copy_from_slice(&record_head(&body)), body])?;
-        self.len += len;
-        self.unsynced += len;
-        Ok(len)
-    }
-
-    /// Whether more than `most` bytes were written since the last sync.
-    pub(crate) fn is_due(&mut self, most: u64) -> bool {
-        let due = self.unsynced >= most;
-        if due {
+        let parts = [batch.bytes.into()];
+        let bytes = parts.iter().map(|part: &Bytes| part.len() as u64).sum();
+        files.append(PARTIAL, &parts).map_err(Trouble::write(PARTIAL))?;
+        self.memory = reused(parts);
+        written.len += bytes;
+        self.written = Some(written);
+        self.unsynced += bytes;
+        if self.unsynced >= SYNC_BYTES {
+            files.sync(PARTIAL).map_err(Trouble::sync(PARTIAL))?;
             self.unsynced = 0;
         }
-        due
+        Ok(bytes)
     }
 
-    /// Deletes it.
-    pub(crate) fn forget(&mut self, files: &mut dyn Files) -> io::Result<()> {
-        *self = Self::default();
-        super::files::delete_if_there(files, PARTIAL)
+    /// What is written of this image. From now on the file is the caller's.
+    pub(crate) fn hand_over(&mut self, manifest: &Arc<Manifest>) -> Option<Written> {
+        if !self.is_of(manifest) {
+            return None;
+        }
+        std::mem::take(self).written
     }
 }
 
-/// The part at an offset, and its end.
-fn read_piece(files: &mut dyn Files, at: u64, len: u64) -> Option<(PartialPiece, u64)> {
-    let left = len.checked_sub(at)?.checked_sub(RECORD)?;
-    let head = files.read(PARTIAL, at, RECORD as usize).ok()?;
-    let body_len = u64::from(u32::from_le_bytes(*head.first_chunk()?));
-    if body_len > left {
-        return None;
-    }
-    let record = files.read(PARTIAL, at, (RECORD + body_len) as usize).ok()?;
-    let piece = PartialPiece::decode(&record_body(&record)?)?;
-    Some((piece, at + RECORD + body_len))
+/// Removes what is kept of a transfer.
+pub(crate) fn delete(files: &mut dyn Files) -> io::Result<()> {
+    delete_if_there(files, PARTIAL)?;
+    delete_if_there(files, OUTLINE)
+}
+
+/// Makes the file. The manifest comes first: what is behind it is of no use without it.
+fn create(files: &mut dyn Files, manifest: &Manifest) -> Result<Written, Trouble> {
+    let whole = [Bytes::from(manifest.encode())];
+    files.create(OUTLINE).map_err(Trouble::write(OUTLINE))?;
+    files.append(OUTLINE, &whole).map_err(Trouble::write(OUTLINE))?;
+    files.sync(OUTLINE).map_err(Trouble::sync(OUTLINE))?;
+    files.create(PARTIAL).map_err(Trouble::write(PARTIAL))?;
+    let header = [Bytes::copy_from_slice(&file::header(Kind::Full, manifest.border()))];
+    files.append(PARTIAL, &header).map_err(Trouble::write(PARTIAL))?;
+    Ok(Written { parts: 0, len: HEADER })
+}
+
+/// The manifest of the file; none: there is no file, or it is damaged.
+fn read_outline(files: &mut dyn Files) -> io::Result<Option<Manifest>> {
+    let len = match files.len(OUTLINE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let len = usize::try_from(len.min(MANIFEST_MAX)).map_err(io::Error::other)?;
+    Ok(Manifest::decode(&files.read(OUTLINE, 0, len)?).ok())
+}
+
+/// The part behind what is known to be sound, and its end.
+fn read_piece(
+    files: &mut dyn Files,
+    manifest: &Manifest,
+    sound: Written,
+) -> Option<(PartialPiece, u64)> {
+    let len = RECORD + manifest.part_len(sound.parts)? as u64;
+    let bytes = record_body(&files.read(PARTIAL, sound.len, len as usize).ok()?)?;
+    manifest.verify(sound.parts, &bytes).ok()?;
+    let piece = match manifest.split(sound.parts)? {
+        Part::Piece(_) => PartialPiece::System { bytes },
+        Part::Chunk(chunk) => PartialPiece::Objects { path: chunk.path.clone(), bytes },
+    };
+    Some((piece, sound.len + len))
 }

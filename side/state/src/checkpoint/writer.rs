@@ -9,10 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_types::{Digest, planted};
 
-use super::file::{self, Footer, Previous, RECORD};
+use super::file::{self, Footer, HEADER, Previous, RECORD};
 use super::files::{Files, is_no_room};
 use super::layout::Layout;
 use super::manifest::{ChunkEntry, Manifest, Part};
+use super::partial::{PARTIAL, Written};
 use super::reader::same_part;
 use super::{Image, Instead, Kind, chunk};
 use crate::store::{self, Version};
@@ -84,6 +85,8 @@ pub(crate) struct Writer {
     captured: Vec<(ChunkEntry, u64)>,
     /// The offset of each part of the image; 0: in the file of an earlier border.
     places: Vec<u64>,
+    /// Memory for what is written at once.
+    memory: Vec<u8>,
     /// Only with a planted bug: it was already reported as durable.
     pub(crate) said: bool,
 }
@@ -139,6 +142,7 @@ impl Writer {
             unsynced: 0,
             captured: Vec::new(),
             places: Vec::new(),
+            memory: Vec::new(),
             said: false,
         }
     }
@@ -149,6 +153,21 @@ impl Writer {
         let name = file::unfinished_name(border);
         let empty = Self::ahead(border, Version::default(), None);
         Self { name, kind, base, instead, ahead: None, target: Some(target), ..empty }
+    }
+
+    /// A fetched image whose first parts were written while the others came. The file is as if it had been written at once.
+    pub(crate) fn of_fetched(target: Target, written: Written) -> Self {
+        let manifest = &target.manifest;
+        let mut places = vec![0; manifest.parts() as usize];
+        let mut len = HEADER;
+        for (part, place) in (0..written.parts).zip(&mut places) {
+            *place = len;
+            len += RECORD + manifest.part_len(part).unwrap_or(0) as u64;
+        }
+        assert!(len == written.len, "INV-KEEP-3 a file's bytes follow from the image");
+        let todo: Vec<u32> = (written.parts..manifest.parts()).collect();
+        let stage = Stage::Parts { todo: todo.into_iter() };
+        Self { name: PARTIAL.into(), places, len, stage, ..Self::of(target, Kind::Full, None, None) }
     }
 
     /// The border of the capture was reached.
@@ -231,7 +250,7 @@ impl Writer {
 
     /// Writes chunks of the version ahead. The version is released as soon as they are all written.
     fn capture(&mut self, files: &mut dyn Files, chunks: Vec<ChunkEntry>) -> Result<(Stage, u64), Trouble> {
-        let mut batch = Batch::new(self.len);
+        let mut batch = Batch::new(self.len, std::mem::take(&mut self.memory));
         if let Some(version) = &self.ahead {
             for entry in &chunks[self.captured.len()..] {
                 if batch.is_full() {
@@ -241,7 +260,7 @@ impl Writer {
                 self.captured.push((entry.clone(), place));
             }
         }
-        let bytes = self.append(files, &[batch.bytes.into()])?;
+        let bytes = self.append_batch(files, batch)?;
         if self.captured.len() < chunks.len() {
             return Ok((Stage::Capture { chunks }, bytes));
         }
@@ -284,14 +303,13 @@ impl Writer {
         mut todo: std::vec::IntoIter<u32>,
     ) -> Result<(Stage, u64), Trouble> {
         let Some(target) = &self.target else { return Ok((Stage::Wait, 0)) };
-        let mut batch = Batch::new(self.len);
+        let mut batch = Batch::new(self.len, std::mem::take(&mut self.memory));
         while !batch.is_full()
             && let Some(part) = todo.next()
         {
-            self.places[part as usize] =
-                batch.add(|out| append_part(&target.image, &target.manifest, part, out));
+            self.places[part as usize] = batch.add_part(&target.image, &target.manifest, part);
         }
-        let bytes = self.append(files, &[batch.bytes.into()])?;
+        let bytes = self.append_batch(files, batch)?;
         let stage = if todo.len() > 0 { Stage::Parts { todo } } else { self.close() };
         Ok((stage, bytes))
     }
@@ -339,6 +357,13 @@ impl Writer {
         Ok((Stage::Publish { footer }, bytes))
     }
 
+    fn append_batch(&mut self, files: &mut dyn Files, batch: Batch) -> Result<u64, Trouble> {
+        let parts = [batch.bytes.into()];
+        let bytes = self.append(files, &parts)?;
+        self.memory = reused(parts);
+        Ok(bytes)
+    }
+
     fn append(&mut self, files: &mut dyn Files, parts: &[Bytes]) -> Result<u64, Trouble> {
         let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if bytes == 0 {
@@ -356,19 +381,33 @@ impl Writer {
 }
 
 /// Records that are written at once. A byte of the state is copied once on its way to the disk: into here.
-struct Batch {
-    bytes: Vec<u8>,
+pub(crate) struct Batch {
+    pub(crate) bytes: Vec<u8>,
     /// Where in the file they begin.
     at: u64,
 }
 
+/// Takes back the memory of bytes that were written, so that it is not cleared again for the next ones.
+pub(crate) fn reused([bytes]: [Bytes; 1]) -> Vec<u8> {
+    let mut memory = Vec::from(bytes);
+    memory.clear();
+    memory
+}
+
 impl Batch {
-    fn new(at: u64) -> Self {
-        Self { bytes: Vec::with_capacity(STEP_BYTES as usize + (STEP_BYTES / 8) as usize), at }
+    pub(crate) fn new(at: u64, memory: Vec<u8>) -> Self {
+        let mut bytes = memory;
+        bytes.reserve(STEP_BYTES as usize + (STEP_BYTES / 8) as usize);
+        Self { bytes, at }
     }
 
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() as u64 >= STEP_BYTES
+    }
+
+    /// Adds the record of a part of an image. Returns its offset.
+    pub(crate) fn add_part(&mut self, image: &Image, manifest: &Manifest, part: u32) -> u64 {
+        self.add(|out| append_part(image, manifest, part, out))
     }
 
     /// Adds a record with the bytes that `body` appends. Returns its offset.

@@ -3,11 +3,12 @@
 //! It begins as the replica's own objects, without those that the manifest does not have; every chunk that differs is replaced as a whole.
 //! The running service's store is never touched: versions share memory until something is written.
 
-use crate::checkpoint::{Image, Manifest, SystemPart, decode_chunk};
-use crate::store::{Path, ReplaceError, Store, Version};
+use crate::checkpoint::{Growth, Image, Manifest, SystemPart, decode_chunk};
+use crate::store::{ReplaceError, Store, Version};
 use bytes::Bytes;
 use quorate_types::{Digest, planted};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The result of verifying a part.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,9 +21,14 @@ pub(super) enum Verified {
 
 /// A checkpoint whose manifest is here and verified.
 pub(super) struct Building {
-    manifest: Manifest,
+    manifest: Arc<Manifest>,
     system: Vec<Option<Bytes>>,
     store: Store,
+    /// The parts before this one are here, and how many bytes of them the host does not know of.
+    upto: u32,
+    grown: u64,
+    /// The system part, once all of it is here.
+    whole_system: Option<SystemPart>,
     bytes_done: u64,
     bytes_total: u64,
 }
@@ -47,7 +53,16 @@ impl Building {
             base.digest_at(&chunk.path) != Some(chunk.digest)
         };
         missing.extend((0..manifest.chunks().len()).filter(differs).map(|at| pieces + at as u32));
-        let mut building = Self { manifest, system, store, bytes_done: 0, bytes_total: 0 };
+        let mut building = Self {
+            manifest: Arc::new(manifest),
+            system,
+            store,
+            upto: 0,
+            grown: 0,
+            whole_system: None,
+            bytes_done: 0,
+            bytes_total: 0,
+        };
         building.bytes_total = missing.iter().map(|part| building.size(*part)).sum();
         (building, missing)
     }
@@ -96,10 +111,22 @@ impl Building {
         }
     }
 
-    /// The path of a part; `None` for a piece of the system part.
-    pub(super) fn path(&self, part: u32) -> Option<&Path> {
-        let chunk = (part as usize).checked_sub(self.system.len())?;
-        Some(&self.manifest.chunks().get(chunk)?.path)
+    /// How far the image is here without a gap, if that are at least `least` bytes more than before.
+    pub(super) fn growth(&mut self, first_missing: u32, least: u64) -> Option<Growth> {
+        while self.upto < first_missing {
+            self.grown += self.size(self.upto);
+            self.upto += 1;
+        }
+        let whole = self.upto as usize >= self.system.len();
+        if self.grown < least || !whole || planted("transfer-unverified") {
+            return None;
+        }
+        self.grown = 0;
+        let pieces = || self.manifest.joined(self.system.iter().flatten());
+        let system = self.whole_system.get_or_insert_with(pieces).clone();
+        let (seq, border, objects) = (self.manifest.seq(), self.manifest.border(), self.objects());
+        let image = Image { seq, border, system, objects };
+        Some(Growth { manifest: self.manifest.clone(), image, upto: self.upto })
     }
 
     /// The whole state, once nothing is missing. At last compares its digest with the agreed one.

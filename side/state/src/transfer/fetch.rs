@@ -295,11 +295,6 @@ impl Fetch {
             return self.lied(from, Lie::Chunk { chunk, expected, found }, out);
         }
         self.sources.placed(chunk);
-        let bytes = bytes.clone();
-        out.push(Effect::Keep(match building.path(chunk) {
-            Some(path) => Kept::Objects { path: path.clone(), bytes },
-            None => Kept::System { bytes },
-        }));
     }
 
     fn refused(&mut self, from: ReplicaId, why: RefusedWhy, chunks: &[u32], out: &mut Vec<Effect>) {
@@ -391,12 +386,13 @@ impl Fetch {
         self.stage = Stage::Gathering(gathering);
     }
 
-    fn fetch(&mut self, building: Box<Building>, out: &mut Vec<Effect>) {
-        if self.sources.missing() == 0 {
+    fn fetch(&mut self, mut building: Box<Building>, out: &mut Vec<Effect>) {
+        let Some(first_missing) = self.sources.first_missing() else {
             let slices = Slices::of(&building.objects(), &self.limits);
             self.stage = Stage::Sealing(building, slices);
             return;
-        }
+        };
+        out.extend(building.growth(first_missing, self.limits.growth).map(Effect::Grew));
         let (seq, digest) = self.target;
         for (to, chunks) in self.sources.ask(self.now, |chunk| building.size(chunk)) {
             out.push(Effect::Send { to, message: StateMessage::FetchChunks { seq, digest, chunks } });

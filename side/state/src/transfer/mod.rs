@@ -26,7 +26,7 @@ pub use differing::{Difference, Differing, differing_keys};
 pub use fetch::Fetch;
 pub use serve::{Answer, Serve, ServeEffect, ServeInput, ServeLimits};
 
-use crate::checkpoint::{Manifest, SystemPart};
+use crate::checkpoint::{Growth, Manifest, SystemPart};
 use crate::store::Store;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
 use quorate_wire::StateMessage;
@@ -47,6 +47,8 @@ pub struct FetchLimits {
     pub hedge: Span,
     /// How many bytes one step looks through or puts in. 2 MiB by default.
     pub per_step: u64,
+    /// After this many more bytes without a gap the host is told that they are here. 1 MiB by default.
+    pub growth: u64,
 }
 
 impl Default for FetchLimits {
@@ -58,6 +60,7 @@ impl Default for FetchLimits {
             busy: Span::from_millis(100),
             hedge: Span::from_millis(200),
             per_step: 2 << 20,
+            growth: 1 << 20,
         }
     }
 }
@@ -124,8 +127,8 @@ pub enum Effect {
         /// Its agreed digest.
         digest: Digest,
     },
-    /// Keep this verified part on disk, if that is possible; nothing waits for it.
-    Keep(Kept),
+    /// More of the checkpoint is here without a gap, and verified. It may be written already; nothing waits for that.
+    Grew(Growth),
     /// Evidence against a source, which is not asked again in this transfer.
     Lied {
         /// The source.
@@ -152,7 +155,7 @@ pub enum Effect {
         digest: Digest,
     },
     /// Everything was fetched and compared, and the result still has another digest than the agreed one: the state that this replica had
-    /// was not what its own digests said (bad memory). The transfer begins again with nothing.
+    /// was not what its own digests said (bad memory). The transfer begins again with nothing, and what grew of it is not to be used.
     StartedOver {
         /// The checkpoint's seq.
         seq: Seq,

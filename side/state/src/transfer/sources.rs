@@ -165,6 +165,10 @@ impl Sources {
         self.missing = missing;
     }
 
+    /// The first missing part.
+    pub(super) fn first_missing(&self) -> Option<u32> {
+        self.missing.first().copied()
+    }
     /// How many parts are missing.
     pub(super) fn missing(&self) -> usize {
         self.missing.len()

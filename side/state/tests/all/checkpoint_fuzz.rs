@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::checkpoint_common::Rng;
 use quorate_state::checkpoint::fuzzing::{self, MemoryFiles, PARTIAL, SEALED, TWO};
-use quorate_state::checkpoint::{Image, Job, Keeper, Kind, Manifest, PartialPiece, Step, encode_chunk};
-use quorate_state::store::{Path, Store};
+use quorate_state::checkpoint::{Growth, Image, Job, Keeper, Kind, Manifest, Step, encode_chunk};
+use quorate_state::store::Store;
 use quorate_types::Seq;
 
 type Target = (&'static str, fn(&[u8]));
@@ -38,9 +39,10 @@ fn files(entries: u64, value: usize) -> MemoryFiles {
         keeper.submit(Job::Border { image: image(border, entries, value), write: Some(write) });
         while keeper.step(&mut files) != Step::Idle {}
     }
-    let path = Path::from_bytes(&[3, 0]).expect("a path");
-    keeper.submit(Job::Partial(PartialPiece::System { bytes: vec![1; 20].into() }));
-    keeper.submit(Job::Partial(PartialPiece::Objects { path, bytes: vec![2; 30].into() }));
+    let image = image(3, entries, value);
+    let manifest = Arc::new(Manifest::of(&image));
+    let upto = manifest.parts();
+    keeper.submit(Job::Grow(Growth { manifest, image, upto }));
     while keeper.step(&mut files) != Step::Idle {}
     files
 }
@@ -70,14 +72,14 @@ fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
             _ if name == "chunks" => {} // 100 KiB say no more than 12
             _ => {
                 let files = files(entries, value).files;
-                let [full, differential, partial] =
-                    [0, 1, 2].map(|at| files.values().nth(at).expect("a file"));
+                let [full, differential, outline, partial] =
+                    [0, 1, 2, 3].map(|at| files.values().nth(at).expect("a file"));
                 let sealed = [full, differential].map(|file| fuzzing::sealed(file).expect("a file"));
                 add("_sealed", [&[SEALED][..], &sealed[0]].concat());
                 add("_two", [&[SEALED | TWO][..], &two(&sealed[0], &sealed[1])].concat());
                 if name == "small" {
                     add("_as_it_is", [&[0][..], full].concat());
-                    add("_partial", [&[PARTIAL][..], partial].concat());
+                    add("_partial", [&[PARTIAL][..], &two(outline, partial)].concat());
                 }
             }
         }

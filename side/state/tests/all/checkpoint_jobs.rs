@@ -2,9 +2,9 @@
 
 use crate::checkpoint_common::{Disk, Event, History, Mode, Replica, Rng, check_image, digest_of, image_of};
 use quorate_state::checkpoint::{
-    Assembly, Files as _, Image, Instead, Job, Keeper, Kind, Manifest, Opened, PartialPiece, Report, Step,
+    Assembly, Files as _, Image, Instead, Job, Keeper, Kind, Manifest, Opened, Report, Step,
 };
-use quorate_state::store::{Path, Store};
+use quorate_state::store::Store;
 use quorate_types::{Digest, Seq};
 
 fn history(seed: u64, mode: Mode, borders: u64) -> History {
@@ -491,49 +491,6 @@ fn what_is_given_up_changes_nothing_of_what_stays() {
     assert!(run(39, true).is_some());
 }
 
-fn piece(number: u8) -> PartialPiece {
-    let bytes = vec![number; 1000 + usize::from(number)].into();
-    match number % 3 {
-        0 => PartialPiece::System { bytes },
-        _ => PartialPiece::Objects { path: Path::from_bytes(&[1, 2, number % 16]).expect("a path"), bytes },
-    }
-}
-
-#[test]
-fn a_transfer_can_be_resumed() {
-    let mut rng = Rng::new(14);
-    for round in 0..200 {
-        let mut disk = Disk::default();
-        let mut kept: Vec<PartialPiece> = Vec::new();
-        let mut forgotten: Vec<Vec<PartialPiece>> = Vec::new();
-        for _ in 0..3 {
-            let (mut keeper, opened) = open(&mut disk);
-            // A crash may bring back what was forgotten: whoever uses it compares it with a digest.
-            let some = |kept: &Vec<PartialPiece>| kept.starts_with(&opened.partial);
-            assert!(some(&kept) || forgotten.iter().any(some), "round {round}");
-            kept = opened.partial;
-            for number in 0..rng.below(30) {
-                let piece = piece(number as u8);
-                keeper.submit(Job::Partial(piece.clone()));
-                kept.push(piece);
-            }
-            disk.capacity = rng.one_in(4).then(|| disk.used() + rng.below(20_000));
-            settle(&mut keeper, &mut disk);
-            if rng.one_in(3) {
-                keeper.submit(Job::Partial(piece(200)));
-                keeper.submit(Job::ForgetPartial);
-                settle(&mut keeper, &mut disk);
-                assert!(disk.names().is_empty(), "round {round}");
-                forgotten.push(std::mem::take(&mut kept));
-            }
-            disk.capacity = None;
-            if rng.one_in(2) {
-                disk.crash(&mut rng);
-            }
-        }
-    }
-}
-
 #[test]
 fn a_border_that_waits_for_the_one_before_says_that_writing_is_too_slow() {
     let history = history(14, Mode::Stop, 3);
@@ -551,29 +508,4 @@ fn a_border_that_waits_for_the_one_before_says_that_writing_is_too_slow() {
     }
     settle(&mut keeper, &mut disk);
     assert!(!keeper.is_behind());
-}
-
-/// A disk that is slower than the network: what waits for it stays bounded.
-#[test]
-fn parts_of_a_transfer_do_not_pile_up() {
-    let mut disk = Disk::default();
-    let (mut keeper, _) = open(&mut disk);
-    let bytes = bytes::Bytes::from(vec![7; 1 << 20]);
-    for _ in 0..200 {
-        keeper.submit(Job::Partial(PartialPiece::System { bytes: bytes.clone() }));
-    }
-    settle(&mut keeper, &mut disk);
-    assert!((60 << 20..70 << 20).contains(&disk.used()), "{}", disk.used());
-    // There is room again, and after the end of the transfer, too.
-    keeper.submit(Job::Partial(PartialPiece::System { bytes: bytes.clone() }));
-    settle(&mut keeper, &mut disk);
-    let (_, opened) = open(&mut disk);
-    assert_eq!(opened.partial.len(), 65);
-    for _ in 0..200 {
-        keeper.submit(Job::Partial(PartialPiece::System { bytes: bytes.clone() }));
-    }
-    keeper.submit(Job::ForgetPartial);
-    keeper.submit(Job::Partial(PartialPiece::System { bytes }));
-    settle(&mut keeper, &mut disk);
-    assert_eq!(open(&mut disk).1.partial.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! A disk in memory. A crash loses what was not synced (or keeps any beginning of it, with garbage behind), and names that were
 //! not published; it can be full, fail, and rot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use bytes::Bytes;
@@ -32,6 +32,8 @@ pub(crate) struct Disk {
     pub(crate) fail_read: Option<i32>,
     /// The next append fails, for another reason than room.
     pub(crate) fail_append: bool,
+    /// How many bytes were appended to files.
+    pub(crate) appended: u64,
 }
 
 fn gone() -> io::Error {
@@ -95,7 +97,9 @@ impl Disk {
                 names.insert(name.clone(), *id);
             }
         }
-        // A name that was published is not both at its old and its new place.
+        // A file that was published is not both at its old and its new place.
+        let mut seen = BTreeSet::new();
+        names.retain(|_, id| seen.insert(*id));
         for id in names.values() {
             let inode = self.inodes.get_mut(id).expect("an inode for each name");
             inode.data = after_crash(inode, rng);
@@ -160,6 +164,7 @@ impl Files for Disk {
         let room = self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()));
         let fits = bytes.len() as u64 <= room;
         bytes.truncate(room.min(bytes.len() as u64) as usize);
+        self.appended += bytes.len() as u64;
         self.inode(name)?.data.extend(bytes);
         if fits { Ok(()) } else { Err(io::Error::from_raw_os_error(28)) }
     }

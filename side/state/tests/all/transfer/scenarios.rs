@@ -295,9 +295,9 @@ fn a_forgotten_checkpoint_is_replaced_by_a_newer_one() {
     let mut world = World::new(12, 2, 1, nothing());
     world.serve_with(&ServeLimits { rate: 1 << 20, burst: 1, ..ServeLimits::default() });
     world.offer();
-    world.run_until(millis(150));
+    world.run_until(millis(300));
     let kept = world.kept.clone();
-    assert!(!kept.is_empty() && world.done.is_none());
+    assert!(!kept.is_empty() && world.done.is_none(), "{:?}", world.fetch.progress());
     for server in 0..2 {
         world.fault(Fault::Hold(server, 2));
         (0..2).for_each(|old| world.fault(Fault::Forget(server, old)));
@@ -321,7 +321,7 @@ fn a_forgotten_checkpoint_is_replaced_by_a_newer_one() {
 
 /// A server that takes one request at a time, and refuses the others of the same moment.
 fn narrow(seed: u64, agreed: usize) -> World {
-    let limits = FetchLimits { per_message: 1, busy: Span::from_millis(50), ..FetchLimits::default() };
+    let limits = FetchLimits { per_message: 1, busy: Span::from_millis(50), growth: 1, ..FetchLimits::default() };
     let mut world = World::with_limits(seed, 1, agreed, nothing(), limits);
     world.serve_with(&ServeLimits { rate: 1 << 20, burst: 1, queue: 1, reads: 1, ..ServeLimits::default() });
     world
@@ -343,7 +343,7 @@ fn a_busy_holder_that_forgot_the_target_is_asked_for_a_newer_one() {
     let mut world = narrow(22, 1);
     world.offer();
     world.run_until(millis(300));
-    assert!(world.done.is_none() && !world.kept.is_empty());
+    assert!(world.done.is_none() && world.fetch.progress().bytes_done > 0);
     (0..2).for_each(|old| world.fault(Fault::Forget(0, old)));
     world.run_until(millis(600));
     world.fault(Fault::Hold(0, 2));

@@ -54,6 +54,7 @@ fn world_of(seed: u64) -> World {
         window: 64 << (10 + random.below(6)),
         per_message: 1 + random.below(16) as usize,
         per_step: 1 << (14 + random.below(8)),
+        growth: 1 << random.below(20),
         ..FetchLimits::default()
     };
     let mut world = World::with_limits(seed, servers, agreed, local, limits);

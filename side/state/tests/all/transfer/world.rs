@@ -3,6 +3,7 @@
 use super::states::{Checkpoint, finer, other_lengths, states};
 use bytes::Bytes;
 use quorate_state::agreement::Offer;
+use quorate_state::checkpoint::Growth;
 use quorate_state::store::Version;
 use quorate_state::transfer::{
     Answer, Effect, Fetch, FetchLimits, Fetched, Input, Kept, Lie, Serve, ServeEffect, ServeInput,
@@ -97,6 +98,8 @@ pub(crate) struct World {
     pub(crate) agreed: usize,
     /// The disk of the requester.
     pub(crate) kept: Vec<Kept>,
+    /// The checkpoint of which that is.
+    kept_of: Option<(Seq, Digest)>,
     pub(crate) lies: Vec<(ReplicaId, Lie)>,
     pub(crate) stalled: Vec<ReplicaId>,
     pub(crate) begun: Vec<Seq>,
@@ -123,7 +126,7 @@ fn by_name(seq: Seq, digest: Digest) -> Option<usize> {
 impl World {
     /// Servers r2, r3, ... that hold the checkpoints up to `agreed`; the requester r1 has `local`.
     pub(crate) fn new(seed: u64, servers: usize, agreed: usize, local: Version) -> Self {
-        let limits = FetchLimits { window: 200 << 10, per_message: 4, ..FetchLimits::default() };
+        let limits = FetchLimits { window: 200 << 10, per_message: 4, growth: 1, ..FetchLimits::default() };
         Self::with_limits(seed, servers, agreed, local, limits)
     }
 
@@ -165,6 +168,7 @@ impl World {
             limits,
             agreed,
             kept: Vec::new(),
+            kept_of: None,
             lies: Vec::new(),
             stalled: Vec::new(),
             begun: Vec::new(),
@@ -308,6 +312,20 @@ impl World {
         }
     }
 
+    /// Keeps what a keeper would write: the parts without a gap of one checkpoint.
+    fn grew(&mut self, growth: &Growth) {
+        let of = (growth.manifest.seq(), growth.manifest.digest());
+        assert!(by_name(of.0, of.1).is_some(), "what grows is an agreed checkpoint");
+        if self.kept_of != Some(of) {
+            (self.kept_of, self.kept) = (Some(of), Vec::new());
+        }
+        for part in self.kept.len() as u32..growth.upto {
+            let kept = piece(growth, part);
+            assert!(is_true(&kept), "what is kept was verified");
+            self.kept.push(kept);
+        }
+    }
+
     fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send { to, message } => {
@@ -323,13 +341,7 @@ impl World {
                 self.post(delay, |message| Event::ToServer(at, message), message);
             }
             Effect::Begun { seq, .. } => self.begun.push(seq),
-            Effect::Keep(kept) => {
-                assert!(is_true(&kept), "what is kept was verified");
-                // Who goes back to an older checkpoint may have replaced what it needs now.
-                let forth = self.begun.is_sorted();
-                assert!(!forth || !self.kept.contains(&kept), "nothing is fetched twice");
-                self.kept.push(kept);
-            }
+            Effect::Grew(growth) => self.grew(&growth),
             Effect::Lied { source, seq, digest, lie } => {
                 assert!(by_name(seq, digest).is_some(), "evidence names an agreed checkpoint");
                 self.lies.push((source, lie));
@@ -442,6 +454,18 @@ impl World {
             _ => bytes,
         };
         Answer::Chunk { bytes }
+    }
+}
+
+/// A part of a checkpoint that is here so far.
+fn piece(growth: &Growth, part: u32) -> Kept {
+    let part = part as usize;
+    match part.checked_sub(growth.manifest.system().len()) {
+        None => Kept::System { bytes: growth.image.system.piece(part).expect("it is whole") },
+        Some(chunk) => {
+            let path = growth.manifest.chunks()[chunk].path.clone();
+            Kept::Objects { bytes: super::states::chunk_at(&growth.image.objects, &path), path }
+        }
     }
 }
 
