@@ -1,10 +1,11 @@
 //! The files of checkpoints: in a directory on disk, or in memory for replicas that keep nothing on disk.
 //!
 //! Appended bytes bypass the system's page cache if the file system allows that (`direct`). Other written bytes are dropped from the cache
-//! once they are synced: gigabytes of checkpoints would displace the log and other data that is read again. Appended bytes are in the file
-//! at the latest when it is synced or read. Errors name their file. The error of a full disk keeps its kind, and the keeper waits until
+//! once they are synced: gigabytes of checkpoints would displace the log and other data that is read again. So do bytes that are read one
+//! after the other (`ahead`). Appended bytes are in the file at the latest when it is synced or read. Errors name their file. The error of a full disk keeps its kind, and the keeper waits until
 //! there is space. Tests: `files/tests.rs`.
 
+mod ahead;
 mod direct;
 mod memory;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 pub use memory::MemoryFiles;
 
 use crate::disk::write_pieces;
+use ahead::Ahead;
 use bytes::Bytes;
 use direct::Direct;
 use quorate_state::checkpoint::Files;
@@ -93,6 +95,7 @@ pub struct CheckpointFiles {
     directory: PathBuf,
     /// In the order of use; the last one was used last.
     open: Vec<Open>,
+    ahead: Ahead,
 }
 
 impl CheckpointFiles {
@@ -101,7 +104,7 @@ impl CheckpointFiles {
     /// # Errors
     /// The error of the operating system.
     pub fn new(directory: &Path) -> io::Result<Self> {
-        let files = Self { directory: directory.to_owned(), open: Vec::new() };
+        let files = Self { directory: directory.to_owned(), open: Vec::new(), ahead: Ahead::default() };
         match std::fs::create_dir(directory) {
             Ok(()) => {
                 let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
@@ -130,6 +133,7 @@ impl CheckpointFiles {
     }
 
     fn forget(&mut self, name: &str) {
+        self.ahead.changed(name);
         self.open.retain(|open| open.name != name);
     }
 
@@ -193,16 +197,21 @@ impl Files for CheckpointFiles {
     }
 
     fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes> {
-        self.with("reading", name, |open| {
+        let (path, mut ahead) = (self.path(name)?, std::mem::take(&mut self.ahead));
+        let read = self.with("reading", name, |open| {
             open.plain()?;
             // Before memory is taken for it: an offset may come from a damaged file.
             if offset.checked_add(len as u64).is_none_or(|end| end > open.len) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let mut bytes = vec![0; len];
-            open.file.read_exact_at(&mut bytes, offset)?;
+            if !ahead.read((&path, name), &mut bytes, offset)? {
+                open.file.read_exact_at(&mut bytes, offset)?;
+            }
             Ok(Bytes::from(bytes))
-        })
+        });
+        self.ahead = ahead;
+        read
     }
 
     fn create(&mut self, name: &str) -> io::Result<()> {
@@ -215,10 +224,12 @@ impl Files for CheckpointFiles {
     }
 
     fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
+        self.ahead.changed(name);
         self.with("writing", name, |open| open.append(parts))
     }
 
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.ahead.changed(name);
         self.with("writing", name, |open| {
             if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > open.len) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -229,6 +240,7 @@ impl Files for CheckpointFiles {
     }
 
     fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
+        self.ahead.changed(name);
         self.with("cutting", name, |open| {
             if len < open.len {
                 open.plain()?;
@@ -257,6 +269,7 @@ impl Files for CheckpointFiles {
         let directory =
             File::open(&self.directory).map_err(|why| self.error("opening the directory of", to, why))?;
         self.forget(to);
+        self.ahead.changed(from);
         let renamed = std::fs::rename(old, new);
         renamed.map_err(|why| self.error("publishing", from, why))?;
         if let Some(open) = self.open.iter_mut().find(|open| open.name == from) {

@@ -235,8 +235,8 @@ fn a_replica_that_was_away_gets_the_state_through_crashes_on_both_sides() {
 
     // It is killed in the middle of the transfer.
     cluster.start(at);
-    let quarter = |of: Option<(u64, u64)>| of.is_some_and(|(done, total)| done * 4 > total);
-    wait_well(&mut cluster, "a quarter of the state is there", |cluster| quarter(transfer(cluster, at)));
+    let part = |of: Option<(u64, u64)>, parts| of.is_some_and(|(done, total)| done * parts > total);
+    wait_well(&mut cluster, "half of the state is there", |cluster| part(transfer(cluster, at), 2));
     load.wait_for_progress(20, &mut cluster);
     let (had, total) = transfer(&cluster, at).expect("it is under way");
     let first = fetched(&cluster, at);
@@ -270,7 +270,7 @@ fn a_replica_that_was_away_gets_the_state_through_crashes_on_both_sides() {
     // Again, and one of those who send is killed.
     leave_behind(&mut cluster, at, &mut filler);
     cluster.start(at);
-    wait_well(&mut cluster, "a quarter of the state is there", |cluster| quarter(transfer(cluster, at)));
+    wait_well(&mut cluster, "a quarter of the state is there", |cluster| part(transfer(cluster, at), 4));
     let sender = (at + 1 + random.below(2) as usize) % REPLICAS;
     cluster.kill(sender);
     wait_well(&mut cluster, "the other one sends the rest", |cluster| {

@@ -11,9 +11,16 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// The alignment of memory and file offsets; enough for every disk.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// How much is written at once.
 pub(super) const PIECE: usize = 1 << 20;
+
+/// Memory for one piece, and where in it the first aligned address is.
+pub(super) fn aligned() -> (Vec<u8>, usize) {
+    let memory = vec![0; PIECE + PAGE];
+    let first = memory.as_ptr().align_offset(PAGE).min(PAGE);
+    (memory, first)
+}
 
 /// A file that is appended to.
 pub(super) struct Direct {
@@ -33,9 +40,8 @@ impl Direct {
     pub(super) fn open(path: &Path) -> Option<Self> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
         let file = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
-        let memory = vec![0; PIECE + PAGE];
-        let first = memory.as_ptr().align_offset(PAGE);
-        (first <= PAGE).then_some(Self { file, memory, first, at: 0, filled: 0, flushed: 0 })
+        let (memory, first) = aligned();
+        Some(Self { file, memory, first, at: 0, filled: 0, flushed: 0 })
     }
 
     /// Takes bytes, and writes full pieces. `false` if the file system does not support it after all: then all bytes are in `plain`, and

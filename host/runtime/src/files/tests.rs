@@ -75,6 +75,42 @@ fn large_files_arrive_whole_however_they_are_written() {
 }
 
 /// What was taken is not lost when many other files are opened before it is synced.
+/// What is read one after the other is read ahead: in whatever stretches, and while the file changes.
+#[test]
+fn what_is_read_ahead_is_what_is_there() {
+    let mut all: Vec<u8> = (0..3_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = CheckpointFiles::new(directory.path()).unwrap();
+    files.create("a").unwrap();
+    files.append("a", &[Bytes::from(all.clone())]).unwrap();
+    files.sync("a").unwrap();
+    for (step, jump, at_once) in
+        [(65_000, 0, 1), (65_000, 900_001, 9), (700, 0, 3), (2 << 20, 0, 1), (4096, 1, 700)]
+    {
+        let (mut at, mut number) = (0, 0);
+        while at < all.len() {
+            let len = step.min(all.len() - at);
+            assert!(files.read("a", at as u64, len).unwrap() == all[at..at + len], "{len} bytes at {at}");
+            (at, number) = (at + len, number + 1);
+            if number % 5 == 0 && at + 10 < all.len() {
+                all[at..at + 10].fill(number as u8);
+                files.write_at("a", at as u64, &[number as u8; 10]).unwrap();
+            }
+            at += if number % at_once == 0 { jump } else { 0 };
+        }
+        assert_eq!(kind(files.read("a", all.len() as u64 - 5, 6)), ErrorKind::UnexpectedEof);
+    }
+    // Another program's writes are seen by who reads the file from its beginning.
+    for from in [0, 50_000, 100_000] {
+        assert_eq!(files.read("a", from, 50_000).unwrap(), all[from as usize..from as usize + 50_000]);
+    }
+    all.fill(7);
+    std::fs::write(directory.path().join("a"), &all).unwrap();
+    for from in [0, 50_000, 100_000] {
+        assert_eq!(files.read("a", from, 50_000).unwrap(), all[from as usize..from as usize + 50_000]);
+    }
+}
+
 #[test]
 fn a_file_that_is_written_stays_open() {
     let directory = tempfile::tempdir().unwrap();

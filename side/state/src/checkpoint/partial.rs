@@ -15,12 +15,14 @@ use quorate_wire::MANIFEST_MAX;
 use super::file::{self, HEADER, RECORD, record_body};
 use super::files::{Files, delete_if_there};
 use super::manifest::{Manifest, Part};
-use super::writer::{Batch, SYNC_BYTES, Trouble, reused};
+use super::writer::{Batch, Trouble, reused};
 use super::{Image, Kind};
 use crate::store::Path;
 
 /// The name of the file.
 pub(crate) const PARTIAL: &str = "transfer.partial";
+/// The file is synced after this many bytes. Seldom: each time an incomplete page is written, which is written again later.
+const SYNC_BYTES: u64 = 64 << 20;
 /// The name of the manifest's file.
 pub(crate) const OUTLINE: &str = "transfer.manifest";
 
@@ -197,11 +199,7 @@ fn read_outline(files: &mut dyn Files) -> io::Result<Option<Manifest>> {
 }
 
 /// The part behind what is known to be sound, and its end.
-fn read_piece(
-    files: &mut dyn Files,
-    manifest: &Manifest,
-    sound: Written,
-) -> Option<(PartialPiece, u64)> {
+fn read_piece(files: &mut dyn Files, manifest: &Manifest, sound: Written) -> Option<(PartialPiece, u64)> {
     let len = RECORD + manifest.part_len(sound.parts)? as u64;
     let bytes = record_body(&files.read(PARTIAL, sound.len, len as usize).ok()?)?;
     manifest.verify(sound.parts, &bytes).ok()?;

@@ -21,7 +21,7 @@ use crate::store::{self, Version};
 /// About how much one step reads or writes.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
 /// The file is synced after this many bytes, so that little is left to sync in the end.
-pub(crate) const SYNC_BYTES: u64 = 8 << 20;
+const SYNC_BYTES: u64 = 8 << 20;
 /// About how much of the objects one step computes digests of.
 const DIGEST_BYTES: u64 = 1 << 20;
 
@@ -388,10 +388,10 @@ pub(crate) struct Batch {
 }
 
 /// Takes back the memory of bytes that were written, so that it is not cleared again for the next ones.
-pub(crate) fn reused([bytes]: [Bytes; 1]) -> Vec<u8> {
-    let mut memory = Vec::from(bytes);
-    memory.clear();
-    memory
+pub(crate) fn reused([mut bytes]: [Bytes; 1]) -> Vec<u8> {
+    // What is left is moved to the beginning of the memory.
+    bytes.clear();
+    bytes.into()
 }
 
 impl Batch {

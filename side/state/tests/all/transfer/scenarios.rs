@@ -321,7 +321,8 @@ fn a_forgotten_checkpoint_is_replaced_by_a_newer_one() {
 
 /// A server that takes one request at a time, and refuses the others of the same moment.
 fn narrow(seed: u64, agreed: usize) -> World {
-    let limits = FetchLimits { per_message: 1, busy: Span::from_millis(50), growth: 1, ..FetchLimits::default() };
+    let limits =
+        FetchLimits { per_message: 1, busy: Span::from_millis(50), growth: 1, ..FetchLimits::default() };
     let mut world = World::with_limits(seed, 1, agreed, nothing(), limits);
     world.serve_with(&ServeLimits { rate: 1 << 20, burst: 1, queue: 1, reads: 1, ..ServeLimits::default() });
     world
