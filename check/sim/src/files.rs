@@ -15,6 +15,8 @@ use std::io;
 const SECTOR: usize = 512;
 const UNFINISHED: &str = ".unfinished";
 const PARTIAL: &str = ".partial";
+/// What is kept of a transfer has names that begin with this.
+const TRANSFER: &str = "transfer.";
 
 /// One file's bytes.
 #[derive(Clone, Debug, Default)]
@@ -218,7 +220,7 @@ impl SimFiles {
             (Phase::Capture, Act::Append) => unfinished && self.capturing,
             (Phase::Write, Act::Append) => unfinished && !self.capturing,
             (Phase::BeforePublish | Phase::InPublish | Phase::AfterPublish, Act::Publish) => true,
-            (Phase::Trim, Act::Delete) => !unfinished && !name.ends_with(PARTIAL),
+            (Phase::Trim, Act::Delete) => !unfinished && !name.starts_with(TRANSFER),
             (Phase::Install, Act::Append | Act::Publish) => {
                 (unfinished || name.ends_with(PARTIAL)) && self.installing
             }

@@ -80,17 +80,14 @@ pub(crate) struct PartialFile {
 impl PartialFile {
     /// Finds what an earlier run has written, and reads it. What comes after the first damage is cut off.
     pub(crate) fn open(files: &mut dyn Files) -> io::Result<(Self, Vec<PartialPiece>)> {
-        let Some(manifest) = read_outline(files)? else {
-            delete(files)?;
+        let outline = read_outline(files)?;
+        let (Some(manifest), Some(len)) = (outline, len_of(files, PARTIAL)?) else {
+            discard(files)?;
             return Ok(Default::default());
-        };
-        let len = match files.len(PARTIAL) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            other => other?,
         };
         let header = file::header(Kind::Full, manifest.border());
         if len < HEADER || files.read(PARTIAL, 0, header.len())?[..] != header {
-            delete(files)?;
+            discard(files)?;
             return Ok(Default::default());
         }
         let mut pieces = Vec::new();
@@ -188,12 +185,23 @@ fn create(files: &mut dyn Files, manifest: &Manifest) -> Result<Written, Trouble
     Ok(Written { parts: 0, len: HEADER })
 }
 
+/// Removes what can not be used, if there is something.
+fn discard(files: &mut dyn Files) -> io::Result<()> {
+    let is_there = len_of(files, PARTIAL)?.or(len_of(files, OUTLINE)?).is_some();
+    if is_there { delete(files) } else { Ok(()) }
+}
+
+/// How long a file is, if it is there.
+fn len_of(files: &mut dyn Files, name: &str) -> io::Result<Option<u64>> {
+    match files.len(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        len => len.map(Some),
+    }
+}
+
 /// The manifest of the file; none: there is no file, or it is damaged.
 fn read_outline(files: &mut dyn Files) -> io::Result<Option<Manifest>> {
-    let len = match files.len(OUTLINE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
+    let Some(len) = len_of(files, OUTLINE)? else { return Ok(None) };
     let len = usize::try_from(len.min(MANIFEST_MAX)).map_err(io::Error::other)?;
     Ok(Manifest::decode(&files.read(OUTLINE, 0, len)?).ok())
 }
