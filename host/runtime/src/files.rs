@@ -1,9 +1,9 @@
 //! The files of checkpoints: in a directory on disk, or in memory for replicas that keep nothing on disk.
 //!
 //! Appended bytes bypass the system's page cache if the file system allows that (`direct`). Other written bytes are dropped from the cache
-//! once they are synced: gigabytes of checkpoints would displace the log and other data that is read again. So do bytes that are read one
-//! after the other (`ahead`). Appended bytes are in the file at the latest when it is synced or read. Errors name their file. The error of a full disk keeps its kind, and the keeper waits until
-//! there is space. Tests: `files/tests.rs`.
+//! once they are synced: gigabytes of checkpoints would displace the log and other data that is read again. Bytes that are read one after
+//! the other bypass the cache, too (`ahead`). Appended bytes are in the file at the latest when it is synced or read. Errors name their
+//! file. The error of a full disk keeps its kind, and the keeper waits until there is space. Tests: `files/tests.rs`.
 
 mod ahead;
 mod direct;
