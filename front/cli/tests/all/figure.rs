@@ -55,7 +55,7 @@ fn rates_are_raised_until_a_cluster_has_enough() {
     niagara("niagara-3 --quota 2").fails(2, &["--quota is 5 to 100"]);
     niagara("niagara-4 --command-bytes 17").fails(2, &["a multiple of 8"]);
     let said = niagara(
-        "niagara-3 --durability memory --instances 1,2 --quota 0 --secs 0.3 --warm 0.1 --rate-first 100000",
+        "niagara-3 --durability memory --instances 1,2 --quota 0 --secs 0.3 --warm 0.1 --rounds 2 --rate-first 1000000",
     )
     .ok();
     assert!(said.contains("as much of the cores as there is") && said.contains("TLS"), "{said}");
@@ -66,9 +66,19 @@ fn rates_are_raised_until_a_cluster_has_enough() {
     assert_eq!(shapes, [(Some(1), Some(1)), (Some(2), Some(3))]);
     for curve in curves {
         let last = curve["points"].as_array().and_then(|points| points.last()).expect("a point");
-        let (asked, answered) = (last["requested_per_s"].as_f64(), last["provided_per_s"].as_f64());
-        assert!(answered < asked && curve["most_per_s"].as_f64() > Some(0.0), "{curve}");
+        let (asked, answered) = (last["requested_per_s"].as_f64(), last["provided_per_s"]["median"].as_f64());
+        assert!(answered < asked && curve["most_per_s"]["low"].as_f64() > Some(0.0), "{curve}");
+        assert_eq!(curve["most_per_s"]["of"], 2, "each round counts: {curve}");
     }
+    niagara("niagara-4 --durability memory --instances 2 --curve lanes --quota 0 --secs 0.2 --warm 0 --rounds 1 --rate-first 9000000")
+        .ok();
+    let json = fs::read_to_string(directory.path().join("drawn/niagara-4.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    let curve = &document["curves"][0];
+    assert_eq!(
+        (&document["by"], &curve["instances"], &curve["lanes"]),
+        (&"lanes".into(), &1.into(), &2.into())
+    );
     let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
     assert_eq!(left, 0, "nothing is left of the clusters");
 }

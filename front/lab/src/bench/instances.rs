@@ -6,7 +6,7 @@
 use super::append::{Append, strong, verify};
 use super::cpu::Cpu;
 use super::load::{self, Plan};
-use super::median::Median;
+use super::median::{self, Median};
 use super::options::{InstancesArgs, Measurement};
 use super::report::{self, Durability, counted};
 use super::target::Target;
@@ -76,12 +76,7 @@ pub(super) fn run(args: &InstancesArgs, json: bool) -> Outcome {
     let clients = usize::from(CLIENTS * most);
     let mut runs: Vec<Vec<Run>> = args.instances.iter().map(|_| Vec::new()).collect();
     for round in 1..=args.rounds {
-        // Every other time the other way round: what changes steadily favours nobody.
-        let mut order: Vec<usize> = (0..args.instances.len()).collect();
-        if round % 2 == 0 {
-            order.reverse();
-        }
-        for at in order {
+        for at in median::order(round, args.instances.len()) {
             let instances = args.instances[at];
             let title = format!("{} {round}/{}", counted(instances), args.rounds);
             runs[at].push(measure(args, &Measurement { instances, ..measurement.clone() }, clients, &title)?);

@@ -305,6 +305,7 @@ fn page(document: &Document) -> Page {
         colour: colour(number),
         points: run.bins.iter().map(|bin| (bin.at_s, value(bin))).collect(),
         bars: run.caught_up_s.map(|at| (run.returned_s, at)).into_iter().collect(),
+        ranges: Vec::new(),
     };
     let chart = |title: &str, y_label: &str, logarithmic, value: fn(&Bin) -> Option<f64>| Chart {
         title: title.into(),

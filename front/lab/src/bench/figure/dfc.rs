@@ -271,6 +271,7 @@ fn page(document: &Document) -> Page {
         colour: colour(number),
         points: run.bins.iter().map(|bin| (bin.at_s, value(bin))).collect(),
         bars: run.checkpoints_of_any.iter().map(|span| (span.from_s, span.to_s)).collect(),
+        ranges: Vec::new(),
     };
     let lines = |value: fn(&Bin) -> Option<f64>| {
         document.runs.iter().enumerate().map(|(number, run)| line(run, number, value)).collect()

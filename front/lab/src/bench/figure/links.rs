@@ -224,6 +224,7 @@ fn page(document: &Document) -> Page {
                 colour: colour(at),
                 points: points.iter().map(|point| (f64::from(point.links), Some(value(point)))).collect(),
                 bars: Vec::new(),
+                ranges: Vec::new(),
             })
             .collect(),
         x_most: document.one_instance.iter().map(|point| f64::from(point.links)).fold(1.0, f64::max),

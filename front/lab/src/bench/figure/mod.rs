@@ -1,6 +1,6 @@
 //! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
-//! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 pub(super) mod catchup;
@@ -12,6 +12,7 @@ mod niagara;
 pub(super) mod page;
 mod plot;
 mod samples;
+mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +33,7 @@ pub(super) enum Name {
     Dfc,
     /// How long a replica that was away takes to catch up, and what clients notice of it
     Catchup,
-    /// Appends asked for and answered, by the number of instances
+    /// Appends asked for and answered, by the number of instances or of lanes
     #[value(name = "niagara-3")]
     Niagara3,
     /// Latency by load and by the number of instances
@@ -52,6 +53,7 @@ pub(super) enum Name {
   quorate bench figure dfc --state-bytes 1GiB --secs 60
   quorate bench figure catchup --state-bytes 512MiB
   quorate bench figure niagara-3 --durability memory --secs 3
+  quorate bench figure niagara-3 --durability memory --secs 3 --curve lanes
   quorate bench figure niagara-5 --durability memory --secs 5
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
@@ -97,19 +99,25 @@ pub(crate) struct FigureArgs {
     /// For dfc: which ways to take checkpoints, in which order; one may come several times
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = dfc::Mode::DEFAULT)]
     modes: Vec<dfc::Mode>,
-    /// For niagara: how many instances, one curve each
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    /// For niagara-3 and -4: how many instances, one cluster each; with --curve lanes how many lanes
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 12])]
     instances: Vec<u16>,
-    /// For niagara: percent of a core that each lane of each replica gets, 0 for no limit
+    /// For niagara-3 and -4: what the curves differ in
+    #[arg(long, value_enum, default_value_t = niagara::By::Instances)]
+    curve: niagara::By,
+    /// For niagara-3 and -4: how often to measure each cluster, in turns
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
+    rounds: u32,
+    /// For niagara-3 and -4: percent of a core that each lane of each replica gets, 0 for no limit
     #[arg(long, value_name = "PERCENT", default_value_t = 5)]
     quota: u32,
-    /// For niagara: size of a command in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    /// For niagara-3 and -4: size of a command in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
     command_bytes: usize,
-    /// For niagara: commands in one call
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
-    commands_per_call: usize,
-    /// For niagara: the first rate, in commands per second; each next one is half as much again
+    /// For niagara-3 and -4: commands in one call [default: 10]
+    #[arg(long, value_name = "COUNT")]
+    commands_per_call: Option<usize>,
+    /// For niagara-3 and -4: the first rate, in commands per second; each next one is half as much again
     #[arg(long, value_name = "PER_SECOND")]
     rate_first: Option<f64>,
     /// For niagara: without certificates and encryption
@@ -140,7 +148,7 @@ impl FigureArgs {
             replicas: None,
             durability: Some(self.durability),
             // As in the papers: the ways of taking checkpoints are compared. For instances the links are part of the cost.
-            plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4 | Name::Niagara5)),
+            plain: self.plain || matches!(self.name, Some(Name::Dfc | Name::Catchup)),
             instances: 1,
             lanes: 1,
             pillars: self.pillars,
@@ -201,7 +209,7 @@ fn list() -> String {
     for name in Name::value_variants() {
         let Some(value) = name.to_possible_value() else { continue };
         let help = value.get_help().map(ToString::to_string).unwrap_or_default();
-        lines.push(format!("  {:<8} {help}", value.get_name()));
+        lines.push(format!("  {:<9} {help}", value.get_name()));
     }
     lines.push("draw one with `quorate bench figure NAME`".into());
     lines.join("\n")

@@ -1,21 +1,23 @@
 //! The figures `niagara-3` and `niagara-4`: the rate of appends that are answered, and the 90th percentile of their latency, against the
-//! rate that is asked for, by the number of instances. All lanes get the same share of a core.
+//! rate that is asked for, by the number of instances, or by the number of lanes of a single instance. All lanes get the same share of a core.
 //!
-//! Each number of instances is measured with a cluster of its own; each rate is a window of its own. The rate grows until the cluster
-//! answers clearly less than that. With one instance a replica has one lane; with more it has one lane per instance and one for what
-//! instances share. After figures 3 and 4 of "In Search of a Scalable Raft-based Replication Architecture" (PaPoC 2019).
+//! Each curve is measured with a cluster of its own, once in each round; each rate is a window of its own. The rate grows until the cluster
+//! answers clearly less than that. After figures 3 and 4 of "In Search of a Scalable Raft-based Replication Architecture" (PaPoC 2019).
 
 use super::page::{Page, Table};
-use super::plot::{Chart, Line, colour};
-use super::{Drawn, FigureArgs, refuse};
+use super::plot::{Chart, colour};
+use super::shares::{self, lanes};
+use super::{Drawn, FigureArgs};
 use crate::bench::append::{Append, strong, verify};
+use crate::bench::median::{self, Median};
 use crate::bench::options::Measurement;
 use crate::bench::paced::{self, Pace};
-use crate::bench::quota::Quotas;
 use crate::bench::report::{self, Check, Durability, counted};
 use crate::bench::target::Target;
+use crate::bench::temporary::REPLICAS;
+use clap::ValueEnum;
 use quorate_command::arguments::seconds;
-use quorate_command::failure::Outcome;
+use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::ServiceChoice;
 use quorate_command::machine::Machine;
 use quorate_command::print::{amount, json};
@@ -36,8 +38,8 @@ const CLIENTS: usize = 32;
 const OUTSTANDING: usize = 2000;
 /// How long a call waits for its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The beginning of the lanes' thread names.
-const LANE: &str = "lane-";
+/// Commands in one call.
+const COMMANDS: usize = 10;
 
 /// What is drawn first.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,12 +48,39 @@ pub(super) enum What {
     Latency,
 }
 
-#[derive(Serialize)]
-struct Point {
-    /// Commands per second.
+/// What the curves differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum By {
+    /// The number of instances, each with a lane
+    Instances,
+    /// The number of lanes, with one instance
+    Lanes,
+}
+
+impl By {
+    /// The instances and lanes of a replica.
+    fn shape(self, number: u16) -> (u16, u16) {
+        match self {
+            Self::Instances => (number, lanes(number)),
+            Self::Lanes => (1, number),
+        }
+    }
+
+    fn counted(self, number: u16) -> String {
+        match (self, number) {
+            (Self::Instances, number) => counted(number),
+            (Self::Lanes, 1) => "1 lane".into(),
+            (Self::Lanes, many) => format!("{many} lanes"),
+        }
+    }
+}
+
+/// A rate in one round.
+struct Step {
     requested_per_s: f64,
     provided_per_s: f64,
-    /// Null when nothing was answered.
+    /// `None` when nothing was answered.
     p50_ms: Option<f64>,
     p90_ms: Option<f64>,
     p99_ms: Option<f64>,
@@ -59,13 +88,37 @@ struct Point {
     skipped_share: f64,
 }
 
+/// One round of a curve.
+struct Run {
+    most_per_s: f64,
+    errors: u64,
+    first_error: Option<String>,
+    check: Check,
+    steps: Vec<Step>,
+}
+
+/// A rate in all rounds that came to it.
+#[derive(Serialize)]
+struct Point {
+    /// Commands per second.
+    requested_per_s: f64,
+    provided_per_s: Median,
+    /// Null when nothing was answered.
+    p50_ms: Option<Median>,
+    p90_ms: Option<Median>,
+    p99_ms: Option<Median>,
+    skipped_share: Median,
+}
+
 #[derive(Serialize)]
 struct Curve {
+    #[serde(skip)]
+    name: String,
     instances: u16,
     lanes: u16,
-    most_per_s: f64,
-    /// The most that this curve reaches, divided by that of the first curve.
-    times: f64,
+    most_per_s: Median,
+    /// The most that this curve reaches, divided by that of the first curve, round by round.
+    times: Median,
     errors: u64,
     first_error: Option<String>,
     check: Check,
@@ -81,10 +134,13 @@ struct Document {
     tls: bool,
     fault_model: &'static str,
     protocol: &'static str,
-    replicas: usize,
+    replicas: u16,
     payload: String,
+    by: By,
     /// The percentage of a core that each lane gets; null: no limit.
     quota_percent: Option<u32>,
+    rounds: u32,
+    seconds: f64,
     valid: bool,
     machine: Machine,
     curves: Vec<Curve>,
@@ -92,16 +148,22 @@ struct Document {
 
 /// Measures and draws.
 pub(super) fn draw(args: &FigureArgs, what: What) -> Outcome<Drawn> {
-    check(args)?;
+    shares::check(args)?;
     let measurement = args.measurement();
     let machine = Machine::ask(&measurement.scratch);
-    let mut curves: Vec<Curve> = Vec::new();
-    for instances in &args.instances {
-        let mut curve = measure(args, &measurement, *instances)?;
-        let first = curves.first().map_or(curve.most_per_s, |first| first.most_per_s);
-        curve.times = curve.most_per_s / first.max(1.0);
-        curves.push(curve);
+    let shapes: Vec<(u16, u16)> = args.instances.iter().map(|number| args.curve.shape(*number)).collect();
+    let lanes_most = shapes.iter().map(|(_, lanes)| *lanes).max().unwrap_or(1);
+    shares::check_cores(args.quota, lanes_most, REPLICAS, machine.cores)?;
+    let mut runs: Vec<Vec<Run>> = shapes.iter().map(|_| Vec::new()).collect();
+    for round in 1..=args.rounds {
+        for at in median::order(round, shapes.len()) {
+            let title = format!("{} {round}/{}", args.curve.counted(args.instances[at]), args.rounds);
+            runs[at].push(measure(args, &measurement, shapes[at], &title)?);
+        }
     }
+    let curves =
+        args.instances.iter().zip(&runs).map(|(number, own)| curve(args.curve, *number, own, &runs[0]));
+    let curves = curves.collect::<Option<Vec<_>>>().ok_or_else(|| Failure::new("nothing was measured"))?;
     let document = Document {
         figure: if what == What::Provided { "niagara-3" } else { "niagara-4" },
         version: env!("CARGO_PKG_VERSION"),
@@ -109,9 +171,12 @@ pub(super) fn draw(args: &FigureArgs, what: What) -> Outcome<Drawn> {
         tls: !measurement.plain,
         fault_model: "crash",
         protocol: "raft",
-        replicas: usize::from(crate::bench::temporary::REPLICAS),
-        payload: format!("appends of {} B, {} per call", args.command_bytes, args.commands_per_call),
+        replicas: REPLICAS,
+        payload: format!("appends of {} B, {} per call", args.command_bytes, commands(args)),
+        by: args.curve,
         quota_percent: (args.quota > 0).then_some(args.quota),
+        rounds: args.rounds,
+        seconds: args.secs,
         valid: curves.iter().all(|curve| curve.errors == 0 && curve.check.is_passed()),
         machine,
         curves,
@@ -123,69 +188,44 @@ pub(super) fn draw(args: &FigureArgs, what: What) -> Outcome<Drawn> {
     Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
 }
 
-fn check(args: &FigureArgs) -> Outcome<()> {
-    if args.instances.is_empty() || args.instances.iter().any(|instances| !(1..=32).contains(instances)) {
-        return refuse("--instances is a list of numbers from 1 to 32");
-    }
-    if args.command_bytes < 16 || !args.command_bytes.is_multiple_of(8) || args.command_bytes > 64 << 10 {
-        return refuse("--command-bytes is 16 to 65536 and a multiple of 8");
-    }
-    if !(1..=1000).contains(&args.commands_per_call) {
-        return refuse("--commands-per-call is 1 to 1000");
-    }
-    if args.quota != 0 && !(5..=100).contains(&args.quota) {
-        return refuse("--quota is 5 to 100 percent of a core, or 0 for no limit");
-    }
-    Ok(())
+fn commands(args: &FigureArgs) -> usize {
+    args.commands_per_call.unwrap_or(COMMANDS)
 }
 
-fn lanes(instances: u16) -> u16 {
-    if instances == 1 { 1 } else { instances + 1 }
-}
-
-fn measure(args: &FigureArgs, measurement: &Measurement, instances: u16) -> Outcome<Curve> {
-    let lanes = lanes(instances);
+fn measure(
+    args: &FigureArgs,
+    measurement: &Measurement,
+    (instances, lanes): (u16, u16),
+    title: &str,
+) -> Outcome<Run> {
     let shaped = Measurement { instances, lanes, ..measurement.clone() };
     let mut target = Target::open(&shaped, ServiceChoice::Tally)?;
     target.have_clients(CLIENTS)?;
     // They outlive the cluster, whose threads lie in them.
-    let mut quotas = (args.quota > 0).then(|| Quotas::new(args.quota)).transpose()?;
-    if let Some(quotas) = &mut quotas {
-        for pid in target.pids.clone() {
-            quotas.limit_all(pid, LANE)?;
-        }
-    }
+    let quotas = shares::limit(&target, lanes, args.quota)?;
     let sent = strong(&target)?;
-    let mut work = Append { commands: args.commands_per_call, bytes: args.command_bytes, sent };
-    let mut curve = Curve {
-        instances,
-        lanes,
-        most_per_s: 0.0,
-        times: 1.0,
-        errors: 0,
-        first_error: None,
-        check: Check::not_done("nothing was measured"),
-        points: Vec::new(),
-    };
+    let mut work = Append { commands: commands(args), bytes: args.command_bytes, sent };
+    let none = Check::not_done("nothing was measured");
+    let mut run = Run { most_per_s: 0.0, errors: 0, first_error: None, check: none, steps: Vec::new() };
     let mut rate = args.rate_first.unwrap_or(FIRST_PER_S);
     let length = Duration::from_secs_f64(measurement.warm + measurement.secs);
-    let (mut over, progress) = (0, Progress::new(&format!("{instances} instances"), length * 16));
+    let (mut over, progress) = (0, Progress::new(title, length * 16));
     while over < OVER_RATES {
         let pace = Pace {
             sessions: SESSIONS,
-            calls_per_s: rate / args.commands_per_call as f64,
+            calls_per_s: rate / commands(args) as f64,
             outstanding_max: OUTSTANDING,
             timeout: TIMEOUT,
             warm: Duration::from_secs_f64(measurement.warm),
             measure: seconds("--secs", measurement.secs)?,
         };
         let provided = paced::run(&mut target, &pace, &mut work)?;
-        let per_s = (provided.answered * args.commands_per_call as u64) as f64 / provided.seconds;
+        let per_s = (provided.answered * commands(args) as u64) as f64 / provided.seconds;
         let at = |quantile: f64| {
             let some = !provided.latency.is_empty();
             some.then(|| provided.latency.value_at_quantile(quantile) as f64 / 1e6)
         };
-        curve.points.push(Point {
+        run.steps.push(Step {
             requested_per_s: rate,
             provided_per_s: per_s,
             p50_ms: at(0.5),
@@ -193,34 +233,71 @@ fn measure(args: &FigureArgs, measurement: &Measurement, instances: u16) -> Outc
             p99_ms: at(0.99),
             skipped_share: provided.skipped as f64 / provided.due.max(1) as f64,
         });
-        progress.at(length * curve.points.len() as u32, || {
+        progress.at(length * run.steps.len() as u32, || {
             format!("{} of {} per second", amount(per_s), amount(rate))
         });
-        curve.most_per_s = curve.most_per_s.max(per_s);
-        curve.errors += provided.errors;
-        curve.first_error = curve.first_error.or(provided.first_error);
+        run.most_per_s = run.most_per_s.max(per_s);
+        run.errors += provided.errors;
+        run.first_error = run.first_error.or(provided.first_error);
         over = if per_s < rate * OVER { over + 1 } else { 0 };
         rate *= GROWTH;
     }
     drop(progress);
-    curve.check = match curve.errors {
+    run.check = match run.errors {
         0 => verify(&target, work.sent)?,
         _ => Check::not_done("some calls failed"),
     };
     drop(target);
     drop(quotas);
-    Ok(curve)
+    Ok(run)
+}
+
+/// All rounds of a curve, beside those of the first one.
+fn curve(by: By, number: u16, own: &[Run], first: &[Run]) -> Option<Curve> {
+    let (instances, lanes) = by.shape(number);
+    let times = own.iter().zip(first).map(|(own, first)| own.most_per_s / first.most_per_s.max(1.0));
+    let rates = own.iter().map(|run| run.steps.len()).max()?;
+    Some(Curve {
+        name: by.counted(number),
+        instances,
+        lanes,
+        most_per_s: Median::of(own.iter().map(|run| run.most_per_s).collect())?,
+        times: Median::of(times.collect())?,
+        errors: own.iter().map(|run| run.errors).sum(),
+        first_error: own.iter().find_map(|run| run.first_error.clone()),
+        check: shares::worst(own.iter().map(|run| &run.check)),
+        points: (0..rates).map(|at| point(own, at)).collect::<Option<_>>()?,
+    })
+}
+
+/// The rate with this number, in the rounds that came to it.
+fn point(own: &[Run], at: usize) -> Option<Point> {
+    let steps = || own.iter().filter_map(|run| run.steps.get(at));
+    let some = |value: fn(&Step) -> Option<f64>| Median::of(steps().filter_map(value).collect());
+    Some(Point {
+        requested_per_s: steps().next()?.requested_per_s,
+        provided_per_s: some(|step| Some(step.provided_per_s))?,
+        p50_ms: some(|step| step.p50_ms),
+        p90_ms: some(|step| step.p90_ms),
+        p99_ms: some(|step| step.p99_ms),
+        skipped_share: some(|step| Some(step.skipped_share))?,
+    })
 }
 
 fn page(document: &Document, what: What) -> Page {
     let most = document.curves.iter().flat_map(|curve| &curve.points).map(|point| point.requested_per_s);
     let x_most = most.fold(0.0, f64::max);
-    let chart = |title: &str, y_label: &str, logarithmic, value: fn(&Point) -> Option<f64>| Chart {
+    let chart = |title: &str, y_label: &str, logarithmic, value: fn(&Point) -> Option<Median>| Chart {
         title: title.into(),
         x_label: "appends asked for, per second".into(),
         y_label: y_label.into(),
         logarithmic,
-        lines: document.curves.iter().enumerate().map(|(at, curve)| line(at, curve, value)).collect(),
+        lines: (document.curves.iter().enumerate())
+            .map(|(at, curve)| {
+                let values = curve.points.iter().map(|point| (point.requested_per_s, value(point)));
+                shares::line(curve.name.clone(), colour(at), values)
+            })
+            .collect(),
         x_most,
         bars_label: None,
     };
@@ -228,14 +305,17 @@ fn page(document: &Document, what: What) -> Page {
     let latency = chart("90th percentile of the latency", "milliseconds (logarithmic)", true, |at| at.p90_ms);
     Page {
         title: match what {
-            What::Provided => "Appends asked for and appends answered, by the number of instances".into(),
-            What::Latency => "Latency by load and by the number of instances".into(),
+            What::Provided => {
+                format!("Appends asked for and appends answered, by the number of {}", by(document))
+            }
+            What::Latency => format!("Latency by load and by the number of {}", by(document)),
         },
         intro: format!(
-            "{} replicas; {}; {}. Latencies count from the moment at which a call was due.",
+            "{} replicas; {}; {}; {}. Latencies count from the moment at which a call was due.",
             document.replicas,
             document.payload,
-            shares(document.quota_percent)
+            shares::text(document.quota_percent),
+            shares::rounds(document.rounds)
         ),
         charts: if what == What::Provided { vec![provided, latency] } else { vec![latency, provided] },
         table: table(document),
@@ -243,19 +323,10 @@ fn page(document: &Document, what: What) -> Page {
     }
 }
 
-fn shares(quota: Option<u32>) -> String {
-    match quota {
-        Some(percent) => format!("every lane of every replica gets {percent} % of a core"),
-        None => "lanes get as much of the cores as there is".into(),
-    }
-}
-
-fn line(at: usize, curve: &Curve, value: fn(&Point) -> Option<f64>) -> Line {
-    Line {
-        name: counted(curve.instances),
-        colour: colour(at),
-        points: curve.points.iter().map(|point| (point.requested_per_s, value(point))).collect(),
-        bars: Vec::new(),
+fn by(document: &Document) -> &'static str {
+    match document.by {
+        By::Instances => "instances",
+        By::Lanes => "lanes of one instance",
     }
 }
 
@@ -270,14 +341,14 @@ fn table(document: &Document) -> Table {
     ];
     let row = |(at, curve): (usize, &Curve)| {
         let ms = |point: Option<&Point>| {
-            point.and_then(|point| point.p90_ms).map_or("-".into(), |ms| format!("{ms:.2}"))
+            point.and_then(|point| point.p90_ms).map_or("-".into(), |ms| format!("{:.2}", ms.median))
         };
-        let half = curve.points.iter().rfind(|point| point.requested_per_s <= curve.most_per_s / 2.0);
+        let half = curve.points.iter().rfind(|point| point.requested_per_s <= curve.most_per_s.median / 2.0);
         let cells = vec![
             curve.instances.to_string(),
             curve.lanes.to_string(),
-            amount(curve.most_per_s),
-            format!("{:.2}", curve.times),
+            shares::cell(&curve.most_per_s, amount),
+            format!("{:.2}", curve.times.median),
             ms(curve.points.first()),
             ms(half),
         ];
@@ -300,17 +371,18 @@ fn facts(document: &Document) -> Vec<String> {
             document.replicas,
             document.version
         ),
-        format!("{}; {}", document.payload, shares(document.quota_percent)),
+        format!("{}; {}", document.payload, shares::text(document.quota_percent)),
+        format!("{}, {} s for each rate", shares::rounds(document.rounds), document.seconds),
         format!("{CLIENTS} clients with a connection each, {SESSIONS} sessions; at most {OUTSTANDING} calls wait; what is due beyond them is not sent"),
-        "the paper, 12 cores and 16 B: one instance about as much as plain Raft, eight and twelve about five times as much; \
-         90th percentile clearly lower with several"
+        "the paper, 12 cores and 16 B: one instance about as much as plain Raft, which has less with several cores than with one; eight and \
+         twelve instances about five times as much; 90th percentile clearly lower with several"
             .into(),
     ];
     for curve in document.curves.iter().filter(|curve| curve.errors > 0 || !curve.check.is_passed()) {
         let first = curve.first_error.as_deref().unwrap_or("none");
         facts.push(format!(
             "NOT VALID, {}: {} calls failed (the first: {first}); {}",
-            counted(curve.instances),
+            curve.name,
             curve.errors,
             curve.check.text()
         ));

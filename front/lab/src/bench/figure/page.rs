@@ -21,7 +21,7 @@ pub(super) struct Page {
 
 const STYLE: &str = "body{font:15px/1.5 sans-serif;color:#222;background:#fff;max-width:960px;margin:2em auto;padding:0 1em}\
 svg{width:100%;height:auto;display:block;margin:1.2em 0}table{border-collapse:collapse;font-size:13px}\
-th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #ddd}th:first-child,td:first-child{text-align:left}\
+th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #ddd}td{white-space:nowrap}th:first-child,td:first-child{text-align:left}\
 ul{font-size:13px;color:#444}.dot{display:inline-block;width:10px;height:10px;margin-right:6px}";
 
 impl Page {

@@ -18,6 +18,8 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, Option<f64>)>,
     /// Spans of time that are marked by bars in the curve's colour.
     pub(super) bars: Vec<(f64, f64)>,
+    /// Where along the x axis, the lowest and the highest value that was measured there.
+    pub(super) ranges: Vec<(f64, f64, f64)>,
 }
 
 /// A chart.
@@ -81,6 +83,7 @@ impl Chart {
             self.bars(&mut svg, &x, bars_top, label);
         }
         for line in &self.lines {
+            ranges(&mut svg, line, &x, &y);
             curve(&mut svg, line, &x, &y);
         }
         svg.push_str("</svg>\n");
@@ -88,8 +91,10 @@ impl Chart {
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {
-        let points = self.lines.iter().flat_map(|line| line.points.iter());
-        points.filter_map(|(_, value)| *value).filter(|value| value.is_finite())
+        let points = self.lines.iter().flat_map(|line| line.points.iter().filter_map(|(_, value)| *value));
+        let ranges =
+            self.lines.iter().flat_map(|line| line.ranges.iter().flat_map(|(_, low, high)| [*low, *high]));
+        points.chain(ranges).filter(|value| value.is_finite())
     }
 
     fn x(&self) -> (Scale, Vec<f64>) {
@@ -189,6 +194,21 @@ impl Chart {
                 );
             }
         }
+    }
+}
+
+/// Draws an upright line with two ends for each range.
+fn ranges(svg: &mut String, line: &Line, x: &Scale, y: &Scale) {
+    let there = line.ranges.iter().filter(|(_, low, high)| low.is_finite() && high.is_finite());
+    for (at, low, high) in there {
+        let (at, low, high) = (x.place(*at), y.place(*low), y.place(*high));
+        let (left, right) = (at - 3.0, at + 3.0);
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{left:.1} {low:.1}H{right:.1}M{at:.1} {low:.1}V{high:.1}M{left:.1} {high:.1}H{right:.1}\" fill=\"none\" \
+             stroke=\"{}\" opacity=\"0.6\"/>",
+            line.colour
+        );
     }
 }
 

@@ -4,7 +4,8 @@ use super::marks::{Follow, Seen, Span, union};
 use super::page::{Page, Table};
 use super::plot::{Chart, Line, colour, escape, label, linear_ticks, logarithmic_ticks};
 use super::samples::Samples;
-use super::{dfc::Mode, parse_bytes};
+use super::{dfc::Mode, parse_bytes, shares};
+use crate::bench::median::Median;
 use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
@@ -145,8 +146,13 @@ fn axes_have_round_numbers() {
 }
 
 fn chart(logarithmic: bool, points: Vec<(f64, Option<f64>)>) -> Chart {
-    let line =
-        Line { name: "a <b> & \"c\"".into(), colour: colour(0), points, bars: vec![(1.0, 1.0), (2.0, 3.0)] };
+    let line = Line {
+        name: "a <b> & \"c\"".into(),
+        colour: colour(0),
+        points,
+        bars: vec![(1.0, 1.0), (2.0, 3.0)],
+        ranges: Vec::new(),
+    };
     Chart {
         title: "title".into(),
         x_label: "time in s".into(),
@@ -182,6 +188,33 @@ fn a_chart_is_drawn_with_gaps_and_bars() {
             assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.ends_with("</svg>\n"), "{svg}");
         }
     }
+}
+
+#[test]
+fn the_lowest_and_the_highest_value_are_drawn() {
+    let value = |values: &[f64]| Median::of(values.to_vec());
+    let values = [(1.0, value(&[20.0, 10.0, 100.0])), (2.0, value(&[50.0])), (4.0, None)];
+    let line = shares::line("a".into(), colour(0), values.into_iter());
+    assert_eq!(line.points, [(1.0, Some(20.0)), (2.0, Some(50.0)), (4.0, None)]);
+    assert_eq!(line.ranges, [(1.0, 10.0, 100.0)], "of several values that differ");
+    let mut chart = chart(false, vec![]);
+    chart.lines = vec![line];
+    let svg = chart.svg();
+    // The axis ends at the highest value, 100; the range reaches from a tenth of it to its end.
+    assert!(svg.contains("M282.0 288.0H288.0M285.0 288.0V54.0M282.0 54.0H288.0"), "{svg}");
+    assert_eq!(shares::cell(&Median::of(vec![7.0]).expect("a value"), label), "7", "one value has no bounds");
+    assert_eq!(shares::cell(&value(&[1.0, 2.0, 4.0]).expect("a value"), label), "2 [1, 4]");
+}
+
+#[test]
+fn lanes_get_shares_only_where_there_are_cores_for_them() {
+    assert_eq!([1, 2, 12].map(shares::lanes), [1, 3, 13]);
+    // 9 lanes of 3 replicas: 1.35 cores.
+    assert!(shares::check_cores(5, 9, 3, 2).is_ok());
+    let refused = shares::check_cores(5, 13, 4, 2).map_err(|why| why.to_string());
+    assert!(refused.is_err_and(|why| why.contains("need 2.60 cores") && why.contains("--quota 0")));
+    assert!(shares::check_cores(5, 13, 4, 4).is_ok());
+    assert!(shares::check_cores(0, 64, 4, 1).is_ok(), "without a limit nothing is promised");
 }
 
 #[test]
