@@ -96,6 +96,11 @@ impl From<FaultModelWord> for FaultModel {
 }
 
 impl OrderArgs {
+    /// Surviving these faults, and everything else by default.
+    pub fn surviving(faults: FaultModelWord) -> Self {
+        Self { fault_model: Some(faults), ..Self::default() }
+    }
+
     /// The choices for a new cluster.
     ///
     /// # Errors

@@ -84,6 +84,43 @@ fn rates_are_raised_until_a_cluster_has_enough() {
 }
 
 #[test]
+fn instances_are_compared_with_a_lane_for_each_step_and_one_for_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cop = |arguments: &str| {
+        let all = format!("bench figure cop {arguments} --out drawn --scratch scratch");
+        let ran = program().args(all.split_whitespace()).current_dir(directory.path()).output();
+        crate::harness::Ran::from(ran.expect("the program runs"))
+    };
+    cop("--pillars main").fails(2, &["leave out --pillars"]);
+    cop("--quota 100 --instances 32").fails(2, &["need 132.00 cores", "--instances"]);
+    let said = cop("--durability memory --instances 2 --quota 0 --secs 0.3 --warm 0.1 --rounds 2").ok();
+    assert!(said.contains("null program (byzantine faults") && said.contains("CPU us per request"), "{said}");
+    let html = fs::read_to_string(directory.path().join("drawn/cop.html")).expect("the page");
+    assert_eq!(html.matches("<svg ").count(), 4, "two charts for each kind of faults");
+    let json = fs::read_to_string(directory.path().join("drawn/cop.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(document["valid"], true);
+    let parts = document["parts"].as_array().expect("a list");
+    let replicas: Vec<_> =
+        parts.iter().map(|part| (part["protocol"].as_str(), part["replicas"].as_u64())).collect();
+    assert_eq!(replicas, [(Some("mod-smart"), Some(4)), (Some("raft"), Some(3))]);
+    for points in parts.iter().map(|part| part["points"].as_array().expect("a list")) {
+        let shape =
+            |point: &Value| (point["way"].clone(), point["instances"].as_u64(), point["lanes"].as_u64());
+        let shapes: Vec<_> = points.iter().map(shape).collect();
+        let expected = [("pillars", 2, 3), ("staged", 1, 3), ("one-lane", 2, 1)];
+        assert_eq!(shapes, expected.map(|(way, of, lanes)| (way.into(), Some(of), Some(lanes))));
+        for point in points {
+            let (per_s, cpu_us) = (&point["requests_per_s"], &point["cpu_us_per_request"]);
+            assert!(per_s["low"].as_f64() > Some(0.0) && cpu_us["low"].as_f64() > Some(0.0), "{point}");
+            assert!(per_s["low"].as_f64() <= per_s["median"].as_f64() && per_s["of"] == 2, "{point}");
+        }
+    }
+    let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left of the clusters");
+}
+
+#[test]
 fn a_figure_is_measured_and_drawn() {
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = "bench figure dfc --state-bytes 1MiB --callers 5 --secs 0.5 --warm 0.1 --modes none,differential \

@@ -1,9 +1,10 @@
 //! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
-//! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc`, `catchup`, `niagara`, `links` and `cop` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 pub(super) mod catchup;
+mod cop;
 mod dfc;
 pub(super) mod filling;
 mod links;
@@ -21,7 +22,7 @@ use clap::ValueEnum;
 use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, PillarsChoice};
-use quorate_command::ordering::OrderArgs;
+use quorate_command::ordering::{FaultModelWord, OrderArgs};
 use quorate_command::print;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub(super) enum Name {
     Dfc,
     /// How long a replica that was away takes to catch up, and what clients notice of it
     Catchup,
+    /// Requests agreed on and processor time for each, by the number of instances, beside a lane for each step and one lane for all
+    Cop,
     /// Appends asked for and answered, by the number of instances or of lanes
     #[value(name = "niagara-3")]
     Niagara3,
@@ -52,6 +55,7 @@ pub(super) enum Name {
   quorate bench figure
   quorate bench figure dfc --state-bytes 1GiB --secs 60
   quorate bench figure catchup --state-bytes 512MiB
+  quorate bench figure cop --durability memory --secs 3
   quorate bench figure niagara-3 --durability memory --secs 3
   quorate bench figure niagara-3 --durability memory --secs 3 --curve lanes
   quorate bench figure niagara-5 --durability memory --secs 5
@@ -99,28 +103,34 @@ pub(crate) struct FigureArgs {
     /// For dfc: which ways to take checkpoints, in which order; one may come several times
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = dfc::Mode::DEFAULT)]
     modes: Vec<dfc::Mode>,
-    /// For niagara-3 and -4: how many instances, one cluster each; with --curve lanes how many lanes
+    /// For cop, niagara-3 and -4: how many instances, one cluster each; with --curve lanes how many lanes
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 12])]
     instances: Vec<u16>,
     /// For niagara-3 and -4: what the curves differ in
     #[arg(long, value_enum, default_value_t = niagara::By::Instances)]
     curve: niagara::By,
-    /// For niagara-3 and -4: how often to measure each cluster, in turns
+    /// For cop, niagara-3 and -4: how often to measure each cluster, in turns
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
     rounds: u32,
-    /// For niagara-3 and -4: percent of a core that each lane of each replica gets, 0 for no limit
+    /// For cop: which faults the replicas survive, one part of the figure each
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [FaultModelWord::Byzantine, FaultModelWord::Crash])]
+    fault_models: Vec<FaultModelWord>,
+    /// For cop: calls under way, of all clients together; enough that lanes always have something to do
+    #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    calls: u32,
+    /// For cop, niagara-3 and -4: percent of a core that each lane of each replica gets, 0 for no limit
     #[arg(long, value_name = "PERCENT", default_value_t = 5)]
     quota: u32,
-    /// For niagara-3 and -4: size of a command in bytes
+    /// For cop, niagara-3 and -4: size of a command in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     command_bytes: usize,
-    /// For niagara-3 and -4: commands in one call [default: 10]
+    /// For cop, niagara-3 and -4: commands in one call [default: 10; 1 for cop]
     #[arg(long, value_name = "COUNT")]
     commands_per_call: Option<usize>,
     /// For niagara-3 and -4: the first rate, in commands per second; each next one is half as much again
     #[arg(long, value_name = "PER_SECOND")]
     rate_first: Option<f64>,
-    /// For niagara: without certificates and encryption
+    /// For cop and niagara: without certificates and encryption
     #[arg(long)]
     plain: bool,
     /// For niagara-5: how many links each replica has, one measurement each
@@ -184,6 +194,7 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
     let drawn = match name {
         Name::Dfc => dfc::draw(args)?,
         Name::Catchup => catchup::draw(args)?,
+        Name::Cop => cop::draw(args)?,
         Name::Niagara3 => niagara::draw(args, niagara::What::Provided)?,
         Name::Niagara4 => niagara::draw(args, niagara::What::Latency)?,
         Name::Niagara5 => links::draw(args)?,

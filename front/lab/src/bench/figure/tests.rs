@@ -1,5 +1,6 @@
 //! The parts that need no cluster.
 
+use super::cop::{Shape, Way};
 use super::marks::{Follow, Seen, Span, union};
 use super::page::{Page, Table};
 use super::plot::{Chart, Line, colour, escape, label, linear_ticks, logarithmic_ticks};
@@ -215,6 +216,15 @@ fn lanes_get_shares_only_where_there_are_cores_for_them() {
     assert!(refused.is_err_and(|why| why.contains("need 2.60 cores") && why.contains("--quota 0")));
     assert!(shares::check_cores(5, 13, 4, 4).is_ok());
     assert!(shares::check_cores(0, 64, 4, 1).is_ok(), "without a limit nothing is promised");
+}
+
+#[test]
+fn a_staged_replica_has_one_instance_and_as_many_lanes() {
+    let shape = |instances, lanes, staged| Shape { instances, lanes, staged };
+    let at = |instances| [Way::Pillars, Way::Staged, Way::OneLane].map(|way| way.shape(instances));
+    assert_eq!(at(1), [shape(1, 1, false), shape(1, 3, true), shape(1, 1, false)], "the first is the last");
+    assert_eq!(at(2), [shape(2, 3, false), shape(1, 3, true), shape(2, 1, false)]);
+    assert_eq!(at(12), [shape(12, 13, false), shape(1, 13, true), shape(12, 1, false)]);
 }
 
 #[test]
