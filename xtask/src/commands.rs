@@ -61,7 +61,7 @@ fn counted(root: &Path, compiler: &str) -> PathBuf {
     root.join(format!("check/sim/recorded/instructions-{version}-{}.jsonl", std::env::consts::ARCH))
 }
 
-/// Counts the instructions of six kinds of operations in the tests' build, and compares them with the recorded ones; or records them.
+/// Counts the instructions of nine kinds of operations in the tests' build, and compares them with the recorded ones; or records them.
 pub(crate) fn instructions(root: &Path, record: bool) -> Done {
     let output = |program: &str| {
         let found = Command::new(program).arg("--version").output().ok()?;

@@ -14,7 +14,7 @@ const HELP: &str = "cargo xtask <command>
   docs             build the documentation with warnings as errors
   test [args]      cargo test --workspace [args]
   ci               tidy, lint, docs: what the gate runs beside the tests
-  instructions     what six kinds of operations cost, beside what was recorded; with --record: records it
+  instructions     what nine kinds of operations cost, beside what was recorded; with --record: records it
   bench            release build, then `quorate bench append`, `kv` and `floor`
   fuzz [seconds]   run each fuzz target so long (default 60)
   campaign [NAME]  long runs by name: seeds, planted bugs, kills, fuzzing; without a name: which there are

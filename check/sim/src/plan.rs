@@ -762,6 +762,7 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         kind: rng.pick(&[Kind::InStore, Kind::InStore, Kind::InStore, Kind::Tracked, Kind::Plain]),
         // Together more than a chunk takes.
         bulk: if rng.chance(400) { 4200 } else { 0 },
+        filled: 0,
         watched: Rng::of(plan.seed, 9070).chance(250),
         hears: false,
         alarm: 0,

@@ -41,6 +41,8 @@ const ENDED: &[u8] = b"\xfeended";
 const MEMBERS: &[u8] = b"\xfemembers";
 /// There may be this many large objects beside what clients write, each beginning with another half byte.
 const BULKY_OBJECTS: u64 = 16;
+/// The size of the objects that are there from the beginning.
+const FILLER_BYTES: u64 = 1 << 10;
 
 /// How the engine sees the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct ServiceConfig {
     pub kind: Kind,
     /// The size of some large objects, one of which every command changes; 0: there are none. With them the state has many chunks.
     pub bulk: u64,
+    /// How many bytes of objects the state holds from the beginning, beside what clients write.
+    pub filled: u64,
     /// Whether each command also changes a store that clients watch.
     pub watched: bool,
     /// Whether the state holds how many sessions ended, and the members: a replica that missed one, or heard it twice, has another state.
@@ -70,7 +74,7 @@ pub struct ServiceConfig {
 
 impl Default for ServiceConfig {
     fn default() -> Self {
-        Self { kind: Kind::InStore, bulk: 0, watched: false, hears: false, alarm: 0 }
+        Self { kind: Kind::InStore, bulk: 0, filled: 0, watched: false, hears: false, alarm: 0 }
     }
 }
 
@@ -219,6 +223,11 @@ fn bulky(number: u64) -> [u8; 2] {
     [(number << 4) as u8, b'*']
 }
 
+/// No key of the workload begins like this one.
+fn filler(number: u64) -> Vec<u8> {
+    format!("filler/{number:08}").into_bytes()
+}
+
 impl ObjectService for Objects {
     fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         let mut answer = Vec::new();
@@ -264,6 +273,16 @@ impl ObjectService for Objects {
         }
         if !matches!(query.first(), Some(&(CORRUPTED | ETCD))) {
             self.queries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        let bytes = if is_query { bytes } else { bytes.get(NAME..).unwrap_or_default() };
+        match bytes.split_first() {
+            // Lists are short, and few.
+            Some((&APPEND, _)) if !is_query => {}
+            Some((&(CORRUPTED | LIST | ETCD), _)) if is_query => {}
+            _ => self.kv.objects(bytes, is_query, each),
         }
     }
 
@@ -337,7 +356,13 @@ impl Watched {
             tap: tap.clone(),
             queries: AtomicU64::new(0),
         };
-        Self { objects: InStore::new(objects), kind: config.kind, tap, told: Store::new().version() }
+        let mut objects = InStore::new(objects);
+        if let Some(store) = objects.store_mut() {
+            for number in 0..config.filled.div_ceil(FILLER_BYTES) {
+                store.put(&filler(number), &[number as u8; FILLER_BYTES as usize]);
+            }
+        }
+        Self { objects, kind: config.kind, tap, told: Store::new().version() }
     }
 
     fn tell_restored(&self) {
@@ -360,6 +385,10 @@ impl Service for Watched {
 
     fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         self.objects.query(query, ctx, reply);
+    }
+
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        Service::objects(&self.objects, bytes, is_query, each);
     }
 
     fn next_deadline(&self) -> Option<AgreedTime> {

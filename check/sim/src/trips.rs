@@ -1,4 +1,4 @@
-//! Six trips of an operation through the product, whose instructions are counted.
+//! Nine trips of an operation through the product, whose instructions are counted.
 //!
 //! A trip is a run without faults, of one kind of operation in one kind of cluster. Under callgrind only the product is counted: the steps
 //! of replicas and clients (`in_product`), and nothing of the simulator. A program has nearly the same count each time, whatever else the
@@ -7,11 +7,11 @@
 use crate::campaign::run_plan;
 use crate::checks::Failure;
 use crate::net::NetPlan;
-use crate::plan::{Plan, Upgrades, Workload};
+use crate::plan::{Apart, Plan, Upgrades, Workload};
 use crate::service::ServiceConfig;
 use crate::trace::Level;
 use quorate_log::{LogConfig, SyncMode};
-use quorate_node::{BorderConfig, CheckpointMode};
+use quorate_node::{BorderConfig, CheckpointMode, Placement};
 use quorate_order::Protocol;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::FaultModel;
@@ -41,6 +41,17 @@ const BORDERS: BorderConfig = BorderConfig {
     full_every: 1,
 };
 
+/// Pillars have lanes of their own, which have their turns soon.
+const PILLARS: Apart = Apart {
+    placement: Placement { gate: false, groups: true },
+    wait: MS / 1000,
+    stalls: 0,
+    stall: MS,
+    moves: None,
+};
+/// More than a store must hold so that the engine reads ahead.
+const LARGE: u64 = 3 << 20;
+
 /// The name under which callgrind finds `in_product`.
 pub const COUNTED: &str = "*trips*in_product*";
 
@@ -56,7 +67,13 @@ pub struct Trip {
     instances: u16,
     /// Commands in one call, and calls of one client at once.
     load: (u64, usize),
-    reads: bool,
+    /// The most time between one call and the next.
+    pause: u64,
+    /// The share of each kind of operation, as in [`Workload`].
+    shares: [u64; 8],
+    apart: Option<Apart>,
+    /// How much the store holds from the beginning.
+    filled: u64,
 }
 
 const PLAIN: Trip = Trip {
@@ -66,11 +83,14 @@ const PLAIN: Trip = Trip {
     fault_model: FaultModel::Crash,
     instances: 1,
     load: (1, 2),
-    reads: false,
+    pause: MS,
+    shares: [1, 0, 0, 0, 0, 0, 0, 0],
+    apart: None,
+    filled: 0,
 };
 
 /// All of them.
-pub const TRIPS: [Trip; 6] = [
+pub const TRIPS: [Trip; 9] = [
     PLAIN,
     Trip {
         name: "batches",
@@ -84,7 +104,12 @@ pub const TRIPS: [Trip; 6] = [
         instances: 8,
         ..PLAIN
     },
-    Trip { name: "reads", what: "strong reads, answered by the leader", reads: true, ..PLAIN },
+    Trip {
+        name: "reads",
+        what: "strong reads, answered by the leader",
+        shares: [0, 1, 0, 0, 0, 0, 0, 0],
+        ..PLAIN
+    },
     Trip {
         name: "mod-smart",
         what: "single puts, agreed on by Mod-SMaRt",
@@ -96,6 +121,28 @@ pub const TRIPS: [Trip; 6] = [
         what: "single puts with a tag for each replica, of which one may lie",
         protocol: Protocol::MOD_SMART,
         fault_model: FaultModel::Byzantine,
+        ..PLAIN
+    },
+    Trip {
+        name: "pillars",
+        what: "single puts, eight instances, whose pillars have lanes of their own",
+        instances: 8,
+        apart: Some(PILLARS),
+        ..PLAIN
+    },
+    Trip {
+        name: "weak-reads",
+        what: "weak reads and reads for a session, answered by any replica",
+        shares: [0, 0, 0, 0, 0, 0, 1, 0],
+        ..PLAIN
+    },
+    Trip {
+        name: "large",
+        what: "calls of up to 32 puts, and reads, many at once, in a store that is read ahead",
+        load: (32, 16),
+        pause: 0,
+        shares: [1, 8, 0, 0, 0, 0, 8, 0],
+        filled: LARGE,
         ..PLAIN
     },
 ];
@@ -112,7 +159,6 @@ impl Trip {
     fn plan(&self, operations: u32) -> Plan {
         let byzantine = self.fault_model.may_lie();
         let replicas = if byzantine { 4 } else { 3 };
-        let shares = if self.reads { [0, 1, 0, 0, 0, 0, 0, 0] } else { [1, 0, 0, 0, 0, 0, 0, 0] };
         let able = vec![FEATURE_LEVEL; replicas];
         Plan {
             seed: 1,
@@ -124,7 +170,7 @@ impl Trip {
             liars: Vec::new(),
             lying_clients: Vec::new(),
             lateness: None,
-            apart: None,
+            apart: self.apart,
             signs: false,
             tags: byzantine,
             rotate_after: 0,
@@ -144,8 +190,8 @@ impl Trip {
                 at_once: self.load.1,
                 batch: self.load.0,
                 keys: 64,
-                pause: MS,
-                shares,
+                pause: self.pause,
+                shares: self.shares,
                 deadlines: 0,
                 padding: 64,
                 pinned: 0,
@@ -169,7 +215,7 @@ impl Trip {
             scrub_every: None,
             disk_stall: 60_000,
             upgrades: Upgrades { made_with: FEATURE_LEVEL, able, raise_after: None, careless: false },
-            service: ServiceConfig::default(),
+            service: ServiceConfig { filled: self.filled, ..ServiceConfig::default() },
             faults: Vec::new(),
             heal_at: 100 * MS,
             bound: 60_000 * MS,

@@ -20,4 +20,5 @@ mod stopped;
 mod tags;
 mod time;
 mod toy;
+mod trips;
 mod watches;

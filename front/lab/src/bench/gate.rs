@@ -1,4 +1,4 @@
-//! `bench gate`: counts the instructions of one operation on each of six trips (`quorate_sim::trips`), and compares with recorded counts.
+//! `bench gate`: counts the instructions of one operation on each of nine trips (`quorate_sim::trips`), and compares with recorded counts.
 //!
 //! The program runs itself under callgrind, twice for each trip. The longer run minus the shorter one is the cost of the operations,
 //! without begin and end. Instructions are the one figure that does not change when the machine does other work as well.
@@ -19,7 +19,7 @@ const LENGTHS: [u32; 2] = [30, 130];
 /// The largest ratio of counted to recorded instructions that passes.
 const MORE_MAX: f64 = 1.03;
 
-/// Count the instructions of six kinds of operations, with valgrind
+/// Count the instructions of nine kinds of operations, with valgrind
 #[derive(Debug, clap::Args)]
 pub(crate) struct GateArgs {
     /// Write what was counted to this new file
