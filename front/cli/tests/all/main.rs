@@ -6,6 +6,7 @@ mod bench_etcd;
 mod bench_floor;
 mod bench_instances;
 mod bench_latency;
+mod bench_table;
 mod dev_instances;
 mod doctor;
 mod etcd;

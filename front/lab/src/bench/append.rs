@@ -23,6 +23,12 @@ const CALL_BYTES_MAX: usize = 2 << 20;
 const CATCH_UP: Duration = Duration::from_secs(20);
 
 pub(super) fn run(args: &AppendArgs, json: bool) -> Outcome {
+    let (subject, floor) = subject(args)?;
+    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+}
+
+/// What is measured, and the null program beside it.
+pub(super) fn subject(args: &AppendArgs) -> Outcome<(Subject, FloorConfig)> {
     check(args)?;
     let window = args.window as u64;
     let floor = FloorConfig { window, command_bytes: args.bytes, ..series::floor_config(&args.measurement) };
@@ -35,7 +41,7 @@ pub(super) fn run(args: &AppendArgs, json: bool) -> Outcome {
         load: format!("{} commands outstanding, {} sessions, 1 client", args.window, sessions(args)),
         unit: "commands",
     };
-    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+    Ok((subject, floor))
 }
 
 fn check(args: &AppendArgs) -> Outcome<()> {
@@ -66,7 +72,7 @@ fn sessions(args: &AppendArgs) -> usize {
     args.sessions.min(calls(args))
 }
 
-fn measure(args: &AppendArgs, title: &str) -> Outcome<series::Run> {
+pub(super) fn measure(args: &AppendArgs, title: &str) -> Outcome<series::Run> {
     let mut target = Target::open(&args.measurement, ServiceChoice::Tally)?;
     let base = strong(&target)?;
     let plan = Plan {

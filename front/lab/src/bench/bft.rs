@@ -22,6 +22,12 @@ const CATCH_UP: Duration = Duration::from_secs(20);
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(args: &BftArgs, json: bool) -> Outcome {
+    let (subject, floor) = subject(args)?;
+    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+}
+
+/// What is measured, and the null program beside it.
+pub(super) fn subject(args: &BftArgs) -> Outcome<(Subject, FloorConfig)> {
     args.measurement.check()?;
     if !(1..=10_000).contains(&args.clients) {
         return Err(Failure::usage("--clients is 1 to 10000"));
@@ -50,10 +56,10 @@ pub(super) fn run(args: &BftArgs, json: bool) -> Outcome {
         load: format!("{} clients, {connections}, one request outstanding each{shown}", args.clients),
         unit: "requests",
     };
-    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+    Ok((subject, floor))
 }
 
-fn measure(args: &BftArgs, title: &str) -> Outcome<series::Run> {
+pub(super) fn measure(args: &BftArgs, title: &str) -> Outcome<series::Run> {
     let mut target = Target::open(&args.measurement, ServiceChoice::Echo)?;
     if !args.shared {
         target.have_crowd(args.clients, TIMEOUT)?;

@@ -21,15 +21,15 @@ use std::time::{Duration, Instant};
 const SETTLE: Duration = Duration::from_secs(2);
 
 #[derive(Serialize)]
-struct Replica {
+pub(super) struct Replica {
     replica: u16,
-    leads: bool,
-    memory_mib: f64,
-    cpu_percent_of_a_core: f64,
+    pub(super) leads: bool,
+    pub(super) memory_mib: f64,
+    pub(super) cpu_percent_of_a_core: f64,
 }
 
 #[derive(Serialize)]
-struct Document {
+pub(super) struct Document {
     benchmark: &'static str,
     durability: String,
     fault_model: &'static str,
@@ -41,11 +41,17 @@ struct Document {
     slots_decided: u64,
     /// Commands to the cluster with several instances, and to one with a single one.
     pulse: Option<Pulse>,
-    replicas: Vec<Replica>,
+    pub(super) replicas: Vec<Replica>,
     machine: Machine,
 }
 
 pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
+    let document = measure(args)?;
+    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn measure(args: &IdleArgs) -> Outcome<Document> {
     let length = seconds("--secs", args.secs)?;
     let measurement = Measurement {
         cluster: ClusterArgs::default(),
@@ -99,7 +105,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
             pulse::compare(&mut target, &mut one, args.pulses)?
         }
     };
-    let document = Document {
+    Ok(Document {
         benchmark: "idle",
         instances: args.instances,
         slots_decided,
@@ -110,9 +116,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
         cpu_resolution_percent: 2.0 * tick_s() / seconds * 100.0,
         replicas,
         machine,
-    };
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn table(document: &Document) -> String {

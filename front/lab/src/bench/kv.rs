@@ -22,6 +22,12 @@ const CATCH_UP: Duration = Duration::from_secs(20);
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
 pub(super) fn run(args: &KvArgs, json: bool) -> Outcome {
+    let (subject, floor) = subject(args)?;
+    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+}
+
+/// What is measured, and the null program beside it.
+pub(super) fn subject(args: &KvArgs) -> Outcome<(Subject, FloorConfig)> {
     args.measurement.check()?;
     if !(1..=10_000).contains(&args.callers) {
         return Err(Failure::usage("--callers is 1 to 10000: a client may have no more sessions"));
@@ -43,10 +49,10 @@ pub(super) fn run(args: &KvArgs, json: bool) -> Outcome {
         load: format!("{} callers, one {one} outstanding each, 1 client", args.callers),
         unit,
     };
-    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+    Ok((subject, floor))
 }
 
-fn measure(args: &KvArgs, title: &str) -> Outcome<series::Run> {
+pub(super) fn measure(args: &KvArgs, title: &str) -> Outcome<series::Run> {
     let mut target = Target::open(&args.measurement, ServiceChoice::Kv)?;
     let plan = Plan {
         sessions: args.callers,

@@ -3,7 +3,7 @@
 //! The shape of the distribution does not matter: the number of measurements below the true median is binomial. So the k-th smallest and
 //! the k-th largest measurement bound it with a confidence that depends on k and on the number of measurements. Tests: `tests.rs`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The order in which ways are measured in this turn. Every other time it is the other way round: what changes steadily favours nobody.
 pub(super) fn order(turn: u32, ways: usize) -> Vec<usize> {
@@ -18,7 +18,7 @@ pub(super) fn order(turn: u32, ways: usize) -> Vec<usize> {
 const WRONG: f64 = 0.025;
 
 /// A median with bounds of 95 % confidence, or of as much as so few measurements allow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Median {
     pub(super) median: f64,
     pub(super) low: f64,

@@ -28,6 +28,7 @@ use std::path::PathBuf;
   quorate bench stages
   quorate bench hostile --connections 10000
   quorate bench etcd --etcd /usr/bin/etcd
+  quorate bench table --out docs/performance.md
   quorate bench gate --record before.jsonl
   quorate bench figure dfc")]
 pub struct Args {
@@ -58,6 +59,8 @@ pub(super) enum Command {
     Stages(StagesArgs),
     /// Puts and strong reads of etcd's clients, beside an etcd on the same machine
     Etcd(super::etcd::EtcdArgs),
+    /// The table of the performance page: many of these, in turns, beside the null program and beside other programs
+    Table(super::table::TableArgs),
     /// What well-behaved clients notice of a crowd of others that connects, floods, and keeps to no rule
     Hostile(HostileArgs),
     /// Instructions for each operation, counted: the one figure that stays on a machine that does other things as well

@@ -84,7 +84,7 @@ impl Check {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct LatencyUs {
     samples: u64,
-    p50: f64,
+    pub(super) p50: f64,
     p90: f64,
     p99: f64,
     p99_9: f64,
