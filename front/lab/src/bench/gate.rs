@@ -71,7 +71,7 @@ pub(super) fn run(args: &GateArgs, json: bool) -> Outcome {
         ),
         None => None,
     };
-    // Said at once, and not after half a minute of counting.
+    // Said at once, and not after a minute of counting.
     if let Some(file) = args.record.as_deref().filter(|file| file.exists()) {
         let file = file.display();
         return Err(Failure::usage(format!("{file} exists: name a new file, or remove it first")));

@@ -69,7 +69,7 @@ fn line(row: &Row, before: Option<&Row>) -> String {
         row.command,
         row.floor.map_or("-".into(), |floor| format!("{}/s", amount(floor.median))),
         cell(of(|row| row.ratio), ratio),
-        cell(of(|row| row.p50_ratio), ratio)
+        cell(of(|row| row.p50_ratio), |value| format!("{value:.2}"))
     )
 }
 

@@ -109,6 +109,7 @@ fn an_earlier_run_stands_beside_this_one() {
     let text = table(&document(vec![row(&[round(50.0, 100.0)])], Vec::new()), Some(&earlier));
     assert!(text.contains("50.0 [50.0, 50.0] puts/s, was 40.0, +25.0 %"), "{text}");
     assert!(text.contains("0.500 [0.500, 0.500], was 0.400, +25.0 %"), "{text}");
+    assert!(text.contains("3.00 [3.00, 3.00], was 3.00, +0.0 % |"), "{text}");
     for (text, why) in [
         ("", "the file is empty"),
         ("{\"benchmark\":\"kv\",\"lines\":[],\"peers\":[]}", "\"kv\""),
