@@ -250,9 +250,9 @@ impl Admission {
             Executed::Forgotten => return Triage::Answer(ReplyStatus::ReplyForgotten, b""),
             Executed::Ended => return Triage::Answer(ReplyStatus::SessionExpired, b""),
             Executed::NoSession if settled => return Triage::Answer(ReplyStatus::SessionExpired, b""),
-            // It may have been opened by a batch that was not executed here yet. Whose it is nobody can say before, so nobody may use
-            // it: its client asks again.
-            Executed::NoSession => return Triage::InFlight,
+            // It may have been opened by a batch that was not executed here yet: another instance's, whose leader sent the client here.
+            // Whose it is nobody can say before, so nobody may use it. Its client asks again soon, which it would not without an answer.
+            Executed::NoSession => return refusal.unwrap_or(Triage::Answer(ReplyStatus::Overloaded, b"")),
             Executed::Not(last) => last,
         };
         let entered = self.entered(header.session);
