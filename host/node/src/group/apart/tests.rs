@@ -8,7 +8,7 @@ use quorate_merge::{Bounds, RecordIndex};
 use quorate_order::{Effect, Input, OrderConfig, Protocol};
 use quorate_types::{AgreedTime, ConnId, InstanceId, ItemsBuilder, ReplicaId, RequestNumber, Room, Seq};
 use quorate_types::{SessionId, Slot, Span, View};
-use quorate_wire::{Batch, BatchHeader, FrameKind, write_request};
+use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, FrameKind, Reply, ReplyStatus, write_request};
 use std::collections::BTreeMap;
 
 mod frames;
@@ -117,6 +117,15 @@ fn turn(order: &mut StandIn) -> Vec<(ConnId, FrameKind)> {
         _ => None,
     });
     sent.collect()
+}
+
+/// What a frame of replies says.
+fn statuses(effect: &effects::Effect) -> Vec<ReplyStatus> {
+    let effects::Effect::Send { frame, .. } = effect else { return Vec::new() };
+    assert_eq!(frame.kind(), FrameKind::Replies);
+    let bytes = frame.to_vec();
+    let replies = Reply::walk(&bytes[FRAME_HEADER..]).map(|reply| reply.expect("our own words").status);
+    replies.collect()
 }
 
 fn batch() -> Batch {
@@ -380,14 +389,19 @@ fn a_lane_that_was_stopped_waits_until_the_main_lane_knows_of_it() {
 /// The main lane asked execution before this leader decided something, or in another view: then a session may be new.
 #[test]
 fn a_session_is_over_only_if_execution_knew_everything() {
-    for (view, handed, sent) in [(0, 1, 0), (1, 0, 0), (1, 1, 1)] {
+    let (again, over) = (ReplyStatus::Overloaded, ReplyStatus::SessionExpired);
+    for (view, handed, status) in [(0, 1, again), (1, 0, again), (1, 1, over)] {
         let mut order = begins_to_lead(stand_in_with(|lane| lane.decided = Slot::new(1)));
         order.learn(facts(9, 1));
         turn(&mut order);
         let Told::Requests(passed) = requests(&[1], 0) else { panic!("these are requests") };
         let (last, view, handed) = (BTreeMap::new(), View::new(view), RecordIndex(handed));
         order.tell(Told::Requests(Passed { last, view, handed, ..passed }));
-        assert_eq!(turn(&mut order).len(), sent, "{view} {handed:?}");
+        let mut out = effects::Effects::new();
+        order.take_turn(NOW, &mut Inbox::default(), &mut out);
+        order.hear(&mut Effects::new());
+        let answers: Vec<ReplyStatus> = out.drain().flat_map(|effect| statuses(&effect)).collect();
+        assert_eq!(answers, [status, ReplyStatus::Position], "{view} {handed:?}");
         assert_eq!(order.waiting_bytes(), 0);
     }
 }
