@@ -94,12 +94,7 @@ impl FileDisk {
     /// When the trace can not be opened, or what an earlier process left behind can not be deleted.
     pub fn new(directory: &Path, trace: Option<&Path>) -> io::Result<Self> {
         let trace = trace.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
-        for entry in std::fs::read_dir(directory)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|what| what == SPARE) {
-                std::fs::remove_file(path)?;
-            }
-        }
+        delete_spares(directory)?;
         Ok(Self {
             directory: directory.to_owned(),
             spares: Mutex::new(Vec::new()),
@@ -216,6 +211,22 @@ impl FileDisk {
         }
         Ok(())
     }
+}
+
+/// Deletes the files of removed segments that an earlier process left behind. Who starts makes the directory first; without one there is
+/// nothing to delete.
+fn delete_spares(directory: &Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|what| what == SPARE) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the pieces one after the other from `offset` on. Gives the end of the last one.

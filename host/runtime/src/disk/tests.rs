@@ -97,4 +97,5 @@ fn a_removed_segment_becomes_a_later_one() {
     assert_eq!(names(directory.path()), ["00000061.spare"]);
     FileDisk::new(directory.path(), None).unwrap();
     assert_eq!(names(directory.path()), [""; 0]);
+    FileDisk::new(&directory.path().join("not made yet"), None).unwrap();
 }

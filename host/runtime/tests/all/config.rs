@@ -112,7 +112,7 @@ fn a_lease_is_off_by_default_and_lasts_for_two_heartbeats() {
     refused(|c| c.reads.clock_drift_percent = 51, "reads: clock_drift_percent is 1 to 50, not 51");
     accepted(|c| (c.reads.lease, c.reads.clock_drift_percent) = (true, 40));
     refused(
-        |c| (c.reads.lease, c.reads.clock_drift_percent) = (true, 50),
+        |c| (c.reads.lease, c.reads.clock_drift_percent, c.timing.heartbeat_ms) = (true, 50, 80),
         "a lease of 150 ms (election_min_ms less 50 %) would be over before heartbeats every 80 ms",
     );
 }
