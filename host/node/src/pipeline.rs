@@ -316,8 +316,8 @@ impl Node {
                 self.intake(now, out, |intake, _, outs| intake.overdue(request, outs));
             }
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
-            OrderEffect::LeaderChanged { view, leader, rotated } => {
-                self.on_leader_changed(at, now, (view, leader), rotated, out);
+            OrderEffect::LeaderChanged { view, leader, planned } => {
+                self.on_leader_changed(at, now, (view, leader), planned, out);
             }
             OrderEffect::ReadConfirmed { read, slot } => {
                 self.engine.step(engine::In::ReadConfirmed(read, id, RecordIndex(slot.number())));

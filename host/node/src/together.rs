@@ -376,7 +376,7 @@ impl Node {
         at: usize,
         now: Time,
         (view, leader): (View, Option<ReplicaId>),
-        rotated: bool,
+        planned: bool,
         out: &mut Effects,
     ) {
         if at == FIRST {
@@ -387,7 +387,7 @@ impl Node {
         let instance = (self.groups.len() > 1).then_some(id);
         out.event(Event::Leader { view: view.number(), leader, instance });
         let leader = self.groups[at].leader();
-        self.intake(now, out, |intake, facts, _| intake.led(now, facts, id, leader, rotated));
+        self.intake(now, out, |intake, facts, _| intake.led(now, facts, id, leader, planned));
         let (guide, look) = self.guide();
         for conn in guide.led(&look, at, out) {
             self.unbind(conn);

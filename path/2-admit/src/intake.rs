@@ -178,17 +178,17 @@ impl Intake {
         }
     }
 
-    /// An instance has another leader. `rotated`: nothing failed in the view before.
+    /// An instance has another leader. `planned`: nothing failed in the view before.
     pub fn led(
         &mut self,
         now: Time,
         facts: &dyn Facts,
         instance: InstanceId,
         leader: Option<ReplicaId>,
-        rotated: bool,
+        planned: bool,
     ) {
         if let Self::Vouched(vouched) = self {
-            vouched.led(now, facts, instance, leader, rotated);
+            vouched.led(now, facts, instance, leader, planned);
         }
     }
 

@@ -53,8 +53,8 @@ pub enum Effect {
         view: View,
         /// The leader of the view.
         leader: Option<ReplicaId>,
-        /// Whether the leader before had led as many slots as it may in a row, so that its end is no failure.
-        rotated: bool,
+        /// Whether nothing failed in the view before: its leader had led as many slots as it may in a row, or gave up its office.
+        planned: bool,
     },
     /// A strong read may run once everything up to this slot is executed.
     ReadConfirmed {

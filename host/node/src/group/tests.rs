@@ -29,7 +29,7 @@ fn decided(slot: u64) -> Effect {
 }
 
 fn led(view: u64, leader: Option<u16>) -> Effect {
-    Effect::LeaderChanged { view: View::new(view), leader: leader.map(ReplicaId::new), rotated: false }
+    Effect::LeaderChanged { view: View::new(view), leader: leader.map(ReplicaId::new), planned: false }
 }
 
 #[test]

@@ -104,21 +104,21 @@ impl Caring {
             .is_some_and(|care| now < late(care) || (care.view > View::FIRST && now < self.helps_until))
     }
 
-    /// An instance has a leader in a new view. `rotated`: nothing failed in the view before; `rotates`: leaders change although nothing
+    /// An instance has a leader in a new view. `planned`: nothing failed in the view before; `rotates`: leaders change although nothing
     /// fails. Returns whether care begins.
     pub(super) fn begin(
         &mut self,
         now: Time,
         instance: InstanceId,
         view: View,
-        (rotated, rotates): (bool, bool),
+        (planned, rotates): (bool, bool),
     ) -> bool {
         let Some(care) = self.of_mut(instance) else { return false };
         // The first view follows no other.
         if view == View::FIRST || view == care.view {
             return false;
         }
-        if rotated {
+        if planned {
             care.view = view;
             return false;
         }

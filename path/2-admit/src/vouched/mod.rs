@@ -387,20 +387,20 @@ impl Vouched {
         self.woken.extend(woken);
     }
 
-    /// An instance has another leader, or none. `rotated`: nothing failed in the view before.
+    /// An instance has another leader, or none. `planned`: nothing failed in the view before.
     pub fn led(
         &mut self,
         now: Time,
         facts: &dyn Facts,
         instance: InstanceId,
         leader: Option<ReplicaId>,
-        rotated: bool,
+        planned: bool,
     ) {
         if leader == Some(self.config.me) && !self.began.contains(&instance) {
             self.began.push(instance);
         }
         let rotates = self.config.rotates;
-        if leader.is_some() && self.caring.begin(now, instance, facts.view(instance), (rotated, rotates)) {
+        if leader.is_some() && self.caring.begin(now, instance, facts.view(instance), (planned, rotates)) {
             self.heard.begin_anew();
             self.say_waiting(now, facts, instance);
         }

@@ -204,8 +204,8 @@ impl ModSmart {
             }),
         };
         if self.core.office.announce(leader) {
-            let (view, rotated) = (self.core.office.view(), self.rotation.follows_whole(&self.core));
-            out.push(Effect::LeaderChanged { view, leader, rotated });
+            let (view, planned) = (self.core.office.view(), self.rotation.follows_no_failure(&self.core));
+            out.push(Effect::LeaderChanged { view, leader, planned });
         }
     }
 

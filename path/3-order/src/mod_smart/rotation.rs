@@ -141,14 +141,14 @@ impl Rotation {
         self.whole
     }
 
-    /// Whether nothing failed before this view. The view's first slot tells all members alike how many slots were decided in the view
-    /// before, even members that did not see those decisions yet. A replica that does not know when the view before began blames nobody.
-    /// [mod_smart L153]
-    pub(super) fn follows_whole(&self, core: &Core) -> bool {
+    /// Whether nothing failed before this view: its leader gave up its office, or led a whole shift. The view's first slot tells all members
+    /// alike how many slots were decided in the view before, even members that did not see those decisions yet. A replica that does not know
+    /// when the view before began blames nobody. [mod_smart L153]
+    pub(super) fn follows_no_failure(&self, core: &Core) -> bool {
         let Phase::Normal { base, .. } = core.office.phase() else { return false };
         let Before { begun, failed, left } = self.before;
         let most = core.config.rotate_after;
-        most > 0 && (left || begun.map_or(!failed, |begun| base.since(begun) >= most))
+        left || (most > 0 && begun.map_or(!failed, |begun| base.since(begun) >= most))
     }
 }
 

@@ -88,7 +88,7 @@ impl Term {
             self.leader != self.announced.1 || (self.leader.is_some() && self.view != self.announced.0);
         news.then(|| {
             self.announced = (self.view, self.leader);
-            Effect::LeaderChanged { view: self.view, leader: self.leader, rotated: false }
+            Effect::LeaderChanged { view: self.view, leader: self.leader, planned: false }
         })
     }
 

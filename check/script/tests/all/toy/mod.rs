@@ -112,7 +112,7 @@ impl Order for Toy {
         if let Some(cleared) = self.ledger.floor_is_due() {
             self.persist_floor(cleared, out);
         }
-        out.push(Effect::LeaderChanged { view: View::FIRST, leader: Some(self.me), rotated: false });
+        out.push(Effect::LeaderChanged { view: View::FIRST, leader: Some(self.me), planned: false });
         self.progress(out);
     }
     fn step(&mut self, _now: Time, input: Input, out: &mut Effects) {

@@ -17,7 +17,7 @@ fn another_view_begins_without_what_was_to_be_proposed() {
     lane.proposer.settle(&Bounds { decided: slot(3), last: slot(9), border: None, wanted: slot(0) });
     lane.ahead.push_back(Batch::no_op(slot(4)));
     let mut turn = Turn { proposed: Some(slot(4)), ..Turn::default() };
-    lane.effects.push(Effect::LeaderChanged { view: View::new(9), leader: Some(me), rotated: false });
+    lane.effects.push(Effect::LeaderChanged { view: View::new(9), leader: Some(me), planned: false });
     lane.settle(&mut turn, &mut effects::Effects::new());
     assert_eq!((lane.proposer, lane.waiting_bytes(), turn.proposed), (Proposer::default(), 0, None));
     assert_eq!(turn.effects.len(), 1, "the main lane hears of it");

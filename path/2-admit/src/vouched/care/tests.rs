@@ -39,9 +39,9 @@ fn who_started_lately_helps_while_enough_say_what_they_heard() {
     assert!(!helps(&mut caring, 90, 2) && !helps(&mut caring, 90, 3), "it has seen for itself");
 }
 
-/// Leaders that rotate are no leaders that failed; with one that failed among them care is for that one only.
+/// Leaders that rotate, or give up their office, are no leaders that failed; with one that failed among them care is for that one only.
 #[test]
-fn a_view_that_rotated_needs_no_care() {
+fn a_view_that_ended_as_planned_needs_no_care() {
     let mut caring = Caring::new(1);
     assert!(!caring.begin(at(1), ONE, View::FIRST, (false, true)), "the first one follows no other");
     assert!(!caring.begin(at(2), ONE, View::new(2), (true, true)));

@@ -257,6 +257,6 @@ pub(super) fn is_slow(order: &ModSmart) -> bool {
 }
 
 /// Whether nothing failed before the present view.
-pub(super) fn follows_whole(order: &ModSmart) -> bool {
-    order.rotation.follows_whole(&order.core)
+pub(super) fn follows_no_failure(order: &ModSmart) -> bool {
+    order.rotation.follows_no_failure(&order.core)
 }

@@ -2,7 +2,7 @@
 
 use super::chaos::{hasty, schedule, seeds};
 use super::liars::How;
-use super::one::{One, follows_whole, patience, sent, some};
+use super::one::{One, follows_no_failure, patience, sent, some};
 use super::world::{Plan, World, encode, replica};
 use crate::mod_smart::ModSmartConfig;
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
@@ -141,7 +141,7 @@ fn all_agree_on_whether_a_shift_was_whole() {
         world.ask(10);
         let all = |world: &World| (0..4).all(|at| world.view(at) == 2 && world.is_normal(at));
         assert!(world.run_until(Span::from_secs(5), all), "{}", world.describe());
-        assert!((0..4).all(|at| follows_whole(world.order(at))), "seed {seed}");
+        assert!((0..4).all(|at| follows_no_failure(world.order(at))), "seed {seed}");
     }
 }
 
@@ -175,6 +175,25 @@ fn a_shift_ends_while_the_leader_hands_over() {
         let before = world.now;
         led(&mut world, 3);
         assert!(world.now.since(before) < Span::from_millis(1500), "{:?}", world.now.since(before));
+    }
+}
+
+/// What an operator or the spread of leaders asked for is no failure, whether or not leaders rotate. A leader that dies is one.
+#[test]
+fn a_view_whose_leader_hands_over_did_not_fail() {
+    for configure in [|config| config, rotating] {
+        for dies in [false, true] {
+            let mut world = World::new(1, Plan { configure, ..Plan::byzantine(4) });
+            led(&mut world, 1);
+            if dies {
+                world.crash(1);
+            } else {
+                world.step(1, Input::Transfer(None));
+            }
+            led(&mut world, 1);
+            let others = [0, 2, 3].map(|at| world.order(at));
+            assert!(others.iter().all(|order| follows_no_failure(order) != dies), "{}", world.describe());
+        }
     }
 }
 

@@ -106,13 +106,13 @@ fn a_closed_connection_speeds_up_the_election() {
     assert!(due.since(one.now).millis() < 20);
     let effects = one.expire();
     assert_eq!(sent(&effects).len(), 2, "pre-votes are asked for");
-    assert!(effects.contains(&Effect::LeaderChanged { view: view(1), leader: None, rotated: false }));
+    assert!(effects.contains(&Effect::LeaderChanged { view: view(1), leader: None, planned: false }));
     // The leader lives: everything is as before.
     let effects = one.receive(1, append(1, at(1, 1), 0, vec![]));
     assert!(effects.contains(&Effect::LeaderChanged {
         view: view(1),
         leader: Some(replica(1)),
-        rotated: false
+        planned: false
     }));
 }
 

@@ -43,12 +43,12 @@ fn leaders_are_announced_once() {
     assert_eq!(term.announce(), None, "nobody leads, as before");
     assert!(term.set_leader(Some(A)));
     term.see_leading(A);
-    let news = Effect::LeaderChanged { view: view(3), leader: Some(A), rotated: false };
+    let news = Effect::LeaderChanged { view: view(3), leader: Some(A), planned: false };
     assert_eq!((term.announce(), term.announce()), (Some(news), None));
     assert!(!term.set_leader(Some(A)), "what was asked of it stands");
     term.cast(view(4), None);
     assert!(term.set_leader(None));
-    let news = Effect::LeaderChanged { view: view(4), leader: None, rotated: false };
+    let news = Effect::LeaderChanged { view: view(4), leader: None, planned: false };
     assert_eq!(term.announce(), Some(news));
     term.check();
 }
