@@ -28,7 +28,12 @@ fn settle(keeper: &mut Keeper, disk: &mut Disk) -> Vec<Report> {
 
 /// An image of some hundred KiB, in several pieces and many chunks.
 fn image(border: u64) -> Image {
-    let mut rng = Rng::new(border);
+    image_of(border, border)
+}
+
+/// Images of one border have the same keys and lengths; `bytes` decides what their objects and system bytes are.
+fn image_of(border: u64, bytes: u64) -> Image {
+    let mut rng = Rng::new(bytes);
     let mut store = Store::new();
     for number in 0..400_u64 {
         store.put(&(number * 37).to_be_bytes(), &rng.bytes(3000));
@@ -259,4 +264,39 @@ fn damaged_parts_of_a_transfer_are_not_taken() {
     let mut disk = Disk::default();
     disk.put(PARTIAL, b"QPRT\x01\0\0\0and records".to_vec());
     assert!(open(&mut disk).1.partial.is_empty() && disk.len(PARTIAL).is_err());
+}
+
+/// A record may be whole and of the right length, and yet not what was fetched: it is of another state. Only the manifest tells.
+#[test]
+fn whole_records_of_another_state_are_not_taken() {
+    let (image, other) = (image_of(10, 1), image_of(10, 2));
+    let (manifest, of_other) = (Arc::new(Manifest::of(&image)), Arc::new(Manifest::of(&other)));
+    let pieces = pieces(&image, &manifest);
+    let [mut disk, foreign] = [(&image, &manifest), (&other, &of_other)].map(|(image, manifest)| {
+        let mut disk = Disk::default();
+        let (mut keeper, _) = open(&mut disk);
+        keeper.submit(Job::Grow(growth(image, manifest, 15)));
+        settle(&mut keeper, &mut disk);
+        disk
+    });
+    let (sound, foreign) = (disk.content(PARTIAL), foreign.content(PARTIAL));
+    // Where each record begins: behind the file's header of 24 bytes, and 8 bytes before each part.
+    let mut at = 24;
+    for part in 0..15 {
+        let len = 8 + manifest.part_len(part).expect("a part");
+        assert_eq!(of_other.part_len(part), manifest.part_len(part));
+        let record = at..at + len;
+        let mut bytes = sound.clone();
+        bytes[record.clone()].copy_from_slice(&foreign[record]);
+        disk.put(PARTIAL, bytes);
+        let (mut keeper, opened) = open(&mut disk);
+        assert!(opened.partial == pieces[..part as usize], "part {part}");
+        assert!(disk.content(PARTIAL) == sound[..at], "it is cut off before part {part}");
+        // What was cut off is fetched again.
+        keeper.submit(Job::Grow(growth(&image, &manifest, 15)));
+        settle(&mut keeper, &mut disk);
+        assert!(disk.content(PARTIAL) == sound);
+        at += len;
+    }
+    assert_eq!(at, sound.len());
 }
