@@ -7,7 +7,7 @@
 //!
 //! Queues are bounded in bytes. While the main lane has more than [`CLIENT_BYTES`] of this lane's input to work off, clients are not read,
 //! and beyond [`ANY_BYTES`] no connection is. While this lane has too much to send, the main lane takes nothing from it (`neighbor.rs`).
-//! Tests: `queue/tests.rs`, host/runtime/tests/all/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
+//! Tests: `queue/tests.rs`, `side/tests.rs`, host/runtime/tests/all/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
 
 use super::WAKER;
 use super::neighbor::{Joints, Neighbor};
@@ -491,3 +491,6 @@ impl SideLane {
         shared.measured.store(self.sockets.clock.now().nanos(), Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

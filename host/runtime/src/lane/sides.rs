@@ -2,7 +2,7 @@
 //!
 //! Items about a connection stay in order wherever it moves. When it moves to a lane it goes first, and frames for it follow in the same
 //! queue. When it comes back it follows everything that was read of it, and frames for it wait until its new lane has it. Items of a lane
-//! about a connection that the node has ended are dropped here. INV-LANE-1. Tests: host/runtime/tests/all/lanes.rs.
+//! about a connection that the node has ended are dropped here. INV-LANE-1. Tests: `sides/tests.rs`, host/runtime/tests/all/lanes.rs.
 
 use super::Lane;
 use super::balance::Balance;
@@ -393,3 +393,6 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
