@@ -114,6 +114,8 @@ impl Client {
     /// Client `number`, from 1.
     pub fn new(plan: &Plan, number: u32) -> Self {
         let mut rng = Rng::of(plan.seed, 500 + u64::from(number));
+        let resend_after = Span::from_millis(rng.pick(&[200, 2000]));
+        let usual = Config::new(ClientId::new(u64::from(number)), rng.number());
         let members: Vec<ReplicaId> = (1..=plan.founders as u16).map(ReplicaId::new).collect();
         let config = Config {
             cluster: Some(CLUSTER),
@@ -131,8 +133,9 @@ impl Client {
             faults: plan.fault_model.into(),
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,
-            resend_after: Span::from_millis(rng.pick(&[200, 2000])),
-            ..Config::new(ClientId::new(u64::from(number)), rng.number())
+            // Where a rate is wanted, calls that wait long are not lost.
+            resend_after: if plan.work.is_some() { usual.resend_after } else { resend_after },
+            ..usual
         };
         Self {
             core: ClientCore::new(config, &members),

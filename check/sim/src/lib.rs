@@ -29,6 +29,7 @@ pub mod timeline;
 pub mod trace;
 pub mod trips;
 pub mod watching;
+pub mod work;
 pub mod world;
 
 pub use plan::{Fault, Focus, Plan, Profile};

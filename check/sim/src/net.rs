@@ -199,8 +199,8 @@ impl Net {
         conn.ends.iter().position(|end| end.who == who && end.id == id && end.open)
     }
 
-    /// Sends bytes.
-    pub fn send(&mut self, conn: u64, from: usize, bytes: &[u8], time: &mut Timeline) {
+    /// Sends bytes, at this time or later.
+    pub fn send(&mut self, conn: u64, from: usize, (bytes, at): (&[u8], u64), time: &mut Timeline) {
         let Some(found) = self.conns.get(&conn) else { return };
         if !found.ends[1 - from].open {
             return;
@@ -209,12 +209,12 @@ impl Net {
         let cut = if split { self.rng.range(1, bytes.len() as u64 - 1) as usize } else { bytes.len() };
         for part in [&bytes[..cut], &bytes[cut..]] {
             if !part.is_empty() {
-                self.put(conn, from, Some(Bytes::copy_from_slice(part)), time);
+                self.put(conn, from, (Some(Bytes::copy_from_slice(part)), at), time);
             }
         }
     }
 
-    fn put(&mut self, number: u64, from: usize, bytes: Option<Bytes>, time: &mut Timeline) {
+    fn put(&mut self, number: u64, from: usize, (bytes, sent): (Option<Bytes>, u64), time: &mut Timeline) {
         let Some(conn) = self.conns.get(&number) else { return };
         let (a, b) = (conn.ends[from].who, conn.ends[1 - from].who);
         let delay = self.delay(a, b);
@@ -224,7 +224,7 @@ impl Net {
         let pipe = &mut conn.pipes[from];
         let len = bytes.as_ref().map_or(0, Bytes::len);
         let transmit = bandwidth.map_or(0, |rate| len as u64 * 1_000_000 / rate.max(1));
-        pipe.free_at = pipe.free_at.max(time.now()) + transmit;
+        pipe.free_at = pipe.free_at.max(sent) + transmit;
         let at = pipe.last_at.max(pipe.free_at + delay);
         pipe.last_at = at;
         pipe.bytes += len;
@@ -275,7 +275,7 @@ impl Net {
         let Some(conn) = self.conns.get_mut(&number) else { return };
         conn.ends[side].open = false;
         if conn.ends[1 - side].open {
-            self.put(number, side, None, time);
+            self.put(number, side, (None, time.now()), time);
         } else {
             self.conns.remove(&number);
         }

@@ -27,6 +27,7 @@ use crate::liars::clients::ClientTrick;
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+use crate::work::Work;
 pub use apart::Apart;
 use apart::{plan_apart, plan_moves};
 use beginning::plan_beginning;
@@ -462,6 +463,8 @@ pub struct Plan {
     pub costs: bool,
     /// Until faults end, each replica has a core for so long out of every so long, in nanoseconds, at different times. None: always.
     pub starved: Option<(u64, u64)>,
+    /// What the work of lanes costs, if a rate is wanted.
+    pub work: Option<Work>,
     /// When checkpoints are made, and how.
     pub borders: BorderConfig,
     /// How much log a replica keeps at most after the last agreed checkpoint.
@@ -530,6 +533,7 @@ impl Plan {
             instances: 1,
             costs: false,
             starved: None,
+            work: None,
             lanes: 1,
             adapts: false,
             resizes: false,

@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::queue::Event;
 use crate::random::Rng;
 use crate::timeline::Timeline;
+use crate::work::{Core, Work};
 use process::Process;
 use quorate_types::{ConnId, ReplicaId, Time};
 use quorate_wire::{Frame, FrameReader};
@@ -33,6 +34,9 @@ pub struct Processes {
     founders: usize,
     /// If set, replicas have a core for so long out of every so long.
     starved: Option<(u64, u64)>,
+    /// What work costs, if it does; and the cores of all lanes of each replica.
+    work: Option<Work>,
+    cores: Vec<Vec<Core>>,
 }
 
 impl Processes {
@@ -50,6 +54,8 @@ impl Processes {
             replicas: plan.replicas,
             founders: plan.founders,
             starved: plan.starved,
+            work: plan.work,
+            cores: cores::cores(plan),
         }
     }
 
@@ -139,6 +145,7 @@ impl Processes {
         process.turn = true;
         let at = process.busy.max(time.now() + 1_000 + time.rng().below(20_000));
         let life = process.life;
+        let at = at.max(self.works_until(who, 0));
         time.at(self.has_core(who, at), Event::Turn { who, life });
     }
 
@@ -163,9 +170,16 @@ impl Processes {
     /// It takes what arrived.
     pub fn take_arrived(&mut self, who: usize, time: &mut Timeline) -> Vec<Arrival> {
         let arrived: Vec<Arrival> = self.list[who].inbox.drain(..).collect();
-        self.works(who, 2_000 + 1_000 * arrived.len() as u64, time);
+        if !self.has_cores(who) {
+            self.works(who, 2_000 + 1_000 * arrived.len() as u64, time);
+        }
         time.mix(&[who as u64, arrived.len() as u64]);
         arrived
+    }
+
+    /// It takes this in its next turn, which is not long after this one.
+    pub fn put_back(&mut self, who: usize, rest: impl DoubleEndedIterator<Item = Arrival>) {
+        rest.rev().for_each(|arrival| self.list[who].inbox.push_front(arrival));
     }
 
     /// Its turn is over. It wants the next one at that time, if at all.
@@ -363,13 +377,16 @@ impl Processes {
     /// The main lane sends bytes, through the lane that has the connection.
     pub fn send(&mut self, who: usize, id: ConnId, bytes: &[u8], time: &mut Timeline) {
         if !self.send_by_lane(who, id, bytes, time) {
-            self.send_at_once(who, id, bytes, time);
+            self.send_at_once((who, 0), id, bytes, time);
         }
     }
 
-    fn send_at_once(&mut self, who: usize, id: ConnId, bytes: &[u8], time: &mut Timeline) {
+    /// A lane of a process sends bytes, once it has done the work before.
+    fn send_at_once(&mut self, (who, lane): (usize, u16), id: ConnId, bytes: &[u8], time: &mut Timeline) {
         if let Some((conn, side)) = self.end_of(who, id) {
-            self.net.send(conn, side, bytes, time);
+            self.pay(who, lane, time.now(), |work| work.prices.frame);
+            let at = self.works_until(who, lane).max(time.now());
+            self.net.send(conn, side, (bytes, at), time);
         }
     }
 

@@ -163,7 +163,10 @@ impl Replica {
             instances: plan.instances,
             links: plan.links_of(who, life),
             placement: plan.placement(),
-            merge: quorate_node::MergeConfig { window: plan.window, held_bytes_max: 1 << 20 },
+            merge: quorate_node::MergeConfig {
+                window: plan.window,
+                held_bytes_max: if plan.work.is_some() { 64 << 20 } else { 1 << 20 },
+            },
             admission: AdmissionLimits {
                 request_bytes_max: REQUEST_MAX,
                 batch_bytes: plan.admission.0,
@@ -181,7 +184,7 @@ impl Replica {
             bytes_in_flight_max: plan.in_flight.1,
             frame_bytes_max: 1 << 20,
             handshake_time: Span::from_secs(2),
-            seats: SeatLimits { clients_max: 64, per_client_max: 64, strangers_max: 64 },
+            seats: SeatLimits { clients_max: plan.clients.max(64), per_client_max: 64, strangers_max: 64 },
             borders: plan.borders,
             log_bytes_max: plan.log_bytes_max,
             fetch: plan.fetch.clone(),

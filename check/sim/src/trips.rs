@@ -153,6 +153,11 @@ pub(crate) fn in_product<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// A plan without faults, for other runs of that kind.
+pub(crate) fn calm() -> Plan {
+    PLAIN.plan(0)
+}
+
 impl Trip {
     /// A plan with four clients that begin this many operations each. It draws nothing, so that a trip's cost does not depend on other
     /// plans.
@@ -207,6 +212,7 @@ impl Trip {
             aim: 0,
             costs: false,
             starved: None,
+            work: None,
             borders: BORDERS,
             log_bytes_max: NEVER,
             fetch: FetchLimits::default(),

@@ -69,6 +69,19 @@ pub struct Report {
     pub unjudged: Option<String>,
 }
 
+/// How far a run has come.
+#[derive(Clone, Debug)]
+pub struct Worked {
+    /// The virtual time, in nanoseconds.
+    pub at: u64,
+    /// Calls that were executed, if each has one command; and slots of the global log.
+    pub calls: usize,
+    /// See `calls`.
+    pub slots: u64,
+    /// How long each lane of each replica worked, in nanoseconds.
+    pub worked: Vec<Vec<u64>>,
+}
+
 /// One run.
 pub struct World {
     cluster: Cluster,
@@ -128,9 +141,33 @@ impl World {
         events.into_iter().for_each(|(at, event)| self.time.at(at, event));
     }
 
+    /// Runs until clients' calls so many were executed.
+    ///
+    /// # Errors
+    /// When a checker found something, or that would take too much virtual time.
+    pub fn work_until(&mut self, calls: usize) -> Result<Worked, Failure> {
+        if self.time.events() == 0 {
+            self.begin();
+        }
+        while self.judge.rows().len() < calls {
+            if let Some(failure) = self.judge.failure() {
+                return Err(failure.clone());
+            }
+            match self.time.next(self.cluster.plan.bound) {
+                Some(event) => self.step(event),
+                None => return Err(progress::late(&self.cluster.open(&self.judge))),
+            }
+        }
+        let slots = self.cluster.foremost().map_or(0, |node| node.executor().seq().number());
+        let (at, calls) = (self.time.now(), self.judge.rows().len());
+        Ok(Worked { at, calls, slots, worked: self.processes.worked() })
+    }
+
     /// Handles one event. What follows from it happens at once, or is put on the timeline.
     fn step(&mut self, event: Event) {
-        if self.time.events() > progress::EVENTS_PER_SECOND * (self.time.now() / 1_000_000_000 + 1) {
+        if self.cluster.plan.work.is_none()
+            && self.time.events() > progress::EVENTS_PER_SECOND * (self.time.now() / 1_000_000_000 + 1)
+        {
             self.judge.fail(Failure::new("progress", "too many events: something goes in circles"));
         }
         match event {

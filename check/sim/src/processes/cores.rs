@@ -2,7 +2,64 @@
 //! other work has it.
 
 use super::Processes;
+use crate::plan::Plan;
 use crate::timeline::Timeline;
+use crate::work::{Core, SLICE, Work};
+use quorate_wire::{Frame, FrameKind, Requests};
+
+/// The cores of all lanes of each replica, if work costs time. Their periods begin at different times.
+pub(super) fn cores(plan: &Plan) -> Vec<Vec<Core>> {
+    let Some(Work { quota, .. }) = plan.work else { return Vec::new() };
+    let all = u64::from(plan.lanes) * plan.replicas as u64;
+    let mut phases = (0..all).map(|number| number * quota.1 / all);
+    let mut core = || Core::new(quota, phases.next().unwrap_or(0));
+    (0..plan.replicas).map(|_| (0..plan.lanes).map(|_| core()).collect()).collect()
+}
+
+/// Where work costs time.
+impl Processes {
+    /// Whether the lanes of this process have cores, so that work costs time.
+    pub(super) fn has_cores(&self, who: usize) -> bool {
+        who < self.cores.len()
+    }
+
+    /// A lane of a process does something that costs this.
+    pub fn pay(&mut self, who: usize, lane: u16, now: u64, price: impl Fn(&Work) -> f64) {
+        let core = self.cores.get_mut(who).and_then(|lanes| lanes.get_mut(usize::from(lane)));
+        if let (Some(core), Some(work)) = (core, &self.work) {
+            core.work(now, price(work) as u64);
+        }
+    }
+
+    /// A lane of a process reads a frame.
+    pub fn pay_for(&mut self, who: usize, lane: u16, frame: &Frame, now: u64) {
+        self.pay(who, lane, now, |work| match frame.kind {
+            FrameKind::Requests => work.prices.call * Requests::new(&frame.payload).count() as f64,
+            _ => work.message(frame.payload.len()),
+        });
+    }
+
+    /// Until when a lane of a process works.
+    pub(super) fn works_until(&self, who: usize, lane: u16) -> u64 {
+        let core = self.cores.get(who).and_then(|lanes| lanes.get(usize::from(lane)));
+        core.map_or(0, Core::busy)
+    }
+
+    /// Whether a lane has worked for so long in this turn that it reads no further.
+    pub fn has_read_enough(&self, who: usize, lane: u16, now: u64) -> bool {
+        self.works_until(who, lane) > now + SLICE
+    }
+
+    /// A replica has executed so many slots. Returns how many are new.
+    pub fn merged(&mut self, who: usize, slots: u64) -> u64 {
+        slots.saturating_sub(std::mem::replace(&mut self.list[who].merged, slots))
+    }
+
+    /// How long each lane of each replica worked, in nanoseconds.
+    pub fn worked(&self) -> Vec<Vec<u64>> {
+        self.cores.iter().map(|lanes| lanes.iter().map(Core::worked).collect()).collect()
+    }
+}
 
 impl Processes {
     /// From now on a process has this much work to do.

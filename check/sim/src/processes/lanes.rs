@@ -214,7 +214,7 @@ impl Processes {
         arrived.into_iter().for_each(|arrival| self.arrive_at_main(who, arrival, time));
         for word in words {
             match word {
-                Word::Send(conn, bytes) => self.send_at_once(who, conn, &bytes, time),
+                Word::Send(conn, bytes) => self.send_at_once((who, 0), conn, &bytes, time),
                 Word::Close(conn) => self.hang_up(who, conn, time),
                 _ => {}
             }
@@ -240,7 +240,8 @@ impl Processes {
         }
         let late = !self.net.is_healed() && time.rng().below(10_000) < LATE;
         let wait = if late { time.rng().spread(MS, 500 * MS) } else { 1_000 + time.rng().below(20_000) };
-        time.after(wait, Event::Lane { who, life, lane });
+        let at = self.works_until(who, lane).max(time.now() + wait);
+        time.at(at, Event::Lane { who, life, lane });
     }
 
     /// A lane has its turn.
@@ -263,14 +264,12 @@ impl Processes {
             && time.rng().chance(500);
         let (gone, come) = if late { (posts, Vec::new()) } else { (Vec::new(), posts) };
         come.into_iter().for_each(|word| self.post_moves(who, lane, word, time));
-        for arrival in arrived {
-            self.lane_reads(who, lane, arrival, time);
-        }
+        self.lane_reads_all(who, lane, arrived, time);
         self.turn_pillars(who, lane, time);
         gone.into_iter().for_each(|word| self.post_moves(who, lane, word, time));
         for word in words {
             match word {
-                Word::Send(conn, bytes) => self.send_at_once(who, conn, &bytes, time),
+                Word::Send(conn, bytes) => self.send_at_once((who, lane), conn, &bytes, time),
                 Word::Close(conn) => self.hang_up(who, conn, time),
                 Word::GiveBack(conn) => {
                     if let Some(Home::Between(Between { left, .. })) =
@@ -289,6 +288,21 @@ impl Processes {
         }
     }
 
+    /// A lane reads what arrived; if that takes long, the rest waits for its next turn.
+    fn lane_reads_all(&mut self, who: usize, lane: u16, arrived: VecDeque<Arrival>, time: &mut Timeline) {
+        let mut arrived = arrived.into_iter();
+        while !self.has_read_enough(who, lane, time.now())
+            && let Some(arrival) = arrived.next()
+        {
+            self.lane_reads(who, lane, arrival, time);
+        }
+        if arrived.len() > 0 {
+            let lanes = &mut self.list[who].lanes.lanes;
+            lanes.entry(lane).or_default().arrived = arrived.collect();
+            self.schedule_lane(who, lane, time);
+        }
+    }
+
     fn lane_reads(&mut self, who: usize, lane: u16, arrival: Arrival, time: &mut Timeline) {
         let Arrival::Bytes(id, bytes) = arrival else {
             if let (Arrival::End(id), Some(on)) = (&arrival, self.list[who].lanes.on_lane(lane)) {
@@ -297,6 +311,7 @@ impl Processes {
             return self.arrive_at_main(who, arrival, time);
         };
         let Some((frames, damaged)) = self.read(who, id, &bytes) else { return };
+        frames.iter().for_each(|frame| self.pay_for(who, lane, frame, time.now()));
         if let Some(on) = self.list[who].lanes.on_lane(lane) {
             frames.into_iter().for_each(|frame| on.put(Input::Frame { conn: id, frame }));
             if damaged {

@@ -10,6 +10,7 @@ use super::{MS, Processes};
 use crate::queue::Event;
 use crate::timeline::Timeline;
 use crate::trace::Level;
+use crate::work::spread;
 use quorate_node::{Bridge, Bridges, Effect, Effects, Inbox, Input, Mail, OwnLane, Reports, link_of};
 use quorate_types::{ConnId, InstanceId, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -212,7 +213,10 @@ impl Processes {
     ) -> Box<dyn Bridges> {
         let news = News::default();
         let mut place = |link| if link == 0 { 0 } else { time.rng().below(u64::from(lanes)) as u16 };
-        let links = (0..links).map(&mut place).collect();
+        let links = match self.has_cores(who) {
+            true => spread(links, lanes),
+            false => (0..links).map(&mut place).collect(),
+        };
         self.list[who].lanes.standing = Some(Standing {
             news: news.clone(),
             known: Vec::new(),
@@ -224,7 +228,9 @@ impl Processes {
             hearing: Vec::new(),
             every,
         });
-        self.move_soon(who, time);
+        if !self.has_cores(who) {
+            self.move_soon(who, time);
+        }
         Box::new(news)
     }
 
@@ -401,6 +407,8 @@ impl Processes {
             self.arrive_at_main(who, Arrival::Heard(lane, count), time);
         }
         if reports {
+            self.pay(who, lane, time.now(), |work| work.prices.hand);
+            self.pay(who, 0, time.now(), |work| work.prices.hand);
             self.arrive_at_main(who, Arrival::Run(quorate_node::Part::Main), time);
         }
         if let Some(due) = on.due().map(|due| self.when(who, due, time)).filter(|at| on.timer != Some(*at)) {
@@ -411,7 +419,7 @@ impl Processes {
         for effect in out.drain() {
             let Effect::Send { conn, frame } = effect else { continue };
             if self.list[who].lanes.is_on(conn, lane) {
-                self.send_at_once(who, conn, &frame.to_vec(), time);
+                self.send_at_once((who, lane), conn, &frame.to_vec(), time);
             } else {
                 self.arrive_at_main(who, Arrival::Send(conn, frame.to_vec().into()), time);
             }

@@ -82,6 +82,8 @@ pub(super) struct Process {
     pub(super) unread: Unread,
     /// It is busy until then.
     pub(super) busy: u64,
+    /// How many slots of the global log it has executed.
+    pub(super) merged: u64,
     /// Its lanes beside the main one.
     pub(super) lanes: Lanes,
 }
@@ -104,6 +106,7 @@ impl Process {
             wake: None,
             unread: Unread::default(),
             busy: 0,
+            merged: 0,
             lanes: Lanes::default(),
         }
     }

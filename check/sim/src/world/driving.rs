@@ -11,6 +11,7 @@ use crate::replica::{NoStart, Replica, SideJob};
 use crate::service::Told;
 use crate::trace::Level;
 use crate::trips::in_product;
+use crate::work::Work;
 use bytes::Bytes;
 use quorate_client::{Effect as ClientEffect, Input as ClientInput};
 use quorate_node::{ConnClass, Effect, Event as NodeEvent, Input, KeeperWork, Node};
@@ -103,8 +104,15 @@ impl World {
         let waits = if self.cluster.plan.costs {
             self.read_by_cost(who, local, arrived)
         } else {
-            arrived.into_iter().for_each(|arrival| self.replica_arrival(who, local, arrival));
-            None
+            let mut arrived = arrived.into_iter();
+            while !self.processes.has_read_enough(who, 0, self.time.now())
+                && let Some(arrival) = arrived.next()
+            {
+                self.replica_arrival(who, local, arrival);
+            }
+            let rests = arrived.len() > 0;
+            self.processes.put_back(who, arrived);
+            rests.then_some(0)
         };
         if self.cluster.node(who)?.deadline().is_some_and(|deadline| deadline <= local) {
             self.node_step(who, local, Input::Deadline);
@@ -145,12 +153,22 @@ impl World {
     /// Checks that hold after every step of a replica.
     fn after_step(&mut self, who: usize) {
         let told = self.cluster.replicas[who].tap.drain();
+        self.pay_for_execution(who, &told);
         // What a liar says it executed counts for nothing.
         if !self.cluster.plan.is_liar(who)
             && let Err(failure) = self.check_step(who, &told)
         {
             self.judge.fail(failure);
         }
+    }
+
+    /// The main lane of a replica pays for the slots that it merged, and for what it executed.
+    fn pay_for_execution(&mut self, who: usize, told: &[Told]) {
+        let Some(node) = self.cluster.node(who) else { return };
+        let slots = self.processes.merged(who, node.executor().seq().number());
+        let ran = told.iter().filter(|told| matches!(told, Told::Ran(_))).count();
+        let price = |work: &Work| work.prices.slot * slots as f64 + work.prices.execute * ran as f64;
+        self.processes.pay(who, 0, self.time.now(), price);
     }
 
     fn check_step(&mut self, who: usize, told: &[Told]) -> Result<(), Failure> {
@@ -290,6 +308,7 @@ impl World {
             let Some(frame) = frame else { break false };
             heard.extend(lies.then(|| frame.clone()));
             self.processes.unread(who).pay(&frame);
+            self.processes.pay_for(who, 0, &frame, self.time.now());
             let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
             self.time.note(Level::All, Some(who), "frame", || show(id, &frame));
             node.step(local, Input::Frame { conn: id, frame }, effects);

@@ -23,3 +23,4 @@ mod time;
 mod toy;
 mod trips;
 mod watches;
+mod work;

@@ -74,6 +74,27 @@ fn stages_are_put_together_in_each_of_the_ways() {
     assert_eq!(ways(&one).len(), 1);
     quorate(&["bench", "stages", "--calls", "1000"]).fails(2, &["--calls is 1 to 500"]);
     quorate(&["bench", "stages", "--ways", "backwards"]).fails(2, &["staged"]);
+    let each = bench("stages --rounds 1 --count 100 --commands-per-call 8 --ways merged --each");
+    let stages = ways(&each)[0]["stages"].as_array().cloned().unwrap_or_default();
+    let named: Vec<_> = stages.iter().map(|stage| stage["stage"].as_str().unwrap_or_default()).collect();
+    assert_eq!(named, ["open", "admit", "order", "log", "execute", "reply"]);
+    assert_eq!(ways(&one)[0]["stages"].as_array().map(Vec::len), Some(0), "only if asked for");
+}
+
+#[test]
+fn a_model_of_more_cores_says_that_it_is_one() {
+    let found = bench(
+        "model --shapes 1/1 --cores 2 --bytes 16 --quota 0 --clients 4 --calls 4 --secs 0.5 --warm 0.2 --simulated 200 --beside",
+    );
+    let rows = found["rows"].as_array().expect("a list").clone();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert!(row["model"]["commands_per_s"].as_f64() > Some(0.0), "{row}");
+    }
+    assert!(rows[0]["measured"]["commands_per_s"]["median"].as_f64() > Some(0.0), "{found}");
+    assert!(rows[0]["error"].is_f64() && rows[1]["measured"].is_null(), "{found}");
+    quorate(&["bench", "model", "--shapes", "1/0"]).fails(2, &["INSTANCES/LANES"]);
+    quorate(&["bench", "model", "--cores", "65"]).fails(2, &["--cores"]);
 }
 
 #[test]

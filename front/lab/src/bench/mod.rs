@@ -5,7 +5,7 @@
 //! minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
-//! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
+//! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
 //! `report` (what people see). Tests: front/cli/tests.
 
 mod append;
@@ -22,6 +22,7 @@ mod kv;
 mod latency;
 mod load;
 mod median;
+mod model;
 mod nets;
 mod options;
 mod paced;
@@ -63,6 +64,7 @@ pub fn run(args: Args) -> Outcome {
         Command::Idle(idle) => idle::run(&idle, args.json),
         Command::Instances(instances) => instances::run(&instances, args.json),
         Command::Stages(stages) => stages::run(&stages, args.json),
+        Command::Model(model) => model::run(&model, args.json),
         Command::Table(table) => table::run(&table, args.json),
         Command::Hostile(hostile) => hostile::run(&hostile, args.json),
         Command::Gate(gate) => gate::run(&gate, args.json),

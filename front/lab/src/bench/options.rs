@@ -26,6 +26,7 @@ use std::path::PathBuf;
   quorate bench idle --instances 8 --secs 10 --pulses 60
   quorate bench instances
   quorate bench stages
+  quorate bench model --beside
   quorate bench hostile --connections 10000
   quorate bench etcd --etcd /usr/bin/etcd
   quorate bench table --out docs/performance.md
@@ -57,6 +58,8 @@ pub(super) enum Command {
     Instances(InstancesArgs),
     /// What the merge costs, and what a thread for each stage would: one replica's stages in this process
     Stages(StagesArgs),
+    /// What more cores would bring, by a model, beside real runs in which each lane has a share of a core
+    Model(super::model::ModelArgs),
     /// Puts and strong reads of etcd's clients, beside an etcd on the same machine
     Etcd(super::etcd::EtcdArgs),
     /// The table of the performance page: many of these, in turns, beside the null program and beside other programs
@@ -386,6 +389,9 @@ pub(super) struct StagesArgs {
     /// The ways; the others are compared with the first
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = super::stages::Way::ALL)]
     pub(super) ways: Vec<super::stages::Way>,
+    /// Also say what each stage takes where one thread does them all; looking at the clock takes some time itself
+    #[arg(long)]
+    pub(super) each: bool,
     /// Where to put certificates for a moment
     #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
     pub(super) scratch: PathBuf,

@@ -9,8 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The period of a quota; long enough for small shares, since the system refuses quotas below a millisecond.
+/// The period of a quota, unless the share is so small that it has to be longer.
 const PERIOD_US: u64 = 20_000;
+/// The system refuses quotas below a millisecond.
+const LEAST_US: u64 = 1_000;
+/// The weight of all groups together, where one program usually has 1024: other work of the machine is not to take what quotas leave.
+const WEIGHT: u64 = 32 << 10;
 /// How long it is tried whether quotas bind.
 const TRIAL: Duration = Duration::from_millis(400);
 
@@ -24,8 +28,8 @@ pub(super) struct Quotas {
 impl Quotas {
     /// Makes the parent of the groups, whose threads get this percentage of a core each; and tries one.
     pub(super) fn new(percent: u32) -> Outcome<Self> {
-        if !(5..=100).contains(&percent) {
-            return Err(Failure::usage("a quota is 5 to 100 percent of a core"));
+        if !(2..=100).contains(&percent) {
+            return Err(Failure::usage("a quota is 2 to 100 percent of a core"));
         }
         let mounts = fs::read_to_string("/proc/self/mounts").doing("read /proc/self/mounts")?;
         let hierarchy = hierarchy(&mounts).ok_or_else(|| {
@@ -33,6 +37,7 @@ impl Quotas {
         })?;
         let root = hierarchy.join(format!("quorate-bench-{}", std::process::id()));
         fs::create_dir(&root).map_err(|why| missing(&format!("can not make {}: {why}", root.display())))?;
+        fs::write(root.join("cpu.shares"), WEIGHT.to_string()).doing("give lanes their weight")?;
         let mut quotas = Self { root, groups: Vec::new(), percent };
         quotas.try_out()?;
         Ok(quotas)
@@ -44,10 +49,19 @@ impl Quotas {
         let doing = format!("limit the processor time of thread {thread}");
         fs::create_dir(&group).doing(&doing)?;
         self.groups.push(group.clone());
-        let quota = PERIOD_US * u64::from(self.percent) / 100;
-        fs::write(group.join("cpu.cfs_period_us"), PERIOD_US.to_string()).doing(&doing)?;
-        fs::write(group.join("cpu.cfs_quota_us"), quota.to_string()).doing(&doing)?;
+        let (quota, period) = share(self.percent);
+        fs::write(group.join("cpu.cfs_period_us"), (period / 1000).to_string()).doing(&doing)?;
+        fs::write(group.join("cpu.cfs_quota_us"), (quota / 1000).to_string()).doing(&doing)?;
         fs::write(group.join("tasks"), thread.to_string()).doing(&doing)
+    }
+
+    /// Gives a load generator the weight of the lanes, and no limit.
+    pub(super) fn favour(&mut self, pid: u32) -> Outcome<()> {
+        let group = self.root.join(format!("load-{pid}"));
+        let doing = format!("give process {pid} the weight of lanes");
+        fs::create_dir(&group).doing(&doing)?;
+        self.groups.push(group.clone());
+        fs::write(group.join("cgroup.procs"), pid.to_string()).doing(&doing)
     }
 
     /// Limits all threads of a process whose names begin with this. Gives their number.
@@ -120,8 +134,15 @@ pub(super) fn hierarchy(mounts: &str) -> Option<PathBuf> {
     Some(Path::new(mounted).to_owned())
 }
 
+/// The quota for this percentage of a core, and its period, in nanoseconds.
+pub(super) fn share(percent: u32) -> (u64, u64) {
+    let percent = u64::from(percent.max(1));
+    let period = PERIOD_US.max((LEAST_US * 100).div_ceil(percent));
+    (period * percent / 100 * 1000, period * 1000)
+}
+
 /// The threads of a process whose names begin with this.
-fn threads(pid: u32, name: &str) -> Outcome<Vec<u32>> {
+pub(super) fn threads(pid: u32, name: &str) -> Outcome<Vec<u32>> {
     let place = format!("/proc/{pid}/task");
     let mut found = Vec::new();
     for entry in fs::read_dir(&place).doing(format_args!("look at the threads of process {pid}"))?.flatten() {

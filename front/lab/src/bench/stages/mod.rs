@@ -9,11 +9,14 @@
 //! replies, TLS. The cost of followers and of the kernel's sockets is in none of the ways, so their differences look larger than they would
 //! be.
 //!
-//! Files: `steps` (the stages), `ways` (how they are put together), `caller` (the client).
+//! Files: `steps` (the stages), `ways` (how they are put together), `watch` (what each stage takes), `caller` (the client).
 
 mod caller;
 mod steps;
+mod watch;
 mod ways;
+
+pub(in crate::bench) use watch::Stage;
 
 use super::median::Median;
 use super::options::StagesArgs;
@@ -57,6 +60,8 @@ struct Plan {
     /// Calls under way.
     calls: usize,
     until: Until,
+    /// Whether each stage is watched.
+    each: bool,
 }
 
 /// What ends a run.
@@ -72,6 +77,15 @@ struct Run {
     seconds: f64,
     /// Processor seconds of the replica's threads.
     cpu_s: f64,
+    /// The share of each stage, if they were watched.
+    stages: Vec<(Stage, f64)>,
+}
+
+/// What a stage takes.
+#[derive(Serialize)]
+struct Part {
+    stage: Stage,
+    cpu_us_per_command: Median,
 }
 
 #[derive(Serialize)]
@@ -81,6 +95,8 @@ struct Found {
     cpu_us_per_command: Median,
     /// That time divided by that of the first way, turn by turn.
     cpu_times_the_first: Median,
+    /// Empty if stages were not watched.
+    stages: Vec<Part>,
 }
 
 #[derive(Serialize)]
@@ -88,6 +104,8 @@ struct Document {
     benchmark: &'static str,
     version: &'static str,
     payload: String,
+    bytes: usize,
+    commands_per_call: usize,
     calls: usize,
     rounds: u32,
     machine: Machine,
@@ -95,6 +113,19 @@ struct Document {
 }
 
 pub(super) fn run(args: &StagesArgs, json: bool) -> Outcome {
+    let document = measure(args)?;
+    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What each stage takes where one thread does them all, in microseconds per command.
+pub(super) fn each(args: &StagesArgs) -> Outcome<Vec<(Stage, f64)>> {
+    let document = measure(args)?;
+    let parts = document.ways.iter().flat_map(|way| &way.stages);
+    Ok(parts.map(|part| (part.stage, part.cpu_us_per_command.median)).collect())
+}
+
+fn measure(args: &StagesArgs) -> Outcome<Document> {
     let plan = check(args)?;
     fs::create_dir_all(&args.scratch).doing(format_args!("make {}", args.scratch.display()))?;
     let machine = Machine::ask(&args.scratch);
@@ -108,17 +139,17 @@ pub(super) fn run(args: &StagesArgs, json: bool) -> Outcome {
         }
     }
     let found = args.ways.iter().zip(&runs).map(|(way, own)| found(*way, own, &runs[0]));
-    let document = Document {
+    Ok(Document {
         benchmark: "stages",
         version: env!("CARGO_PKG_VERSION"),
         payload: format!("{} B commands, {} in a call and in a batch", args.bytes, args.commands_per_call),
+        bytes: args.bytes,
+        commands_per_call: args.commands_per_call,
         calls: args.calls,
         rounds: args.rounds,
         machine,
         ways: found.collect::<Option<_>>().ok_or_else(|| Failure::new("nothing was measured"))?,
-    };
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Refuses what can not run, and says why.
@@ -137,7 +168,7 @@ fn check(args: &StagesArgs) -> Outcome<Plan> {
         None => Until::Seconds(seconds("--secs", args.secs)?.as_secs_f64()),
     };
     let (bytes, commands_per_call, calls) = (args.bytes, args.commands_per_call, args.calls);
-    Ok(Plan { bytes, commands_per_call, calls, until })
+    Ok(Plan { bytes, commands_per_call, calls, until, each: args.each })
 }
 
 /// The certificates of the two sides.
@@ -179,7 +210,19 @@ fn found(way: Way, own: &[Run], first: &[Run]) -> Option<Found> {
         commands_per_s: Median::of(own.iter().map(|run| run.commands as f64 / run.seconds).collect())?,
         cpu_us_per_command: Median::of(own.iter().map(cpu_us).collect())?,
         cpu_times_the_first: Median::of(times.collect())?,
+        stages: parts(own)?,
     })
+}
+
+fn parts(own: &[Run]) -> Option<Vec<Part>> {
+    let cpu_us =
+        |run: &Run, at: usize| Some(run.stages.get(at)?.1 * run.cpu_s / run.commands.max(1) as f64 * 1e6);
+    let stages = own.first()?.stages.iter().enumerate();
+    let part = |(at, (stage, _)): (usize, &(Stage, f64))| {
+        let median = Median::of(own.iter().filter_map(|run| cpu_us(run, at)).collect())?;
+        Some(Part { stage: *stage, cpu_us_per_command: median })
+    };
+    stages.map(part).collect()
 }
 
 fn table(document: &Document) -> String {
@@ -199,6 +242,10 @@ fn table(document: &Document) -> String {
             found.cpu_us_per_command.text(|us| format!("{us:.3}")),
             found.cpu_times_the_first.text(|times| format!("{times:.3}"))
         ));
+        for part in &found.stages {
+            let us = part.cpu_us_per_command.text(|us| format!("{us:.4}"));
+            lines.push(format!("            {:<8}  {us} us", format!("{:?}", part.stage).to_lowercase()));
+        }
     }
     lines.push(report::machine_lines(&document.machine));
     lines.join("\n")

@@ -2,6 +2,7 @@
 
 use super::caller::{Caller, connection};
 use super::steps::{Admit, Clock, Executing, Logging, Ordered, Ordering, reply_frame, seal};
+use super::watch::{Stage, Watch};
 use super::{Certificates, Plan, Run, Way};
 use crate::bench::quota::own_time;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -20,6 +21,7 @@ struct Replica {
     logging: Logging,
     executing: Executing,
     replies: Session,
+    watch: Watch,
 }
 
 /// One run.
@@ -34,6 +36,7 @@ pub(super) fn run(way: Way, plan: Plan, certificates: &Certificates) -> Outcome<
         logging: Logging::new(),
         executing: Executing::new(way == Way::Merged, clock)?,
         replies,
+        watch: Watch::default(),
     };
     let mut caller = Caller::new(their_calls, their_replies);
     replica.lead()?;
@@ -41,7 +44,8 @@ pub(super) fn run(way: Way, plan: Plan, certificates: &Certificates) -> Outcome<
     caller.opened(&replica.turn(std::iter::once(opening))?)?;
     let (to_replica, from_caller) = unbounded();
     let (to_caller, from_replica) = unbounded();
-    let (seen, (cpu_s, executing, logging)) = std::thread::scope(|scope| {
+    replica.watch = Watch::new(plan.each && way != Way::Staged);
+    let (seen, used) = std::thread::scope(|scope| {
         let threads = match way {
             Way::Direct | Way::Merged => alone(scope, replica, from_caller, to_caller),
             Way::Staged => staged(scope, replica, from_caller, to_caller),
@@ -52,10 +56,11 @@ pub(super) fn run(way: Way, plan: Plan, certificates: &Certificates) -> Outcome<
         let used = threads.join();
         Ok::<_, Failure>((seen?, used?))
     })?;
+    let Used { cpu_s, executing, logging, watch } = used;
     if executing.totals()? != seen.sent || logging.bytes() < seen.sent.count * plan.bytes as u64 {
         return Err(Failure::new("the service does not have what was acknowledged"));
     }
-    Ok(Run { commands: seen.sent.count, seconds: seen.seconds, cpu_s })
+    Ok(Run { commands: seen.sent.count, seconds: seen.seconds, cpu_s, stages: watch.shares() })
 }
 
 impl Replica {
@@ -71,17 +76,28 @@ impl Replica {
     fn order(&mut self, replies: &mut Vec<u8>) -> Outcome<()> {
         loop {
             let (mut persisted, logging, executing) = (false, &mut self.logging, &mut self.executing);
-            self.ordering.take(|ordered| match ordered {
-                Ordered::Persist(record) => {
-                    persisted = true;
-                    logging.append(record)
+            let watch = &mut self.watch;
+            self.ordering.take(|ordered| {
+                watch.ends(Stage::Order);
+                match ordered {
+                    Ordered::Persist(record) => {
+                        persisted = true;
+                        logging.append(record)?;
+                        watch.ends(Stage::Log);
+                    }
+                    Ordered::Decided(slot, batch) => {
+                        executing.decided(slot, batch, replies)?;
+                        watch.ends(Stage::Execute);
+                    }
                 }
-                Ordered::Decided(slot, batch) => executing.decided(slot, batch, replies),
+                Ok(())
             })?;
+            self.watch.ends(Stage::Order);
             if !persisted {
                 return Ok(());
             }
             let durable = self.logging.write();
+            self.watch.ends(Stage::Log);
             self.ordering.durable(durable);
         }
     }
@@ -89,22 +105,36 @@ impl Replica {
     /// Takes everything that arrived through all stages. Gives the sealed replies.
     fn turn(&mut self, arrived: impl Iterator<Item = Vec<u8>>) -> Outcome<Vec<u8>> {
         let admit = &mut self.admit;
+        self.watch.begins();
         for sealed in arrived {
             self.calls.receive(&sealed, |plain| admit.push(plain)).doing("open calls")?;
         }
-        let (ordering, executing) = (&mut self.ordering, &mut self.executing);
+        self.watch.ends(Stage::Open);
+        let (ordering, executing, watch) = (&mut self.ordering, &mut self.executing, &mut self.watch);
         self.admit.batches(|batch| {
+            watch.ends(Stage::Admit);
             executing.proposed();
             ordering.propose(batch);
+            watch.ends(Stage::Order);
             Ok(())
         })?;
+        self.watch.ends(Stage::Admit);
         let (mut replies, mut sealed) = (Vec::new(), Vec::new());
         self.order(&mut replies)?;
         if let Some(frame) = reply_frame(&mut replies) {
             seal(&mut self.replies, frame, &mut sealed)?;
         }
+        self.watch.ends(Stage::Reply);
         Ok(sealed)
     }
+}
+
+/// What is left of a replica: its processor seconds, and what it holds.
+struct Used {
+    cpu_s: f64,
+    executing: Executing,
+    logging: Logging,
+    watch: Watch,
 }
 
 /// The replica's threads. Each returns its processor seconds, and some return what they hold.
@@ -113,11 +143,11 @@ struct Threads<'a> {
     executing: ScopedJoinHandle<'a, Outcome<(f64, Executing)>>,
     logging: Option<ScopedJoinHandle<'a, Outcome<(f64, Logging)>>>,
     /// Set if one thread does both.
-    both: Option<Receiver<Logging>>,
+    both: Option<Receiver<(Logging, Watch)>>,
 }
 
 impl Threads<'_> {
-    fn join(self) -> Outcome<(f64, Executing, Logging)> {
+    fn join(self) -> Outcome<Used> {
         let died = || Failure::new("a thread of the replica died");
         let mut cpu_s = 0.0;
         for thread in self.others {
@@ -125,15 +155,15 @@ impl Threads<'_> {
         }
         let (used, executing) = self.executing.join().map_err(|_| died())??;
         cpu_s += used;
-        let logging = match (self.logging, self.both) {
+        let (logging, watch) = match (self.logging, self.both) {
             (Some(thread), _) => {
                 let (used, logging) = thread.join().map_err(|_| died())??;
                 cpu_s += used;
-                logging
+                (logging, Watch::default())
             }
             (None, both) => both.and_then(|both| both.recv().ok()).ok_or_else(died)?,
         };
-        Ok((cpu_s, executing, logging))
+        Ok(Used { cpu_s, executing, logging, watch })
     }
 }
 
@@ -153,7 +183,7 @@ fn alone<'a>(
                 replies.send(sealed).doing("answer the client")?;
             }
         }
-        let _ = give.send(replica.logging);
+        let _ = give.send((replica.logging, replica.watch));
         Ok((own_time() - began, replica.executing))
     });
     Threads { others: Vec::new(), executing, logging: None, both: Some(both) }
@@ -174,7 +204,7 @@ fn staged<'a>(
     calls: Receiver<Vec<u8>>,
     replies: Sender<Vec<u8>>,
 ) -> Threads<'a> {
-    let Replica { calls: tls, admit, ordering, logging, executing, replies: sealing } = replica;
+    let Replica { calls: tls, admit, ordering, logging, executing, replies: sealing, watch: _ } = replica;
     let (to_admit, plain) = unbounded::<Vec<u8>>();
     let (to_order, orders) = unbounded();
     let (to_log, records) = unbounded();
