@@ -40,7 +40,7 @@ pub(super) struct ModelArgs {
     #[arg(long, value_name = "INSTANCES/LANES", value_delimiter = ',', default_values_t = [Shape::even(1), Shape::even(2), Shape::even(4), Shape::even(8)])]
     shapes: Vec<Shape>,
     /// Cores of each replica, with an instance and a lane for each of them: only the model says something of these
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [12, 64])]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [12])]
     cores: Vec<u16>,
     /// Sizes of a command in bytes
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [16, 1024])]
