@@ -184,7 +184,12 @@ impl Replica {
             bytes_in_flight_max: plan.in_flight.1,
             frame_bytes_max: 1 << 20,
             handshake_time: Span::from_secs(2),
-            seats: SeatLimits { clients_max: plan.clients.max(64), per_client_max: 64, strangers_max: 64 },
+            // As many replicas as there are connect over as many links at once.
+            seats: SeatLimits {
+                clients_max: plan.clients.max(64),
+                per_client_max: 64,
+                strangers_max: if plan.work.is_some() { 4096 } else { 64 },
+            },
             borders: plan.borders,
             log_bytes_max: plan.log_bytes_max,
             fetch: plan.fetch.clone(),
