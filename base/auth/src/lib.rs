@@ -24,7 +24,7 @@ mod signature;
 pub use ed25519::{Ed25519, PublicKey};
 pub use keyed::Keyed;
 pub use macs::{ClientMacs, Tag, is_tag, tag_at};
-pub use requests::{ClientKey, KeyedClient, RequestChecks, RequestClaim, request_statement};
+pub use requests::{CheckWork, ClientKey, KeyedClient, RequestChecks, RequestClaim, request_statement};
 pub use signature::{
     SIGNATURE_MAX, Signature, Signed, bounded, decode_signed, put_signature, put_signed, read_signature,
     read_signed, write_signed,

@@ -4,8 +4,8 @@
 //! the decided log alone determines which signatures are right. A signature covers a hash of the cluster, the request's header and its
 //! body. The header names the session and the number, so a signature fits no other request.
 //!
-//! The rules and factors are those of `ed25519.rs`: ZIP-215, and checking many gives the result of checking each. Tests:
-//! auth/tests/requests.rs.
+//! The rules and factors are those of `ed25519.rs`: ZIP-215, and checking many gives the result of checking each. So it does not matter
+//! which thread checks, or with which others a signature is checked. Tests: auth/tests/requests.rs.
 
 use super::Keys;
 use super::ed25519::{Ed25519, Factors, PublicKey, TOGETHER_MIN, factors};
@@ -13,6 +13,7 @@ use ed25519_zebra::{Signature as Inner, SigningKey, VerificationKey, Verificatio
 use quorate_types::{ClusterId, Digest, Random, SessionKey};
 use quorate_wire::{REQUEST_HEADER, RequestSigner, SIGNATURE_BYTES};
 use std::fmt;
+use std::sync::Arc;
 
 /// The statement that a request's signature covers. `signed`: the header and the body as they lie in the request.
 pub fn request_statement(cluster: ClusterId, header: &[u8], body: &[u8]) -> Digest {
@@ -24,7 +25,7 @@ pub fn request_statement(cluster: ClusterId, header: &[u8], body: &[u8]) -> Dige
 }
 
 /// A request's statement, the key that should have signed it, and the signature.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestClaim {
     /// The session's key.
     pub key: SessionKey,
@@ -98,6 +99,24 @@ impl RequestChecks {
             return vec![true; claims.len()];
         }
         claims.iter().map(|claim| self.one(claim)).collect()
+    }
+}
+
+/// Claims that any thread may check, at any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckWork {
+    /// The number of this work; its answer names it.
+    pub id: u64,
+    /// How the signatures are checked.
+    pub checks: RequestChecks,
+    /// The claims.
+    pub claims: Arc<[RequestClaim]>,
+}
+
+impl CheckWork {
+    /// Which of the claims are right, in their order.
+    pub fn run(&self) -> Vec<bool> {
+        self.checks.each(&self.claims)
     }
 }
 

@@ -21,6 +21,7 @@ mod stops;
 mod suspends;
 mod upgrades;
 mod usual;
+mod workers;
 
 use crate::late::Lateness;
 use crate::liars::clients::ClientTrick;
@@ -57,6 +58,8 @@ pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
 pub use usual::Workload;
 use usual::{log_plan, net_plan, workload};
+use workers::plan_workers;
+pub use workers::{Fate, Workers};
 
 const MS: u64 = 1_000_000;
 
@@ -417,6 +420,8 @@ pub struct Plan {
     pub apart: Option<Apart>,
     /// Whether clients sign their requests.
     pub signs: bool,
+    /// The threads on which replicas have signatures checked. None: lanes check them.
+    pub workers: Option<Workers>,
     /// Whether clients put tags for the replicas under their requests, and send to the leader first.
     pub tags: bool,
     /// After this many slots the next replica leads; 0: leaders do not rotate.
@@ -528,6 +533,7 @@ impl Plan {
             lateness: None,
             apart: None,
             signs: false,
+            workers: None,
             tags: false,
             rotate_after: 0,
             instances: 1,
@@ -604,6 +610,7 @@ impl Plan {
         }
         plan_apart(self, profile, &mut Rng::of(seed, 9110));
         plan_moves(self, profile, &mut Rng::of(seed, 9111));
+        plan_workers(self, &mut Rng::of(seed, 9113));
         self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
     }
 

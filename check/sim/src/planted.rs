@@ -171,6 +171,7 @@ pub const BUGS: &[Bug] = &[
         "a replica takes whatever names a session with a key for signed",
     ),
     about(Focus::Forges, "tag-unchecked", "a replica takes whatever names a key of its client's for tagged"),
+    byzantine("check-of-another", "a leader takes a worker's answer for that to earlier work"),
     byzantine("smart-votes-unvouched", "a replica votes for what its host does not vouch for"),
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("reply-of-one", "a client takes one replica's word"),

@@ -94,6 +94,15 @@ pub enum Event {
         /// Its life.
         life: u32,
     },
+    /// A worker of a replica has checked signatures, or nobody will.
+    Checked {
+        /// The replica.
+        who: usize,
+        /// Its life.
+        life: u32,
+        /// The number of the work.
+        work: u64,
+    },
     /// A fault of the plan begins.
     Fault {
         /// Its index in the plan.

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
-use quorate_admit::{AdmissionLimits, KnownMember, Members};
+use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
 use quorate_execute::{Execution, Sequential, SessionLimits};
 use quorate_log::{Log, SyncMode};
@@ -23,6 +23,8 @@ use quorate_state::checkpoint::{Keeper, OpenError};
 use quorate_types::{
     AgreedTime, ClusterId, FaultModel, Faults, Halt, Incarnation, MembershipId, ReplicaId, Span,
 };
+
+use std::collections::BTreeMap;
 
 pub use keeping::Keeping;
 pub use record::Record;
@@ -60,6 +62,8 @@ pub struct Replica {
     pub held: (bool, bool, bool),
     /// Its checkpoints.
     pub keeping: Keeping,
+    /// What its workers found, before it hears of it.
+    pub checked: BTreeMap<u64, Option<Vec<bool>>>,
     /// Where the service reports what it executed.
     pub tap: Tap,
     /// The watching clients at this replica, in this life.
@@ -126,6 +130,7 @@ impl Replica {
             stalls: 0,
             held: (false, false, false),
             keeping: Keeping::new(files),
+            checked: BTreeMap::new(),
             tap: Tap::default(),
             front: None,
             halt: None,
@@ -154,6 +159,7 @@ impl Replica {
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         NodeConfig {
             signed_only: false,
+            checks_away: plan.workers.map_or(ChecksAway::NONE, |workers| workers.checks),
             served_by_replicas: quorate_node::ServedByReplicas::ClientsAndOperators,
             members,
             incarnation: incarnation(me),
@@ -267,6 +273,7 @@ impl Replica {
         }
         self.storage.die(machine);
         self.keeping.die(machine);
+        self.checked.clear();
         self.held = (false, false, false);
     }
 }

@@ -177,6 +177,7 @@ impl Trip {
             lateness: None,
             apart: self.apart,
             signs: false,
+            workers: None,
             tags: byzantine,
             rotate_after: 0,
             instances: self.instances,

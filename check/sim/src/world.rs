@@ -187,6 +187,7 @@ impl World {
             Event::Disk { who, life } => self.disk_done(who, life),
             Event::Side { who, life } => self.side_done(who, life),
             Event::Keep { who, life } => self.keeper_done(who, life),
+            Event::Checked { who, life, work } => self.checked(who, life, work),
             Event::Fault { index } => self.begin_fault(index),
             Event::Ends { index } => self.end_fault(index),
             Event::Heal => self.heal(),

@@ -4,7 +4,7 @@ use crate::gate::SeatLimits;
 use crate::keeping::BorderConfig;
 use crate::lanes::Placement;
 use crate::reconfigure::LevelConfig;
-use quorate_admit::{AdmissionLimits, Members, ServedByReplicas};
+use quorate_admit::{AdmissionLimits, ChecksAway, Members, ServedByReplicas};
 use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;
 use quorate_order::OrderConfig;
@@ -24,6 +24,8 @@ pub struct NodeConfig {
     pub log: LogConfig,
     /// Where replicas may lie: requests must be signed, and sessions without a key are refused.
     pub signed_only: bool,
+    /// Where replicas may lie: how many signatures under requests the host checks.
+    pub checks_away: ChecksAway,
     /// The clients for which other replicas may act, because they serve them by another protocol.
     pub served_by_replicas: ServedByReplicas,
     /// How many instances order batches, side by side.

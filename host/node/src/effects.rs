@@ -4,6 +4,7 @@ use crate::keeping::SegmentScrub;
 use crate::lanes::Part;
 use crate::status::NodeStatus;
 use bytes::Bytes;
+use quorate_auth::CheckWork;
 use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_state::store::Version;
@@ -90,6 +91,13 @@ pub enum Input {
     },
     /// A report of the keeper.
     Kept(Report),
+    /// The answer to [`Effect::Check`].
+    Checked {
+        /// The number of the work.
+        id: u64,
+        /// Which of its signatures are right; `None` if nobody checked them.
+        right: Option<Vec<bool>>,
+    },
     /// The lane of this part has a turn: the answer to [`Effect::Run`].
     Run(Part),
     /// The moment that [`crate::Node::deadline`] named has come.
@@ -185,6 +193,9 @@ pub enum Effect {
         /// Where the records are.
         extents: Vec<Extent>,
     },
+    /// Check these signatures on another thread, at any time and in any order; answered with [`Input::Checked`]. An answer that does not
+    /// come costs time, and nothing else.
+    Check(CheckWork),
     /// Work for the keeper, in order; answered with [`Input::Kept`].
     Keep(KeeperWork),
     /// Drop a version that is no longer needed, on a thread where time does not matter: what only this version held is freed then.

@@ -22,6 +22,7 @@ pub(crate) fn intake(config: &NodeConfig) -> Intake {
         instances: config.instances,
         heard: HeardLimits { bytes_max, client_bytes_max: bytes_max / 4, window: config.sessions.window },
         checks: config.order.request_checks(),
+        checks_away: config.checks_away,
         signed_only: config.signed_only,
         request_bytes_max: config.admission.request_bytes_max,
         batch_bytes: config.admission.batch_bytes,

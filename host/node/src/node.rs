@@ -286,6 +286,11 @@ impl Node {
         }
     }
 
+    /// Others checked signatures, or tell that they will not.
+    pub(crate) fn on_checked(&mut self, now: Time, id: u64, right: Option<Vec<bool>>, out: &mut Effects) {
+        self.intake(now, out, |intake, facts, outs| intake.checked(facts, id, right, outs));
+    }
+
     /// An operator asks to hand leadership over. Gives the result in one line.
     pub(crate) fn transfer(&mut self, now: Time, to: Option<u16>, out: &mut Effects) -> String {
         match self.leading.may_hand_over(&look!(self, leading), to) {
@@ -563,6 +568,7 @@ impl Node {
             (in_flight.saturating_mul(2), config.reads.reads_max / 2)
         };
         self.groups.queue_bytes() < requests.min(config.admission.queue_bytes_max)
+            && !self.intake.checks_much()
             && !(contended && self.engine.has_put_off())
             && waiting < reads
             && bytes < config.reads.bytes_max / 2

@@ -54,6 +54,7 @@ impl Node {
             Input::Loaded { load, records } => self.on_loaded(now, load, &records, out),
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
             Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
+            Input::Checked { id, right } => self.on_checked(now, id, right, out),
             Input::Deadline => self.on_deadline(now, out),
             Input::Accepted { conn, from } => self.at_gate(now, At::Accepted { conn, from }, out),
             Input::Identified { conn, identity } => self.at_gate(now, At::Identified { conn, identity }, out),
@@ -264,6 +265,7 @@ impl Node {
             intake::Out::Admit { instance, requests } => {
                 self.admit(now, group::index_of(instance), None, &requests, out);
             }
+            intake::Out::Check(work) => out.push(Effect::Check(work)),
             intake::Out::Vouched { instance, slot, digest, waited } => {
                 self.step_named(now, instance, OrderInput::Vouched { slot, digest, waited });
             }

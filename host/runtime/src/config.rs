@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use crate::directory::Identity;
 use crate::lane::{LaneLimits, UNSENT_TIMES};
+use crate::workers::checks_away;
 
 mod access;
 mod checkpoints;
@@ -35,7 +36,7 @@ mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
-pub use lanes::{Auto, Cores, Pillars, PlacementConfig};
+pub use lanes::{Auto, Cores, Pillars, PlacementConfig, WorkerCount};
 pub use members::MemberConfig;
 use network::NetworkConfig;
 pub use opaque::ServiceConfig;
@@ -50,6 +51,8 @@ const EXECUTION: u32 = 1;
 /// The most instances, and the most lanes; more would be of no use.
 const INSTANCES_MAX: u16 = 64;
 const LANES_MAX: u16 = quorate_wire::LINKS_MAX;
+/// The most workers.
+const WORKERS_MAX: u16 = 64;
 /// The most slots that an instance may run ahead of the global log.
 const WINDOW: u64 = 256;
 /// The most bytes that an instance may hold decided and not yet in the global log.
@@ -312,6 +315,9 @@ pub struct Config {
     /// How the work of this replica is divided among its lanes.
     #[serde(default, skip_serializing_if = "PlacementConfig::is_default")]
     pub placement: PlacementConfig,
+    /// How many threads do work that need not be a lane's.
+    #[serde(default, skip_serializing_if = "WorkerCount::is_default")]
+    pub workers: WorkerCount,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
     /// The number of the membership in `members`: the first, unless this replica joined later.
@@ -418,6 +424,7 @@ impl Config {
             cores: None,
             pillars: Pillars::default(),
             placement: PlacementConfig::default(),
+            workers: WorkerCount::default(),
             members,
             membership: first(),
             level: first_level(),
@@ -691,6 +698,7 @@ impl Config {
             log,
             order,
             signed_only: self.sessions.require_signed,
+            checks_away: checks_away(self.worker_count()),
             served_by_replicas: self.served_by_replicas(),
             instances: self.instances,
             links: self.link_count(),

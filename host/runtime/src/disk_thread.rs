@@ -44,6 +44,11 @@ pub(crate) enum Completion {
     },
     /// A report of the keeper.
     Kept(Report),
+    /// A worker checked signatures, or none did.
+    Checked {
+        id: u64,
+        right: Option<Vec<bool>>,
+    },
     /// The disk can not be trusted any more.
     Failed(String),
     /// The addresses of a member, or why there are none.
@@ -68,7 +73,7 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     pub(crate) fn new(waker: Arc<Waker>) -> (Self, Receiver<Completion>) {
-        // Bounded by what the lane asked for: it has few writes in flight and few loads.
+        // Bounded by what the lane asked for: it has few writes in flight, few loads, and a limited number of signatures with workers.
         let (sender, receiver) = unbounded();
         (Self { sender, waker }, receiver)
     }

@@ -11,6 +11,7 @@ use crate::keeper_thread::KeeperThread;
 use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
 use crate::throttle::Throttle;
+use crate::workers::{Workers, WorkersStatus};
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -75,6 +76,7 @@ pub(crate) struct Parts {
     pub(crate) listener: TcpListener,
     pub(crate) disk: DiskThreads,
     pub(crate) keeper: KeeperThread,
+    pub(crate) workers: Workers,
     pub(crate) mailbox: Mailbox,
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -148,6 +150,7 @@ pub(crate) struct Lane {
     listener: TcpListener,
     disk: DiskThreads,
     keeper: KeeperThread,
+    workers: Workers,
     mailbox: Mailbox,
     completions: Receiver<Completion>,
     addresses: Addresses,
@@ -174,7 +177,7 @@ impl Lane {
     /// # Errors
     /// The error of the system.
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { mut node, poll, others, sleeper, listener, disk, keeper, mailbox, .. } = parts;
+        let Parts { mut node, poll, others, sleeper, listener, disk, keeper, workers, mailbox, .. } = parts;
         let Parts {
             completions,
             clock,
@@ -215,6 +218,7 @@ impl Lane {
             listener,
             disk,
             keeper,
+            workers,
             mailbox,
             completions,
             addresses,
@@ -266,6 +270,7 @@ impl Lane {
         drop(self.sides);
         self.disk.stop();
         self.keeper.stop();
+        self.workers.stop();
         self.clerk.stop();
         // The endpoint's thread may wait for an answer, and does so no longer once its question is gone.
         drop(self.completions);
@@ -452,6 +457,7 @@ impl Lane {
             Completion::Loaded { load, records } => self.step(now, Input::Loaded { load, records }),
             Completion::Scrubbed { segment, result } => self.step(now, Input::Scrubbed { segment, result }),
             Completion::Kept(report) => self.step(now, Input::Kept(report)),
+            Completion::Checked { id, right } => self.step(now, Input::Checked { id, right }),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
             Completion::Resolved { replica, link, addresses } => {
                 self.connect(now, (replica, link), &addresses)
@@ -496,6 +502,7 @@ impl Lane {
                         self.keeper.wait();
                     }
                 }
+                Effect::Check(work) => self.workers.check(work),
                 Effect::Release(unneeded) => self.keeper.release(unneeded.0),
                 Effect::Scrub(segment) => self.disk.scrub(segment),
                 Effect::RemoveSegments(segments) => self.disk.remove(segments),
@@ -557,6 +564,7 @@ impl Lane {
             process: ProcessFacts,
             buffers: BufferStatus,
             lanes: Vec<LaneStatus>,
+            workers: WorkersStatus,
             disk: DiskRoom,
             /// `None` where connections are plain.
             tls: Option<TlsStatus>,
@@ -568,10 +576,12 @@ impl Lane {
         node.problems.extend(tls.iter().flat_map(TlsStatus::problems));
         let disk = self.clerk.disk();
         let buffers = self.sides.with_buffers(self.sockets.buffer_status());
-        node.problems.extend(buffers.problem().into_iter().chain(disk.problem()));
+        let workers = self.workers.status();
+        let problems = [buffers.problem(), disk.problem(), workers.problem()];
+        node.problems.extend(problems.into_iter().flatten());
         let lanes = self.sides.status(&self.sockets);
         let fronts = self.fronts.clone();
-        let full = Full { node, process: ProcessFacts::now(), buffers, lanes, disk, tls, fronts };
+        let full = Full { node, process: ProcessFacts::now(), buffers, lanes, workers, disk, tls, fronts };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         let frame = OutFrame::new(FrameKind::Status, &text, vec![]);
         if let Some(connection) = self.sockets.connections.get_mut(&conn) {

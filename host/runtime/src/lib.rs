@@ -1,5 +1,5 @@
 //! Runs a node in the real world. One thread runs the lane (sockets, protocol, service), one writes and syncs the log, one prepares
-//! segments and reads old records back.
+//! segments and reads old records back. Workers do what any thread can do (`workers.rs`).
 //!
 //! Start with `replica.rs` (how a replica starts and stops), then `lane.rs` (the loop). `disk.rs` and `clock.rs` have two traits that tests
 //! replace. fsync never runs on a lane.
@@ -22,13 +22,14 @@ mod newest;
 mod open_files;
 mod replica;
 mod throttle;
+mod workers;
 
 pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
     Durability, DurabilityConfig, MemberConfig, Others, Pillars, PlacementConfig, ReadsConfig, ServiceConfig,
-    SigningConfig, SigningKey,
+    SigningConfig, SigningKey, WorkerCount,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};

@@ -14,6 +14,7 @@ use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
 use crate::open_files;
+use crate::workers::Workers;
 use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -177,6 +178,7 @@ impl Replica {
             .map_err(io_error("starting a thread"))?;
         let keeper = KeeperThread::start(keeper, files, config.checkpoints.rate(), mailbox.clone())
             .map_err(io_error("starting a thread"))?;
+        let workers = workers(&config, &mailbox)?;
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk =
             Clerk::start(&config.data, watched, mailbox.clone()).map_err(io_error("starting a thread"))?;
@@ -191,6 +193,7 @@ impl Replica {
             listener,
             disk: threads,
             keeper,
+            workers,
             mailbox,
             completions,
             limits: config.limits.lane(&config.timing),
@@ -216,6 +219,10 @@ impl Replica {
 fn file_disk(directory: &Path, sync_trace: Option<&Path>) -> Result<Arc<dyn Disk>, StartError> {
     let disk = FileDisk::new(directory, sync_trace).map_err(io_error("opening the sync trace"))?;
     Ok(Arc::new(disk))
+}
+
+fn workers(config: &Config, mailbox: &Mailbox) -> Result<Workers, StartError> {
+    Workers::start(config.worker_count(), mailbox.clone()).map_err(io_error("starting a thread"))
 }
 
 /// Sets who may use which keys, and where readers on other threads find the newest state.

@@ -8,6 +8,7 @@
 use crate::facts::{Facts, Sessions};
 use crate::vouched::{Suspect, Vouched};
 use bytes::Bytes;
+use quorate_auth::CheckWork;
 use quorate_types::{
     ClientId, ConnId, Digest, InstanceId, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time,
     Waited,
@@ -24,6 +25,8 @@ pub enum Out {
         /// The requests.
         requests: Bytes,
     },
+    /// Have these signatures checked on another thread, and answer with [`Intake::checked`].
+    Check(CheckWork),
     /// Tell the protocol that every request in this proposal is from the client that it names.
     Vouched {
         /// The instance.
@@ -206,6 +209,13 @@ impl Intake {
         }
     }
 
+    /// The answer to [`Out::Check`]: which of the signatures are right, or that nobody checks them.
+    pub fn checked(&mut self, facts: &dyn Facts, id: u64, right: Option<Vec<bool>>, out: &mut Vec<Out>) {
+        if let Self::Vouched(vouched) = self {
+            vouched.checked(facts, id, right, out);
+        }
+    }
+
     /// The leader had time enough for this request.
     pub fn overdue(&self, request: Digest, out: &mut Vec<Out>) {
         if let Self::Vouched(vouched) = self {
@@ -279,6 +289,14 @@ impl Intake {
         match self {
             Self::Plain => 0,
             Self::Vouched(vouched) => vouched.signatures_checked(),
+        }
+    }
+
+    /// Whether as many signatures are being checked elsewhere as may be at once.
+    pub fn checks_much(&self) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Vouched(vouched) => vouched.checks_much(),
         }
     }
 

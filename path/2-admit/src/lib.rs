@@ -21,4 +21,4 @@ pub use intake::{Intake, Out, Sender};
 pub use peers::{KnownMember, Members, ServedByReplicas, check_identity, verify};
 pub use sift::{Sifted, sift};
 pub use vouched::heard::HeardLimits;
-pub use vouched::{AHEAD_MAX, Suspect, Vouched, VouchedConfig};
+pub use vouched::{AHEAD_MAX, ChecksAway, Suspect, Vouched, VouchedConfig};

@@ -54,6 +54,9 @@ impl Plan {
         if self.signs {
             words += ", clients sign";
         }
+        if self.workers.is_some() {
+            words += ", workers check";
+        }
         if self.tags {
             words += ", clients put tags under requests";
         }

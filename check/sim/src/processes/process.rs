@@ -47,6 +47,8 @@ pub enum Arrival {
     Scrubbed(u64, Result<ScrubOk, Rot>),
     /// The keeper of checkpoints reports.
     Kept(Report),
+    /// Signatures were checked, or nobody did it.
+    Checked(u64, Option<Vec<bool>>),
     /// A part of the process that has a lane of its own has its turn.
     Run(quorate_node::Part),
 }

@@ -5,6 +5,7 @@ use super::{MS, World};
 use crate::checks::Failure;
 use crate::clock::Clock;
 use crate::liars::{Saying, Twisted, clients, twist};
+use crate::plan::Fate;
 use crate::processes::{Arrival, Part};
 use crate::queue::Event;
 use crate::replica::{NoStart, Replica, SideJob};
@@ -13,6 +14,7 @@ use crate::trace::Level;
 use crate::trips::in_product;
 use crate::work::Work;
 use bytes::Bytes;
+use quorate_auth::CheckWork;
 use quorate_client::{Effect as ClientEffect, Input as ClientInput};
 use quorate_node::{ConnClass, Effect, Event as NodeEvent, Input, KeeperWork, Node};
 use quorate_state::checkpoint::Job;
@@ -279,6 +281,7 @@ impl World {
             Arrival::Prepared(segment, result) => Input::Prepared { segment, result },
             Arrival::Scrubbed(segment, result) => Input::Scrubbed { segment, result },
             Arrival::Kept(report) => Input::Kept(report),
+            Arrival::Checked(id, right) => Input::Checked { id, right },
             Arrival::Run(part) => Input::Run(part),
             Arrival::Loaded(load, records) => Input::Loaded { load, records },
         };
@@ -387,6 +390,7 @@ impl World {
             }
             Effect::FrameLimit { conn, bytes } => self.processes.set_frame_limit(who, conn, bytes),
             Effect::Keep(work) => self.keep(who, work),
+            Effect::Check(work) => self.check(who, &work),
             Effect::Release(version) => drop(version),
             Effect::Scrub(scrub) => replica.storage.help(SideJob::Scrub(scrub)),
             Effect::RemoveSegments(segments) => {
@@ -418,6 +422,30 @@ impl World {
                 self.time.note(Level::Events, Some(who), "event", || format!("{event:?}"));
             }
             Effect::Halt(halt) => self.halted(who, halt),
+        }
+    }
+
+    /// A node gives signatures to its workers.
+    fn check(&mut self, who: usize, work: &CheckWork) {
+        let Some(workers) = self.cluster.plan.workers else { return };
+        let fate = workers.draw(self.time.rng());
+        self.time.note(Level::All, Some(who), "check", || format!("{}: {fate:?}", work.id));
+        let (right, after) = match fate {
+            Fate::Done(after) => (Some(work.run()), after),
+            Fate::GivenBack(after) => (None, after),
+            Fate::Lost => return,
+        };
+        self.cluster.replicas[who].checked.insert(work.id, right);
+        let life = self.processes.life(who);
+        self.time.after(after, Event::Checked { who, life, work: work.id });
+    }
+
+    /// A worker's answer reaches its replica.
+    pub(super) fn checked(&mut self, who: usize, life: u32, work: u64) {
+        if self.processes.lives(who, life)
+            && let Some(right) = self.cluster.replicas[who].checked.remove(&work)
+        {
+            self.processes.arrive(who, Arrival::Checked(work, right), &mut self.time);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Clients that sign and lie: what they say to some replicas only, or sign wrong, costs no leader its office.
 
+use quorate_admit::ChecksAway;
 use quorate_sim::liars::clients::ClientTrick;
+use quorate_sim::plan::Workers;
 use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::FaultModel;
 
@@ -25,6 +27,7 @@ fn plan(seed: u64, signs: bool, trick: ClientTrick) -> Plan {
     // And there is time enough for what was passed on by others.
     plan.timing = (50, 500, 1000);
     (plan.signs, plan.tags, plan.rotate_after) = (signs, false, 0);
+    plan.workers = None;
     plan.lying_clients = vec![trick];
     plan.clients += 1;
     plan
@@ -92,5 +95,46 @@ fn who_opens_sessions_at_some_replicas_only_costs_nobody_anything_if_it_signs() 
             deposed += run(plan(seed, false, ClientTrick::Some(told))).0 - 1;
         }
         assert!(deposed > 0, "seed {seed}: without keys leaders lose their office");
+    }
+}
+
+/// Workers to which everything goes. Their answers are late, in any order, and in some of 1000 cases none.
+fn workers(gives_back: u64, loses: u64) -> Workers {
+    let (checks, wait) = (ChecksAway { least: 1, most: 64 }, 20_000_000);
+    Workers { checks, wait, stalls: 0, stall: wait, gives_back, loses }
+}
+
+/// Whoever checks, clients that sign wrong are found out, and no leader loses its office.
+#[test]
+fn workers_find_what_lanes_find() {
+    for seed in CALM {
+        for trick in
+            [ClientTrick::Only(LEADER), ClientTrick::Differs(u64::MAX), ClientTrick::Differs(!LEADER)]
+        {
+            let by_lanes = run(plan(seed, true, trick));
+            for (gives_back, loses) in [(0, 0), (300, 0), (0, 50)] {
+                let mut plan = plan(seed, true, trick);
+                plan.workers = Some(workers(gives_back, loses));
+                let (view, commands) = run(plan);
+                assert_eq!(view, 1, "seed {seed}, {trick:?}, {gives_back}, {loses}");
+                assert!(
+                    commands + 8 > by_lanes.1,
+                    "seed {seed}, {trick:?}: {commands}, by lanes {}",
+                    by_lanes.1
+                );
+            }
+        }
+    }
+}
+
+/// A worker that hangs answers nothing. Lanes do its work, after a while.
+#[test]
+fn where_no_worker_ever_answers_everything_is_executed_all_the_same() {
+    for seed in CALM {
+        let mut plan = plan(seed, true, ClientTrick::Only(u64::MAX));
+        let by_lanes = run(plan.clone());
+        plan.workers = Some(workers(0, 1000));
+        let commands = run(plan).1;
+        assert!(commands + 8 > by_lanes.1, "seed {seed}: {commands}, by lanes {}", by_lanes.1);
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn joins() -> NodeConfig {
     let members = Members::new(CLUSTER, r(4), (1..=4).map(known).collect());
     NodeConfig {
         signed_only: false,
+        checks_away: quorate_admit::ChecksAway::NONE,
         served_by_replicas: quorate_admit::ServedByReplicas::ClientsAndOperators,
         members: members.joined(MembershipId::new(2), 3),
         incarnation: life_of(r(4)),

@@ -1,6 +1,6 @@
-//! How many lanes a replica has, and what stands on them.
+//! How many lanes and workers a replica has, and what stands on the lanes.
 
-use super::{Config, ConfigError, INSTANCES_MAX, LANES_MAX, invalid, range};
+use super::{Config, ConfigError, INSTANCES_MAX, LANES_MAX, WORKERS_MAX, invalid, range};
 use serde::{Deserialize, Serialize};
 use std::num::NonZero;
 
@@ -63,8 +63,45 @@ impl Cores {
     fn count(self) -> u16 {
         match self {
             Self::Count(count) => count,
-            // Cgroups count, and the set of cores that the process may use.
-            Self::Auto(_) => std::thread::available_parallelism().map_or(1, NonZero::get).min(1 << 10) as u16,
+            Self::Auto(_) => cores_here(),
+        }
+    }
+}
+
+/// How many cores the process may use. Cgroups count, and the set of cores that the system gives it.
+fn cores_here() -> u16 {
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(1 << 10) as u16
+}
+
+/// The most workers that a replica takes by itself.
+const WORKERS_AUTO_MAX: u16 = 4;
+
+/// How many workers a replica has: threads for work that need not be a lane's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "workers is a number from 0, or \"auto\"")]
+pub enum WorkerCount {
+    /// This many.
+    Count(u16),
+    /// One for each core beyond those of the lanes, at most four.
+    Auto(Auto),
+}
+
+impl Default for WorkerCount {
+    fn default() -> Self {
+        Self::Auto(Auto::Auto)
+    }
+}
+
+impl WorkerCount {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// How many there are beside this many lanes, on a machine with so many cores.
+    pub(super) fn beside(self, lanes: u16, cores: u16) -> u16 {
+        match self {
+            Self::Count(count) => count,
+            Self::Auto(_) => cores.saturating_sub(lanes).min(WORKERS_AUTO_MAX),
         }
     }
 }
@@ -74,6 +111,9 @@ impl Config {
         range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
         range("lanes", self.lanes, 1..=LANES_MAX, "64")?;
         self.check_placement()?;
+        if let WorkerCount::Count(count) = self.workers {
+            range("workers", count, 0..=WORKERS_MAX, "64, or \"auto\"")?;
+        }
         match self.cores {
             None => Ok(()),
             Some(_) if self.lanes != 1 => {
@@ -114,6 +154,11 @@ impl Config {
             Some(_) if self.instances == 1 => 1,
             Some(cores) => cores.count().min(self.instances + 1).clamp(1, LANES_MAX),
         }
+    }
+
+    /// How many workers it has: none where there is nothing for them to do, since clients sign only where replicas may lie.
+    pub(crate) fn worker_count(&self) -> u16 {
+        if self.fault_model.may_lie() { self.workers.beside(self.lane_count(), cores_here()) } else { 0 }
     }
 
     /// How many links it has to each member: with several lanes one for each instance, so that each can stand on any lane.

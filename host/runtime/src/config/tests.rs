@@ -278,3 +278,39 @@ fn a_staged_replica_has_a_lane_for_each_step() {
         assert!(said.contains("placement: a staged replica") && said.contains(why), "{said}");
     }
 }
+
+/// Workers check what clients sign, so there are none where replicas only crash, and by default none without a core for them.
+#[test]
+fn workers_take_the_cores_that_lanes_leave() {
+    use super::{Auto, WorkerCount};
+    let auto = WorkerCount::Auto(Auto::Auto);
+    for ((lanes, cores), count) in
+        [((1, 1), 0), ((1, 2), 1), ((2, 2), 0), ((3, 2), 0), ((1, 5), 4), ((1, 64), 4), ((5, 8), 3)]
+    {
+        assert_eq!(auto.beside(lanes, cores), count, "{lanes} lanes on {cores} cores");
+        assert_eq!(WorkerCount::Count(2).beside(lanes, cores), 2, "whatever the machine");
+    }
+    let with = |workers| changed(|config| (config.workers, config.plain) = (workers, true));
+    let two = with(WorkerCount::Count(2));
+    assert_eq!(two.worker_count(), 0, "replicas only crash");
+    let lying = changed(|config| {
+        (config.workers, config.fault_model) = (WorkerCount::Count(2), FaultModel::Byzantine);
+    });
+    assert_eq!(lying.worker_count(), 2);
+    assert_eq!(two.parameters(1), config().parameters(1), "each replica may have another number");
+    assert!(!config().to_toml().contains("workers"), "what nobody changed is not written");
+    for workers in [WorkerCount::Count(0), WorkerCount::Count(64)] {
+        let good = with(workers);
+        good.check().expect("it is one");
+        assert_eq!(toml::from_str::<Config>(&good.to_toml()).map(|read| read.workers), Ok(workers));
+    }
+    let many = with(WorkerCount::Count(65)).check().expect_err("too many").to_string();
+    assert!(many.contains("workers is 0 to 64, or \"auto\", not 65"), "{many}");
+    for wrong in ["\"all\"", "-1", "1.5", "[1]"] {
+        let text = format!("workers = {wrong}\n{}", config().to_toml());
+        let said = toml::from_str::<Config>(&text).expect_err("none of them").to_string();
+        assert!(said.contains("workers is a number from 0, or \"auto\""), "{said}");
+    }
+    let read = toml::from_str::<Config>(&format!("workers = \"auto\"\n{}", config().to_toml()));
+    assert_eq!(read.map(|read| read.workers), Ok(auto));
+}

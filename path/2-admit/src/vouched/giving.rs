@@ -2,7 +2,7 @@
 
 use super::openings::opening;
 use super::signed::Given;
-use super::{Vouched, all_instances, first_of, instance_of};
+use super::{LOOK_EVERY, Vouched, all_instances, first_of, instance_of};
 use crate::facts::Facts;
 use crate::intake::Out;
 use bytes::Bytes;
@@ -166,7 +166,8 @@ impl Vouched {
         if self.needs_care(now, facts, to, &header, bytes) {
             self.give_with_care(facts, to, &header, bytes, out);
         } else if facts.sessions().key(header.session).is_some() {
-            self.signed.check_later(Given { to, conn, whole: bytes.clone() });
+            let view = facts.view(to);
+            self.signed.check_later(Given { to, view, conn, whole: bytes.clone() });
         } else {
             out.push(Out::Admit { instance: to, requests: bytes.clone() });
         }
@@ -191,7 +192,8 @@ impl Vouched {
             sure.push(whole.clone());
         }
         if facts.sessions().key(header.session).is_some() {
-            let given = |whole| Given { to, conn: None, whole };
+            let view = facts.view(to);
+            let given = |whole| Given { to, view, conn: None, whole };
             sure.into_iter().map(given).for_each(|given| self.signed.check_later(given));
         } else if !sure.is_empty() {
             out.push(Out::Admit { instance: to, requests: sure.concat().into() });
@@ -236,7 +238,7 @@ impl Vouched {
                 self.began.push(instance);
             }
         }
-        self.check_given(facts, out);
+        self.check_given(now, facts, out);
         self.say_openings(now, facts, out);
         out.extend(self.caring.take_saying().into_iter().map(|frame| Out::Say(frame.into())));
     }
@@ -256,24 +258,67 @@ impl Vouched {
         }
     }
 
-    /// Checks the signatures of requests given since the last turn, and admits those that are right. A client that sent a wrong one over
-    /// its own connection loses the connection.
-    fn check_given(&mut self, facts: &dyn Facts, out: &mut Vec<Out>) {
+    /// Checks the signatures of requests given since the last turn, here or elsewhere.
+    fn check_given(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
         let waiting = self.signed.take_given();
         if waiting.is_empty() {
             return;
         }
         let key_of = |given: &Given| facts.sessions().key(first_of(&given.whole)?.session);
-        let keyed: Vec<(SessionKey, &Given)> =
-            waiting.iter().filter_map(|given| key_of(given).map(|key| (key, given))).collect();
+        let keyed: Vec<(SessionKey, Given)> =
+            waiting.into_iter().filter_map(|given| key_of(&given).map(|key| (key, given))).collect();
         let requests: Vec<(SessionKey, &[u8])> =
             keyed.iter().map(|(key, given)| (*key, &given.whole[..])).collect();
-        let are_right = self.signed.check(&requests);
+        let looked = self.signed.look_over(&requests);
+        if self.checking.takes(now, looked.claims.len()) {
+            let given = keyed.into_iter().map(|(_, given)| given).collect();
+            out.extend(self.checking.take(now, given, looked).into_iter().map(Out::Check));
+            self.look_at.get_or_insert(now.plus(LOOK_EVERY));
+            return self.admit_checked(facts, out);
+        }
+        let right = self.signed.check_here(&looked.claims);
+        let are_right = self.signed.conclude(looked, &right, |_| true, |at| requests[at].1);
+        let given = keyed.iter().map(|(_, given)| given);
+        self.admit_right(facts, given.zip(are_right), |_| true, out);
+    }
+
+    /// Others checked signatures, or it is known that nobody will.
+    pub fn checked(&mut self, facts: &dyn Facts, id: u64, right: Option<Vec<bool>>, out: &mut Vec<Out>) {
+        self.checking.answered(id, right);
+        self.admit_checked(facts, out);
+    }
+
+    /// Admits the requests whose signatures others checked, as far as it is their turn.
+    pub(super) fn admit_checked(&mut self, facts: &dyn Facts, out: &mut Vec<Out>) {
+        while let Some(piece) = self.checking.next() {
+            // A request may have been executed meanwhile, and its session may be over.
+            let last = |session| facts.sessions().last_number(session);
+            let matter =
+                |header: &RequestHeader| last(header.session).is_some_and(|last| last < header.number);
+            let given = &piece.given;
+            let are_right = self.signed.conclude(piece.looked, &piece.right, matter, |at| &given[at].whole);
+            // What was given in an earlier view was given again when this one began, and must not come before what was given there.
+            let stands = |given: &Given| facts.view(given.to) == given.view;
+            self.admit_right(facts, given.iter().zip(are_right), stands, out);
+        }
+    }
+
+    /// Admits the requests whose signatures are right and that still stand. A client that sent a wrong one over its own connection loses the
+    /// connection.
+    fn admit_right<'a>(
+        &mut self,
+        facts: &dyn Facts,
+        checked: impl Iterator<Item = (&'a Given, bool)>,
+        stands: impl Fn(&Given) -> bool,
+        out: &mut Vec<Out>,
+    ) {
         let mut runs: BTreeMap<InstanceId, Vec<u8>> = BTreeMap::new();
         let mut wrong: Vec<(Option<ConnId>, bool, SessionId, RequestNumber)> = Vec::new();
-        for ((_, given), right) in keyed.iter().zip(are_right) {
+        for (given, right) in checked {
             if right {
-                runs.entry(given.to).or_default().extend_from_slice(&given.whole);
+                if stands(given) {
+                    runs.entry(given.to).or_default().extend_from_slice(&given.whole);
+                }
             } else if let Some(header) = first_of(&given.whole) {
                 // What a member sends on under this number may be wrong where what came from the client is not.
                 let forget = self.heard.holds(&given.whole);

@@ -11,6 +11,7 @@
 //! looks at proposals and requests that wait. Tests: tests.rs, check/sim (`--fault-model byzantine`).
 
 mod care;
+mod checking;
 mod gaps;
 mod giving;
 pub(crate) mod heard;
@@ -24,6 +25,8 @@ use crate::facts::{Facts, Lookup, Sessions};
 use crate::intake::{Out, Sender};
 use bytes::Bytes;
 use care::Caring;
+use checking::Checking;
+pub use checking::ChecksAway;
 use gaps::Gap;
 use heard::{Heard, HeardLimits, Late, Owner};
 use openings::Openings;
@@ -66,6 +69,8 @@ pub struct VouchedConfig {
     pub heard: HeardLimits,
     /// How signatures of clients are checked.
     pub checks: RequestChecks,
+    /// How many of them others check.
+    pub checks_away: ChecksAway,
     /// Sessions without a key are refused.
     pub signed_only: bool,
     /// The largest request, in bytes.
@@ -103,6 +108,7 @@ pub struct Vouched {
     trust: Trust,
     heard: Heard,
     signed: Signed,
+    checking: Checking,
     tags: Tags,
     openings: Openings,
     caring: Caring,
@@ -148,6 +154,7 @@ impl Vouched {
             trust: config.faults.among(members),
             heard: Heard::new(config.heard),
             signed: Signed::new(config.checks, config.cluster, config.signed_only),
+            checking: Checking::new(config.checks, config.checks_away),
             tags: Tags::new(config.cluster, config.me, config.members.iter().copied()),
             openings: Openings::default(),
             caring: Caring::new(config.instances),
@@ -454,6 +461,11 @@ impl Vouched {
         self.signed.checked()
     }
 
+    /// Whether as many signatures are being checked elsewhere as may be at once.
+    pub const fn checks_much(&self) -> bool {
+        self.checking.is_full()
+    }
+
     /// How many proposals wait until this replica vouches for them.
     pub fn held_back(&self) -> usize {
         self.held.iter().map(Vec::len).sum()
@@ -463,6 +475,7 @@ impl Vouched {
     pub fn invariants(&self) {
         self.heard.invariants();
         self.signed.invariants();
+        self.checking.invariants();
         self.tags.invariants();
     }
 }

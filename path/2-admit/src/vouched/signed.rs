@@ -7,6 +7,7 @@
 //! Each request is checked once; a right signature is remembered until the request is executed. Signatures are checked together: those of
 //! all requests that a leader admits in a turn, and those of all requests of a proposal that were not heard here. If that fails, they are
 //! checked one by one; of a proposal, one at each look. So a leader that proposes wrong ones causes no more work than it does itself.
+//! What a leader admits may also be checked on other threads (`checking`).
 //!
 //! A replica that only vouches does not check requests that came over their client's own connection. It does check those that have waited
 //! for long, before it calls a leader slow for leaving them out. Where replicas know clients with limited rights, signatures count for
@@ -17,7 +18,8 @@ use super::LOOK_EVERY;
 use bytes::Bytes;
 use quorate_auth::{RequestChecks, RequestClaim, digest_of_request, request_statement};
 use quorate_types::{
-    ClusterId, ConnId, Digest, InstanceId, ReplicaId, RequestNumber, SessionId, SessionKey, Time, planted,
+    ClusterId, ConnId, Digest, InstanceId, ReplicaId, RequestNumber, SessionId, SessionKey, Time, View,
+    planted,
 };
 use quorate_wire::{RequestHeader, Requests, SIGNATURE_BYTES};
 use std::collections::BTreeMap;
@@ -50,10 +52,23 @@ pub(super) struct Signed {
 pub(super) struct Given {
     /// The instance.
     pub(super) to: InstanceId,
+    /// The view in which it is led here.
+    pub(super) view: View,
     /// The connection over which it came, if that was its client's.
     pub(super) conn: Option<ConnId>,
     /// The whole request.
     pub(super) whole: Bytes,
+}
+
+/// What is known of the signatures of some requests, and what has to be checked.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    /// Whether it is known that a request's signature is right, for each request.
+    pub(super) are_right: Vec<bool>,
+    /// The requests whose signatures have to be checked, by index.
+    pub(super) open: Vec<(usize, RequestHeader)>,
+    /// What has to be checked for each of them.
+    pub(super) claims: Vec<RequestClaim>,
 }
 
 /// The result of checking one signature.
@@ -179,22 +194,46 @@ impl Signed {
 
     /// Which of these requests, each with its session's key, have a right signature.
     pub(super) fn check(&mut self, requests: &[(SessionKey, &[u8])]) -> Vec<bool> {
-        let mut are_right = Vec::with_capacity(requests.len());
-        let mut open: Vec<(usize, RequestHeader, RequestClaim)> = Vec::new();
+        let looked = self.look_over(requests);
+        let right = self.check_here(&looked.claims);
+        self.conclude(looked, &right, |_| true, |at| requests[at].1)
+    }
+
+    /// Which of these are right.
+    pub(super) fn check_here(&self, claims: &[RequestClaim]) -> Vec<bool> {
+        self.checks.each(claims)
+    }
+
+    /// What is known of the signatures of these requests, each with its session's key.
+    pub(super) fn look_over(&self, requests: &[(SessionKey, &[u8])]) -> Looked {
+        let mut looked = Looked { are_right: Vec::with_capacity(requests.len()), ..Looked::default() };
         for (at, (key, whole)) in requests.iter().enumerate() {
             let header = Requests::new(whole).flatten().next().map(|(header, ..)| header);
             let known = header.map_or(SignatureCheck::Wrong, |header| self.known(*key, &header, whole));
-            are_right.push(matches!(known, SignatureCheck::Right));
+            looked.are_right.push(matches!(known, SignatureCheck::Right));
             if let (SignatureCheck::Unchecked(claim), Some(header)) = (known, header) {
-                open.push((at, header, claim));
+                looked.open.push((at, header));
+                looked.claims.push(claim);
             }
         }
-        let claims: Vec<RequestClaim> = open.iter().map(|(.., claim)| *claim).collect();
-        self.checked += claims.len() as u64;
-        for ((at, header, _), right) in open.iter().zip(self.checks.each(&claims)) {
-            are_right[*at] = right;
-            if right {
-                self.remember(header, requests[*at].1);
+        looked
+    }
+
+    /// Which requests have a right signature, now that it is known which of the claims are `right`. Those that still `matter` are
+    /// remembered. `whole`: the request at an index.
+    pub(super) fn conclude<'a>(
+        &mut self,
+        looked: Looked,
+        right: &[bool],
+        matter: impl Fn(&RequestHeader) -> bool,
+        whole: impl Fn(usize) -> &'a [u8],
+    ) -> Vec<bool> {
+        let Looked { mut are_right, open, .. } = looked;
+        self.checked += open.len() as u64;
+        for ((at, header), right) in open.iter().zip(right) {
+            are_right[*at] = *right;
+            if *right && matter(header) {
+                self.remember(header, whole(*at));
             }
         }
         are_right

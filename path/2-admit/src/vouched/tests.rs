@@ -10,7 +10,12 @@ pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_byt
 
 /// The intake of the first of four members, one of which may lie.
 pub(super) fn vouched(cluster: ClusterId, heard: HeardLimits, checks: RequestChecks) -> Vouched {
-    Vouched::new(VouchedConfig {
+    Vouched::new(config(cluster, heard, checks))
+}
+
+/// Its configuration.
+pub(super) fn config(cluster: ClusterId, heard: HeardLimits, checks: RequestChecks) -> VouchedConfig {
+    VouchedConfig {
         cluster,
         me: ReplicaId::new(1),
         members: (1..=4).map(ReplicaId::new).collect(),
@@ -18,11 +23,12 @@ pub(super) fn vouched(cluster: ClusterId, heard: HeardLimits, checks: RequestChe
         instances: 1,
         heard,
         checks,
+        checks_away: ChecksAway::NONE,
         signed_only: false,
         request_bytes_max: 1 << 20,
         batch_bytes: 1 << 16,
         rotates: false,
-    })
+    }
 }
 
 /// Sessions that live, with what signs their requests; nothing was executed in any of them.
@@ -55,10 +61,11 @@ impl Sessions for Open {
 
 /// A replica that leads its one instance, or does not.
 #[derive(Debug, Default)]
-struct Replica {
-    sessions: Open,
-    leads: bool,
-    time: AgreedTime,
+pub(super) struct Replica {
+    pub(super) sessions: Open,
+    pub(super) leads: bool,
+    pub(super) view: View,
+    pub(super) time: AgreedTime,
 }
 
 impl Facts for Replica {
@@ -75,7 +82,7 @@ impl Facts for Replica {
         self.leads
     }
     fn view(&self, _instance: InstanceId) -> View {
-        View::FIRST
+        self.view
     }
     fn decided(&self, _instance: InstanceId) -> Slot {
         Slot::ZERO
@@ -98,12 +105,13 @@ impl Facts for Replica {
     }
 }
 
-const ONE: InstanceId = InstanceId::new(1);
+pub(super) const ONE: InstanceId = InstanceId::new(1);
 const ALICE: ClientId = ClientId::new(9);
 const SESSION: SessionId = SessionId { index: 2, generation: 1 };
 
 fn replica(leads: bool) -> Replica {
-    Replica { sessions: Open(BTreeMap::from([(SESSION, (ALICE, None))])), leads, time: AgreedTime::ZERO }
+    let sessions = Open(BTreeMap::from([(SESSION, (ALICE, None))]));
+    Replica { sessions, leads, view: View::FIRST, ..Replica::default() }
 }
 
 fn usual() -> Vouched {
@@ -321,7 +329,7 @@ fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
     }
     // Of the fourth it is done.
     let live = [1, 2, 3, 7].map(|index| (SessionId { index, generation: 1 }, (ALICE, None)));
-    let replica = Replica { sessions: Open(live.into()), ..Replica::default() };
+    let replica = Replica { sessions: Open(live.into()), view: View::FIRST, ..Replica::default() };
     let mut since = |of: &[(u32, u64)], room: usize| {
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);

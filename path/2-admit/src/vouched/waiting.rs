@@ -239,6 +239,8 @@ impl Vouched {
         if self.look_at.is_none_or(|at| at > now) {
             return false;
         }
+        self.checking.give_up(now);
+        self.admit_checked(facts, out);
         let late = self.late(now, facts);
         self.openings.say_what_waits(now, &self.heard);
         self.say_again(now, facts);
@@ -259,7 +261,7 @@ impl Vouched {
         let is_over = |session| matches!(sessions.lookup(session, RequestNumber::FIRST), Lookup::Ended);
         self.heard.tidy(now, is_over, CLAIM_TIME);
         let waits = !self.watched.is_empty() || self.gap.is_watched();
-        let idle = self.heard.byte_len() == 0 && !waits;
+        let idle = self.heard.byte_len() == 0 && !waits && self.checking.is_empty();
         self.look_at = (!idle).then(|| now.plus(LOOK_EVERY));
         true
     }
