@@ -5,3 +5,4 @@ mod deadlines;
 mod fake;
 mod liars;
 mod own_replies;
+mod workers;
