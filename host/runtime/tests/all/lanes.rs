@@ -386,6 +386,8 @@ impl Writer {
                         assert!(number <= self.done + 1, "{number} after {}", self.done);
                         self.done = self.done.max(number);
                     }
+                    // A new leader may not know the session yet: the caller asks again.
+                    ReplyStatus::Overloaded => return,
                     status => panic!("request {}: {status:?}", reply.number),
                 }
             }
