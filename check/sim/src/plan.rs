@@ -506,6 +506,15 @@ const NO_BORDERS: BorderConfig = BorderConfig {
     full_every: 1,
 };
 
+/// The sizes of [`Plan::sizes`].
+fn sizes(rng: &mut Rng) -> (usize, usize, usize) {
+    (
+        rng.pick(&[1, 4 << 10, 1 << 20]),
+        rng.pick(&[1, 2 << 10, 64 << 10]),
+        rng.pick(&[0, 1 << 10, 16 << 10, 1 << 20]),
+    )
+}
+
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
@@ -550,11 +559,7 @@ impl Plan {
             net,
             workload: workload(&mut rng, heal_at, profile.length),
             timing: (heartbeat, election, election_max),
-            sizes: (
-                rng.pick(&[1, 4 << 10, 1 << 20]),
-                rng.pick(&[1, 2 << 10, 64 << 10]),
-                rng.pick(&[0, 1 << 10, 16 << 10, 1 << 20]),
-            ),
+            sizes: sizes(&mut rng),
             admission: (rng.pick(&[1, 256, 1024]), rng.pick(&[1024, 4096, 64 << 10])),
             in_flight: (rng.range(1, 4) as usize, rng.pick(&[1, 2048, 64 << 10])),
             sessions: (rng.pick(&[2_000, 10_000, 60_000]), rng.pick(&[4, 16, 1024])),
