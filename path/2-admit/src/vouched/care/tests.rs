@@ -52,4 +52,8 @@ fn a_view_that_ended_as_planned_needs_no_care() {
         "for a second, whatever was not seen"
     );
     assert!(!caring.begin(at(3), ONE, View::new(9), (false, true)), "once for each view");
+    let mut caring = Caring::new(1);
+    assert!(!caring.begin(at(1), ONE, View::new(4), (true, false)), "a leader handed over where none rotate");
+    assert!(!caring.is_careful(at(1), ONE));
+    assert!(caring.begin(at(2), ONE, View::new(5), (false, false)));
 }
