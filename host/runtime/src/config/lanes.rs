@@ -86,9 +86,10 @@ pub enum WorkerCount {
     Auto(Auto),
 }
 
+/// None: where replicas share few cores with others, handing signatures over costs more than it brings.
 impl Default for WorkerCount {
     fn default() -> Self {
-        Self::Auto(Auto::Auto)
+        Self::Count(0)
     }
 }
 

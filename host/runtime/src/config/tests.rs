@@ -279,7 +279,7 @@ fn a_staged_replica_has_a_lane_for_each_step() {
     }
 }
 
-/// Workers check what clients sign, so there are none where replicas only crash, and by default none without a core for them.
+/// Workers check what clients sign, so there are none where replicas only crash. By default there are none at all.
 #[test]
 fn workers_take_the_cores_that_lanes_leave() {
     use super::{Auto, WorkerCount};
@@ -299,6 +299,8 @@ fn workers_take_the_cores_that_lanes_leave() {
     assert_eq!(lying.worker_count(), 2);
     assert_eq!(two.parameters(1), config().parameters(1), "each replica may have another number");
     assert!(!config().to_toml().contains("workers"), "what nobody changed is not written");
+    let usual = changed(|config| config.fault_model = FaultModel::Byzantine);
+    assert_eq!(usual.worker_count(), 0);
     for workers in [WorkerCount::Count(0), WorkerCount::Count(64)] {
         let good = with(workers);
         good.check().expect("it is one");
