@@ -504,7 +504,7 @@ impl Node {
         self.call_in(now, out);
         let Installing { image, system, digests, why } = installing;
         let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
-        if let Err(error) = self.engine.restore(&system.executor, &image.objects) {
+        if let Err(error) = self.engine.restore(&system.executor, &image.objects, self.answerers()) {
             let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
         }

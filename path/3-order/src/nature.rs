@@ -10,6 +10,8 @@ pub struct Nature {
     pub pipelined: bool,
     /// Leaders change although nothing is wrong.
     pub rotates: bool,
+    /// The number of a view says who leads it: in the first view instance i is led by the voter at place i, counted from 0 and around.
+    pub named_by_views: bool,
     /// A leader may answer strong reads by a lease.
     pub leases: bool,
     /// How its members change.
@@ -27,6 +29,7 @@ impl Nature {
     pub const PLAIN: Self = Self {
         pipelined: false,
         rotates: false,
+        named_by_views: false,
         leases: false,
         membership: Changes::Fixed,
         stays: false,

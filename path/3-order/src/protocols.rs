@@ -81,7 +81,14 @@ static MOD_SMART_ROW: Row = Row {
     name: "mod-smart",
     title: "Mod-SMaRt",
     number: MOD_SMART,
-    able: Nature { rotates: true, membership: Changes::Tenure, lies: true, fetches: true, ..Nature::PLAIN },
+    able: Nature {
+        rotates: true,
+        named_by_views: true,
+        membership: Changes::Tenure,
+        lies: true,
+        fetches: true,
+        ..Nature::PLAIN
+    },
     decode: |bytes| ModSmartMessage::decode(bytes).map(OrderMessage::of),
     build: |config, instance| {
         Box::new(ModSmart::new(ModSmartConfig::of(config, instance), config.keys.build()))

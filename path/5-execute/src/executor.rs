@@ -305,6 +305,14 @@ impl Executor {
     pub fn lookup(&self, session: SessionId, number: RequestNumber) -> Lookup<'_> {
         self.sessions.lookup(session, number)
     }
+    /// The replies after this number that a session keeps.
+    pub fn kept_after(
+        &self,
+        session: SessionId,
+        after: RequestNumber,
+    ) -> impl Iterator<Item = (RequestNumber, ReplyStatus, &[u8])> {
+        self.sessions.kept_after(session, after)
+    }
     /// The last number that a session executed, while it lives.
     pub fn last_number(&self, session: SessionId) -> Option<RequestNumber> {
         self.sessions.last_number(session)

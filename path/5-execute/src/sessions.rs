@@ -413,6 +413,21 @@ impl SessionTable {
         }
     }
 
+    /// The replies after this number that a session keeps, in the order of their numbers. Nothing if it does not live.
+    pub fn kept_after(
+        &self,
+        id: SessionId,
+        after: RequestNumber,
+    ) -> impl Iterator<Item = (RequestNumber, ReplyStatus, &[u8])> {
+        self.session(id).into_iter().flat_map(move |session| {
+            let first = session.lowest.max(after.number() + 1);
+            (first..=session.last).filter_map(move |number| {
+                let (status, body) = session.kept(number)?;
+                Some((RequestNumber::new(number), status, body))
+            })
+        })
+    }
+
     /// Panics with the name of an invariant that does not hold; checks the whole table.
     pub fn invariants(&self) {
         let (mut live, mut kept_bytes, mut unused) = (0, 0, 0);

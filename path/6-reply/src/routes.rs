@@ -32,6 +32,9 @@ const FRAME_BEGIN: usize = 512;
 /// Bytes of a reply's fixed part.
 const REPLY_HEADER: usize = 24;
 
+/// How many bytes of replies go out at once after execution continued from a checkpoint.
+const COVERED_BYTES_MAX: usize = 8 << 20;
+
 /// Where a session's replies go. It stays when its connection goes; the connection's id then shows that.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bound {
@@ -184,6 +187,44 @@ impl Routes {
                 self.answer(conn, &reply);
             } else {
                 self.answer_session(reply, &answers, owns);
+            }
+        }
+    }
+
+    /// The last number that each session with a connection here has executed: [`Self::covered`] needs it.
+    pub fn reached(&self, executor: &Executor) -> Vec<(SessionId, RequestNumber)> {
+        let bound = self.sessions.iter().zip(0..).filter(|(bound, _)| self.line(bound).is_some());
+        let sessions = bound.map(|(bound, index)| SessionId { index, generation: bound.generation });
+        sessions.filter_map(|session| Some((session, executor.last_number(session)?))).collect()
+    }
+
+    /// Execution continued from a checkpoint of another replica, and `before` says how far the sessions were. Answers what their clients
+    /// may wait for: the requests since then that the checkpoint covers, and the openings. Clients get 8 MiB together;
+    /// those that get nothing send again. `answers`: as for [`Self::route`]. `may_lie`: a client compares the answers of several replicas.
+    pub fn covered(
+        &mut self,
+        before: &[(SessionId, RequestNumber)],
+        executor: &Executor,
+        answers: impl Fn(SessionId) -> bool,
+        may_lie: bool,
+    ) {
+        let owns = Some(executor).filter(|_| may_lie && executor.has_own_replies());
+        let waiting: Vec<_> = self.openings.keys().copied().collect();
+        for (client, nonce) in waiting {
+            let Some(session) = executor.opened(client, nonce) else { continue };
+            let Some(conn) = self.take_opening(client, nonce) else { continue };
+            self.bind(session, conn);
+            self.answer(
+                conn,
+                &Reply { session, number: nonce, status: ReplyStatus::SessionOpened, body: &[] },
+            );
+        }
+        let mut left = COVERED_BYTES_MAX;
+        for (session, last) in before {
+            for (number, status, body) in executor.kept_after(*session, *last) {
+                let Some(rest) = left.checked_sub(REPLY_HEADER + body.len()) else { return };
+                left = rest;
+                self.answer_session(Reply { session: *session, number, status, body }, &answers, owns);
             }
         }
     }

@@ -17,14 +17,19 @@ fn bound(protocol: Protocol) -> u64 {
     times * ELECTION.1
 }
 
-/// Replicas without other faults, and clients that always wait for something.
-fn busy(seed: u64, protocol: Protocol, replicas: usize, instances: u16) -> Plan {
+/// Clients whose pauses last at most so many milliseconds ask for things during the whole cut.
+const STEADY: u64 = 90;
+/// These ask for everything in about a second, so that most of it is open when the links are cut.
+const BURST: u64 = 5;
+
+/// Replicas without other faults, and clients that pause for at most `pause` milliseconds.
+fn busy(seed: u64, protocol: Protocol, (replicas, instances): (usize, u16), pause: u64) -> Plan {
     let calm = Profile::calm(FaultModel::Crash, replicas);
     let profile = Profile { protocol: Some(protocol), instances: Some(instances), lanes: Some(1), ..calm };
     let mut plan = Plan::calm(seed, &profile);
     (plan.timing, plan.heal_at, plan.clients) = ((50, ELECTION.0, ELECTION.1), (CUT.0 + CUT.1) * MS, 6);
     plan.resizes = false;
-    (plan.workload.operations, plan.workload.pause) = (400, 5 * MS);
+    (plan.workload.operations, plan.workload.pause) = (400, pause * MS);
     plan
 }
 
@@ -46,12 +51,12 @@ fn longest_wait(plan: Plan) -> u64 {
 }
 
 /// The longest wait of a few seeds.
-fn longest_of(seeds: u64, protocol: Protocol, (replicas, instances): (usize, u16), ways: &Ways) -> u64 {
+fn longest_of(seeds: u64, protocol: Protocol, (size, pause): ((usize, u16), u64), ways: &Ways) -> u64 {
     let one = |seed| {
-        let mut plan = busy(seed, protocol, replicas, instances);
+        let mut plan = busy(seed, protocol, size, pause);
         cut(&mut plan, ways);
         let ms = longest_wait(plan);
-        println!("{protocol:?}, seed {seed}, {replicas} replicas, {instances} instances, {ways:?}: {ms} ms");
+        println!("{protocol:?}, seed {seed}, {size:?} replicas and instances, {ways:?}: {ms} ms");
         ms
     };
     (1..=seeds).map(one).max().unwrap_or(0)
@@ -72,7 +77,7 @@ fn one_way_ring() -> Ways {
 fn a_ring_goes_on() {
     for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         for instances in [2, 4, 5, 8] {
-            let ms = longest_of(3, protocol, (5, instances), &ring());
+            let ms = longest_of(3, protocol, ((5, instances), STEADY), &ring());
             assert!(ms < bound(protocol), "{protocol:?}, {instances} instances: {ms} ms");
         }
     }
@@ -82,8 +87,10 @@ fn a_ring_goes_on() {
 fn two_of_three_that_do_not_see_each_other_go_on() {
     for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         for ways in [vec![(0, 1)], vec![(1, 0)], vec![(0, 1), (1, 0)]] {
-            let ms = longest_of(3, protocol, (3, 3), &ways);
-            assert!(ms < bound(protocol), "{protocol:?}, {ways:?}: {ms} ms");
+            for pause in [STEADY, BURST] {
+                let ms = longest_of(3, protocol, ((3, 3), pause), &ways);
+                assert!(ms < bound(protocol), "{protocol:?}, {ways:?}, pauses of {pause} ms: {ms} ms");
+            }
         }
     }
 }
@@ -92,7 +99,7 @@ fn two_of_three_that_do_not_see_each_other_go_on() {
 fn one_way_cuts_go_on() {
     for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         for ways in [one_way_ring(), vec![(0, 2), (1, 3), (3, 0)]] {
-            let ms = longest_of(3, protocol, (5, 5), &ways);
+            let ms = longest_of(3, protocol, ((5, 5), STEADY), &ways);
             assert!(ms < bound(protocol), "{protocol:?}, {ways:?}: {ms} ms");
         }
     }
@@ -102,7 +109,7 @@ fn one_way_cuts_go_on() {
 #[test]
 fn who_lacks_one_instance_catches_up() {
     for seed in 1..=4 {
-        let mut plan = busy(seed, Protocol::RAFT, 5, 4);
+        let mut plan = busy(seed, Protocol::RAFT, (5, 4), STEADY);
         cut(&mut plan, &vec![(3, 4), (4, 3)]);
         longest_wait(plan);
     }
@@ -118,7 +125,7 @@ mod planted {
     #[ignore = "alone in its process: the bug in force is the whole process's"]
     fn planted_bug_is_seen() {
         plant(Some("leaders-apart"));
-        let ms = longest_of(4, Protocol::RAFT, (5, 4), &ring());
+        let ms = longest_of(4, Protocol::RAFT, ((5, 4), STEADY), &ring());
         plant(None);
         assert!(ms > 10_000, "{ms} ms");
     }

@@ -90,3 +90,21 @@ fn with_several_instances_too() {
         }
     }
 }
+
+/// Each instance of a new cluster is led by whom it is led by later, so the first views last.
+#[test]
+fn a_new_cluster_spreads_its_leaders_without_a_change() {
+    for (model, replicas) in [(FaultModel::Crash, 3), (FaultModel::Byzantine, 4)] {
+        let profile = Profile {
+            protocol: Some(Protocol::MOD_SMART),
+            instances: Some(4),
+            ..Profile::calm(model, replicas)
+        };
+        let mut plan = Plan::calm(1, &profile);
+        (plan.workload.operations, plan.workload.pause) = (40, 400 * 1_000_000);
+        let (views, commands) = run(plan);
+        assert!(commands > 40, "{commands}");
+        assert_eq!(views.keys().collect::<Vec<_>>(), [&1], "{model:?}: {views:?}");
+        assert_eq!(views[&1].len(), replicas, "all lead");
+    }
+}

@@ -411,17 +411,25 @@ impl Engine {
         self.execution.state_mut().prepare_image(bytes);
     }
 
-    /// Replaces the state by another one.
+    /// Replaces the state by another one. Clients that wait here for what it covers get their replies.
     ///
     /// # Errors
     /// When it can not be restored.
-    pub(crate) fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
+    pub(crate) fn restore(
+        &mut self,
+        system: &[u8],
+        objects: &Version,
+        answerers: Answerers,
+    ) -> Result<(), CheckpointError> {
         self.under_way.clear();
         self.borders.clear();
         self.withdraw();
+        let before = self.routes.reached(self.execution.state());
         self.execution.restore(system, objects)?;
         let restored = self.execution.state_mut().take_events();
         self.tell(restored);
+        let executor = self.execution.state();
+        self.routes.covered(&before, executor, |session| answerers.answer(session), self.may_lie);
         Ok(())
     }
 

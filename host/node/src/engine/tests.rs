@@ -184,7 +184,7 @@ fn what_is_final_is_published_once_in_a_turn_and_withdrawn_where_another_state_t
     engine.run_reads(at(3), |_| 1);
     assert_eq!(published.try_iter().collect::<Vec<_>>(), [Some(Seq::new(2))]);
     let image = engine.execution.state_mut().image().unwrap();
-    engine.restore(&image.system, &image.objects).unwrap();
+    engine.restore(&image.system, &image.objects, Answerers { place: 0, members: 1, answers: 1 }).unwrap();
     engine.run_reads(at(4), |_| 1);
     assert_eq!(published.try_iter().collect::<Vec<_>>(), [None, Some(Seq::new(2))]);
 }

@@ -336,7 +336,7 @@ impl Leading {
             if spread_due(look, group).is_none_or(|due| due > now) {
                 continue;
             }
-            let to = whose_turn(at, group);
+            let to = whose_turn(look.nature, at, group);
             let mine = to == Some(look.config.members.me());
             let hears_all = |to| self.sights.hears_all(to, &present);
             let able = to.filter(|to| !mine && self.may_lead(look, at, *to) && hears_all(*to));
@@ -396,11 +396,13 @@ fn seen_together(look: &Look<'_>) -> Sight {
     look.groups.iter().take(here).filter(|group| group.stay().is_present()).map(Group::id).collect()
 }
 
-/// The replica whose turn it is to lead an instance: the voters take turns.
-fn whose_turn(at: usize, group: &Group) -> Option<ReplicaId> {
+/// The replica whose turn it is to lead an instance: the voters take turns. Where a view's number says who leads it, that is the leader of
+/// the first view, so that a new cluster is as it should be.
+fn whose_turn(nature: &Nature, at: usize, group: &Group) -> Option<ReplicaId> {
     let membership = group.status().membership;
     let voters: Vec<ReplicaId> = membership.now().voters().collect();
-    voters.get(at % voters.len().max(1)).copied()
+    let place = if nature.named_by_views { usize::from(group.id().number()) } else { at };
+    voters.get(place % voters.len().max(1)).copied()
 }
 
 /// When to check an instance, if it leads here.

@@ -30,6 +30,7 @@ fn each_row_is_about_one_property() {
     let all = Nature {
         pipelined: true,
         rotates: true,
+        named_by_views: true,
         leases: true,
         membership: Changes::Joint,
         stays: true,

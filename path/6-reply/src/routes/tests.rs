@@ -161,6 +161,40 @@ fn refusals_come_from_whoever_proposed() {
     assert_eq!(world.turn_of(true)[&conn(10)], [vec![refused, done]]);
 }
 
+/// A replica that goes on from another one's checkpoint answers what its clients wait for: the requests that ran meanwhile and whose
+/// replies the sessions keep, and the openings. It does not answer again what it answered, nor what nobody asked here.
+#[test]
+fn what_a_checkpoint_covers_is_answered() {
+    let both = |world: &mut World, other: &mut World, step: &dyn Fn(&mut World)| {
+        [world, other].into_iter().for_each(|world| {
+            step(world);
+            world.turn();
+        });
+    };
+    let (mut here, mut there) = (World::new(RouteLimits::default()), World::new(RouteLimits::default()));
+    assert!(here.routes.bind_opening(ClientId::new(1), RequestNumber::new(7), conn(10)));
+    both(&mut here, &mut there, &|world| (1..4).for_each(|client| world.open(client, 7)));
+    both(&mut here, &mut there, &|world| world.say(id(0, 1), 1, 5));
+    assert!(here.routes.bind_opening(ClientId::new(4), RequestNumber::new(8), conn(40)));
+    assert!(here.routes.bind_opening(ClientId::new(5), RequestNumber::new(8), conn(40)), "nobody ordered it");
+    there.open(4, 8);
+    there.say(id(0, 1), 2, 6);
+    there.say(id(0, 1), 3, 7);
+    there.say(id(1, 1), 1, 8);
+    there.turn();
+    let before = here.routes.reached(&here.executor);
+    here.routes.covered(&before, &there.executor, |_| true, false);
+    let got = here.drain();
+    assert_eq!(got.keys().collect::<Vec<_>>(), [&conn(10), &conn(40)]);
+    let kept = vec![(id(0, 1), 3, ReplyStatus::Done, 15)];
+    assert_eq!(got[&conn(10)], [kept], "with request 3 its client says that it has every reply before");
+    assert_eq!(got[&conn(40)], [vec![(id(3, 1), 8, ReplyStatus::SessionOpened, 0)]]);
+    let before = here.routes.reached(&there.executor);
+    here.routes.covered(&before, &there.executor, |_| true, false);
+    assert!(here.drain().is_empty(), "once");
+    assert_eq!(here.routes.conn(id(3, 1)), Some(conn(40)), "the new session's replies find it");
+}
+
 /// A session that turns up on another connection gets its replies there; a closed connection gets nothing, and its
 /// place can be taken by another.
 #[test]
