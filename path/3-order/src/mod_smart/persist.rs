@@ -106,12 +106,16 @@ impl Core {
         self.office.written(record);
     }
 
+    /// Whether the log begins after the cluster did: with a state, or in a later tenure. That a cluster began empty goes without saying.
+    pub(super) fn begins_late(&self) -> bool {
+        let tenure = self.members.tenures().of(self.ledger.floor().next());
+        tenure.number() > MembershipId::FIRST || tenure.is_of_state()
+    }
+
     /// Writes down where the log begins, and the view again; older records are then not needed. [mod_smart L79]
     pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
         let slot = self.ledger.floor();
-        // That a cluster began empty goes without saying.
-        let tenure = self.members.tenures().of(slot.next());
-        let told = tenure.number() > MembershipId::FIRST || tenure.is_of_state();
+        let told = self.begins_late();
         let mut stops = Vec::new();
         write_signed(&mut stops, self.office.certificate());
         let floor = Floor {

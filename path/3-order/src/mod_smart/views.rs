@@ -483,9 +483,9 @@ impl ModSmart {
         self.watch.enter(now, true);
         self.rates.enter(now, self.core.leader());
         self.watch.forget_failures();
-        let (since, begins, is_of_state) = {
+        let (since, begins) = {
             let tenure = self.core.members.tenures().now();
-            (tenure.since, tenure.begins, tenure.is_of_state())
+            (tenure.since, tenure.begins)
         };
         if self.core.office.view() < begins {
             // The durable records end before this tenure, or a checkpoint says so: this replica sent nothing in it.
@@ -494,7 +494,7 @@ impl ModSmart {
         } else if self.core.is_leader() && !planted("smart-leads-again") {
             self.core.office.bar();
         }
-        if is_of_state && !self.core.ledger.records().has_floor() {
+        if self.core.begins_late() && !self.core.ledger.records().has_floor() {
             // A later checkpoint may be lost, or name another membership: before all votes the log says where it begins.
             self.core.persist_floor(false, out);
         }

@@ -6,7 +6,7 @@ use crate::ledger::Proof;
 use crate::mod_smart::Statements;
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::mod_smart::tenures::Tenures;
-use crate::{Effect, Input, Order};
+use crate::{Effect, Input, Order, Stored};
 use quorate_auth::Signature;
 use quorate_types::FaultModel::{self, Byzantine, Crash};
 use quorate_types::{AgreedTime, ClusterId, InstanceId, MembershipId, ReplicaId, Slot, Span, View};
@@ -364,5 +364,36 @@ fn a_checkpoint_beyond_the_log_brings_the_membership() {
             (second(3), slot),
             "{kept} records"
         );
+    }
+}
+
+/// A replica begins with a checkpoint of a later membership, and its log ends before the next checkpoint: nothing but its log says which
+/// membership holds where it ends.
+#[test]
+fn a_log_that_begins_with_a_later_membership_says_so() {
+    let (ahead, _) = after_change(0, Crash, 3, &membership(2, &[0, 1, 3], &[]));
+    let tenures = ahead.order.core.members.tenures();
+    let begin = |slot: u64, records: Vec<Stored>| {
+        let anchor = tenures.anchor(Slot::new(slot)).expect("known");
+        let mut order = One::fresh(3, 3, Crash);
+        order.restore_anchor(Slot::new(slot), &anchor).expect("an anchor of ours");
+        One::begun(order, 3, 3, Crash, records)
+    };
+    let mut one = begin(2, Vec::new());
+    for slot in 3..=4 {
+        one.hear_in(2, 0, second(3), Body::Propose { slot: Slot::new(slot), batch: some(slot) });
+        let accept = one.accept(0, second(3), slot, value(&some(slot)));
+        one.hear_in(2, 0, second(3), accept);
+    }
+    assert_eq!(one.order.core.decided(), Slot::new(4));
+    for kept in 1..=one.disk.len() {
+        let again = begin(5, one.disk[..kept].to_vec());
+        let core = &again.order.core;
+        assert_eq!(
+            (core.office.view().number(), core.membership_number().number()),
+            (second(3), 2),
+            "{kept}"
+        );
+        assert!((2..=5).contains(&core.decided().number()), "{kept} records: {}", core.decided());
     }
 }
