@@ -28,5 +28,5 @@ pub use planted::{HAS_PLANTED, plant, planted};
 pub use random::Random;
 pub use room::Room;
 pub use time::{AgreedTime, Span, Time};
-pub use trust::{FaultModel, Faults, Trust};
+pub use trust::{FaultModel, Faults, Mismatch, Trust, Visigoth};
 pub use waited::Waited;

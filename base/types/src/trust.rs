@@ -6,17 +6,34 @@
 //! Sources: Raft (majorities); Mod-SMaRt, EDCC 2012; Visigoth, EuroSys 2015 (u, s and o, and section 3.2.2 for the two sizes); UpRight,
 //! SOSP 2009, and Eve, OSDI 2012 (u and o apart).
 
-use serde::{Deserialize, Serialize};
+mod visigoth;
+mod written;
+
+use std::fmt;
+pub use visigoth::{Mismatch, Visigoth};
 
 /// Which faults a cluster survives, as operators say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+///
+/// In files it is `"crash"`, `"byzantine"`, or a table: `{ kind = "visigoth", u = 2, s = 1, o = 1, t_ms = 50 }`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FaultModel {
     /// Replicas stop, and may come back with what they had on disk. n >= 2f+1.
     #[default]
     Crash,
     /// Up to f replicas do anything at all. n >= 3f+1.
     Byzantine,
+    /// Few replicas are slow at a time, and fewer lie in concert than are faulty. n >= u+min(u,s)+o+1.
+    Visigoth(Visigoth),
+}
+
+impl fmt::Display for FaultModel {
+    /// The word, with the numbers if there are some: what replicas of one cluster must have in common.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.visigoth() {
+            Some(numbers) => write!(f, "{} {numbers}", self.name()),
+            None => f.write_str(self.name()),
+        }
+    }
 }
 
 impl FaultModel {
@@ -25,12 +42,26 @@ impl FaultModel {
         match self {
             Self::Crash => "crash",
             Self::Byzantine => "byzantine",
+            Self::Visigoth(_) => "visigoth",
         }
     }
 
     /// Whether a member may lie.
     pub const fn may_lie(self) -> bool {
         Faults::of(self).may_lie()
+    }
+
+    /// Whether quorums count on most members being fast, so that slow members look like stopped ones.
+    pub const fn few_are_slow(self) -> bool {
+        matches!(self, Self::Visigoth(sizes) if sizes.s < sizes.u)
+    }
+
+    /// The numbers of the Visigoth model, if it is that one.
+    pub const fn visigoth(self) -> Option<Visigoth> {
+        match self {
+            Self::Visigoth(sizes) => Some(sizes),
+            Self::Crash | Self::Byzantine => None,
+        }
     }
 }
 
@@ -42,15 +73,22 @@ pub struct Faults {
     lies: bool,
     /// The most faults that are survived; fewer make quorums smaller. `None`: as many as the number of members allows.
     most: Option<u32>,
+    /// Exactly these, whatever the number of members.
+    chosen: Option<Visigoth>,
 }
 
 impl Faults {
     /// Faults of this kind, as many as the members allow.
     pub const fn of(model: FaultModel) -> Self {
-        Self { lies: matches!(model, FaultModel::Byzantine), most: None }
+        let chosen = model.visigoth();
+        let lies = match chosen {
+            Some(sizes) => sizes.o > 0,
+            None => matches!(model, FaultModel::Byzantine),
+        };
+        Self { lies, most: None, chosen }
     }
 
-    /// The same kind of faults, but at most this many.
+    /// The same kind of faults, but at most this many. Numbers that were chosen one by one stay.
     pub const fn at_most(self, faults: u32) -> Self {
         Self { most: Some(faults), ..self }
     }
@@ -60,12 +98,28 @@ impl Faults {
         self.lies
     }
 
-    /// The trust in each of `n` members under these faults.
+    /// Whether this many members are enough to survive what was chosen, and at least one liar where members may lie.
+    pub const fn fit(self, n: u32) -> bool {
+        match self.chosen {
+            Some(sizes) => n >= sizes.members_min(),
+            None if self.lies => n >= 4,
+            None => n > 0,
+        }
+    }
+
+    /// The trust in each of `n` members under these faults. If the faults were chosen one by one and `n` members are too few for them, no
+    /// fault is survived and every quorum is all members.
     ///
     /// # Panics
     /// When `n` is 0.
     pub const fn among(self, n: u32) -> Trust {
         assert!(n > 0, "a cluster has at least one member");
+        if let Some(sizes) = self.chosen {
+            return match Trust::new(n, sizes.u, sizes.s, sizes.o) {
+                Some(trust) => trust,
+                None => Trust { n, u: 0, s: n, o: n - 1 },
+            };
+        }
         let most = if self.lies { (n - 1) / 3 } else { (n - 1) / 2 };
         let u = match self.most {
             Some(chosen) if chosen < most => chosen,

@@ -90,6 +90,7 @@ impl Config {
         let followers = match fault_model {
             FaultModel::Crash => 2,
             FaultModel::Byzantine => 3,
+            FaultModel::Visigoth(sizes) => sizes.members_min() as usize - 1,
         };
         Config { fault_model, followers, ..self }
     }
@@ -123,15 +124,15 @@ impl Config {
         if !(1..=6).contains(&self.followers) {
             return no("followers must be between 1 and 6");
         }
-        match self.fault_model {
-            FaultModel::Byzantine if self.followers < 3 => {
-                return no("followers must be at least 3 with Byzantine faults");
-            }
-            FaultModel::Byzantine if !(1..=IN_FLIGHT_MAX).contains(&self.in_flight) => {
+        if self.fault_model == FaultModel::Byzantine && self.followers < 3 {
+            return no("followers must be at least 3 with Byzantine faults");
+        }
+        match self.fault_model.may_lie() {
+            true if !(1..=IN_FLIGHT_MAX).contains(&self.in_flight) => {
                 return no("in_flight must be between 1 and 256");
             }
-            FaultModel::Crash if self.in_flight != 1 => {
-                return no("in_flight is for Byzantine faults: with crash faults nothing waits for a slot");
+            false if self.in_flight != 1 => {
+                return no("in_flight is for replicas that lie: with crash faults nothing waits for a slot");
             }
             _ => {}
         }

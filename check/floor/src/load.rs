@@ -4,7 +4,7 @@
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Measured, Word};
 use crate::{Config, Doing, Error, Latency, Result, agree, net, tag};
-use quorate_types::{FaultModel, Faults};
+use quorate_types::Faults;
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
@@ -45,9 +45,9 @@ struct Replica {
 pub(crate) fn run(config: &Config, addresses: &[SocketAddr]) -> Result<()> {
     let mut replicas = Vec::new();
     for (number, address) in (0u8..).zip(addresses) {
-        let (stream, replies) = match config.fault_model {
-            FaultModel::Crash => (net::connect(*address, &config.congestion_control)?, Counts::new()),
-            FaultModel::Byzantine => (agree::connect(config, *address, tag::LOAD)?, Counts::vouched(number)),
+        let (stream, replies) = match config.fault_model.may_lie() {
+            false => (net::connect(*address, &config.congestion_control)?, Counts::new()),
+            true => (agree::connect(config, *address, tag::LOAD)?, Counts::vouched(number)),
         };
         stream.set_nonblocking(true).doing("make a socket non-blocking")?;
         replicas.push(Replica { number: usize::from(number), stream, replies });

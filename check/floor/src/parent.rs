@@ -3,7 +3,6 @@
 use crate::report::{Cpu, ReplicaReport, Report};
 use crate::roles::{Done, Measured, Role, Task, VARIABLE, Word};
 use crate::{Config, Doing, Error, Result, Sync};
-use quorate_types::FaultModel;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -42,10 +41,8 @@ fn start_and_measure(config: &Config) -> Result<Report> {
     if config.sync != Sync::Memory {
         std::fs::create_dir_all(&config.dir).doing(format!("make {}", config.dir.display()))?;
     }
-    let (replicas, answering) = match config.fault_model {
-        FaultModel::Crash => start_crash(config)?,
-        FaultModel::Byzantine => start_byzantine(config)?,
-    };
+    let lies = config.fault_model.may_lie();
+    let (replicas, answering) = if lies { start_byzantine(config)? } else { start_crash(config)? };
     let mut load = Child::start(config, Role::Load { replicas: answering })?;
 
     let found = match measure(config, &replicas, &mut load) {

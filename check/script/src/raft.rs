@@ -129,10 +129,7 @@ fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     let lease = command.number("lease")?.map(u8::try_from).transpose();
     config.lease_drift_percent = lease.map_err(|_| "lease is a percentage")?;
     let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
-        let keys = match model {
-            FaultModel::Crash => Keys::Trusting,
-            FaultModel::Byzantine => Keys::Keyed(Keyed::new(me, 1)),
-        };
+        let keys = if model.may_lie() { Keys::Keyed(Keyed::new(me, 1)) } else { Keys::Trusting };
         let own = OrderConfig { me, members: members.to_vec(), seed, keys, ..config.clone() };
         own.build(InstanceId::new(1), 0)
     };

@@ -42,7 +42,7 @@ use leases::plan_leases;
 pub use liars::Liar;
 use liars::plan_liars;
 pub use members::Change;
-use members::{joiners, plan_members};
+use members::{founders, joiners, plan_members};
 pub use moments::Moment;
 pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
@@ -518,12 +518,11 @@ fn sizes(rng: &mut Rng) -> (usize, usize, usize) {
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
-        let (fault_model, byzantine) = (profile.model(), profile.model().may_lie());
+        let fault_model = profile.model();
         let (protocol, focus) = (profile.protocol(), profile.focus_of(seed));
         let (profile, mut rng) = (&profile.with(focus, seed).of(protocol), Rng::of(seed, 1));
         let usual = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
-        let chosen = if byzantine { Rng::of(seed, 20).pick(&[4, 4, 4, 5, 7]) } else { usual };
-        let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
+        let (founders, spares) = joiners(seed, profile, founders(seed, profile, usual));
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
         let (heal_at, heartbeat) = (rng.range(2_000, 8_000) * MS, rng.pick(&[20, 50]));
@@ -617,6 +616,11 @@ impl Plan {
         plan_moves(self, profile, &mut Rng::of(seed, 9111));
         plan_workers(self, &mut Rng::of(seed, 9113));
         self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
+    }
+
+    /// How many replicas may lie.
+    pub fn may_lie(&self) -> usize {
+        Faults::of(self.fault_model).among(self.replicas as u32).truth() as usize - 1
     }
 
     /// How many replicas may be lost, or may lie.

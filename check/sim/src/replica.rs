@@ -20,9 +20,7 @@ use quorate_node::{Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring,
 use quorate_order::OrderConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Keeper, OpenError};
-use quorate_types::{
-    AgreedTime, ClusterId, FaultModel, Faults, Halt, Incarnation, MembershipId, ReplicaId, Span,
-};
+use quorate_types::{AgreedTime, ClusterId, Faults, Halt, Incarnation, MembershipId, ReplicaId, Span};
 
 use std::collections::BTreeMap;
 
@@ -97,10 +95,8 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
     let memory = plan.log.sync == SyncMode::Memory;
     // What can not be read back has to stay.
     let cache_bytes = if memory { 64 << 20 } else { plan.sizes.2 };
-    let keys = match plan.fault_model {
-        FaultModel::Crash => Keys::Trusting,
-        FaultModel::Byzantine => Keys::Keyed(Keyed::new(me, plan.seed)),
-    };
+    let lies = plan.fault_model.may_lie();
+    let keys = if lies { Keys::Keyed(Keyed::new(me, plan.seed)) } else { Keys::Trusting };
     OrderConfig {
         faults: Faults::of(plan.fault_model),
         cluster: CLUSTER,

@@ -297,7 +297,10 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
 
 fn check_members(plan: &Plan) -> Outcome<()> {
     let members = &plan.members[..];
-    if plan.order.fault_model.may_lie() && members.len() < 4 {
+    let faults = Faults::of(plan.order.fault_model);
+    if let Some(numbers) = plan.order.fault_model.visigoth() {
+        numbers.check_members(members.len() as u32).map_err(|why| Failure::usage(why.to_string()))?;
+    } else if !members.is_empty() && !faults.fit(members.len() as u32) {
         return Err(Failure::usage(format!(
             "to survive one replica that lies, a cluster needs 4 replicas; here are {}",
             members.len()
@@ -306,7 +309,7 @@ fn check_members(plan: &Plan) -> Outcome<()> {
     if members.is_empty() || members.len() > 64 {
         return Err(Failure::usage(format!("a cluster has 1 to 64 replicas, not {}", members.len())));
     }
-    let most = Faults::of(plan.order.fault_model).among(members.len() as u32).faults();
+    let most = faults.among(members.len() as u32).faults();
     if let Some(faults) = plan.order.faults.filter(|faults| !(1..=most).contains(faults)) {
         let (count, model) = (members.len(), plan.order.fault_model.name());
         return Err(Failure::usage(format!(

@@ -5,20 +5,17 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use quorate::client::Authentication;
 use quorate_order::{Feature, Protocol};
-use quorate_types::FaultModel;
+use quorate_types::{FaultModel, Visigoth};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 /// The options for it.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct OrderArgs {
-    /// Which faults the cluster survives [default: crash]
-    #[arg(long, value_enum)]
-    fault_model: Option<FaultModelWord>,
-    /// How many faults it survives, 1 or more, where fewer are wanted than its replicas allow; with byzantine faults its quorums are
-    /// smaller then [default: as many as they allow]
-    #[arg(long, value_name = "COUNT")]
-    faults: Option<u32>,
+    #[command(flatten)]
+    model: ModelArgs,
     /// How replicas agree [default: raft; mod-smart with byzantine faults]
     #[arg(long, value_parser = protocol_word())]
     protocol: Option<Protocol>,
@@ -28,6 +25,18 @@ pub struct OrderArgs {
     /// With mod-smart: the next replica leads after this many slots; 0: a leader stays as long as it does well [default: 0]
     #[arg(long, value_name = "SLOTS")]
     rotate_after: Option<u64>,
+}
+
+/// The options for a cluster's faults.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ModelArgs {
+    /// Which faults the cluster survives [default: crash]
+    #[arg(long, value_enum)]
+    fault_model: Option<ModelWord>,
+    /// How many faults it survives, 1 or more, where fewer are wanted than its replicas allow; with byzantine faults its quorums are
+    /// smaller then [default: as many as they allow]. With visigoth, all numbers, as u=2,s=2,o=1
+    #[arg(long, value_name = "COUNT|NUMBERS")]
+    faults: Option<FaultsWord>,
 }
 
 /// How requests prove which client sent them, on the command line.
@@ -41,7 +50,51 @@ pub enum AuthenticationWord {
     Macs,
 }
 
-/// A fault model, on the command line.
+/// A fault model of a cluster, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModelWord {
+    /// Replicas stop and come back
+    Crash,
+    /// Up to a third of them do anything at all; needs four replicas or more
+    Byzantine,
+    /// Up to u are faulty, o of them lie in concert, and s are slow: u+min(u,s)+o+1 replicas or more
+    Visigoth,
+}
+
+/// How many faults, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FaultsWord {
+    Count(u32),
+    Numbers(Visigoth),
+}
+
+impl FromStr for FaultsWord {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if let Ok(count) = word.parse() {
+            return Ok(Self::Count(count));
+        }
+        let usual = "write a number, or with --fault-model visigoth all of u=2,s=2,o=1";
+        let mut numbers = BTreeMap::new();
+        for part in word.split(',') {
+            let (name, number) = part.split_once('=').ok_or(usual)?;
+            let number: u32 = number.trim().parse().map_err(|_| usual)?;
+            if numbers.insert(name.trim(), number).is_some() {
+                return Err(format!("{} is there twice: {usual}", name.trim()));
+            }
+        }
+        let t_ms = numbers.remove("t").unwrap_or_default();
+        let mut needed = |name| numbers.remove(name).ok_or_else(|| format!("{name} is missing: {usual}"));
+        let visigoth = Visigoth { u: needed("u")?, s: needed("s")?, o: needed("o")?, t_ms };
+        match numbers.keys().next() {
+            Some(other) => Err(format!("there is no {other}: {usual}")),
+            None => visigoth.check().map(|()| Self::Numbers(visigoth)).map_err(|why| why.to_string()),
+        }
+    }
+}
+
+/// A fault model without numbers, on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FaultModelWord {
     /// Replicas stop and come back
@@ -95,10 +148,54 @@ impl From<FaultModelWord> for FaultModel {
     }
 }
 
+impl ModelArgs {
+    /// The fault model, if one is given.
+    ///
+    /// # Errors
+    /// When its numbers are missing, or are those of another one.
+    pub fn model(self) -> Outcome<Option<FaultModel>> {
+        match (self.fault_model, self.faults) {
+            (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => {
+                Ok(Some(FaultModel::Visigoth(numbers)))
+            }
+            (Some(ModelWord::Visigoth), _) => {
+                Err(Failure::usage("--fault-model visigoth needs its numbers: add --faults u=2,s=2,o=1"))
+            }
+            (_, Some(FaultsWord::Numbers(_))) => Err(Failure::usage(
+                "u, s and o are the numbers of --fault-model visigoth: add that, or give --faults one number",
+            )),
+            (Some(ModelWord::Crash), _) => Ok(Some(FaultModel::Crash)),
+            (Some(ModelWord::Byzantine), _) => Ok(Some(FaultModel::Byzantine)),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// The number of faults, where only that is chosen.
+    pub fn count(self) -> Option<u32> {
+        match self.faults {
+            Some(FaultsWord::Count(count)) => Some(count),
+            _ => None,
+        }
+    }
+
+    /// The least number of replicas that survive one fault, or these faults.
+    fn replicas(self) -> u16 {
+        match (self.fault_model, self.faults) {
+            (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => numbers.members_min() as u16,
+            (Some(ModelWord::Byzantine), _) => 4,
+            _ => 3,
+        }
+    }
+}
+
 impl OrderArgs {
     /// Surviving these faults, and everything else by default.
     pub fn surviving(faults: FaultModelWord) -> Self {
-        Self { fault_model: Some(faults), ..Self::default() }
+        let word = match faults {
+            FaultModelWord::Crash => ModelWord::Crash,
+            FaultModelWord::Byzantine => ModelWord::Byzantine,
+        };
+        Self { model: ModelArgs { fault_model: Some(word), faults: None }, ..Self::default() }
     }
 
     /// The choices for a new cluster.
@@ -106,16 +203,16 @@ impl OrderArgs {
     /// # Errors
     /// When the choices contradict each other.
     pub fn choice(self) -> Outcome<OrderChoice> {
-        let byzantine = self.fault_model == Some(FaultModelWord::Byzantine);
-        if !byzantine && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) {
+        let lies = self.model.model()?.unwrap_or_default().may_lie();
+        if !lies && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) {
             return Err(Failure::usage(
-                "where replicas only crash nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
+                "where no replica lies nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
             ));
         }
-        let usual = if byzantine { Feature::SurviveLies.protocol() } else { Protocol::default() };
+        let usual = if lies { Feature::SurviveLies.protocol() } else { Protocol::default() };
         let able = self.protocol.unwrap_or(usual).able();
         let asked = [
-            ("--protocol", byzantine, Feature::SurviveLies),
+            ("--protocol", lies, Feature::SurviveLies),
             ("--rotate-after", self.rotate_after.is_some_and(|slots| slots > 0), Feature::Rotate),
         ];
         for (option, is_asked, feature) in asked {
@@ -124,22 +221,25 @@ impl OrderArgs {
                 return Err(Failure::usage(format!("{why}: leave {option} out, or say --protocol {name}")));
             }
         }
-        Ok(self.over(OrderChoice { protocol: usual, ..OrderChoice::default() }))
+        self.over(OrderChoice { protocol: usual, ..OrderChoice::default() })
     }
 
     /// The number of replicas by default.
     pub fn replicas(self) -> u16 {
-        if self.fault_model == Some(FaultModelWord::Byzantine) { 4 } else { 3 }
+        self.model.replicas()
     }
 
     /// These choices where they are given, else those of `before`.
-    pub fn over(self, before: OrderChoice) -> OrderChoice {
-        let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
+    ///
+    /// # Errors
+    /// When they contradict each other.
+    pub fn over(self, before: OrderChoice) -> Outcome<OrderChoice> {
+        let fault_model = self.model.model()?.unwrap_or(before.fault_model);
         let protocol = self.protocol.unwrap_or(before.protocol);
         let authentication = self.authentication.map_or(before.authentication, Authentication::from);
         let rotate_after = self.rotate_after.unwrap_or(before.rotate_after);
-        let faults = self.faults.or(before.faults);
-        OrderChoice { fault_model, faults, protocol, authentication, rotate_after }
+        let faults = self.model.count().or(before.faults).filter(|_| fault_model.visigoth().is_none());
+        Ok(OrderChoice { fault_model, faults, protocol, authentication, rotate_after })
     }
 }
 
@@ -147,21 +247,31 @@ impl OrderChoice {
     /// The choices as lines of a configuration; what is left out is the default.
     pub fn to_toml(self) -> String {
         let faults = self.faults.map_or(String::new(), |faults| format!("faults = {faults}\n"));
+        let model = match self.fault_model.visigoth() {
+            Some(Visigoth { u, s, o, t_ms }) => {
+                format!("{{ kind = \"visigoth\", u = {u}, s = {s}, o = {o}, t_ms = {t_ms} }}")
+            }
+            None => format!("{:?}", self.fault_model.name()),
+        };
         if self.protocol == Protocol::default() {
-            return faults;
+            let is_default = self.fault_model == FaultModel::default();
+            return if is_default { faults } else { format!("fault_model = {model}\n{faults}") };
         }
-        let (protocol, model) = (self.protocol.name(), self.fault_model.name());
+        let protocol = self.protocol.name();
         let rotation = match self.rotate_after {
             0 => String::new(),
             slots => format!("rotate_after = {slots}\n"),
         };
-        format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{faults}{rotation}")
+        format!("protocol = \"{protocol}\"\nfault_model = {model}\n{faults}{rotation}")
     }
 }
 
 impl fmt::Display for OrderChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} faults", self.protocol.name(), self.fault_model.name())?;
+        if let Some(numbers) = self.fault_model.visigoth() {
+            write!(f, " {numbers}")?;
+        }
         if let Some(faults) = self.faults {
             write!(f, ", no more than {faults} of them")?;
         }
@@ -175,3 +285,6 @@ impl fmt::Display for OrderChoice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

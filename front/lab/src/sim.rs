@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::DurabilityChoice;
-use quorate_command::ordering::{FaultModelWord, protocol_word};
+use quorate_command::ordering::{ModelArgs, protocol_word};
 use quorate_command::print;
 use quorate_order::{Feature, Nature, Protocol};
 use quorate_sim::command::{Options, Progress, execute};
@@ -77,9 +77,8 @@ pub struct Args {
     /// How the replicas agree [default: raft]; with mod-smart the number of instances does not change
     #[arg(long, value_parser = protocol_word())]
     protocol: Option<Protocol>,
-    /// Which faults the cluster survives [default: crash]; with byzantine the protocol is mod-smart, and members do not change
-    #[arg(long, value_enum)]
-    fault_model: Option<FaultModelWord>,
+    #[command(flatten)]
+    model: ModelArgs,
     /// How many replicas lie, even more than the cluster survives; then faults are byzantine [default: the seed decides, up to what it
     /// survives, if they are]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(0..=7))]
@@ -261,18 +260,34 @@ fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
     Ok(())
 }
 
+/// The fault model, if one is chosen; refuses fewer replicas than its numbers ask for, and liars where nobody lies.
+fn model_of(args: &Args) -> Outcome<Option<FaultModel>> {
+    let model = args.model.model()?;
+    if args.model.count().is_some() {
+        return Err(Failure::usage(
+            "--faults: a seed's cluster survives as many faults as its replicas allow: leave it out",
+        ));
+    }
+    let numbers = model.and_then(FaultModel::visigoth);
+    if let Some((numbers, replicas)) = numbers.zip(args.replicas) {
+        numbers.check_members(replicas as u32).map_err(|why| Failure::usage(format!("--replicas: {why}")))?;
+    }
+    if args.liars.is_some_and(|count| count > 0) && model.is_some_and(|model| !model.may_lie()) {
+        return Err(Failure::usage(
+            "where no replica lies there are no liars: leave out --fault-model or --liars",
+        ));
+    }
+    Ok(model)
+}
+
 /// The options for the library; refuses what it can not do.
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
     let lies = args.liars.is_some_and(|count| count > 0);
     let focus = args.focus.map(Focus::from);
     let about_lies = focus.is_some_and(Focus::lies);
-    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine) || lies || about_lies;
-    if lies && args.fault_model == Some(FaultModelWord::Crash) {
-        return Err(Failure::usage(
-            "replicas that crash at most do not lie: leave out --fault-model or --liars",
-        ));
-    }
+    let model = model_of(&args)?;
+    let byzantine = model.is_some_and(FaultModel::may_lie) || lies || about_lies;
     let able = args
         .protocol
         .unwrap_or(if byzantine { Feature::SurviveLies.protocol() } else { Protocol::default() })
@@ -291,7 +306,7 @@ fn options(args: Args) -> Outcome<Options> {
     let profile = Profile {
         replicas: args.replicas,
         protocol: args.protocol,
-        fault_model: args.fault_model.map(FaultModel::from),
+        fault_model: model,
         liars: args.liars,
         changes: args.changes,
         instances: args.instances,

@@ -153,6 +153,19 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --fault-model byzantine --first 100001 --count 15")],
     },
     Campaign {
+        name: "sim-hybrid",
+        covers: "simulated clusters in which fewer lie than are faulty: n = 2u+o+1",
+        usual: "10 min",
+        steps: &[
+            sim("sim --fault-model visigoth --faults u=2,s=2,o=1 --count 5000"),
+            sim("sim --fault-model visigoth --faults u=1,s=1,o=1 --instances 3 --count 3000"),
+            sim(
+                "sim --fault-model visigoth --faults u=2,s=2,o=0 --protocol mod-smart --changes true --count 5000",
+            ),
+        ],
+        sample: &[few("sim --fault-model visigoth --faults u=2,s=2,o=1 --first 100001 --count 8")],
+    },
+    Campaign {
         name: "sim-instances",
         covers: "simulated clusters with 1, 2, 3 and 8 instances: Raft, Mod-SMaRt, Mod-SMaRt with liars",
         usual: "20 min",

@@ -122,3 +122,151 @@ fn what_visigoth_is_known_for() {
     assert_eq!(Trust::new(4, 2, 1, 0).map(Trust::agreement), Some(3));
     assert_eq!(Trust::new(3, 1, 3, 2), None, "more lie than are faulty");
 }
+
+fn sizes(u: u32, s: u32, o: u32) -> Visigoth {
+    Visigoth { u, s, o, t_ms: 50 }
+}
+
+/// Section 2.4: u, s and o reach from synchronous crash faults to asynchronous liars.
+#[test]
+fn the_extremes_are_the_models_that_everybody_knows() {
+    for f in 1..=6 {
+        let least = |u, s, o| sizes(u, s, o).members_min();
+        assert_eq!(least(f, 64, f), 3 * f + 1, "asynchronous, liars");
+        assert_eq!(least(f, 0, f), 2 * f + 1, "synchronous, liars with signatures");
+        assert_eq!(least(f, 0, 0), f + 1, "synchronous, crashes");
+        assert_eq!(least(f, 64, 0), 2 * f + 1, "asynchronous, crashes");
+        for o in 0..=f {
+            assert_eq!(least(f, f, o), 2 * f + o + 1, "hybrid, as UpRight and Eve have it");
+        }
+        for (model, o) in [(FaultModel::Crash, 0), (FaultModel::Byzantine, f)] {
+            let n = sizes(f, n_all(), o).members_min();
+            let same = Faults::of(FaultModel::Visigoth(sizes(f, n, o))).among(n);
+            assert_eq!(same, Faults::of(model).among(n), "{model:?}, {f} faults");
+        }
+    }
+}
+
+const fn n_all() -> u32 {
+    Visigoth::MOST
+}
+
+/// Members may be added; with too few of them nobody decides anything without all others.
+#[test]
+fn chosen_numbers_hold_for_any_number_of_members() {
+    let faults = Faults::of(FaultModel::Visigoth(sizes(2, 1, 1)));
+    let of =
+        |n| (faults.among(n).agreement(), faults.among(n).collect(), faults.among(n).truth(), faults.fit(n));
+    assert_eq!(of(5), (4, 3, 2, true));
+    assert_eq!(of(6), (5, 4, 2, true));
+    assert_eq!(of(4), (4, 4, 4, false));
+    assert_eq!(of(1), (1, 1, 1, false));
+    assert!(faults.may_lie() && !Faults::of(FaultModel::Visigoth(sizes(2, 1, 0))).may_lie());
+}
+
+/// Section 3.2.2: a gatherer that has too few answers asks again, and returns both answers' senders. However many stopped between, two
+/// such sets share more members than lie. The gatherer that ended its first round first had the answers of the members `first`; of those
+/// that did not answer no more than s are slow, so the others have stopped and answer nobody's second round.
+#[test]
+fn gathered_sets_share_a_member_that_tells_the_truth() {
+    let mut seen = 0u64;
+    for (u, s, o) in all_numbers(9) {
+        let trust = Trust::new(u + s + o + 1, u, s, o).expect("enough");
+        let (n, big, small) = (trust.n, trust.agreement(), trust.collect());
+        // All sets of one size look the same, so the first members answer the first round.
+        for first in small..=n {
+            let (answered, silent) = ((1u32 << first) - 1, n - first);
+            for stopped in subsets(((1u32 << n) - 1) & !answered) {
+                let count = stopped.count_ones();
+                let possible = count <= u && silent - count <= s;
+                if !possible && first < big {
+                    continue;
+                }
+                let second = (0u32..1 << n).filter(|set| set & stopped == 0 && set.count_ones() >= small);
+                for second in second {
+                    // A set of the usual size needs no second round, and nobody need have stopped.
+                    let shared = (answered & second).count_ones();
+                    assert!(shared > o, "{trust:?}: {answered:b} and {second:b}, {stopped:b} stopped");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 40_000, "{seen}");
+}
+
+/// With a single round two sets may share nobody: the example of section 3.2.2, where c and d stop after one answer each.
+#[test]
+fn one_round_is_not_enough() {
+    let trust = Trust::new(4, 2, 1, 0).expect("enough");
+    let (a, b) = (0b0101_u32, 0b1010_u32);
+    assert!([a, b].iter().all(|set| set.count_ones() == trust.collect()));
+    assert_eq!(a & b, 0);
+    let again = 0b0011;
+    assert!(((a | again) & (b | again)).count_ones() > trust.o);
+}
+
+/// The numbers with s < u for which so many members are enough.
+fn all_numbers(n: u32) -> impl Iterator<Item = (u32, u32, u32)> {
+    let all = (1..n).flat_map(move |u| (0..u).flat_map(move |s| (0..=u).map(move |o| (u, s, o))));
+    all.filter(move |(u, s, o)| u + s + o < n)
+}
+
+/// All subsets of this set.
+fn subsets(of: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(of), move |set| (*set > 0).then(|| (set - 1) & of))
+}
+
+#[test]
+fn numbers_that_contradict_each_other_are_refused_with_what_to_write() {
+    let why = |u, s, o, t_ms| Visigoth { u, s, o, t_ms }.check().map_err(|why| why.to_string());
+    assert_eq!(why(2, 1, 1, 50), Ok(()));
+    assert_eq!(why(2, 2, 1, 0), Ok(()), "nothing is concluded from silence");
+    for (numbers, word) in [
+        ((0, 0, 0, 1), "u:"),
+        ((2, 1, 3, 1), "o = 3"),
+        ((2, 1, 1, 0), "t_ms"),
+        ((65, 0, 0, 1), "64"),
+        ((2, 65, 0, 1), "64"),
+    ] {
+        let (u, s, o, t_ms) = numbers;
+        assert!(why(u, s, o, t_ms).is_err_and(|why| why.contains(word)), "{numbers:?}");
+    }
+    let few = sizes(2, 1, 1).check_members(4).map_err(|why| why.to_string());
+    assert_eq!(few, Err("4 replicas are too few: n >= u + min(u,s) + o + 1 = 2 + 1 + 1 + 1 = 5".to_owned()));
+}
+
+#[test]
+fn a_fault_model_is_a_word_or_a_table() {
+    #[derive(serde::Serialize, serde::Deserialize, Debug, PartialEq)]
+    struct File {
+        fault_model: FaultModel,
+    }
+    let read =
+        |text: &str| toml::from_str::<File>(text).map(|file| file.fault_model).map_err(|why| why.to_string());
+    let visigoth = FaultModel::Visigoth(sizes(2, 1, 1));
+    for (text, model) in [
+        ("fault_model = \"crash\"", FaultModel::Crash),
+        ("fault_model = \"byzantine\"", FaultModel::Byzantine),
+        ("fault_model = { kind = \"byzantine\" }", FaultModel::Byzantine),
+        ("fault_model = { kind = \"visigoth\", u = 2, s = 1, o = 1, t_ms = 50 }", visigoth),
+        ("[fault_model]\nt_ms = 50\no = 1\ns = 1\nu = 2\nkind = \"visigoth\"", visigoth),
+    ] {
+        assert_eq!(read(text), Ok(model), "{text}");
+        let again = toml::to_string(&File { fault_model: model }).expect("it can be written");
+        assert_eq!(read(&again), Ok(model), "{again}");
+    }
+    for (text, word) in [
+        ("fault_model = \"visigoth\"", "u = 2"),
+        ("fault_model = \"arbitrary\"", "\"byzantine\""),
+        ("fault_model = { u = 1 }", "kind"),
+        ("fault_model = { kind = \"visigoth\", u = 2, s = 1 }", "`o`"),
+        ("fault_model = { kind = \"visigoth\", u = 2, s = 1, o = 0 }", "t_ms"),
+        ("fault_model = { kind = \"visigoth\", u = 2, s = 1, o = 0, t = 5 }", "t_ms"),
+        ("fault_model = { kind = \"crash\", u = 2 }", "visigoth"),
+        ("fault_model = { kind = \"visigoth\", u = -1, s = 1, o = 0 }", "u32"),
+    ] {
+        let why = read(text).expect_err(text);
+        assert!(why.contains(word), "{text}: {why}");
+    }
+}

@@ -73,7 +73,7 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
         return;
     }
     let mut rng = Rng::of(plan.seed, 21);
-    let f = plan.spare();
+    let f = plan.may_lie();
     // Some runs leave room for disks that are lost.
     let drawn = if rng.chance(150) { rng.below(f as u64 + 1) as usize } else { f };
     let count = profile.liars.unwrap_or(drawn).min(plan.replicas);
@@ -91,7 +91,7 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
         plan_crowd(plan, &mut Rng::of(plan.seed, 23));
     }
     plan_costs(plan, &mut Rng::of(plan.seed, 26));
-    spare_honest(plan, f.saturating_sub(count));
+    spare_honest(plan, plan.spare().saturating_sub(count));
     if !plan.liars.is_empty() {
         // As where disks are lost: records that are trimmed for a checkpoint of this replica alone are lost to the others.
         plan.log_bytes_max = 1 << 30;

@@ -20,6 +20,18 @@ pub enum Change {
     LoseDisk,
 }
 
+/// With how many replicas a cluster begins, unless replicas come and go. `usual`: where faults are crashes. Fewer than the numbers of a
+/// fault model ask for survive nothing.
+pub(super) fn founders(seed: u64, profile: &Profile, usual: usize) -> usize {
+    let mut rng = Rng::of(seed, 20);
+    let Some(numbers) = profile.model().visigoth() else {
+        let drawn = if profile.model().may_lie() { rng.pick(&[4, 4, 4, 5, 7]) } else { usual };
+        return profile.replicas.unwrap_or(drawn);
+    };
+    let least = numbers.members_min() as usize;
+    profile.replicas.unwrap_or(least + rng.pick(&[0, 0, 0, 1])).max(least)
+}
+
 /// With how many replicas it begins, and how many may join. From a generator of its own.
 pub(super) fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, usize) {
     let mut rng = Rng::of(seed, 7);
@@ -27,7 +39,12 @@ pub(super) fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, 
     if !profile.faults || !profile.changes.unwrap_or(drawn) {
         return (founders, 0);
     }
-    let founders = if rng.chance(300) { 1 } else { founders.min(5) };
+    let (few, chosen) = (rng.chance(300), profile.model().visigoth().is_some());
+    let founders = match few {
+        _ if chosen => founders,
+        true => 1,
+        false => founders.min(5),
+    };
     (founders, rng.range(2, 6) as usize)
 }
 

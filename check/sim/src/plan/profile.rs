@@ -78,12 +78,10 @@ impl Profile {
 
     /// The protocol: only one survives replicas that lie.
     pub fn protocol(&self) -> Protocol {
-        match self.model() {
-            FaultModel::Byzantine => {
-                Protocol::ALL.into_iter().find(|protocol| protocol.able().lies).unwrap_or_default()
-            }
-            FaultModel::Crash => self.protocol.or(self.focus.and_then(Focus::protocol)).unwrap_or_default(),
+        if self.model().may_lie() {
+            return Protocol::ALL.into_iter().find(|protocol| protocol.able().lies).unwrap_or_default();
         }
+        self.protocol.or(self.focus.and_then(Focus::protocol)).unwrap_or_default()
     }
 
     /// The profile, restricted to what this protocol can do.
@@ -107,6 +105,7 @@ impl Profile {
             ("replicas", self.replicas.map(|count| count.to_string())),
             ("protocol", self.protocol.map(|protocol| protocol.name().to_owned())),
             ("fault-model", self.fault_model.map(|model| model.name().to_owned())),
+            ("faults", self.fault_model.and_then(FaultModel::visigoth).map(|numbers| numbers.to_string())),
             ("liars", self.liars.map(|count| count.to_string())),
             ("focus", self.focus.map(|focus| focus.name().to_owned())),
             ("instances", self.instances.map(|count| count.to_string())),

@@ -8,6 +8,7 @@ mod costs;
 mod count;
 mod focus;
 mod hashes;
+mod hybrid;
 mod jumps;
 mod late;
 mod liars;

@@ -196,6 +196,7 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
             args.dir.display()
         )))
     };
+    let order = args.order.over(choices.order)?;
     match (args.replicas, args.durability, args.service) {
         (Some(wanted), _, _) if wanted != choices.replicas => {
             differ("--replicas", choices.replicas.to_string(), wanted.to_string())
@@ -214,14 +215,11 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
             let wanted = args.lanes.unwrap_or(choices.lanes);
             differ("--lanes", choices.lanes.to_string(), wanted.to_string())
         }
-        _ if args.order.over(choices.order) != choices.order => {
-            let wanted = args.order.over(choices.order);
-            differ(
-                "--protocol, --fault-model and --authentication",
-                choices.order.to_string(),
-                wanted.to_string(),
-            )
-        }
+        _ if order != choices.order => differ(
+            "--protocol, --fault-model and --authentication",
+            choices.order.to_string(),
+            order.to_string(),
+        ),
         _ if args.plain && !choices.plain => differ("connections with", "TLS".into(), "--plain".into()),
         _ => Ok(choices),
     }

@@ -286,12 +286,15 @@ impl Reconfigure {
             SystemCommand::Holds(_) => return,
             SystemCommand::Change(_) | SystemCommand::Changed(_) => self.begun.change = None,
         }
-        if matches!(command, SystemCommand::Change(_)) {
+        if let SystemCommand::Change(change) = &command {
             if look.engine.merge().next_generation().is_some() {
                 return out.push(refused("the number of instances is changing"));
             }
             if look.config.order.nature().can(Feature::ChangeMembers).is_err() {
                 return out.push(refused("the protocol knows none"));
+            }
+            if !look.config.order.faults.fit(change.now().voters().count() as u32) {
+                return out.push(refused("so few voters do not survive what the cluster was made for"));
             }
         }
         match self.roster.execute(command) {

@@ -110,6 +110,12 @@ impl Plan<'_> {
         }
         let now = Membership::new(before.number().next(), members).map_err(|why| why.to_string())?;
         self.keeps_quorum(&now)?;
+        let voters = now.voters().count();
+        if !self.look.config.order.faults.fit(voters as u32) {
+            return Err(format!(
+                "{voters} voters are too few for the faults that the cluster was made for: add and promote another replica first"
+            ));
+        }
         Memberships::change(before, now).map_err(|why| why.to_string())
     }
 

@@ -218,7 +218,7 @@ impl ClientBuilder {
         }
         if self.config.combiner.is_some() && !self.config.faults.may_lie() {
             return Err(BuildError::Combiner(
-                "with crash faults the answer of one replica is the answer: leave it out, or say FaultModel::Byzantine",
+                "where no replica lies the answer of one is the answer: leave it out, or say FaultModel::Byzantine",
             ));
         }
         let load = |files: Option<TlsFiles>| files.map(ClientTls::load).transpose();

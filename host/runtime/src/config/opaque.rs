@@ -1,7 +1,7 @@
 //! `[service]` and `[front.NAME]`: tables that the runtime does not interpret. They are for the service and the fronts of the program,
 //! which the runtime does not know. Tests: config/tests.rs.
 
-use super::{Config, FaultModel};
+use super::Config;
 use quorate_node::ServedByReplicas;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -70,10 +70,10 @@ fn write_value(value: &Value, out: &mut String) {
 impl Config {
     /// For whom other replicas may send requests: where no replica lies for clients and operators, else for clients if there are fronts.
     pub(super) fn served_by_replicas(&self) -> ServedByReplicas {
-        match self.fault_model {
-            FaultModel::Crash => ServedByReplicas::ClientsAndOperators,
-            FaultModel::Byzantine if self.front.is_empty() => ServedByReplicas::Nobody,
-            FaultModel::Byzantine => ServedByReplicas::Clients,
+        match self.fault_model.may_lie() {
+            false => ServedByReplicas::ClientsAndOperators,
+            true if self.front.is_empty() => ServedByReplicas::Nobody,
+            true => ServedByReplicas::Clients,
         }
     }
 

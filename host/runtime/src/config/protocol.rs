@@ -5,7 +5,7 @@ use super::{Config, ConfigError, invalid};
 use quorate_auth::Keys;
 use quorate_log::SyncMode;
 use quorate_order::{Feature, Nature, OrderConfig, Protocol};
-use quorate_types::{FaultModel, Faults, ReplicaId, Span};
+use quorate_types::{FaultModel, Faults, ReplicaId, Span, Visigoth};
 
 /// The least size of all instances' caches together in memory mode, where a replica that needs entries from before the cache is lost.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
@@ -36,6 +36,9 @@ impl Config {
 
     /// Checks `faults`. It can not be checked for a replica that joins, whose list of members is not that of the beginning.
     fn check_faults(&self) -> Result<(), ConfigError> {
+        if let Some(numbers) = self.fault_model.visigoth() {
+            return self.check_visigoth(numbers);
+        }
         let members = self.members.len().clamp(1, 64) as u32;
         let (model, most) = (self.fault_model.name(), Faults::of(self.fault_model).among(members).faults());
         match self.faults {
@@ -43,6 +46,26 @@ impl Config {
                 "faults: {members} members survive {most} \"{model}\" faults at most: write 1 or more and no more than that, not {faults}, or \
                  leave it out"
             )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_visigoth(&self, numbers: Visigoth) -> Result<(), ConfigError> {
+        if self.faults.is_some() {
+            return invalid(
+                "faults: with fault_model \"visigoth\" the number of faults is u: leave it out".to_owned(),
+            );
+        }
+        if self.fault_model.few_are_slow() {
+            let Visigoth { u, s, .. } = numbers;
+            return invalid(format!(
+                "fault_model: no protocol here counts on fast replicas, as s = {s} below u = {u} asks: write s = {u}, with {} replicas",
+                Visigoth { s: u, ..numbers }.members_min()
+            ));
+        }
+        let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        match numbers.check().and_then(|()| numbers.check_members(members)) {
+            Err(why) if self.membership <= 1 => invalid(format!("fault_model: {why}")),
             _ => Ok(()),
         }
     }
@@ -63,7 +86,7 @@ impl Config {
         let able = self.protocol.able();
         Ok(OrderConfig {
             // A protocol of crash faults counts majorities, whatever else is written.
-            faults: if able.lies { self.survives() } else { Faults::of(self.fault_model) },
+            faults: if able.lies { self.survives() } else { Faults::of(FaultModel::Crash) },
             cluster: self.cluster_id()?,
             heartbeat: Span::from_millis(self.timing.heartbeat_ms),
             timeout: Span::from_millis(self.timing.election_min_ms),
@@ -84,7 +107,7 @@ impl Config {
         if self.protocol == Protocol::default() && self.fault_model == FaultModel::Crash {
             return faults;
         }
-        let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model.name());
+        let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model);
         for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
             text.push(' ');
             text.push_str(key);

@@ -3,7 +3,7 @@
 
 use super::{Config, ConfigError, invalid};
 use quorate_auth::{Ed25519, Keys, PublicKey};
-use quorate_types::{FaultModel, ReplicaId};
+use quorate_types::ReplicaId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Config {
             match bytes.and_then(|bytes| PublicKey::new(bytes).ok()) {
                 Some(key) => Ok((ReplicaId::new(member.replica), key)),
                 None => invalid(format!(
-                    "members: replica {} needs its public key, `key` with 64 hexadecimal digits, with fault_model = \"byzantine\"",
+                    "members: replica {} needs its public key, `key` with 64 hexadecimal digits, since replicas may lie",
                     member.replica
                 )),
             }
@@ -124,7 +124,7 @@ impl Config {
     /// # Errors
     /// When a key is missing, or does not belong to its replica.
     pub fn signing_keys(&self) -> Result<Keys, ConfigError> {
-        let (FaultModel::Byzantine, Some(signing)) = (self.fault_model, &self.signing) else {
+        let Some(signing) = self.signing.as_ref().filter(|_| self.fault_model.may_lie()) else {
             return Ok(Keys::Trusting);
         };
         let (secret, public) = (SigningKey::read(&signing.key)?, self.public_keys()?);

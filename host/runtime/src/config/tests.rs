@@ -1,6 +1,6 @@
 use super::{CheckpointMode, Config, MemberConfig, ServiceConfig, SigningConfig, SigningKey};
 use quorate_order::Protocol;
-use quorate_types::{ClusterId, FaultModel};
+use quorate_types::{ClusterId, FaultModel, Visigoth};
 use std::collections::BTreeSet;
 
 fn config() -> Config {
@@ -129,6 +129,32 @@ fn how_many_faults_are_survived_can_be_chosen() {
         let why = config.check_protocol().expect_err("too few, or too many").to_string();
         assert!(why.contains("8 members survive 2 \"byzantine\" faults at most"), "{why}");
     }
+}
+
+/// The numbers of the Visigoth model must fit the members, and all replicas have to write the same.
+#[test]
+fn the_numbers_of_the_faults_can_be_chosen_one_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = byzantine(directory.path());
+    config.members = (0..2).flat_map(|_| config.members.clone()).take(6).collect();
+    let of = |u, s, o, t_ms| FaultModel::Visigoth(Visigoth { u, s, o, t_ms });
+    config.fault_model = of(2, 2, 1, 0);
+    config.check_protocol().unwrap();
+    let trust = config.survives().among(6);
+    assert_eq!((trust.faults(), trust.agreement(), trust.truth()), (2, 4, 2));
+    let parameters = config.parameters(1);
+    for (model, word) in [
+        (of(2, 2, 2, 0), "6 replicas are too few: n >= u + min(u,s) + o + 1 = 2 + 2 + 2 + 1 = 7"),
+        (of(2, 1, 1, 50), "write s = 2, with 6 replicas"),
+        (of(1, 1, 2, 0), "o = 2"),
+    ] {
+        config.fault_model = model;
+        let why = config.check_protocol().expect_err(word).to_string();
+        assert!(why.contains(word), "{why}");
+        assert_ne!(config.parameters(1), parameters);
+    }
+    (config.fault_model, config.faults) = (of(2, 2, 1, 0), Some(1));
+    assert!(config.check_protocol().expect_err("u says it").to_string().contains("leave it out"));
 }
 
 /// A replica that may lie speaks for clients where it serves some, and never for operators.

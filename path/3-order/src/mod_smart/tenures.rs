@@ -33,8 +33,6 @@ const NUMBER_MAX: u64 = 1 << 22;
 const FIRST: u8 = 1;
 /// The first byte of an anchor of a later tenure.
 const LATER: u8 = 2;
-/// Where replicas may lie, fewer members than this survive no liar.
-const LIARS_VOTERS_MIN: usize = 4;
 
 /// The first view that a membership may have. [mod_smart L111]
 pub(super) const fn views_from(number: MembershipId) -> View {
@@ -204,7 +202,7 @@ impl Tenures {
             let first = now.number() == MembershipId::FIRST && before.number() == now.number();
             before == now || (first && (!self.founded || before.voters().eq(now.voters())))
         });
-        let enough = !self.faults.may_lie() || next.voters().count() >= LIARS_VOTERS_MIN;
+        let enough = self.faults.fit(next.voters().count() as u32);
         follows && enough && now.number().number() < NUMBER_MAX && next.number() == now.number().next()
     }
 

@@ -41,7 +41,7 @@ impl One {
     pub(super) fn fresh(me: usize, members: usize, model: FaultModel) -> ModSmart {
         let auth: Box<dyn Authenticator> = match model {
             FaultModel::Crash => Box::new(Trusting),
-            FaultModel::Byzantine => Box::new(Keyed::new(replica(me), SEED)),
+            _ => Box::new(Keyed::new(replica(me), SEED)),
         };
         ModSmart::new(Self::config(me, members, model), auth)
     }
@@ -146,7 +146,7 @@ impl One {
     pub(super) fn sign(&self, from: usize, statement: &[u8]) -> Signature {
         match self.model {
             FaultModel::Crash => Signature::NONE,
-            FaultModel::Byzantine => Keyed::new(replica(from), SEED).sign(statement),
+            _ => Keyed::new(replica(from), SEED).sign(statement),
         }
     }
 

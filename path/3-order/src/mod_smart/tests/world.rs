@@ -277,12 +277,12 @@ impl World {
         let config = ModSmartConfig::new(replica(at), members, self.plan.model, self.random.next());
         let auth: Box<dyn Authenticator> = match self.plan.model {
             FaultModel::Crash => Box::new(Trusting),
-            FaultModel::Byzantine if self.plan.real => {
+            _ if self.plan.real => {
                 let secret = |at: usize| [at as u8 + 1; 32];
                 let keys = (0..self.plan.members).map(|at| (replica(at), Ed25519::public(secret(at))));
                 Box::new(Ed25519::new(secret(at), keys).expect("keys of ours"))
             }
-            FaultModel::Byzantine => Box::new(self.auth(at)),
+            _ => Box::new(self.auth(at)),
         };
         let mut order = ModSmart::new((self.plan.configure)(config), auth);
         let machine = &self.machines[at];

@@ -1,0 +1,45 @@
+//! Fault models, from the command line to a configuration.
+
+use super::*;
+
+fn args(model: ModelWord, faults: &str) -> OrderArgs {
+    let faults = Some(faults).filter(|text| !text.is_empty()).map(|text| text.parse().expect("faults"));
+    OrderArgs { model: ModelArgs { fault_model: Some(model), faults }, ..OrderArgs::default() }
+}
+
+#[test]
+fn the_numbers_of_a_model_reach_the_configuration() {
+    let hybrid = args(ModelWord::Visigoth, "u=2,s=2,o=1");
+    let choice = hybrid.choice().expect("a model with numbers");
+    assert_eq!((hybrid.replicas(), choice.protocol), (6, Protocol::MOD_SMART));
+    let numbers = "fault_model = { kind = \"visigoth\", u = 2, s = 2, o = 1, t_ms = 0 }\n";
+    assert_eq!(choice.to_toml(), format!("protocol = \"mod-smart\"\n{numbers}"));
+    assert_eq!(choice.to_string(), "mod-smart, visigoth faults u=2,s=2,o=1");
+    let crashes = args(ModelWord::Visigoth, "u=1,s=1,o=0").choice().expect("nobody lies");
+    assert_eq!((crashes.protocol, crashes.to_toml().contains("visigoth")), (Protocol::RAFT, true));
+    let few = args(ModelWord::Byzantine, "1").choice().expect("a number");
+    assert_eq!(few.faults, Some(1));
+    assert_eq!(OrderArgs::default().choice().expect("nothing chosen").to_toml(), "");
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
+    for (model, faults) in
+        [(ModelWord::Visigoth, ""), (ModelWord::Visigoth, "2"), (ModelWord::Crash, "u=1,s=1,o=0")]
+    {
+        assert!(args(model, faults).choice().is_err(), "{model:?} {faults}");
+    }
+    for (text, word) in [
+        ("", "write a number"),
+        ("u", "write a number"),
+        ("u=1,s=1", "o is missing"),
+        ("u=1,s=1,o=0,x=1", "no x"),
+        ("u=1,u=1,s=1,o=0", "twice"),
+        ("u=1,s=0,o=0", "t_ms"),
+        ("u=1,s=1,o=2", "o = 2"),
+        ("u=-1,s=1,o=2", "write a number"),
+    ] {
+        let why = text.parse::<FaultsWord>().expect_err(text);
+        assert!(why.contains(word), "{text}: {why}");
+    }
+}
