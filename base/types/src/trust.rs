@@ -51,6 +51,17 @@ impl FaultModel {
         Faults::of(self).may_lie()
     }
 
+    /// The same without what makes no difference: where s >= u, neither how far s exceeds u nor the time counts.
+    #[must_use]
+    pub const fn counting(self) -> Self {
+        match self {
+            Self::Visigoth(Visigoth { u, s, o, .. }) if s >= u => {
+                Self::Visigoth(Visigoth { u, s: u, o, t_ms: 0 })
+            }
+            other => other,
+        }
+    }
+
     /// Whether quorums count on most members being fast, so that slow members look like stopped ones.
     pub const fn few_are_slow(self) -> bool {
         matches!(self, Self::Visigoth(sizes) if sizes.s < sizes.u)

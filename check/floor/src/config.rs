@@ -132,7 +132,7 @@ impl Config {
                 return no("in_flight must be between 1 and 256");
             }
             false if self.in_flight != 1 => {
-                return no("in_flight is for replicas that lie: with crash faults nothing waits for a slot");
+                return no("in_flight is for Byzantine faults: with crash faults nothing waits for a slot");
             }
             _ => {}
         }

@@ -637,7 +637,7 @@ impl Plan {
             if self.replicas > self.founders { " that come and go" } else { "" },
             if self.restored { " with a backup" } else { "" },
             self.protocol.name(),
-            self.fault_model.name(),
+            self.fault_model,
             self.rotation_in_words(),
             self.lanes_in_words(),
             if self.resizes { " and then other numbers of them" } else { "" },

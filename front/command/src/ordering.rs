@@ -156,7 +156,14 @@ impl ModelArgs {
     pub fn model(self) -> Outcome<Option<FaultModel>> {
         match (self.fault_model, self.faults) {
             (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => {
-                Ok(Some(FaultModel::Visigoth(numbers)))
+                let model = FaultModel::Visigoth(numbers);
+                if model.few_are_slow() {
+                    return Err(Failure::usage(format!(
+                        "--faults: no protocol here counts on fast replicas, as s={} below u={} asks: write s={1}",
+                        numbers.s, numbers.u
+                    )));
+                }
+                Ok(Some(model))
             }
             (Some(ModelWord::Visigoth), _) => {
                 Err(Failure::usage("--fault-model visigoth needs its numbers: add --faults u=2,s=2,o=1"))
@@ -235,6 +242,11 @@ impl OrderArgs {
     /// When they contradict each other.
     pub fn over(self, before: OrderChoice) -> Outcome<OrderChoice> {
         let fault_model = self.model.model()?.unwrap_or(before.fault_model);
+        if let (Some(count), Some(numbers)) = (self.model.count(), fault_model.visigoth()) {
+            return Err(Failure::usage(format!(
+                "--faults {count}: the cluster survives {numbers}, and u is the number of faults: leave it out"
+            )));
+        }
         let protocol = self.protocol.unwrap_or(before.protocol);
         let authentication = self.authentication.map_or(before.authentication, Authentication::from);
         let rotate_after = self.rotate_after.unwrap_or(before.rotate_after);

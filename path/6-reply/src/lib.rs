@@ -11,4 +11,4 @@ mod reads;
 mod routes;
 
 pub use reads::{Asked, Read, ReadKey, ReadLimits, ReadPath};
-pub use routes::{RouteLimits, Routes};
+pub use routes::{Reached, RouteLimits, Routes};

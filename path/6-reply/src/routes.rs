@@ -35,6 +35,14 @@ const REPLY_HEADER: usize = 24;
 /// How many bytes of replies go out at once after execution continued from a checkpoint.
 const COVERED_BYTES_MAX: usize = 8 << 20;
 
+/// A session with a connection here, before execution continues from a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    session: SessionId,
+    client: ClientId,
+    last: RequestNumber,
+}
+
 /// Where a session's replies go. It stays when its connection goes; the connection's id then shows that.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bound {
@@ -191,56 +199,60 @@ impl Routes {
         }
     }
 
-    /// The last number that each session with a connection here has executed: [`Self::covered`] needs it.
-    pub fn reached(&self, executor: &Executor) -> Vec<(SessionId, RequestNumber)> {
+    /// Whose each session with a connection here is, and the last number that it has executed: [`Self::covered`] needs it.
+    pub fn reached(&self, executor: &Executor) -> Vec<Reached> {
         let bound = self.sessions.iter().zip(0..).filter(|(bound, _)| self.line(bound).is_some());
         let sessions = bound.map(|(bound, index)| SessionId { index, generation: bound.generation });
-        sessions.filter_map(|session| Some((session, executor.last_number(session)?))).collect()
+        let of = |session| {
+            Some(Reached { session, client: executor.client(session)?, last: executor.last_number(session)? })
+        };
+        sessions.filter_map(of).collect()
     }
 
     /// Execution continued from a checkpoint of another replica, and `before` says how far the sessions were. Answers what their clients
-    /// may wait for: the requests since then that the checkpoint covers, and the openings. Clients get 8 MiB together;
-    /// those that get nothing send again. `answers`: as for [`Self::route`]. `may_lie`: a client compares the answers of several replicas.
+    /// may wait for: the requests since then that the checkpoint covers, and the openings. Clients get 8 MiB together, and those that get
+    /// nothing send again. A session that belongs to another client there is left alone: this replica's own table was wrong. `answers`: as
+    /// for [`Self::route`]. `own`: whether replies leave as this replica's own; then a client hears of them when it sends again.
     pub fn covered(
         &mut self,
-        before: &[(SessionId, RequestNumber)],
+        before: &[Reached],
         executor: &Executor,
         answers: impl Fn(SessionId) -> bool,
-        may_lie: bool,
+        own: bool,
     ) {
-        let owns = Some(executor).filter(|_| may_lie && executor.has_own_replies());
         let waiting: Vec<_> = self.openings.keys().copied().collect();
         for (client, nonce) in waiting {
             let Some(session) = executor.opened(client, nonce) else { continue };
             let Some(conn) = self.take_opening(client, nonce) else { continue };
             self.bind(session, conn);
-            self.answer(
-                conn,
-                &Reply { session, number: nonce, status: ReplyStatus::SessionOpened, body: &[] },
-            );
+            let opened = Reply { session, number: nonce, status: ReplyStatus::SessionOpened, body: &[] };
+            self.answer(conn, &opened);
         }
         let mut left = COVERED_BYTES_MAX;
-        for (session, last) in before {
+        let same = |reached: &&Reached| !own && executor.client(reached.session) == Some(reached.client);
+        for Reached { session, last, .. } in before.iter().filter(same) {
             for (number, status, body) in executor.kept_after(*session, *last) {
-                let Some(rest) = left.checked_sub(REPLY_HEADER + body.len()) else { return };
-                left = rest;
-                self.answer_session(Reply { session: *session, number, status, body }, &answers, owns);
+                if left < REPLY_HEADER + body.len() {
+                    break;
+                }
+                let reply = Reply { session: *session, number, status, body };
+                left = left.saturating_sub(self.answer_session(reply, &answers, None));
             }
         }
     }
 
-    /// Sends a reply to the connection that its session is bound to, if there is one, in the client's answer mode.
+    /// Sends a reply to the connection that its session is bound to, if there is one, in the client's answer mode. Returns its bytes.
     fn answer_session(
         &mut self,
         reply: Reply<'_>,
         answers: impl Fn(SessionId) -> bool,
         owns: Option<&Executor>,
-    ) {
-        let Some(bound) = self.sessions.get(reply.session.index as usize) else { return };
-        if bound.generation != reply.session.generation {
-            return;
-        }
-        let Some(line) = self.line(bound) else { return };
+    ) -> usize {
+        let bound = self.sessions.get(reply.session.index as usize);
+        let Some(bound) = bound.filter(|bound| bound.generation == reply.session.generation) else {
+            return 0;
+        };
+        let Some(line) = self.line(bound) else { return 0 };
         let (mode, mut digest) = (line.mode, [0; Digest::BYTES]);
         let owns = owns.filter(|_| reply.status == ReplyStatus::Done && mode != Some(AnswerMode::Silent));
         let own = owns.and_then(|executor| executor.own_replies(reply.body));
@@ -249,9 +261,10 @@ impl Routes {
             Some(mode) => mode.shape(reply, &mut digest),
             None => Some(reply).filter(|_| answers(reply.session)),
         };
-        if let Some(reply) = shaped {
-            self.append(bound.line, &reply);
-        }
+        let Some(reply) = shaped else { return 0 };
+        let line = bound.line;
+        self.append(line, &reply);
+        REPLY_HEADER + reply.body.len()
     }
 
     /// From now on the client on this connection wants to be answered in this mode.

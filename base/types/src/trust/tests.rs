@@ -161,6 +161,11 @@ fn chosen_numbers_hold_for_any_number_of_members() {
     assert_eq!(of(6), (5, 4, 2, true));
     assert_eq!(of(4), (4, 4, 4, false));
     assert_eq!(of(1), (1, 1, 1, false));
+    let model = |s, t_ms| FaultModel::Visigoth(Visigoth { u: 2, s, o: 1, t_ms }).counting();
+    assert!(
+        model(2, 0) == model(5, 70) && model(1, 70) != model(1, 80),
+        "what counts must be equal everywhere"
+    );
     assert!(faults.may_lie() && !Faults::of(FaultModel::Visigoth(sizes(2, 1, 0))).may_lie());
 }
 

@@ -250,7 +250,7 @@ impl Dev {
             "cluster": self.directory.cluster.id.to_string(),
             "leader": leader.number(),
             "protocol": self.directory.choices.order.protocol,
-            "fault_model": self.directory.choices.order.fault_model,
+            "fault_model": self.directory.choices.order.fault_model.to_string(),
             "durability": self.directory.choices.durability,
             "service": self.directory.choices.service,
             "etcd": etcd,

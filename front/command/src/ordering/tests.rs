@@ -24,9 +24,12 @@ fn the_numbers_of_a_model_reach_the_configuration() {
 
 #[test]
 fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
-    for (model, faults) in
-        [(ModelWord::Visigoth, ""), (ModelWord::Visigoth, "2"), (ModelWord::Crash, "u=1,s=1,o=0")]
-    {
+    for (model, faults) in [
+        (ModelWord::Visigoth, ""),
+        (ModelWord::Visigoth, "2"),
+        (ModelWord::Visigoth, "u=2,s=1,o=0,t=50"),
+        (ModelWord::Crash, "u=1,s=1,o=0"),
+    ] {
         assert!(args(model, faults).choice().is_err(), "{model:?} {faults}");
     }
     for (text, word) in [
@@ -42,4 +45,10 @@ fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
         let why = text.parse::<FaultsWord>().expect_err(text);
         assert!(why.contains(word), "{text}: {why}");
     }
+    let hybrid = args(ModelWord::Visigoth, "u=2,s=2,o=1").choice().expect("a model with numbers");
+    let number = OrderArgs {
+        model: ModelArgs { fault_model: None, faults: Some(FaultsWord::Count(3)) },
+        ..OrderArgs::default()
+    };
+    assert!(number.over(hybrid).is_err(), "u says it");
 }

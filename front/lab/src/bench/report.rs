@@ -143,7 +143,7 @@ pub(super) struct OwnRun {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FloorRun {
     /// Which faults it agreed for.
-    pub(super) fault_model: &'static str,
+    pub(super) fault_model: String,
     pub(super) replicas: usize,
     /// Slots under way at a time; null without slots.
     pub(super) in_flight: Option<u64>,
@@ -163,7 +163,7 @@ impl FloorRun {
         let cpu_s = cpu.user_s + cpu.system_s;
         let FloorConfig { fault_model, in_flight, .. } = report.config;
         Self {
-            fault_model: fault_model.name(),
+            fault_model: fault_model.to_string(),
             replicas: report.replicas.len(),
             in_flight: fault_model.may_lie().then_some(in_flight),
             window: report.config.window,
@@ -199,7 +199,7 @@ pub(super) struct Figure {
     subject: Subject,
     #[serde(flatten)]
     durability: Durability,
-    fault_model: &'static str,
+    fault_model: String,
     protocol: &'static str,
     replicas: usize,
     per_s_median: f64,
@@ -239,7 +239,7 @@ impl Figure {
         Self {
             subject,
             durability,
-            fault_model: order.fault_model.name(),
+            fault_model: order.fault_model.to_string(),
             protocol: order.protocol.name(),
             replicas,
             per_s_median: per_s,

@@ -429,7 +429,8 @@ impl Engine {
         let restored = self.execution.state_mut().take_events();
         self.tell(restored);
         let executor = self.execution.state();
-        self.routes.covered(&before, executor, |session| answerers.answer(session), self.may_lie);
+        let own = self.may_lie && executor.has_own_replies();
+        self.routes.covered(&before, executor, |session| answerers.answer(session), own);
         Ok(())
     }
 

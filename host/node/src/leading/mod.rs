@@ -396,8 +396,8 @@ fn seen_together(look: &Look<'_>) -> Sight {
     look.groups.iter().take(here).filter(|group| group.stay().is_present()).map(Group::id).collect()
 }
 
-/// The replica whose turn it is to lead an instance: the voters take turns. Where a view's number says who leads it, that is the leader of
-/// the first view, so that a new cluster is as it should be.
+/// The replica whose turn it is to lead an instance: the voters take turns. Where a view's number says who leads it, that is the leader of a new
+/// cluster's first view, so a new cluster is as it should be.
 fn whose_turn(nature: &Nature, at: usize, group: &Group) -> Option<ReplicaId> {
     let membership = group.status().membership;
     let voters: Vec<ReplicaId> = membership.now().voters().collect();

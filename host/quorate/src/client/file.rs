@@ -82,7 +82,7 @@ struct MemberText {
 }
 
 fn is_crash(model: &FaultModel) -> bool {
-    !model.may_lie()
+    !model.may_lie() && model.visigoth().is_none()
 }
 
 fn is_links(authentication: &Authentication) -> bool {
@@ -127,7 +127,15 @@ impl ClientFile {
         let members = text.members.into_iter().map(|member| (ReplicaId::new(member.replica), member.address));
         let Text { fault_model, faults, authentication, .. } = text;
         if !fault_model.may_lie() && authentication != Authentication::Links {
-            return Err("authentication: with fault_model = \"crash\" nobody checks it: leave it out".into());
+            return Err("authentication: where no replica lies nobody checks it: leave it out".into());
+        }
+        if let Some(numbers) = fault_model.visigoth() {
+            if faults.is_some() {
+                return Err(
+                    "faults: with fault_model \"visigoth\" the number of faults is u: leave it out".into()
+                );
+            }
+            numbers.check_members(members.len() as u32).map_err(|why| format!("members: {why}"))?;
         }
         Ok(Self { cluster, members: members.collect(), fault_model, faults, authentication, tls })
     }

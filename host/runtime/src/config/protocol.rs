@@ -85,8 +85,12 @@ impl Config {
         let cache_bytes = cache_bytes / usize::from(self.instances.max(1));
         let able = self.protocol.able();
         Ok(OrderConfig {
-            // A protocol of crash faults counts majorities, whatever else is written.
-            faults: if able.lies { self.survives() } else { Faults::of(FaultModel::Crash) },
+            // A protocol of crash faults counts majorities, whatever number is written; numbers chosen one by one say how many voters stay.
+            faults: if able.lies || self.fault_model.visigoth().is_some() {
+                self.survives()
+            } else {
+                Faults::of(FaultModel::Crash)
+            },
             cluster: self.cluster_id()?,
             heartbeat: Span::from_millis(self.timing.heartbeat_ms),
             timeout: Span::from_millis(self.timing.election_min_ms),
@@ -107,7 +111,7 @@ impl Config {
         if self.protocol == Protocol::default() && self.fault_model == FaultModel::Crash {
             return faults;
         }
-        let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model);
+        let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model.counting());
         for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
             text.push(' ');
             text.push_str(key);

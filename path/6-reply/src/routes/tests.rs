@@ -174,6 +174,10 @@ fn what_a_checkpoint_covers_is_answered() {
     let (mut here, mut there) = (World::new(RouteLimits::default()), World::new(RouteLimits::default()));
     assert!(here.routes.bind_opening(ClientId::new(1), RequestNumber::new(7), conn(10)));
     both(&mut here, &mut there, &|world| (1..4).for_each(|client| world.open(client, 7)));
+    let mut fresh = World::new(RouteLimits::default());
+    both(&mut fresh, &mut World::new(RouteLimits::default()), &|world| {
+        (1..4).for_each(|client| world.open(client, 7))
+    });
     both(&mut here, &mut there, &|world| world.say(id(0, 1), 1, 5));
     assert!(here.routes.bind_opening(ClientId::new(4), RequestNumber::new(8), conn(40)));
     assert!(here.routes.bind_opening(ClientId::new(5), RequestNumber::new(8), conn(40)), "nobody ordered it");
@@ -193,6 +197,17 @@ fn what_a_checkpoint_covers_is_answered() {
     here.routes.covered(&before, &there.executor, |_| true, false);
     assert!(here.drain().is_empty(), "once");
     assert_eq!(here.routes.conn(id(3, 1)), Some(conn(40)), "the new session's replies find it");
+    // The sessions here were wrong: the same one is another client's.
+    let mut right = World::new(RouteLimits::default());
+    (8..12).for_each(|client| right.open(client, 7));
+    right.turn();
+    right.say(id(0, 1), 1, 5);
+    right.turn();
+    let before = here.routes.reached(&World::new(RouteLimits::default()).executor);
+    assert!(before.is_empty(), "no session is known");
+    let before = here.routes.reached(&fresh.executor);
+    here.routes.covered(&before, &right.executor, |_| true, false);
+    assert!(here.drain().is_empty(), "not this client's replies");
 }
 
 /// A session that turns up on another connection gets its replies there; a closed connection gets nothing, and its

@@ -112,7 +112,7 @@ struct Document {
     #[serde(flatten)]
     durability: Durability,
     tls: bool,
-    fault_model: &'static str,
+    fault_model: String,
     protocol: &'static str,
     replicas: usize,
     payload: String,
@@ -143,7 +143,7 @@ pub(super) fn run(args: &LatencyArgs, json: bool) -> Outcome {
         version: env!("CARGO_PKG_VERSION"),
         durability: found.durability,
         tls: !args.measurement.plain,
-        fault_model: found.order.fault_model.name(),
+        fault_model: found.order.fault_model.to_string(),
         protocol: found.order.protocol.name(),
         replicas: found.replicas,
         payload: format!("puts of {} B under 16 B, {} keys", args.value_bytes, args.keys),
