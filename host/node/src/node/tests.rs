@@ -1,3 +1,4 @@
+mod few;
 mod late;
 mod proposed;
 mod stays;

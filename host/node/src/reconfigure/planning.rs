@@ -113,7 +113,7 @@ impl Plan<'_> {
         let voters = now.voters().count();
         if !self.look.config.order.faults.fit(voters as u32) {
             return Err(format!(
-                "{voters} voters are too few for the faults that the cluster was made for: add and promote another replica first"
+                "so few voters ({voters}) do not survive what the cluster was made for: add and promote another replica first"
             ));
         }
         Memberships::change(before, now).map_err(|why| why.to_string())

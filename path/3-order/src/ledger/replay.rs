@@ -181,6 +181,9 @@ impl Ledger {
             self.replay.earlier.entries.clear();
             self.reset(slot.max(anchor), proof.filter(|_| slot <= anchor));
             (self.replay.open, self.replay.vouched) = (slot.next(), true);
+        } else if slot > self.slots.last() {
+            // The checkpoint that held the slots up to it is lost, and so are their records. Votes read so far are on a later slot.
+            self.reset(slot, None);
         }
         if let Some(proof) = proof.filter(|proof| proof.slot == self.slots.floor()) {
             self.slots.set_floor_proof(proof);

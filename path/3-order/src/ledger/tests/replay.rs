@@ -115,6 +115,24 @@ fn floors_are_believed_where_a_checkpoint_stands_before_them() {
     assert_eq!((state(&ledger), ledger.records().stated()), ((3, 4, 3), slot(3)));
 }
 
+/// The checkpoint before a floor is lost, and nothing was decided since: the votes stay, and another checkpoint is needed.
+#[test]
+fn a_floor_whose_checkpoint_is_lost_asks_for_another_one() {
+    let votes = Votes { any: true, whole: true };
+    let mut ledger = begun(0);
+    ledger.restore_outdated();
+    ledger.restore(id(1)).expect("the first one");
+    ledger.restore_vote(slot(6));
+    ledger.restore(id(2)).expect("the next one");
+    assert_eq!(ledger.restore_floor(slot(5), false, None), Ok(false), "the votes are not over");
+    let restored = ledger.restored(votes);
+    assert!(restored.knows_vote && restored.needs_checkpoint);
+    assert!(!ledger.restore_over(slot(5), Anchor::decode(b"anchor").expect("short")), "they are on slot 6");
+    assert!(ledger.go_on(votes), "and still are");
+    assert_eq!(state(&ledger), (5, 5, 5));
+    ledger.check();
+}
+
 /// Votes are on the slot that is not decided, or over.
 #[test]
 fn votes_are_on_the_open_slot_or_over() {
