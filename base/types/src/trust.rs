@@ -189,6 +189,11 @@ impl Trust {
     pub const fn collect(self) -> u32 {
         self.n - self.u
     }
+    /// The smallest quorum that there may be. Where few members are slow it is n-u members, once it is known that no other such quorum can
+    /// miss it; otherwise as [`Self::agreement`].
+    pub const fn smallest(self) -> u32 {
+        if self.s < self.u { self.collect() } else { self.agreement() }
+    }
     /// How many replicas answer an executed request: one more than may lie. Where no replica lies, the one that proposed the request
     /// answers.
     pub const fn answers(self) -> u32 {

@@ -22,6 +22,7 @@ mod message;
 pub mod mod_smart;
 mod nature;
 pub mod protocols;
+mod quorums;
 pub mod raft;
 
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};

@@ -7,10 +7,11 @@
 use super::members::Participants;
 use super::message::{ModSmartBody as Body, ModSmartMessage};
 use super::office::{Office, Phase};
-use super::tenures::Tenures;
+use super::tenures::{Tenure, Tenures};
 use super::{ModSmartConfig, rules};
 use crate::ledger::Ledger;
 use crate::life::Life;
+use crate::quorums::{Granted, Quorums};
 use crate::{Effect, Effects, OrderMessage};
 use quorate_auth::{Authenticator, Signed};
 use quorate_types::{MembershipId, RecordId, ReplicaId, Slot, Time, View};
@@ -25,6 +26,8 @@ pub(super) struct Core {
     pub(super) members: Participants,
     pub(super) office: Office,
     pub(super) ledger: Ledger,
+    /// Small quorums that were granted, as far as they are known here.
+    pub(super) granted: Granted,
 }
 
 impl Core {
@@ -39,6 +42,7 @@ impl Core {
             auth,
             life: Life::default(),
             office: Office::default(),
+            granted: Granted::default(),
         }
     }
 
@@ -83,9 +87,13 @@ impl Core {
     pub(super) fn votes(&self) -> bool {
         self.is_member(self.config.me)
     }
-    /// How many members make a quorum.
-    pub(super) fn agreement(&self) -> usize {
-        self.members.trust().agreement() as usize
+    /// The quorums of the present view.
+    pub(super) fn quorums(&self) -> Quorums<'_> {
+        Quorums::new(self.members.trust(), self.granted.of(self.office.view()))
+    }
+    /// The quorums of a view in this tenure.
+    pub(super) fn quorums_in(&self, tenure: &Tenure, view: View) -> Quorums<'_> {
+        Quorums::new(tenure.trust(self.config.faults), self.granted.of(view))
     }
     /// The least number of members of which one tells the truth.
     pub(super) fn truth(&self) -> usize {

@@ -14,6 +14,7 @@ use super::statements::digest_of;
 use super::{reject, rotation};
 use crate::ledger::{Proof, Votes};
 use crate::mod_smart::message::{Collect, ModSmartBody as Body, WRITES_MAX};
+use crate::quorums::Quorums;
 use crate::{Effects, Waited};
 use bytes::Bytes;
 use quorate_auth::{Claim, Signature};
@@ -100,9 +101,22 @@ pub(super) struct Tally {
 
 impl Tally {
     /// The value that a quorum accepted, if there is one.
-    fn accepted(&self, quorum: usize) -> Option<Digest> {
+    fn accepted(&self, quorums: Quorums<'_>) -> Option<Digest> {
         let count = |digest: &Digest| self.accepts.values().filter(|vote| vote.digest == *digest).count();
-        self.accepts.values().map(|vote| vote.digest).find(|digest| count(digest) >= quorum)
+        let has = |id, digest: &Digest| self.accepts.get(&id).is_some_and(|vote| vote.digest == *digest);
+        let mut values = self.accepts.values().map(|vote| vote.digest);
+        values.find(|digest| quorums.hold(count(digest), |id| has(id, digest)))
+    }
+    /// The accepts of this value whose signatures are still to be checked, so that a quorum of right ones is known.
+    fn unchecked(&self, digest: Digest, quorums: Quorums<'_>) -> Vec<(ReplicaId, Signature)> {
+        let of_it = self.accepts.iter().filter(|(_, vote)| vote.digest == digest);
+        let checked = of_it.clone().filter(|(_, vote)| vote.checked).count();
+        let new = of_it.clone().filter(|(_, vote)| !vote.checked).map(|(id, vote)| (*id, vote.signature));
+        if of_it.count() >= quorums.usual() {
+            return new.take(quorums.usual().saturating_sub(checked)).collect();
+        }
+        let small = quorums.small(|id| self.accepts.get(&id).is_some_and(|vote| vote.digest == digest));
+        new.filter(|(id, _)| small.is_some_and(|small| small.contains(id))).collect()
     }
     fn written(&self, digest: Digest) -> usize {
         self.writes.values().filter(|vote| **vote == digest).count()
@@ -267,17 +281,10 @@ impl Voting {
     /// The value that a quorum accepted with right signatures, if there is one. Only as many signatures are checked as are needed, all at
     /// once. Accepts with wrong ones are dropped. [mod_smart L20, L22]
     fn accepted(&mut self, slot: Slot, core: &Core, out: &mut Effects) -> Option<Digest> {
-        let quorum = core.agreement();
         loop {
             let tally = self.tallies.get(&slot)?;
-            let digest = tally.accepted(quorum)?;
-            let of_it = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest);
-            let checked = of_it.clone().filter(|(_, vote)| vote.checked).count();
-            let new: Vec<(ReplicaId, Signature)> = of_it
-                .filter(|(_, vote)| !vote.checked)
-                .take(quorum.saturating_sub(checked))
-                .map(|(id, vote)| (*id, vote.signature))
-                .collect();
+            let digest = tally.accepted(core.quorums())?;
+            let new = tally.unchecked(digest, core.quorums());
             let statement = core.accept_statement(core.office.view(), slot, digest);
             let claims: Vec<Claim<'_>> = new.iter().map(|(id, sig)| (*id, &statement[..], sig)).collect();
             let all = planted("smart-accept-unsigned") || core.auth.verify_all(&claims);
@@ -372,7 +379,8 @@ impl Voting {
         let wrote = self.open.wrote(core.office.view());
         let (Some(digest), Some(tally)) = (wrote, self.tallies.get(&slot)) else { return };
         let few = planted("smart-lock-early") && tally.written(digest) >= core.truth();
-        let enough = tally.written(digest) >= core.agreement() || few;
+        let has = |id| tally.writes.get(&id) == Some(&digest);
+        let enough = core.quorums().hold(tally.written(digest), has) || few;
         if enough && self.open.lock.is_none_or(|lock| lock.0 < core.office.view()) {
             self.accept(slot, digest, None, core, out);
         }

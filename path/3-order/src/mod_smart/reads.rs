@@ -134,16 +134,19 @@ impl Reads {
     /// Whether a quorum was in this view after it began here. Then no later view had decided anything before that.
     pub(super) fn is_confirmed(&self, core: &Core) -> bool {
         let Self { began, round, answered, .. } = self;
-        let others = answered.iter().filter(|(id, round)| core.is_member(**id) && *round > began).count();
-        others + usize::from(round > began) >= core.agreement()
+        let has = |id: ReplicaId| {
+            let last = if id == core.config.me { Some(round) } else { answered.get(&id) };
+            core.is_member(id) && last.is_some_and(|round| round > began)
+        };
+        core.quorums().hold(core.members.voters().iter().filter(|id| has(**id)).count(), has)
     }
 
+    /// The last round that a quorum answered, the leader among it.
     fn round_of_quorum(&self, core: &Core) -> u64 {
-        let mut rounds: Vec<u64> =
-            self.answered.iter().filter(|(id, _)| core.is_member(**id)).map(|(_, round)| *round).collect();
-        rounds.push(self.round);
-        rounds.sort_unstable_by(|one, next| next.cmp(one));
-        rounds.get(core.agreement() - 1).copied().unwrap_or(0)
+        let of = |id: ReplicaId| {
+            if id == core.config.me { Some(self.round) } else { self.answered.get(&id).copied() }
+        };
+        core.quorums().reach(core.members.voters(), of)
     }
 
     /// [mod_smart L94-L95]

@@ -8,7 +8,8 @@
 //! all possible histories.
 
 use crate::mod_smart::message::Collect;
-use quorate_types::{Digest, Slot, Trust, View, planted};
+use crate::quorums::Quorums;
+use quorate_types::{Digest, ReplicaId, Slot, View, planted};
 
 /// What the statements say about the first slot that is not decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +31,19 @@ pub(super) fn leader_of<T: Copy>(members: &[T], instance: u16, view: View) -> T 
 
 /// What one member says about the slot after `decided`.
 struct Said<'a> {
+    from: ReplicaId,
     lock: Option<(View, Digest)>,
     writes: &'a [(View, Digest)],
 }
 
 /// What binds the slot after `decided`, which is the last slot shown to be decided. The statements are of distinct members, and all are
 /// signed for the view. [mod_smart L46-L52]
-pub(super) fn binding_of(trust: Trust, collects: &[Collect], decided: Slot) -> Binding {
+pub(super) fn binding_of(quorums: Quorums<'_>, collects: &[Collect], decided: Slot) -> Binding {
+    judged(quorums, collects, decided).0
+}
+
+/// As [`binding_of`], with the members on whose statements it rests: a quorum, if it is sound.
+pub(super) fn judged(quorums: Quorums<'_>, collects: &[Collect], decided: Slot) -> (Binding, Vec<ReplicaId>) {
     // A replica that claims more than is shown speaks of another slot. One that knows less has not voted on this slot.
     let said: Vec<Said<'_>> = collects
         .iter()
@@ -44,23 +51,27 @@ pub(super) fn binding_of(trust: Trust, collects: &[Collect], decided: Slot) -> B
         .map(|collect| {
             let speaks = collect.decided == decided;
             let writes = if speaks { &collect.writes[..] } else { &[] };
-            Said { lock: collect.lock.filter(|_| speaks), writes }
+            Said { from: collect.from, lock: collect.lock.filter(|_| speaks), writes }
         })
         .collect();
-    if said.len() < trust.collect() as usize {
-        return Binding::Unsound;
+    if said.len() < quorums.trust().collect() as usize {
+        return (Binding::Unsound, Vec::new());
     }
     let mut candidates: Vec<(View, Digest)> = said.iter().filter_map(|said| said.lock).collect();
     candidates.sort_unstable();
     candidates.dedup();
     // The highest view first; within one view any order serves, as long as all have the same.
-    if let Some((_, digest)) =
-        candidates.iter().rev().find(|(view, digest)| binds(trust, &said, *view, *digest))
-    {
-        return Binding::Bound(*digest);
+    for (view, digest) in candidates.iter().rev() {
+        if let Some(by) = binds(quorums, &said, *view, *digest) {
+            return (Binding::Bound(*digest), by);
+        }
     }
-    let unlocked = said.iter().filter(|said| said.lock.is_none() || first_is_none(said)).count();
-    if unlocked >= trust.agreement() as usize { Binding::Free } else { Binding::Unsound }
+    let unlocked = members(&said, |said| said.lock.is_none() || first_is_none(said));
+    if quorums.hold(unlocked.len(), |id| unlocked.contains(&id)) {
+        (Binding::Free, unlocked)
+    } else {
+        (Binding::Unsound, Vec::new())
+    }
 }
 
 /// The defect that beginning with view 1 avoids (planted for tests).
@@ -68,13 +79,18 @@ fn first_is_none(said: &Said<'_>) -> bool {
     planted("smart-first-view-is-none") && said.lock.is_some_and(|(view, _)| view == View::FIRST)
 }
 
-/// Whether a quorum locked nothing later and nothing else in that view, and a correct member wrote the value then or later. [mod_smart
-/// L49-L50]
-fn binds(trust: Trust, said: &[Said<'_>], view: View, digest: Digest) -> bool {
+/// The members whose statements satisfy this.
+fn members(said: &[Said<'_>], of: impl Fn(&&Said<'_>) -> bool) -> Vec<ReplicaId> {
+    said.iter().filter(of).map(|said| said.from).collect()
+}
+
+/// The members that locked nothing later and nothing else in that view, if they are a quorum, and a correct member wrote the value then or
+/// later. [mod_smart L49-L50]
+fn binds(quorums: Quorums<'_>, said: &[Said<'_>], view: View, digest: Digest) -> Option<Vec<ReplicaId>> {
     let none_is_lower = !(planted("smart-first-view-is-none") && view == View::FIRST);
     let not_beyond =
         |said: &&Said<'_>| said.lock.map_or(none_is_lower, |lock| lock.0 < view || lock == (view, digest));
-    let highest = said.iter().filter(not_beyond).count() >= trust.agreement() as usize;
+    let highest = members(said, not_beyond);
     let written = |said: &&Said<'_>| {
         said.writes.iter().any(|(when, what)| *when >= view && *what == digest)
             || said.lock.is_some_and(|lock| lock.0 >= view && lock.1 == digest)
@@ -87,5 +103,6 @@ fn binds(trust: Trust, said: &[Said<'_>], view: View, digest: Digest) -> bool {
     } else {
         said.iter().filter(written).count()
     };
-    highest && writers >= trust.truth() as usize
+    let enough = quorums.hold(highest.len(), |id| highest.contains(&id));
+    (enough && writers >= quorums.trust().truth() as usize).then_some(highest)
 }

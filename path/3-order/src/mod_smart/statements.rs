@@ -99,13 +99,12 @@ impl Core {
         self.statements(self.members.tenures().now()).collect(view, collect)
     }
 
-    /// Whether these are a quorum of the tenure's members, and all of them signed this.
-    fn signed_by_quorum(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
-        let enough = list.len() >= tenure.trust(self.config.faults).agreement() as usize;
+    /// Whether all of these are members of the tenure and signed this, in the order of their ids.
+    fn signed_by(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
             && list.iter().all(|(member, _)| tenure.is_voter(*member));
         let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
-        enough && members && self.auth.verify_all(&claims)
+        members && self.auth.verify_all(&claims)
     }
 
     /// Whether a quorum asked for this view. The first view of a tenure needs no such certificate. [mod_smart L31, L111]
@@ -113,7 +112,10 @@ impl Core {
         let now = self.members.tenures().now();
         // A joining replica does not know the first members; where no replica lies it need not.
         let unknown = !self.members.tenures().is_known() && !self.may_lie();
-        view == now.begins || unknown || self.signed_by_quorum(now, stops, &self.stop_statement(view))
+        // No slot is decided by that, so no two such sets need meet.
+        let enough = || stops.len() >= now.trust(self.config.faults).smallest() as usize;
+        let asked = || enough() && self.signed_by(now, stops, &self.stop_statement(view));
+        view == now.begins || unknown || asked()
     }
 
     /// Whether this proves that a slot is decided. The view tells which membership voted. Where no replica lies, the word of one is enough.
@@ -126,7 +128,14 @@ impl Core {
         let statement = self.accept_statement(proof.view, proof.slot, proof.digest);
         let theirs = proof.view >= View::FIRST && is_view_of(proof.view, tenure.number());
         (theirs || planted("smart-proof-of-any-membership"))
-            && (!self.config.faults.may_lie() || self.signed_by_quorum(tenure, &proof.accepts, &statement))
+            && (!self.config.faults.may_lie() || self.accepted_by_quorum(tenure, proof, &statement))
+    }
+
+    fn accepted_by_quorum(&self, tenure: &Tenure, proof: &Proof, statement: &[u8]) -> bool {
+        let accepts = &proof.accepts;
+        let quorums = self.quorums_in(tenure, proof.view);
+        let accepted = |id| accepts.iter().any(|(member, _)| *member == id);
+        quorums.hold(accepts.len(), accepted) && self.signed_by(tenure, accepts, statement)
     }
 
     /// Whether a member said this on entering this view, and it is possible: at that time it had not voted in that view or a later one.

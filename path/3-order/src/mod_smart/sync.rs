@@ -151,7 +151,7 @@ impl Gathered {
         let collects: Vec<_> = self.collects.values().cloned().collect();
         let last = self.last.clone();
         let decided = shown_by(core, &collects, last.as_ref());
-        let value = match binding_of(core.members.trust(), &collects, decided) {
+        let value = match binding_of(core.quorums(), &collects, decided) {
             Binding::Unsound => return None,
             Binding::Free => None,
             // Somebody correct wrote it, and sends it along.
@@ -218,7 +218,7 @@ pub(super) fn check_sync(
         return Err("a SYNC with a decision without a proof");
     }
     let decided = shown_by(core, collects, last);
-    match (binding_of(core.members.trust(), collects, decided), value) {
+    match (binding_of(core.quorums(), collects, decided), value) {
         (Binding::Free, None) => Ok(decided),
         (Binding::Bound(digest), Some(batch)) if digest_of(batch) == digest => Ok(decided),
         (Binding::Unsound, _) => Err("a SYNC that shows too little"),

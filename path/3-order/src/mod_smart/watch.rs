@@ -170,8 +170,9 @@ impl Watch {
         if !core.leads() || self.hears_leader(core) {
             return false;
         }
-        let heard = |id: &&ReplicaId| **id != core.config.me && self.hears(**id, core);
-        core.members.voters().iter().filter(heard).count() + 1 < core.agreement()
+        let heard = |id: ReplicaId| id == core.config.me || self.hears(id, core);
+        let count = core.members.voters().iter().filter(|id| heard(**id)).count();
+        count < core.members.trust().smallest() as usize
     }
 
     /// The reason to ask for another leader, if something is late enough. [mod_smart L61-L64]

@@ -1,7 +1,8 @@
 //! What binds a view, against examples that once went wrong elsewhere, and against all histories of a small world.
 
 use crate::mod_smart::message::Collect;
-use crate::mod_smart::rules::{Binding, binding_of, leader_of};
+use crate::mod_smart::rules::{self, Binding, leader_of};
+use crate::quorums::Quorums;
 use quorate_auth::Signature;
 use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Slot, Trust, View};
 use std::collections::BTreeSet;
@@ -22,6 +23,10 @@ fn collect(from: usize, decided: u64, lock: Option<Value>, writes: &[Value]) -> 
         writes: writes.iter().map(value).collect(),
         signature: Signature::NONE,
     }
+}
+
+fn binding_of(trust: Trust, collects: &[Collect], decided: Slot) -> Binding {
+    rules::binding_of(Quorums::new(trust, &[]), collects, decided)
 }
 
 const V: u8 = 1;

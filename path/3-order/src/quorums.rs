@@ -1,0 +1,73 @@
+//! Which sets of members are quorums in a view.
+//!
+//! Usually the size decides. Where few members are slow ([`Trust`] with s < u), a smaller set may be a quorum of one view as well: it was
+//! granted (visigoth). Any two quorums share a member that tells the truth, whatever their sizes.
+//!
+//! Tests: tests of the protocols; visigoth/tests.
+
+use quorate_types::{ReplicaId, Trust, View};
+use std::collections::BTreeMap;
+
+/// The small quorums that were granted, by view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Granted {
+    sets: BTreeMap<View, Vec<Vec<ReplicaId>>>,
+}
+
+impl Granted {
+    /// Those of this view.
+    pub(crate) fn of(&self, view: View) -> &[Vec<ReplicaId>] {
+        self.sets.get(&view).map_or(&[], |sets| &sets[..])
+    }
+}
+
+/// The quorums of one view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quorums<'a> {
+    trust: Trust,
+    /// So many members are a quorum.
+    usual: usize,
+    /// Small sets that are quorums of this view, too.
+    granted: &'a [Vec<ReplicaId>],
+}
+
+impl<'a> Quorums<'a> {
+    /// The quorums among members that are trusted so far, with these small ones.
+    pub(crate) const fn new(trust: Trust, granted: &'a [Vec<ReplicaId>]) -> Self {
+        Self { trust, usual: trust.agreement() as usize, granted }
+    }
+
+    /// As if every small set was granted: what could be concluded then.
+    pub(crate) const fn as_if_granted(trust: Trust) -> Self {
+        Self { trust, usual: trust.smallest() as usize, granted: &[] }
+    }
+
+    /// So many members are a quorum, whoever they are.
+    pub(crate) const fn usual(self) -> usize {
+        self.usual
+    }
+
+    /// The trust in each member.
+    pub(crate) const fn trust(self) -> Trust {
+        self.trust
+    }
+
+    /// Whether a set of `count` members is a quorum, or holds one; `has` tells which members are in the set.
+    pub(crate) fn hold(self, count: usize, has: impl Fn(ReplicaId) -> bool) -> bool {
+        count >= self.usual || self.small(has).is_some()
+    }
+
+    /// The highest number that a quorum reached; `of` tells how far a member got.
+    pub(crate) fn reach(self, members: &[ReplicaId], of: impl Fn(ReplicaId) -> Option<u64>) -> u64 {
+        let mut all: Vec<u64> = members.iter().filter_map(|id| of(*id)).collect();
+        all.sort_unstable_by(|one, next| next.cmp(one));
+        let usual = all.get(self.usual - 1).copied();
+        let least = |set: &Vec<ReplicaId>| set.iter().map(|id| of(*id)).min().flatten();
+        usual.max(self.granted.iter().filter_map(least).max()).unwrap_or(0)
+    }
+
+    /// The granted quorum that the set holds, if there is one.
+    pub(crate) fn small(self, has: impl Fn(ReplicaId) -> bool) -> Option<&'a [ReplicaId]> {
+        self.granted.iter().find(|set| set.iter().all(|id| has(*id))).map(|set| &set[..])
+    }
+}
