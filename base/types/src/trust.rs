@@ -109,6 +109,14 @@ impl Faults {
         self.lies
     }
 
+    /// After how many milliseconds a member that is not slow has answered, where few members are slow. `None`: silence says nothing.
+    pub const fn slow_after_ms(self) -> Option<u32> {
+        match self.chosen {
+            Some(Visigoth { u, s, t_ms, .. }) if s < u => Some(t_ms),
+            _ => None,
+        }
+    }
+
     /// Whether this many members are enough to survive what was chosen, and at least one liar where members may lie.
     pub const fn fit(self, n: u32) -> bool {
         match self.chosen {

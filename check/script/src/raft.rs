@@ -7,7 +7,8 @@
 //!   connected. With `voters` only the first ones are members; with `lease` leaders may have leases, and clocks differ by up to so
 //!   many percent.
 //! - `cluster n=4 protocol=mod-smart [faults=crash] [seed=] [autosync=off] [cache=]`: the same for Mod-SMaRt, with Byzantine faults unless it
-//!   says otherwise.
+//!   says otherwise. With `faults=visigoth u=2 s=1 o=0 t=20` few members are slow, for longer than 20 ms, and there is an oracle.
+//! - `oracle on|off`: whether it can be reached. It answers at once.
 //! - `members R voters=r1,r2 [learners=r3]`: R executed a command that asks for this membership.
 //! - `elect R`: R's deadline comes, messages flow until it leads and all know; prints outcomes only.
 //! - `expire R [quiet]`: R's deadline comes. `wait 50ms [still] [quiet]`: time passes for all; messages arrive at once, with
@@ -44,7 +45,7 @@ use quorate_order::OrderMessage;
 use quorate_order::{Input, Order, OrderConfig, Protocol};
 use quorate_types::{
     AgreedTime, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot,
-    Span,
+    Span, Visigoth,
 };
 use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, write_request};
 use std::sync::Arc;
@@ -55,6 +56,16 @@ pub struct Cluster {
     world: Option<World>,
     requests: u64,
     protocol: Protocol,
+}
+
+/// The numbers of a cluster in which few members are slow.
+fn numbers(command: &Command) -> Result<Visigoth, String> {
+    let number = |key| {
+        let number = command.number(key)?.unwrap_or(0);
+        u32::try_from(number).map_err(|_| format!("{key} is too much"))
+    };
+    let numbers = Visigoth { u: number("u")?, s: number("s")?, o: number("o")?, t_ms: number("t")? };
+    numbers.check().map(|()| numbers).map_err(|why| why.to_string())
 }
 
 /// A batch with one request, which holds one command.
@@ -105,7 +116,7 @@ fn flags(words: &[String], known: &[&str]) -> Result<(), String> {
 fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     let able = protocol.able();
     let mut known = vec!["n", "voters", "protocol", "seed", "autosync", "cache"];
-    known.extend(able.lies.then_some("faults"));
+    known.extend(["faults", "u", "s", "o", "t"].iter().filter(|_| able.lies));
     known.extend(able.leases.then_some("lease"));
     known.extend(["window", "message", "reload"].iter().filter(|_| able.pipelined));
     command.only_options(&known)?;
@@ -117,6 +128,7 @@ fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     let model = match command.options.get("faults").map_or(usual, String::as_str) {
         "byzantine" => FaultModel::Byzantine,
         "crash" => FaultModel::Crash,
+        "visigoth" => FaultModel::Visigoth(numbers(command)?),
         word => return Err(format!("{word} are no faults")),
     };
     let mut config = OrderConfig::new(protocol, ReplicaId::new(1), Vec::new(), 0);
@@ -180,6 +192,8 @@ fn is_outcome(event: &Event) -> bool {
         | Event::Durable(..)
         | Event::Loading(..)
         | Event::Examining(..)
+        | Event::Asks(..)
+        | Event::Told(..)
         | Event::Trimmed(..) => false,
         Event::Decided(..)
         | Event::Leader(..)
@@ -344,6 +358,7 @@ fn disks(world: &mut World, command: &Command, args: &[&str]) -> Result<String, 
         }
         ("hold", [r]) => world.set_vouches(replica(r, world)?, false),
         ("vouch", [r]) => world.set_vouches(replica(r, world)?, true),
+        ("oracle", [word]) => world.set_oracle_away(!on_off(word)?),
         ("waits", [time]) => world.set_waits(span(time)?),
         ("crash", [r]) => world.crash(replica(r, world)?),
         ("restart", [r]) => {

@@ -8,7 +8,10 @@
 //! checkpoints. INV-SCRIPT-9: only durable records are given up.
 //! All are asserted after every step, together with the protocol's own.
 
+use bytes::Bytes;
+use oracle::Oracle;
 use quorate_order::OrderMessage;
+use quorate_order::visigoth::OracleRequest;
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored, Waited};
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::{Batch, Memberships, Verified};
@@ -16,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 mod checkpoints;
+mod oracle;
 
 /// Makes the protocol of one replica, given the replica, the members and the seed.
 pub type Build = Box<dyn Fn(ReplicaId, &[ReplicaId], u64) -> Box<dyn Order>>;
@@ -68,6 +72,10 @@ pub enum Event {
     Rejected(ReplicaId, ReplicaId, Reject),
     /// A replica asked its host whether clients sent a proposal, and the host does not answer yet.
     Examining(ReplicaId, Slot, Digest),
+    /// A replica asks the oracle.
+    Asks(ReplicaId, OracleRequest),
+    /// The oracle answers: the version of the register, and its value.
+    Told(ReplicaId, u64, Bytes),
     /// A replica can not continue.
     Halted(ReplicaId, Halt),
 }
@@ -136,6 +144,7 @@ pub struct World {
     decided: BTreeMap<Slot, Batch>,
     anchors: BTreeMap<Slot, Anchor>,
     leaders: BTreeMap<View, ReplicaId>,
+    oracle: Oracle,
 }
 
 /// More steps than this mean that the protocol never comes to rest: a bug.
@@ -168,6 +177,7 @@ impl World {
             decided: BTreeMap::new(),
             anchors: BTreeMap::new(),
             leaders: BTreeMap::new(),
+            oracle: Oracle::default(),
             members: members.clone(),
         };
         for id in &members {
@@ -288,6 +298,7 @@ impl World {
             order.invariants(true);
         }
         self.vouch(id);
+        self.answer_for_oracle();
     }
 
     /// From now on the replica's host can, or can not, tell what clients sent. If it can, it answers the waiting questions.
@@ -331,6 +342,7 @@ impl World {
     }
 
     fn carry_out(&mut self, id: ReplicaId, mut effects: Effects) {
+        let mut asked = Vec::new();
         for effect in effects.drain() {
             let replica = self.replicas.get_mut(&id).expect("a member");
             match effect {
@@ -373,6 +385,7 @@ impl World {
                 }
                 Effect::Rejected { from, why } => self.events.push(Event::Rejected(id, from, why)),
                 Effect::Overdue { .. } => {}
+                Effect::Oracle(request) => asked.push(request),
                 Effect::Examine { slot, digest, .. } => {
                     replica.examining.push_back((slot, digest));
                     if !replica.vouches {
@@ -386,6 +399,7 @@ impl World {
                 }
             }
         }
+        asked.into_iter().for_each(|request| self.asks_oracle(id, request));
     }
 
     fn note_decided(&mut self, id: ReplicaId, slot: Slot, batch: Batch) {

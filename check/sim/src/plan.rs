@@ -15,6 +15,7 @@ mod leases;
 mod liars;
 mod members;
 mod moments;
+mod oracle;
 mod profile;
 mod state;
 mod stops;
@@ -44,6 +45,8 @@ use liars::plan_liars;
 pub use members::Change;
 use members::{founders, joiners, plan_members};
 pub use moments::Moment;
+pub use oracle::OraclePlan;
+use oracle::plan_oracle;
 pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
@@ -422,6 +425,8 @@ pub struct Plan {
     pub signs: bool,
     /// The threads on which replicas have signatures checked. None: lanes check them.
     pub workers: Option<Workers>,
+    /// How well the oracle does, where there is one.
+    pub oracle: Option<OraclePlan>,
     /// Whether clients put tags for the replicas under their requests, and send to the leader first.
     pub tags: bool,
     /// After this many slots the next replica leads; 0: leaders do not rotate.
@@ -542,6 +547,7 @@ impl Plan {
             apart: None,
             signs: false,
             workers: None,
+            oracle: None,
             tags: false,
             rotate_after: 0,
             instances: 1,
@@ -615,6 +621,7 @@ impl Plan {
         plan_apart(self, profile, &mut Rng::of(seed, 9110));
         plan_moves(self, profile, &mut Rng::of(seed, 9111));
         plan_workers(self, &mut Rng::of(seed, 9113));
+        plan_oracle(self, &mut Rng::of(seed, 9114));
         self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
     }
 

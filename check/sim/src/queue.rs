@@ -103,6 +103,15 @@ pub enum Event {
         /// The number of the work.
         work: u64,
     },
+    /// A question arrives at the oracle, or its answer at the replica.
+    Letter {
+        /// The replica.
+        who: usize,
+        /// Its life.
+        life: u32,
+        /// The number of what travels.
+        letter: u64,
+    },
     /// A fault of the plan begins.
     Fault {
         /// Its index in the plan.

@@ -178,6 +178,7 @@ impl Trip {
             apart: self.apart,
             signs: false,
             workers: None,
+            oracle: None,
             tags: byzantine,
             rotate_after: 0,
             instances: self.instances,

@@ -29,6 +29,7 @@ mod faults;
 mod judge;
 mod open;
 mod operator;
+mod oracle;
 mod show;
 
 use crate::checks::{Failure, progress};
@@ -44,6 +45,7 @@ use cluster::Cluster;
 use course::{Course, Next};
 use judge::Judge;
 use operator::Operator;
+use oracle::Oracle;
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
@@ -90,6 +92,7 @@ pub struct World {
     liars: BTreeMap<usize, Liar>,
     adversary: Adversary,
     operator: Operator,
+    oracle: Oracle,
     judge: Judge,
     course: Course,
 }
@@ -103,6 +106,7 @@ impl World {
             liars: plan.liars.iter().map(|liar| (liar.who, Liar::new(&plan, liar))).collect(),
             adversary: Adversary::new(&plan),
             operator: Operator::default(),
+            oracle: Oracle::default(),
             judge: Judge::new(&plan),
             course: Course::new(),
             cluster: Cluster::new(plan),
@@ -188,6 +192,7 @@ impl World {
             Event::Side { who, life } => self.side_done(who, life),
             Event::Keep { who, life } => self.keeper_done(who, life),
             Event::Checked { who, life, work } => self.checked(who, life, work),
+            Event::Letter { who, life, letter } => self.letter(who, life, letter),
             Event::Fault { index } => self.begin_fault(index),
             Event::Ends { index } => self.end_fault(index),
             Event::Heal => self.heal(),

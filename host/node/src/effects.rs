@@ -6,6 +6,7 @@ use crate::status::NodeStatus;
 use bytes::Bytes;
 use quorate_auth::CheckWork;
 use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, WriteId};
+use quorate_order::visigoth::{OracleAnswer, OracleRequest};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_state::store::Version;
 use quorate_types::{ConnId, Halt, Identity, InstanceId, ReplicaId, RequestNumber, SessionId};
@@ -98,12 +99,28 @@ pub enum Input {
         /// Which of its signatures are right; `None` if nobody checked them.
         right: Option<Vec<bool>>,
     },
+    /// The answer to [`Effect::Oracle`].
+    Oracle {
+        /// The instance in the question.
+        instance: InstanceId,
+        /// What the register holds.
+        answer: OracleAnswer,
+    },
     /// The lane of this part has a turn: the answer to [`Effect::Run`].
     Run(Part),
     /// The moment that [`crate::Node::deadline`] named has come.
     Deadline,
     /// The turn ends: everything that arrived at once was handed in. Batches are sealed, replies leave, blocks are written.
     TurnEnd,
+}
+
+/// A question to the oracle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OracleWork {
+    /// The instance that it is about.
+    pub instance: InstanceId,
+    /// Whether its register is to be read or swapped.
+    pub request: OracleRequest,
 }
 
 /// A job for the keeper.
@@ -196,6 +213,9 @@ pub enum Effect {
     /// Check these signatures on another thread, at any time and in any order; answered with [`Input::Checked`]. An answer that does not
     /// come costs time, and nothing else.
     Check(CheckWork),
+    /// Ask the oracle, at any time and in any order; answered with [`Input::Oracle`]. Questions that are not answered are asked again. Only
+    /// where few members are slow.
+    Oracle(OracleWork),
     /// Work for the keeper, in order; answered with [`Input::Kept`].
     Keep(KeeperWork),
     /// Drop a version that is no longer needed, on a thread where time does not matter: what only this version held is freed then.

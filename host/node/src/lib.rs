@@ -41,7 +41,7 @@ mod together;
 
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
-pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
+pub use effects::{Effect, Effects, Event, Input, KeeperWork, OracleWork, Unneeded};
 pub use gate::{Access, ConnClass, Permissions, SeatLimits};
 pub use group::{Bridge, Bridges, Inbox, Mail, OwnLane, Reports};
 pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};

@@ -2,7 +2,7 @@
 //! A request passes from the gate through the intake to a group, goes to the journal as a record, is decided and goes to the engine, and
 //! leaves through the gate as a reply (ARCHITECTURE.md, "Life of a request").
 
-use crate::effects::{Effect, Effects, Event, Input, Unneeded};
+use crate::effects::{Effect, Effects, Event, Input, OracleWork, Unneeded};
 use crate::engine;
 use crate::gate::{Arrived, Asks, Change, In as At, Said, Says};
 use crate::group::{self, FIRST};
@@ -55,6 +55,10 @@ impl Node {
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
             Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
             Input::Checked { id, right } => self.on_checked(now, id, right, out),
+            Input::Oracle { instance, answer } => {
+                self.step_named(now, instance, OrderInput::Oracle(answer));
+                self.after_order(now, out);
+            }
             Input::Deadline => self.on_deadline(now, out),
             Input::Accepted { conn, from } => self.at_gate(now, At::Accepted { conn, from }, out),
             Input::Identified { conn, identity } => self.at_gate(now, At::Identified { conn, identity }, out),
@@ -314,6 +318,7 @@ impl Node {
                     intake.examine(now, facts, (id, slot, digest), batch, outs)
                 });
             }
+            OrderEffect::Oracle(request) => out.push(Effect::Oracle(OracleWork { instance: id, request })),
             OrderEffect::Overdue { request } => {
                 self.intake(now, out, |intake, _, outs| intake.overdue(request, outs));
             }

@@ -503,6 +503,8 @@ impl Lane {
                     }
                 }
                 Effect::Check(work) => self.workers.check(work),
+                // Only where few members are slow, and such configurations are refused.
+                Effect::Oracle(_) => {}
                 Effect::Release(unneeded) => self.keeper.release(unneeded.0),
                 Effect::Scrub(segment) => self.disk.scrub(segment),
                 Effect::RemoveSegments(segments) => self.disk.remove(segments),

@@ -1,6 +1,7 @@
 //! What a protocol asks of its host, in order.
 
 use crate::OrderMessage;
+use crate::visigoth::OracleRequest;
 use bytes::Bytes;
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, View};
 use quorate_wire::{Batch, Memberships};
@@ -112,6 +113,8 @@ pub enum Effect {
         /// The batch.
         batch: Batch,
     },
+    /// Ask the oracle about this instance, then answer with [`crate::Input::Oracle`]. Only where few members are slow (Visigoth, s < u).
+    Oracle(OracleRequest),
     /// The log can not be trusted any more.
     Halt(Halt),
 }

@@ -24,6 +24,7 @@ mod nature;
 pub mod protocols;
 mod quorums;
 pub mod raft;
+pub mod visigoth;
 
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
 pub use config::OrderConfig;
@@ -97,6 +98,8 @@ pub enum Input {
         /// Since when the requests of the batch wait here; none if all are known to be executed, or this replica knows of none of them.
         waited: Option<Waited>,
     },
+    /// The answer to [`Effect::Oracle`]. It may come late, twice, or never.
+    Oracle(visigoth::OracleAnswer),
     /// The moment that [`Order::deadline`] named has come.
     Deadline,
 }

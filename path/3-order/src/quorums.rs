@@ -8,6 +8,11 @@
 use quorate_types::{ReplicaId, Trust, View};
 use std::collections::BTreeMap;
 
+/// So many small quorums of one view are kept.
+const SETS_MAX: usize = 512;
+/// Of so many views small quorums are kept.
+const VIEWS_MAX: usize = 64;
+
 /// The small quorums that were granted, by view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Granted {
@@ -15,6 +20,22 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
+    /// This set is a quorum of this view. Returns whether that is news.
+    pub(crate) fn add(&mut self, view: View, set: Vec<ReplicaId>) -> bool {
+        let sets = self.sets.entry(view).or_default();
+        let news = !sets.contains(&set) && sets.len() < SETS_MAX;
+        if news {
+            sets.push(set);
+        }
+        while self.sets.len() > VIEWS_MAX {
+            self.sets.pop_first();
+        }
+        news
+    }
+    /// Forgets those of earlier views than this.
+    pub(crate) fn forget(&mut self, view: View) {
+        self.sets = self.sets.split_off(&view);
+    }
     /// Those of this view.
     pub(crate) fn of(&self, view: View) -> &[Vec<ReplicaId>] {
         self.sets.get(&view).map_or(&[], |sets| &sets[..])

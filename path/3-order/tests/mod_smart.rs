@@ -105,6 +105,8 @@ fn body() -> impl Strategy<Value = Body> {
         (slot(), any::<u64>()).prop_map(|(decided, round)| Body::AliveReply { decided, round }),
         any::<u64>().prop_map(|read| Body::Read { read }),
         (any::<u64>(), prop::option::of(slot())).prop_map(|(read, slot)| Body::ReadReply { read, slot }),
+        prop::collection::vec(prop::collection::vec(any::<u16>().prop_map(ReplicaId::new), 0..8), 0..4)
+            .prop_map(|sets| Body::Granted { sets }),
     ]
 }
 

@@ -5,7 +5,7 @@ use quorate_order::Stored;
 use quorate_order::ledger::Proof;
 use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_order::mod_smart::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
-use quorate_types::{Digest, Items, View};
+use quorate_types::{Digest, Items, ReplicaId, View};
 use quorate_wire::{Batch, SystemCommand};
 
 /// The number of views of the first membership.
@@ -116,6 +116,11 @@ pub(crate) fn message(message: &ModSmartMessage) -> String {
         Body::Read { .. } => format!("READ {view}"),
         Body::ReadReply { slot: Some(slot), .. } => format!("READ-REPLY {view} {slot}"),
         Body::ReadReply { slot: None, .. } => format!("READ-REPLY {view} not leading"),
+        Body::Granted { sets } => {
+            let set =
+                |set: &Vec<ReplicaId>| set.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            format!("GRANTED {view} {}", sets.iter().map(set).collect::<Vec<_>>().join("; "))
+        }
     }
 }
 

@@ -4,9 +4,11 @@ use crate::mod_smart;
 
 use super::record::{OnDisk, Vote, anchor_position, read_record};
 use crate::world::{Event, World};
+use bytes::Bytes;
 use quorate_order::OrderMessage;
 use quorate_order::Stored;
 use quorate_order::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
+use quorate_order::visigoth::{Grant, OracleRequest, Register};
 use quorate_types::{Items, ReplicaId};
 use quorate_wire::{Batch, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
@@ -78,10 +80,29 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
         Event::Examining(by, slot, digest) => {
             alone(by, format!("asks whether clients sent {slot} {}", mod_smart::short(digest)))
         }
+        Event::Asks(by, OracleRequest { swap: None, .. }) => alone(by, "asks the oracle".into()),
+        Event::Asks(by, OracleRequest { swap: Some((version, value)), .. }) => {
+            alone(by, format!("asks the oracle, if it is still at version {version}: {}", register(value)))
+        }
+        Event::Told(by, version, value) => {
+            alone(by, format!("is told by the oracle: version {version}, {}", register(value)))
+        }
         Event::Trimmed(by, id) => alone(by, format!("keeps {id} and later")),
         Event::Rejected(by, from, why) => alone(by, format!("refuses {from}: {why}")),
         Event::Halted(by, why) => alone(by, format!("halts: {why}")),
     }
+}
+
+/// The small quorums in a register of the oracle.
+fn register(value: &Bytes) -> String {
+    let Ok(register) = Register::read(value.clone()) else { return "unreadable".into() };
+    let grant = |grant: &Grant| {
+        let set: Vec<_> = grant.set.iter().map(ToString::to_string).collect();
+        format!("{} in {}", set.join(" "), mod_smart::view(grant.view))
+    };
+    let grants: Vec<_> = register.grants().iter().map(grant).collect();
+    let list = if grants.is_empty() { "nothing".to_owned() } else { grants.join(", ") };
+    format!("{list}, from {} on", mod_smart::view(register.floor()))
 }
 
 pub(super) fn message(message: &RaftMessage) -> String {

@@ -5,6 +5,7 @@ use super::unread::Unread;
 use crate::clock::Clock;
 use bytes::Bytes;
 use quorate_log::{DiskFull, Rot, ScrubOk, SyncId, WriteId};
+use quorate_order::visigoth::OracleAnswer;
 use quorate_state::checkpoint::Report;
 use quorate_types::{ConnId, InstanceId, ReplicaId, Time};
 use quorate_wire::Frame;
@@ -49,6 +50,8 @@ pub enum Arrival {
     Kept(Report),
     /// Signatures were checked, or nobody did it.
     Checked(u64, Option<Vec<bool>>),
+    /// The oracle answered a question about this instance.
+    Oracle(InstanceId, OracleAnswer),
     /// A part of the process that has a lane of its own has its turn.
     Run(quorate_node::Part),
 }

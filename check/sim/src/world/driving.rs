@@ -282,6 +282,7 @@ impl World {
             Arrival::Scrubbed(segment, result) => Input::Scrubbed { segment, result },
             Arrival::Kept(report) => Input::Kept(report),
             Arrival::Checked(id, right) => Input::Checked { id, right },
+            Arrival::Oracle(instance, answer) => Input::Oracle { instance, answer },
             Arrival::Run(part) => Input::Run(part),
             Arrival::Loaded(load, records) => Input::Loaded { load, records },
         };
@@ -391,6 +392,7 @@ impl World {
             Effect::FrameLimit { conn, bytes } => self.processes.set_frame_limit(who, conn, bytes),
             Effect::Keep(work) => self.keep(who, work),
             Effect::Check(work) => self.check(who, &work),
+            Effect::Oracle(work) => self.ask_oracle(who, work),
             Effect::Release(version) => drop(version),
             Effect::Scrub(scrub) => replica.storage.help(SideJob::Scrub(scrub)),
             Effect::RemoveSegments(segments) => {

@@ -170,6 +170,11 @@ pub enum ModSmartBody {
         /// The sender's number for its waiting reads.
         read: u64,
     },
+    /// The leader says which small sets of members are quorums of its view; only where few members are slow.
+    Granted {
+        /// The members of each, by id.
+        sets: Vec<Vec<ReplicaId>>,
+    },
     /// The answer to [`Self::Read`].
     ReadReply {
         /// The number in the question.
@@ -193,6 +198,9 @@ const ALIVE: u8 = 11;
 const ALIVE_REPLY: u8 = 12;
 const READ: u8 = 13;
 const READ_REPLY: u8 = 14;
+const GRANTED: u8 = 15;
+/// The most small quorums in a message.
+pub const SETS_MAX: usize = 512;
 
 impl ModSmartMessage {
     /// Reads a message. Batches in it share these bytes and are checked request by request.
@@ -322,6 +330,7 @@ impl ModSmartBody {
             Self::AliveReply { .. } => ALIVE_REPLY,
             Self::Read { .. } => READ,
             Self::ReadReply { .. } => READ_REPLY,
+            Self::Granted { .. } => GRANTED,
         }
     }
 
@@ -340,6 +349,13 @@ impl ModSmartBody {
                 out.put_u64(*round);
             }
             Self::Read { read } => out.put_u64(*read),
+            Self::Granted { sets } => {
+                out.put_u16(sets.len() as u16);
+                for set in sets {
+                    out.put_u8(set.len() as u8);
+                    set.iter().for_each(|id| out.put_u16(id.number()));
+                }
+            }
             Self::ReadReply { read, slot } => {
                 out.put_u64(*read);
                 out.put_u8(u8::from(slot.is_some()));
@@ -363,6 +379,14 @@ impl ModSmartBody {
             ALIVE => Self::Alive { decided: Slot::new(r.u64()?), round: r.u64()? },
             ALIVE_REPLY => Self::AliveReply { decided: Slot::new(r.u64()?), round: r.u64()? },
             READ => Self::Read { read: r.u64()? },
+            GRANTED => {
+                let count = bounded(usize::from(r.u16()?), SETS_MAX, "small quorums")?;
+                let set = |r: &mut Reader| {
+                    let len = bounded(usize::from(r.u8()?), MEMBERS_MAX, "members")?;
+                    (0..len).map(|_| r.u16().map(ReplicaId::new)).collect::<Result<Vec<_>, _>>()
+                };
+                Self::Granted { sets: (0..count).map(|_| set(r)).collect::<Result<_, _>>()? }
+            }
             READ_REPLY => {
                 let (read, known, slot) = (r.u64()?, r.bool()?, Slot::new(r.u64()?));
                 Self::ReadReply { read, slot: known.then_some(slot) }

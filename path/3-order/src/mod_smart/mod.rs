@@ -19,6 +19,7 @@
 mod core;
 mod examine;
 mod fetch;
+mod few;
 mod invariants;
 mod members;
 pub mod message;
@@ -46,6 +47,7 @@ pub(crate) use tenures::first_anchor;
 use self::core::Core;
 use crate::OrderMessage;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
+use crate::visigoth::Gather;
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use fetch::Fetching;
 use normal::Voting;
@@ -164,6 +166,8 @@ pub struct ModSmart {
     rotation: Rotation,
     fetching: Fetching,
     reads: Reads,
+    /// Small quorums, where few members are slow.
+    few: Gather,
     pace: Pace,
     /// Used only before the start.
     replay: Replay,
@@ -185,6 +189,7 @@ impl ModSmart {
             rotation: Rotation::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
+            few: Gather::default(),
             pace: Pace::default(),
             replay: Replay::default(),
         }
@@ -264,6 +269,7 @@ impl ModSmart {
                 self.reads.on_question(from, read, look, out);
             }
             Body::ReadReply { read, slot } => self.reads.on_reply(from, read, slot, &self.core, out),
+            Body::Granted { sets } => self.on_granted(from, sets, out),
             _ => {}
         }
     }
@@ -311,6 +317,7 @@ impl ModSmart {
         self.pace.shown.clear();
         self.pace.helped.clear();
         self.step_down_alone(out);
+        self.restore_all();
         self.reads.beat(&self.core, out);
         self.look_at_the_clock(out);
         self.repeat(out);
@@ -392,6 +399,7 @@ impl Order for ModSmart {
             Input::Watch(request) => self.watch.on_watch(request, self.core.now()),
             Input::Unwatch(request) => self.watch.forget(&request),
             Input::Vouched { slot, digest, waited } => self.on_vouched(slot, digest, waited, out),
+            Input::Oracle(answer) => self.on_oracle(answer, out),
             Input::Deadline => self.on_tick(out),
         }
         if first {
@@ -400,6 +408,7 @@ impl Order for ModSmart {
         }
         self.end_shift(out);
         self.leave_if_idle(out);
+        self.gather(out);
         self.announce(out);
         self.core.members.tell(self.core.ledger.last(), out);
         // [mod_smart L29]
@@ -409,7 +418,10 @@ impl Order for ModSmart {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let next = if self.core.ledger.has_begun() { self.pace.tick } else { self.core.life.now };
+        let tick = if self.core.ledger.has_begun() { self.pace.tick } else { self.core.life.now };
+        // What is late already is looked at in each step.
+        let gather = self.gathers_at().filter(|due| *due > self.core.life.now);
+        let next = gather.map_or(tick, |due| due.min(tick));
         (self.core.life.started && !self.core.life.halted).then_some(next)
     }
 

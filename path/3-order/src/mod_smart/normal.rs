@@ -483,6 +483,18 @@ impl Voting {
         true
     }
 
+    /// For the open slot: how many messages follow each other until votes are here, and who voted for what this leader took.
+    pub(super) fn supporters(&self, core: &Core) -> Option<(u64, Vec<ReplicaId>)> {
+        let view = core.office.view();
+        let digest = self.open.taken(view)?;
+        let tally = self.tallies.get(&core.decided().next())?;
+        let wrote = || tally.writes.iter().filter(|(_, value)| **value == digest).map(|(id, _)| *id);
+        let accepted = || tally.accepts.iter().filter(|(_, vote)| vote.digest == digest).map(|(id, _)| *id);
+        let chain = if core.may_lie() { 2 } else { 1 };
+        let locked = self.open.locked(view).is_some();
+        Some((chain, if locked { accepted().collect() } else { wrote().collect() }))
+    }
+
     /// Sends again what was sent for the open slot and had no effect. `bound`: the value that the leader's view began with. [mod_smart L27]
     pub(super) fn repeat(&self, bound: Option<Digest>, core: &Core, out: &mut Effects) {
         let (slot, view) = (core.decided().next(), core.office.view());

@@ -95,13 +95,6 @@ impl Office {
         }
     }
 
-    /// A checkpoint holds the slot whose value was bound.
-    pub(super) fn release_all(&mut self) {
-        if let Phase::Normal { forced, .. } = &mut self.phase {
-            *forced = None;
-        }
-    }
-
     /// This replica leads, or none does. Returns whether that is new for the other stages.
     pub(super) fn announce(&mut self, leader: Option<ReplicaId>) -> bool {
         let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);

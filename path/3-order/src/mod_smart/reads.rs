@@ -28,6 +28,7 @@ struct Waiting {
     slot: Slot,
     /// The first round that was sent after the read arrived.
     round: u64,
+    since: Time,
 }
 
 /// Reads that wait, and the rounds that confirm them.
@@ -149,8 +150,17 @@ impl Reads {
         core.quorums().reach(core.members.voters(), of)
     }
 
+    /// Since when the read waits that waits longest at the leader, and who answered a round for it.
+    pub(super) fn supporters(&self, core: &Core) -> Option<(Time, Vec<ReplicaId>)> {
+        let first = self.waiting.iter().min_by_key(|read| read.round)?;
+        let answered = |id: &ReplicaId| {
+            *id == core.config.me || self.answered.get(id).is_some_and(|round| *round >= first.round)
+        };
+        Some((first.since, core.members.voters().iter().copied().filter(answered).collect()))
+    }
+
     /// [mod_smart L94-L95]
-    fn confirm(&mut self, look: Look<'_>, out: &mut Effects) {
+    pub(super) fn confirm(&mut self, look: Look<'_>, out: &mut Effects) {
         if look.may_change_now() {
             return;
         }
@@ -176,7 +186,7 @@ impl Reads {
     fn wait_at_leader(&mut self, asker: Asker, look: Look<'_>, out: &mut Effects) {
         let (slot, round) = (look.read_bound(), self.round + 1);
         let under_way = self.waiting.iter().any(|read| read.round == round);
-        self.waiting.push(Waiting { asker, slot, round });
+        self.waiting.push(Waiting { asker, slot, round, since: look.core.now() });
         if !under_way {
             self.next_round(look.core, out);
             self.confirm(look, out);

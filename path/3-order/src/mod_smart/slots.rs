@@ -125,6 +125,8 @@ impl ModSmart {
             let members = &core.members;
             if stops.is_leaving() {
                 None
+            } else if core.may_be_bound_by_few() {
+                Some(members.tenures().batch(None, core.config.me))
             } else {
                 members.own_proposal(core.decided(), |id| watch.hears(id, core))
             }
@@ -160,6 +162,7 @@ impl ModSmart {
         let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
         self.core.ledger.decide(proof, batch, self.core.office.view(), known, out);
         self.voting.decided(slot);
+        self.core.forget_few();
         self.core.office.release(slot);
         self.fetching.forget(slot);
         self.core.ledger.deliver(out);

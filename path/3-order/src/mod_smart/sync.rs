@@ -9,17 +9,20 @@
 
 use super::core::Core;
 use super::normal::Open;
-use super::rules::{Binding, binding_of};
+use super::rules::{Binding, binding_of, judged};
 use super::statements::digest_of;
 use super::{SLOT_MAX, reject};
 use crate::Effects;
 use crate::ledger::Proof;
 use crate::mod_smart::message::{Collect, ModSmartBody as Body};
+use crate::quorums::Quorums;
 use quorate_auth::Signature;
 use quorate_types::{Digest, Reject, ReplicaId, Slot, Time, planted};
 use quorate_wire::Batch;
 use std::collections::BTreeMap;
 
+/// What a SYNC may lack, too, whose small quorum is not known here yet.
+pub(super) const SHOWS_TOO_LITTLE: &str = "a SYNC that shows too little";
 /// A STOP-DATA ends before the batch that would make it longer than this, unless that batch is its first.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -102,6 +105,7 @@ impl Gathered {
             }
             // It did not get it, or restarted.
             self.resent.insert(from, core.now());
+            core.tell_granted(Some(from), out);
             core.send(out, from, sync.clone(), None);
             return None;
         }
@@ -159,11 +163,19 @@ impl Gathered {
         };
         self.bound = value.as_ref().map(digest_of);
         let stops = core.office.certificate().clone();
+        core.tell_granted(None, out);
         let sync = Body::Sync { stops, collects, last, value: value.clone() };
         core.send_all(out, &sync, None);
         self.sync = Some(sync);
         Some((decided, value))
     }
+}
+
+/// The members on whose statements the view could begin if they were granted to be a quorum.
+pub(super) fn supporters(gathered: &Gathered, core: &Core) -> Vec<ReplicaId> {
+    let collects: Vec<_> = gathered.collects.values().cloned().collect();
+    let decided = shown_by(core, &collects, gathered.last.as_ref());
+    judged(Quorums::as_if_granted(core.members.trust()), &collects, decided).1
 }
 
 fn refuse<T>(out: &mut Effects, from: ReplicaId, why: &'static str) -> Option<T> {
@@ -221,7 +233,7 @@ pub(super) fn check_sync(
     match (binding_of(core.quorums(), collects, decided), value) {
         (Binding::Free, None) => Ok(decided),
         (Binding::Bound(digest), Some(batch)) if digest_of(batch) == digest => Ok(decided),
-        (Binding::Unsound, _) => Err("a SYNC that shows too little"),
+        (Binding::Unsound, _) => Err(SHOWS_TOO_LITTLE),
         _ => Err("a SYNC with another value than it is bound to"),
     }
 }

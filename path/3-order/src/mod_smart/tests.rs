@@ -5,6 +5,7 @@ mod chaos;
 mod checkpoints;
 mod examine;
 mod fetch;
+mod few;
 mod founded;
 mod liars;
 mod members;

@@ -9,7 +9,7 @@ use super::office::Phase;
 use super::restore::read_anchor;
 use super::rotation::{self, Ended};
 use super::statements::digest_of;
-use super::sync::{check_sync, collect, of_tenure};
+use super::sync::{SHOWS_TOO_LITTLE, check_sync, collect, of_tenure};
 use super::tenures::{Tenure, Tenures, views_to};
 use super::{ModSmart, reject};
 use crate::ledger::Proof;
@@ -172,6 +172,7 @@ impl ModSmart {
         self.voting.enter();
         self.stops.enter(view);
         self.core.members.forget_followers();
+        self.few.enter();
         self.watch.enter(self.core.now(), left || self.rotation.was_whole());
         self.rates.enter(self.core.now(), self.core.leader());
         self.reads.fail(out);
@@ -268,6 +269,14 @@ impl ModSmart {
         {
             return;
         }
+        self.try_to_begin_view(out);
+    }
+
+    /// If the leader knows enough, its view begins.
+    pub(super) fn try_to_begin_view(&mut self, out: &mut Effects) {
+        if self.core.has_begun() || !self.core.is_mine() {
+            return;
+        }
         if let Some((decided, value)) = self.gathered.begin_view(&self.core, out) {
             self.adopt(decided, value, out);
         }
@@ -337,6 +346,7 @@ impl ModSmart {
                 self.fetching.hint(from, decided, self.core.decided());
                 self.adopt(decided, value, out);
             }
+            Err(SHOWS_TOO_LITTLE) if self.core.slow_after().is_some() => {}
             Err(why) => reject(out, from, Reject::NotAllowed(why)),
         }
     }
@@ -366,6 +376,9 @@ impl ModSmart {
         if core.has_begun() {
             let late = |since| core.now().since(since) >= core.config.repeat;
             if self.watch.open_since().is_some_and(late) {
+                if core.is_mine() {
+                    core.tell_granted(None, out);
+                }
                 self.voting.repeat(self.gathered.bound(), core, out);
             }
         } else if !core.is_leader() {
@@ -398,6 +411,7 @@ impl ModSmart {
         self.rotation.begin();
         self.rates.forget_leaders();
         self.gathered = Default::default();
+        self.few.begin();
         self.core.members.forget_followers();
         self.watch.enter(self.core.now(), true);
         self.rates.enter(self.core.now(), self.core.leader());
@@ -458,7 +472,7 @@ impl ModSmart {
         self.core.members.set_tenures(tenures);
         self.core.ledger.begin_after(slot);
         self.voting.begin_after(slot);
-        self.core.office.release_all();
+        self.core.office.release(slot);
         self.fetching.forget(slot);
         self.watch.slot_is_over();
         // Before the view: a life that knows the view knows where its log begins.

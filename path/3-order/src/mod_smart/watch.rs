@@ -45,6 +45,8 @@ pub(super) struct Watch {
     requests: BTreeMap<Digest, Watched>,
     /// Since when the slot after the last decided one is under way, as far as is known.
     open_since: Option<Time>,
+    /// When the view was entered.
+    entered: Time,
     /// When the leader of this view was last heard, or the view was entered.
     leader_heard: Time,
     /// When each member was last heard in this view.
@@ -63,6 +65,9 @@ impl Watch {
     }
     pub(super) fn slot_is_over(&mut self) {
         self.open_since = None;
+    }
+    pub(super) fn entered(&self) -> Time {
+        self.entered
     }
     pub(super) fn open_since(&self) -> Option<Time> {
         self.open_since
@@ -120,7 +125,7 @@ impl Watch {
         if self.good == 0 && !left {
             self.failures = (self.failures + 1).min(DOUBLINGS_MAX);
         }
-        (self.good, self.open_since, self.leader_heard) = (0, None, now);
+        (self.good, self.open_since, self.leader_heard, self.entered) = (0, None, now, now);
         self.heard.clear();
         for watched in self.requests.values_mut() {
             *watched = Watched { since: now, forwarded: false };

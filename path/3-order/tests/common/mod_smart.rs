@@ -87,6 +87,13 @@ pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
         ("read", "Asks on behalf of reads.", Body::Read { read: 12 }),
         ("read_reply", "Wait for slot 42.", Body::ReadReply { read: 12, slot: Some(slot) }),
         ("read_reply_not_leading", "Ask somebody else.", Body::ReadReply { read: 12, slot: None }),
+        (
+            "granted",
+            "Two sets of two members are quorums of view 5.",
+            Body::Granted {
+                sets: [[1, 2], [2, 3]].map(|set| set.into_iter().map(ReplicaId::new).collect()).to_vec(),
+            },
+        ),
     ];
     let whole = |body| ModSmartMessage { membership: MembershipId::FIRST, view: View::new(5), body };
     list.into_iter().map(|(name, story, body)| (name, story, whole(body))).collect()

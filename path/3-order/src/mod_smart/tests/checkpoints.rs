@@ -237,3 +237,27 @@ pub(super) fn a_statement_waits_for_what_it_says_of_the_log() {
     });
     assert_eq!(said, Some((Slot::new(5), Some(last))));
 }
+
+/// A replica enters a view that is bound to a value, and lacks slots before. The checkpoint that brings those slots does not hold the bound
+/// one: its value still binds.
+#[test]
+fn a_checkpoint_before_the_bound_slot_leaves_it_bound() {
+    let mut one = One::new(0, 3, Crash);
+    let (bound, other) = (some(5), some(6));
+    let digest = super::world::value(&bound);
+    let collects = vec![one.collect(1, 2, 4, Some((1, digest)), &[]), one.collect(2, 2, 4, None, &[])];
+    let stops = one.stops(2, &[1, 2]);
+    one.hear(2, 2, Body::Sync { stops, collects, last: None, value: Some(bound) });
+    let anchor = one.order.anchor(Slot::ZERO).expect("it begins there");
+    let out = one.step(Input::Installed { slot: Slot::new(4), anchor });
+    let mut accepted = sent(&out, 1);
+    accepted.extend(sent(&one.hear(2, 2, Body::Propose { slot: Slot::new(5), batch: other }), 1));
+    let accepted: Vec<_> = accepted
+        .into_iter()
+        .filter_map(|body| match body {
+            Body::Accept { slot, digest, .. } => Some((slot.number(), digest)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(accepted, [(5, digest)]);
+}

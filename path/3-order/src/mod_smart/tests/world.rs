@@ -5,6 +5,7 @@
 //! bytes that go over the wire.
 
 mod changes;
+mod oracle;
 
 use super::liars::Lies;
 use crate::OrderMessage;
@@ -12,13 +13,15 @@ use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::mod_smart::office::Phase;
 use crate::mod_smart::statements::digest_of;
 use crate::mod_smart::{ModSmart, ModSmartConfig, first_anchor};
+use crate::visigoth::{OracleAnswer, OracleRequest};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use changes::Changes;
+use oracle::Oracle;
 use quorate_auth::digest_of_request;
 use quorate_auth::{Authenticator, Ed25519, Keyed, Trusting};
 use quorate_types::{
     AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, Reject, ReplicaId, RequestNumber,
-    SessionId, Slot, Span, Time, View,
+    SessionId, Slot, Span, Time, View, Visigoth,
 };
 use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, RequestHeader, RequestKind, RequestProof, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -85,6 +88,8 @@ enum Event {
     Fetched { at: usize, life: u64, slot: u64 },
     Vouched { at: usize, life: u64, slot: Slot, digest: Digest },
     Wake { at: usize, life: u64 },
+    Asked { at: usize, life: u64, request: OracleRequest },
+    Answered { at: usize, life: u64, answer: OracleAnswer },
 }
 
 #[derive(Default)]
@@ -136,6 +141,12 @@ impl Plan {
         let (model, configure) = (FaultModel::Crash, (|config| config) as fn(_) -> _);
         Self { members, model, configure, real: false, late: false, changes: false, state: 0 }
     }
+    /// As few members as survive this, with T shorter than the time-outs.
+    pub(super) fn visigoth(u: u32, s: u32, o: u32) -> Self {
+        let sizes = Visigoth { u, s, o, t_ms: 20 };
+        let model = FaultModel::Visigoth(sizes);
+        Self { model, ..Self::crash(sizes.members_min() as usize) }
+    }
     pub(super) fn byzantine(members: usize) -> Self {
         Self { model: FaultModel::Byzantine, ..Self::crash(members) }
     }
@@ -173,6 +184,7 @@ pub(super) struct World {
     /// Whether leaders take up what clients ask for.
     pub(super) served: bool,
     pub(super) changes: Changes,
+    pub(super) oracle: Oracle,
 }
 
 impl World {
@@ -202,6 +214,7 @@ impl World {
             overdue: 0,
             served: true,
             changes: Changes::new(plan.members),
+            oracle: Oracle::default(),
         };
         world.begin_with_state();
         (0..plan.members).for_each(|at| world.start(at));
@@ -276,7 +289,7 @@ impl World {
         let members = members.unwrap_or_else(|| (0..self.plan.members).map(replica).collect());
         let config = ModSmartConfig::new(replica(at), members, self.plan.model, self.random.next());
         let auth: Box<dyn Authenticator> = match self.plan.model {
-            FaultModel::Crash => Box::new(Trusting),
+            model if !model.may_lie() => Box::new(Trusting),
             _ if self.plan.real => {
                 let secret = |at: usize| [at as u8 + 1; 32];
                 let keys = (0..self.plan.members).map(|at| (replica(at), Ed25519::public(secret(at))));
@@ -456,6 +469,7 @@ impl World {
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::LeaderChanged { .. } | Effect::ReadConfirmed { .. } | Effect::ReadFailed { .. } => {}
+            Effect::Oracle(request) => self.ask_oracle(at, request),
             Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }
     }
@@ -610,6 +624,8 @@ impl World {
             Event::Vouched { at, life, slot, digest } if self.lives(at, life) => {
                 self.step(at, Input::Vouched { slot, digest, waited: None });
             }
+            Event::Asked { at, life, request } => self.on_asked(at, life, request),
+            Event::Answered { at, life, answer } if self.lives(at, life) => self.on_answered(at, answer),
             Event::Wake { at, life } if self.lives(at, life) => {
                 let now = self.local(at);
                 if self.machines[at].wake.is_some_and(|wake| wake <= now) {

@@ -29,11 +29,12 @@ pub(in crate::mod_smart) struct Changes {
 impl Changes {
     pub(super) fn new(members: usize) -> Self {
         let founders: Vec<ReplicaId> = (0..members).map(replica).collect();
+        let membership = Memberships::created(&founders).now().clone();
         Self {
-            membership: Memberships::created(&founders).now().clone(),
+            known: [(membership.number(), membership.clone())].into(),
+            membership,
             change: None,
             ordered: Vec::new(),
-            known: BTreeMap::new(),
             votes: BTreeMap::new(),
             done: 0,
             removed: 0,

@@ -1,0 +1,47 @@
+//! The oracle of clusters in which few members are slow: a register for each membership. It answers at once, or is away; then questions are
+//! lost.
+
+use super::{Event, World};
+use bytes::Bytes;
+use quorate_order::Input;
+use quorate_order::visigoth::{OracleAnswer, OracleRequest};
+use quorate_types::{MembershipId, ReplicaId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The registers, and what was asked.
+#[derive(Default)]
+pub(super) struct Oracle {
+    registers: BTreeMap<MembershipId, (u64, Bytes)>,
+    asked: VecDeque<(ReplicaId, OracleRequest)>,
+    away: bool,
+}
+
+impl World {
+    /// From now on nobody reaches the oracle, or everybody does.
+    pub fn set_oracle_away(&mut self, away: bool) {
+        self.oracle.away = away;
+    }
+
+    pub(super) fn asks_oracle(&mut self, id: ReplicaId, request: OracleRequest) {
+        self.events.push(Event::Asks(id, request.clone()));
+        if !self.oracle.away {
+            self.oracle.asked.push_back((id, request));
+        }
+    }
+
+    /// Answers what replicas asked.
+    pub(super) fn answer_for_oracle(&mut self) {
+        while let Some((id, request)) = self.oracle.asked.pop_front() {
+            let register = self.oracle.registers.entry(request.membership).or_default();
+            if let Some((version, value)) = request.swap
+                && version == register.0
+            {
+                *register = (version + 1, value);
+            }
+            let (version, value) = register.clone();
+            self.events.push(Event::Told(id, version, value.clone()));
+            let answer = OracleAnswer { membership: request.membership, version, value };
+            self.step_once(id, Input::Oracle(answer));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Where few members are slow: small quorums, the oracle that grants them, and what becomes of them.
+
+use super::chaos::{hasty, schedule, seeds};
+use super::world::{Plan, World};
+use quorate_types::Span;
+
+/// Asks for some slots, and waits until they are decided.
+fn decides(world: &mut World, within: Span) -> bool {
+    for _ in 0..3 {
+        world.ask(50);
+    }
+    world.run_until(within, |world| world.pending.is_empty())
+}
+
+/// Four members survive two crashes: with three and a majority rule one would be survived.
+#[test]
+fn half_of_the_members_go_on() {
+    let mut world = World::new(1, Plan::visigoth(2, 1, 0));
+    assert!(decides(&mut world, Span::from_secs(2)));
+    assert_eq!(world.oracle.swaps, 0, "three of four answer");
+    world.crash(3);
+    assert!(decides(&mut world, Span::from_secs(2)));
+    assert_eq!(world.oracle.swaps, 0, "three of four still do");
+    world.crash(2);
+    assert!(decides(&mut world, Span::from_secs(2)), "{}", world.describe());
+    assert_eq!(world.oracle.swaps, 1, "one grant lasts");
+}
+
+/// The leader is among those that stopped: its successor begins its view with a small quorum.
+#[test]
+fn a_view_begins_with_half_of_the_members() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, Plan::visigoth(2, 1, 0));
+        assert!(decides(&mut world, Span::from_secs(2)));
+        let leader = world.leader().expect("there is one");
+        world.crash(leader);
+        world.crash((leader + 1) % 4);
+        assert!(decides(&mut world, Span::from_secs(20)), "{}", world.describe());
+        assert!(world.oracle.swaps > 0);
+    }
+}
+
+/// More members are slow than assumed: without the oracle both halves would go on.
+#[test]
+fn two_halves_do_not_both_go_on() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, Plan::visigoth(2, 1, 0));
+        assert!(decides(&mut world, Span::from_secs(2)));
+        for (one, other) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+            world.cut.extend([(one, other), (other, one)]);
+        }
+        decides(&mut world, Span::from_secs(10));
+        world.heal();
+        assert!(world.run_until(Span::from_secs(20), World::is_done), "{}", world.describe());
+    }
+}
+
+/// Without the oracle nothing is decided by few, and nothing is lost.
+#[test]
+fn without_the_oracle_few_wait() {
+    let mut world = World::new(1, Plan::visigoth(2, 1, 0));
+    assert!(decides(&mut world, Span::from_secs(2)));
+    world.oracle.unreachable = true;
+    world.crash(3);
+    world.crash(2);
+    assert!(!decides(&mut world, Span::from_secs(5)));
+    world.start(2);
+    assert!(world.run_until(Span::from_secs(20), |world| world.pending.is_empty()), "{}", world.describe());
+    assert_eq!(world.oracle.swaps, 0);
+}
+
+/// Two stop, come back, and the other two stop: the small quorum of before must bind nobody any more.
+#[test]
+fn all_count_again_once_all_are_back() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, Plan::visigoth(2, 1, 0));
+        assert!(decides(&mut world, Span::from_secs(2)));
+        for (some, others) in [([0, 1], [2, 3]), ([2, 3], [0, 1]), ([0, 3], [1, 2])] {
+            others.iter().for_each(|at| world.crash(*at));
+            assert!(decides(&mut world, Span::from_secs(20)), "seed {seed} {some:?}: {}", world.describe());
+            others.iter().for_each(|at| world.start(*at));
+            for (one, other) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+                world.connection(one, other, true);
+            }
+            world.run(Span::from_secs(8));
+            assert!(world.run_until(Span::from_secs(20), World::is_done));
+        }
+    }
+}
+
+/// Everything goes wrong, more than is assumed: nothing wrong is decided, and once all are well everything is.
+#[test]
+fn few_survive_random_schedules() {
+    for (u, s, o) in [(2, 1, 0), (1, 0, 0), (3, 1, 0), (2, 0, 0)] {
+        seeds(40).for_each(|seed| drop(schedule(seed, Plan::visigoth(u, s, o), &[])));
+    }
+    let hasty = Plan { configure: hasty, ..Plan::visigoth(2, 1, 0) };
+    seeds(40).for_each(|seed| drop(schedule(seed, hasty, &[])));
+}

@@ -1,0 +1,88 @@
+//! Asks the oracle for a small quorum, once the usual one did not answer in time.
+//!
+//! The leader of a view is the only one that asks: in a view without a leader nothing is decided anyway. It knows when each vote, statement
+//! or answer was due, and asks for the set of those whose answers came. If the oracle refuses, because an earlier small quorum is missed,
+//! the leader goes on listening, and asks again as more members answer: the members that answer after a set was gathered meet that set,
+//! since those that did not answer then have stopped, but for s (section 3.2.2; with an oracle the second round is this second try).
+//!
+//! Tests: tests/gather.rs.
+
+use super::{Grant, Here, OracleAnswer, OracleRequest, Register};
+use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View};
+
+/// What is known of the register, and what was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    /// The register of the present membership, as the oracle said last.
+    known: Option<(u64, Register)>,
+    /// When the oracle was last asked for what, in which view.
+    asked: Option<(Time, View, Vec<ReplicaId>)>,
+    /// When the present view got its first small quorum.
+    pub(crate) since: Option<Time>,
+    /// How often a leader gave up its office here so that all count again.
+    pub(crate) restored: u32,
+}
+
+impl Gather {
+    /// Another view was entered.
+    pub(crate) fn enter(&mut self) {
+        (self.asked, self.since) = (None, None);
+    }
+
+    /// Another membership holds, which has a register of its own.
+    pub(crate) fn begin(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Asks for a small quorum of the present view, unless the same was asked a short time ago. [visigoth L20-L25]
+    pub(crate) fn ask(
+        &mut self,
+        set: Vec<ReplicaId>,
+        here: Here<'_>,
+        now: Time,
+        repeat: Span,
+    ) -> Option<OracleRequest> {
+        let same = |(at, view, asked): &(Time, View, Vec<ReplicaId>)| {
+            *view == here.view && *asked == set && now.since(*at) < repeat
+        };
+        if self.asked.as_ref().is_some_and(same) {
+            return None;
+        }
+        self.asked = Some((now, here.view, set.clone()));
+        Some(OracleRequest { membership: here.membership, swap: self.swap(set, here) })
+    }
+
+    /// The register with this set, if the rule allows it as far as is known. Otherwise the register is read: it may have changed.
+    fn swap(&self, set: Vec<ReplicaId>, here: Here<'_>) -> Option<(u64, bytes::Bytes)> {
+        let (version, register) = self.known.as_ref()?;
+        let next = register.with(Grant { view: here.view, set }, here.decided, here.voters, here.trust);
+        next.ok().map(|next| (*version, next.encode()))
+    }
+
+    /// Asks what the register holds.
+    pub(crate) fn read(&self, membership: MembershipId) -> OracleRequest {
+        OracleRequest { membership, swap: None }
+    }
+
+    /// The oracle said what the register holds. Answers may be late, and come twice. Returns whether it is news. [visigoth L26-L28]
+    pub(crate) fn told(&mut self, answer: OracleAnswer, here: Here<'_>) -> Result<bool, Reject> {
+        let old = self.known.as_ref().is_some_and(|(version, _)| answer.version < *version);
+        if answer.membership != here.membership || old {
+            return Ok(false);
+        }
+        let register = Register::decode(answer.value, here.voters, here.trust)?;
+        // Whatever was asked is answered; the same set may be asked for at once if another one swapped in between.
+        let changed = self.known.as_ref().is_none_or(|(version, _)| answer.version > *version);
+        if changed {
+            self.asked = None;
+        }
+        self.known = Some((answer.version, register));
+        Ok(true)
+    }
+
+    /// The small quorums of this view, as far as the oracle said.
+    pub(crate) fn granted(&self, view: View) -> impl Iterator<Item = &Vec<ReplicaId>> {
+        let grants = self.known.iter().flat_map(|(_, register)| register.grants());
+        grants.filter(move |grant| grant.view == view).map(|grant| &grant.set)
+    }
+}

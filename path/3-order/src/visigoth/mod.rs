@@ -1,0 +1,60 @@
+//! Fewer members where few are slow: u may be faulty, at most s correct ones are slow at a time, and at most o lie in concert, with s < u.
+//!
+//! The rules are Mod-SMaRt's, and so are the messages; what differs is which sets are quorums. n-s members always are. When fewer answer in
+//! time, n-u of them become one, for one view: the oracle grants it. `register` has the rule for that, `gather` asks. Then any two quorums
+//! share a member that tells the truth, so all that Mod-SMaRt concludes from quorums stands. If more than s are slow, nothing is decided
+//! until they come back; nothing wrong is decided.
+//!
+//! Source: Porto, Leitão, Li, Clement, Kate, Junqueira, Rodrigues, "Visigoth Fault Tolerance", EuroSys 2015. Retold line by line in
+//! docs/protocols/visigoth.md, with what differs. Tests: tests/ beside this file; tests/few.rs of Mod-SMaRt; check/sim.
+
+mod gather;
+mod register;
+
+pub(crate) use gather::Gather;
+pub use register::{Grant, Refusal, Register};
+
+use bytes::Bytes;
+use quorate_types::{MembershipId, ReplicaId, Trust, View};
+
+/// What a protocol asks the oracle about its instance: read the register of this membership, or swap it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OracleRequest {
+    /// The membership whose register it is.
+    pub membership: MembershipId,
+    /// If the register still has this version, it gets this value. Otherwise, and without this, it is read.
+    pub swap: Option<(u64, Bytes)>,
+}
+
+/// What the register holds. A register that nobody wrote has version 0 and no bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OracleAnswer {
+    /// The membership whose register it is.
+    pub membership: MembershipId,
+    /// The version, which grows with each swap.
+    pub version: u64,
+    /// The value.
+    pub value: Bytes,
+}
+
+/// What the register is judged by: who votes, and where this replica is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Here<'a> {
+    pub(crate) membership: MembershipId,
+    pub(crate) view: View,
+    /// The highest view in which something is known to be decided.
+    pub(crate) decided: View,
+    pub(crate) voters: &'a [ReplicaId],
+    pub(crate) trust: Trust,
+}
+
+impl Here<'_> {
+    /// Views of earlier tenures say nothing about this one.
+    pub(crate) fn of_tenure(self, begins: View) -> Self {
+        let decided = if self.decided >= begins { self.decided } else { View::ZERO };
+        Self { decided, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;
