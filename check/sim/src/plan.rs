@@ -630,8 +630,12 @@ impl Plan {
         Faults::of(self.fault_model).among(self.replicas as u32).truth() as usize - 1
     }
 
-    /// How many replicas may be lost, or may lie.
+    /// How many replicas may be lost, or may lie, whatever else happens. Where few members are slow no more than that: other faults
+    /// make more of them slow than a cluster is made for.
     pub fn spare(&self) -> usize {
+        if let Some(numbers) = self.fault_model.visigoth().filter(|_| self.fault_model.few_are_slow()) {
+            return numbers.s.max(numbers.o) as usize;
+        }
         Faults::of(self.fault_model).among(self.replicas as u32).faults() as usize
     }
 

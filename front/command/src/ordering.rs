@@ -152,18 +152,27 @@ impl ModelArgs {
     /// The fault model, if one is given.
     ///
     /// # Errors
-    /// When its numbers are missing, or are those of another one.
+    /// When its numbers are missing, or are those of another one, or no cluster has them yet.
     pub fn model(self) -> Outcome<Option<FaultModel>> {
+        let model = self.any_model()?;
+        if let Some(Visigoth { u, s, .. }) =
+            model.filter(|model| model.few_are_slow()).and_then(FaultModel::visigoth)
+        {
+            return Err(Failure::usage(format!(
+                "--faults: no protocol here counts on fast replicas, as s={s} below u={u} asks: write s={u}"
+            )));
+        }
+        Ok(model)
+    }
+
+    /// As [`Self::model`], for simulated clusters: few members may be slow as well.
+    ///
+    /// # Errors
+    /// When its numbers are missing, or are those of another one.
+    pub fn any_model(self) -> Outcome<Option<FaultModel>> {
         match (self.fault_model, self.faults) {
             (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => {
-                let model = FaultModel::Visigoth(numbers);
-                if model.few_are_slow() {
-                    return Err(Failure::usage(format!(
-                        "--faults: no protocol here counts on fast replicas, as s={} below u={} asks: write s={1}",
-                        numbers.s, numbers.u
-                    )));
-                }
-                Ok(Some(model))
+                Ok(Some(FaultModel::Visigoth(numbers)))
             }
             (Some(ModelWord::Visigoth), _) => {
                 Err(Failure::usage("--fault-model visigoth needs its numbers: add --faults u=2,s=2,o=1"))

@@ -262,7 +262,7 @@ fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
 
 /// The fault model, if one is chosen; refuses fewer replicas than its numbers ask for, and liars where nobody lies.
 fn model_of(args: &Args) -> Outcome<Option<FaultModel>> {
-    let model = args.model.model()?;
+    let model = args.model.any_model()?;
     if args.model.count().is_some() {
         return Err(Failure::usage(
             "--faults: a seed's cluster survives as many faults as its replicas allow: leave it out",
@@ -287,11 +287,14 @@ fn options(args: Args) -> Outcome<Options> {
     let focus = args.focus.map(Focus::from);
     let about_lies = focus.is_some_and(Focus::lies);
     let model = model_of(&args)?;
+    let few = model.is_some_and(FaultModel::few_are_slow);
+    let sets = Feature::SurviveLies.protocol();
+    if few && args.protocol.is_some_and(|protocol| protocol != sets) {
+        let why = format!("--protocol: with s below u the protocol is {}: leave it out", sets.name());
+        return Err(Failure::usage(why));
+    }
     let byzantine = model.is_some_and(FaultModel::may_lie) || lies || about_lies;
-    let able = args
-        .protocol
-        .unwrap_or(if byzantine { Feature::SurviveLies.protocol() } else { Protocol::default() })
-        .able();
+    let able = args.protocol.unwrap_or(if byzantine || few { sets } else { Protocol::default() }).able();
     let cluster = Nature { lies: byzantine, ..able };
     let asked = [
         ("--protocol", byzantine, able, Feature::SurviveLies),

@@ -33,7 +33,7 @@ pub const BORDERS_MAX: usize = 16;
 /// member. `members`: at least 1.
 pub fn needed(faults: Faults, members: usize) -> usize {
     let trust = trust(faults, members);
-    let needed = if faults.may_lie() { trust.truth() } else { trust.agreement() };
+    let needed = if faults.may_lie() { trust.truth() } else { trust.smallest() };
     (needed as usize).max(members.min(2))
 }
 

@@ -76,9 +76,9 @@ impl Profile {
         self.fault_model.unwrap_or(if lies { FaultModel::Byzantine } else { FaultModel::default() })
     }
 
-    /// The protocol: only one survives replicas that lie.
+    /// The protocol: only one survives replicas that lie, or goes on with few members.
     pub fn protocol(&self) -> Protocol {
-        if self.model().may_lie() {
+        if self.model().may_lie() || self.model().few_are_slow() {
             return Protocol::ALL.into_iter().find(|protocol| protocol.able().lies).unwrap_or_default();
         }
         self.protocol.or(self.focus.and_then(Focus::protocol)).unwrap_or_default()

@@ -13,6 +13,8 @@ pub struct Record {
     disturbed: bool,
     captured: Option<u64>,
     fetched: u64,
+    /// The seq of the checkpoint that was fetched last.
+    repaired: Option<u64>,
     /// The borders with such files.
     strange: BTreeSet<u64>,
     /// The seqs of checkpoints that were written in this life, with the log's position when their borders came.
@@ -69,8 +71,12 @@ impl Record {
                 }
             }
             Job::Install { image } => {
-                self.installs = Some(image.seq.number());
+                (self.installs, self.repaired) = (Some(image.seq.number()), Some(image.seq.number()));
                 (self.disturbed, self.captured, self.fetched) = (true, None, image.border);
+            }
+            // A replica that was repaired disowns the checkpoints before: the next one is its second.
+            Job::Forget { keep } if self.repaired == Some(keep.number()) => {
+                self.written.retain(|(seq, _)| *seq >= keep.number());
             }
             _ => {}
         }

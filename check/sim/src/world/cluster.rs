@@ -115,6 +115,13 @@ impl Cluster {
         members.filter(|who| !self.plan.is_liar(*who)).collect()
     }
 
+    /// Whether a replica leads that is no member any more.
+    pub(super) fn is_led_by_others(&self) -> bool {
+        let current = self.current();
+        let mut others = self.honest_nodes().filter(|(who, _)| !current.contains(who));
+        others.any(|(_, node)| node.status().leading)
+    }
+
     /// The replica that executed most.
     pub(super) fn foremost(&self) -> Option<&Node> {
         self.honest_nodes().map(|(_, node)| node).max_by_key(|node| node.executor().seq())

@@ -79,9 +79,11 @@ impl Course {
                 Next::Phase("the last border")
             }
             Phase::CatchUp => {
-                // A removed replica that hears no other one leads on for that long.
-                let noticed = cluster.plan.heal_at + 2 * cluster.plan.timing.2 * MS;
-                let is_over = self.is_everywhere && now >= noticed && cluster.untrimmed().is_none();
+                // A removed replica that hears no other one leads on for that long. If it was suspended for long, it finds the machine slow
+                // and is more patient.
+                let waited = |times| now >= cluster.plan.heal_at + times * cluster.plan.timing.2 * MS;
+                let noticed = waited(2) && (waited(10) || !cluster.is_led_by_others());
+                let is_over = self.is_everywhere && noticed && cluster.untrimmed().is_none();
                 if is_over { Next::End } else { Next::Same }
             }
             Phase::Safety | Phase::Liveness | Phase::Reads => Next::Same,

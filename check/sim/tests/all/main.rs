@@ -23,5 +23,6 @@ mod tags;
 mod time;
 mod toy;
 mod trips;
+mod visigoth;
 mod watches;
 mod work;

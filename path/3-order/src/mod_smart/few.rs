@@ -132,6 +132,31 @@ impl ModSmart {
         self.reads.confirm(look, out);
     }
 
+    /// A view in which nobody asks for anything decides that its members are as they were, if small quorums of earlier views bind it: then
+    /// they bind nobody any more. [visigoth L32-L34]
+    pub(super) fn show_that_few_are_over(&mut self, out: &mut Effects) {
+        let idle = self.voting.proposed_and_open(&self.core).0 == 0;
+        let here = self.here();
+        let may_be = here.decided < here.view && here.view > self.core.members.tenures().now().begins;
+        if !idle
+            || !self.core.leads()
+            || self.stops.is_leaving()
+            || self.core.slow_after().is_none()
+            || !may_be
+        {
+            return;
+        }
+        match self.few.is_bound(here) {
+            None => out.push(Effect::Oracle(self.few.read(here.membership))),
+            Some(false) => {}
+            Some(true) => {
+                let members = &self.core.members;
+                self.voting.queue(members.tenures().batch(None, self.core.config.me));
+                self.progress(out);
+            }
+        }
+    }
+
     /// Small quorums bind all later views until something is decided in one. So once the usual quorum answers again, the leader hands over,
     /// and then all members count. If that did not last, it waits longer the next time. [visigoth L32-L34]
     pub(super) fn restore_all(&mut self) {
@@ -175,13 +200,5 @@ impl super::core::Core {
         if let Some(proof) = self.ledger.proof(self.decided()).filter(|_| !self.may_lie()) {
             self.granted.forget(proof.view);
         }
-    }
-
-    /// Whether the leader is to decide something, whatever it is: small quorums of earlier views, which it may not know, bind until then.
-    /// [visigoth L32-L34]
-    pub(super) fn may_be_bound_by_few(&self) -> bool {
-        let (view, begins) = (self.office.view(), self.members.tenures().now().begins);
-        let last = self.ledger.proof(self.decided()).map_or(View::ZERO, |proof| proof.view);
-        self.slow_after().is_some() && view > begins && last < view
     }
 }

@@ -318,6 +318,7 @@ impl ModSmart {
         self.pace.helped.clear();
         self.step_down_alone(out);
         self.restore_all();
+        self.show_that_few_are_over(out);
         self.reads.beat(&self.core, out);
         self.look_at_the_clock(out);
         self.repeat(out);

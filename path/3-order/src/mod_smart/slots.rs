@@ -125,8 +125,6 @@ impl ModSmart {
             let members = &core.members;
             if stops.is_leaving() {
                 None
-            } else if core.may_be_bound_by_few() {
-                Some(members.tenures().batch(None, core.config.me))
             } else {
                 members.own_proposal(core.decided(), |id| watch.hears(id, core))
             }

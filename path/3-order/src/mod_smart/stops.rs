@@ -20,6 +20,9 @@ struct Heard {
     asked: View,
     why: Complaint,
     signature: Signature,
+    /// When it first asked for this view.
+    since: Time,
+    /// When it last did.
     at: Time,
 }
 
@@ -136,7 +139,8 @@ impl Stops {
         }
         self.asking = Some((view, why, core.now()));
         let signature = core.auth.sign(&core.stop_statement(view));
-        self.heard.insert(core.config.me, Heard { asked: view, why, signature, at: core.now() });
+        let since = self.since(core.config.me, view, core);
+        self.heard.insert(core.config.me, Heard { asked: view, why, signature, since, at: core.now() });
         core.send_all(out, &Body::Stop { asked: view, why, decided: core.decided(), signature }, None);
         Some(view)
     }
@@ -156,19 +160,33 @@ impl Stops {
             return false;
         }
         // A replica that asked for a higher view before does not ask for it any more.
-        self.heard.insert(from, Heard { asked, why, signature, at: core.now() });
+        let since = self.since(from, asked, core);
+        self.heard.insert(from, Heard { asked, why, signature, since, at: core.now() });
         true
+    }
+
+    /// Since when this member asks for this view.
+    fn since(&self, from: ReplicaId, asked: View, core: &Core) -> Time {
+        let before = self.heard.get(&from).filter(|heard| heard.asked == asked);
+        before.map_or(core.now(), |heard| heard.since)
+    }
+
+    /// How many STOPs make this view: the usual quorum, or the smallest where few are slow and the others were waited for. A few members that
+    /// are ahead must not pull the others out of each view, before its leader knows what it decided. [mod_smart L40]
+    fn needed(&self, view: View, core: &Core) -> usize {
+        let trust = core.members.trust();
+        let first = self.heard.values().filter(|heard| heard.asked == view).map(|heard| heard.since).min();
+        let waited = |wait: Span| first.is_some_and(|first| core.now().since(first) >= wait.times(2));
+        let late = core.slow_after().is_some_and(waited);
+        (if late { trust.smallest() } else { trust.agreement() }) as usize
     }
 
     /// The certificate of a later view, if a quorum asks for that view. [mod_smart L40]
     pub(super) fn certificate(&self, view: View, core: &Core) -> Option<Signed> {
         let of_it = self.heard.iter().filter(|(_, heard)| heard.asked == view);
         let stops: Signed = of_it.map(|(id, heard)| (*id, heard.signature)).collect();
-        let needed = if planted("smart-view-by-few") {
-            core.truth()
-        } else {
-            core.members.trust().smallest() as usize
-        };
+        let few = planted("smart-view-by-few");
+        let needed = if few { core.truth() } else { self.needed(view, core) };
         (view > core.office.view() && stops.len() >= needed).then_some(stops)
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Gather {
     known: Option<(u64, Register)>,
     /// When the oracle was last asked for what, in which view.
     asked: Option<(Time, View, Vec<ReplicaId>)>,
+    /// Whether the oracle said something since the present view was entered.
+    fresh: bool,
     /// When the present view got its first small quorum.
     pub(crate) since: Option<Time>,
     /// How often a leader gave up its office here so that all count again.
@@ -26,7 +28,7 @@ pub(crate) struct Gather {
 impl Gather {
     /// Another view was entered.
     pub(crate) fn enter(&mut self) {
-        (self.asked, self.since) = (None, None);
+        (self.asked, self.since, self.fresh) = (None, None, false);
     }
 
     /// Another membership holds, which has a register of its own.
@@ -64,6 +66,13 @@ impl Gather {
         OracleRequest { membership, swap: None }
     }
 
+    /// Whether a small quorum of an earlier view binds this one; `None`: the oracle is to be asked.
+    pub(crate) fn is_bound(&self, here: Here<'_>) -> Option<bool> {
+        let (_, register) = self.known.as_ref().filter(|_| self.fresh)?;
+        let binds = |grant: &Grant| grant.view >= here.decided && grant.view < here.view;
+        Some(register.grants().iter().any(binds))
+    }
+
     /// The oracle said what the register holds. Answers may be late, and come twice. Returns whether it is news. [visigoth L26-L28]
     pub(crate) fn told(&mut self, answer: OracleAnswer, here: Here<'_>) -> Result<bool, Reject> {
         let old = self.known.as_ref().is_some_and(|(version, _)| answer.version < *version);
@@ -76,7 +85,7 @@ impl Gather {
         if changed {
             self.asked = None;
         }
-        self.known = Some((answer.version, register));
+        (self.known, self.fresh) = (Some((answer.version, register)), true);
         Ok(true)
     }
 

@@ -1,0 +1,38 @@
+//! Clusters in which few members are slow: they go on with fewer members than a majority, as the oracle grants it.
+
+use quorate_sim::plan::Fault;
+use quorate_sim::{Level, Plan, Profile, World};
+use quorate_types::{FaultModel, Visigoth};
+
+fn profile(u: u32, s: u32, o: u32) -> Profile {
+    let numbers = Visigoth { u, s, o, t_ms: 20 };
+    Profile { fault_model: Some(FaultModel::Visigoth(numbers)), ..Profile::default() }
+}
+
+/// More members are slow than assumed, and the oracle is away for a while: nothing wrong happens, and all goes on in the end.
+#[test]
+fn nothing_is_lost_whatever_happens() {
+    for (u, s, o) in [(2, 1, 0), (3, 1, 0), (1, 0, 0)] {
+        for seed in 1..=8 {
+            let plan = Plan::new(seed, &profile(u, s, o));
+            assert!(plan.oracle.is_some(), "seed {seed}: {}", plan.summary());
+            let report = World::new(plan, Level::Hash).run();
+            assert!(report.failure.is_none(), "u={u}, s={s}, seed {seed}: {:?}", report.failure);
+        }
+    }
+}
+
+/// Two of four are gone for good, and two go on. One is not enough.
+#[test]
+fn half_of_the_members_are_enough() {
+    for (lost, goes_on) in [(2, true), (3, false)] {
+        for seed in 1..=4 {
+            let mut plan =
+                Plan::calm(seed, &Profile { replicas: Some(4), faults: false, ..profile(2, 1, 0) });
+            (plan.workload.operations, plan.heal_at) = (60, 4_000_000_000);
+            plan.faults.extend((0..lost).map(|who| (100_000_000, Fault::Lose { who })));
+            let failure = World::new(plan, Level::Hash).run().failure;
+            assert_eq!(failure.is_none(), goes_on, "seed {seed}, {lost} lost: {failure:?}");
+        }
+    }
+}
