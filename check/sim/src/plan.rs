@@ -52,7 +52,7 @@ use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_order::Protocol;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{FaultModel, Faults, Span};
+use quorate_types::{FaultModel, Span};
 use state::state_faults;
 use std::fmt;
 pub use suspends::Suspend;
@@ -623,20 +623,6 @@ impl Plan {
         plan_workers(self, &mut Rng::of(seed, 9113));
         plan_oracle(self, &mut Rng::of(seed, 9114));
         self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
-    }
-
-    /// How many replicas may lie.
-    pub fn may_lie(&self) -> usize {
-        Faults::of(self.fault_model).among(self.replicas as u32).truth() as usize - 1
-    }
-
-    /// How many replicas may be lost, or may lie, whatever else happens. Where few members are slow no more than that: other faults
-    /// make more of them slow than a cluster is made for.
-    pub fn spare(&self) -> usize {
-        if let Some(numbers) = self.fault_model.visigoth().filter(|_| self.fault_model.few_are_slow()) {
-            return numbers.s.max(numbers.o) as usize;
-        }
-        Faults::of(self.fault_model).among(self.replicas as u32).faults() as usize
     }
 
     /// One line for people.

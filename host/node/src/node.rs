@@ -18,8 +18,11 @@ use quorate_admit::{Intake, KnownMember};
 use quorate_execute::{Agreed, Executor, Publisher};
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
+use quorate_order::visigoth::OracleAnswer;
 use quorate_order::{Input as OrderInput, Nature};
-use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time, Trust, View, planted};
+use quorate_types::{
+    ClientId, ConnId, Digest, Halt, InstanceId, MembershipId, ReplicaId, Room, Time, Trust, View, planted,
+};
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
 use std::net::IpAddr;
 
@@ -289,6 +292,17 @@ impl Node {
     /// Others checked signatures, or tell that they will not.
     pub(crate) fn on_checked(&mut self, now: Time, id: u64, right: Option<Vec<bool>>, out: &mut Effects) {
         self.intake(now, out, |intake, facts, outs| intake.checked(facts, id, right, outs));
+    }
+
+    /// A request waits for too long.
+    pub(crate) fn on_overdue(&mut self, now: Time, request: Digest, out: &mut Effects) {
+        self.intake(now, out, |intake, _, outs| intake.overdue(request, outs));
+    }
+
+    /// The oracle answered a question about an instance.
+    pub(crate) fn on_oracle(&mut self, now: Time, of: InstanceId, answer: OracleAnswer, out: &mut Effects) {
+        self.step_named(now, of, OrderInput::Oracle(answer));
+        self.after_order(now, out);
     }
 
     /// An operator asks to hand leadership over. Gives the result in one line.

@@ -55,10 +55,7 @@ impl Node {
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
             Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
             Input::Checked { id, right } => self.on_checked(now, id, right, out),
-            Input::Oracle { instance, answer } => {
-                self.step_named(now, instance, OrderInput::Oracle(answer));
-                self.after_order(now, out);
-            }
+            Input::Oracle { instance, answer } => self.on_oracle(now, instance, answer, out),
             Input::Deadline => self.on_deadline(now, out),
             Input::Accepted { conn, from } => self.at_gate(now, At::Accepted { conn, from }, out),
             Input::Identified { conn, identity } => self.at_gate(now, At::Identified { conn, identity }, out),
@@ -319,9 +316,7 @@ impl Node {
                 });
             }
             OrderEffect::Oracle(request) => out.push(Effect::Oracle(OracleWork { instance: id, request })),
-            OrderEffect::Overdue { request } => {
-                self.intake(now, out, |intake, _, outs| intake.overdue(request, outs));
-            }
+            OrderEffect::Overdue { request } => self.on_overdue(now, request, out),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader, planned } => {
                 self.on_leader_changed(at, now, (view, leader), planned, out);

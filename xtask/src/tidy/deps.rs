@@ -37,7 +37,7 @@ enum Allowed {
 }
 
 /// The protocols of the order stage, each a module of it.
-const PROTOCOLS: [&str; 3] = ["raft", "mod_smart", "visigoth"];
+const PROTOCOLS: [&str; 2] = ["raft", "mod_smart"];
 const ORDER: &str = "path/3-order/src";
 
 /// One package of the workspace.

@@ -4,6 +4,7 @@ use super::{Fault, Plan, Profile};
 use crate::liars::clients::ClientTrick;
 use crate::liars::{KEEPERS, TRICKS, Trick};
 use crate::random::Rng;
+use quorate_types::Faults;
 use std::collections::BTreeSet;
 
 /// A replica that lies.
@@ -20,6 +21,20 @@ pub struct Liar {
 }
 
 impl Plan {
+    /// How many replicas may lie.
+    pub fn may_lie(&self) -> usize {
+        Faults::of(self.fault_model).among(self.replicas as u32).truth() as usize - 1
+    }
+
+    /// How many replicas may be lost, or may lie, whatever else happens. Where few members are slow no more than that: other faults
+    /// make more of them slow than a cluster is made for.
+    pub fn spare(&self) -> usize {
+        if let Some(numbers) = self.fault_model.visigoth().filter(|_| self.fault_model.few_are_slow()) {
+            return numbers.s.max(numbers.o) as usize;
+        }
+        Faults::of(self.fault_model).among(self.replicas as u32).faults() as usize
+    }
+
     /// Whether a replica lies.
     pub fn is_liar(&self, who: usize) -> bool {
         self.liars.iter().any(|liar| liar.who == who)

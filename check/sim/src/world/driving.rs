@@ -1,11 +1,12 @@
 //! Gives replicas and clients their turns, as host/runtime and the client's runtime do, and carries out their effects.
 
+use super::oracle::Letter;
 use super::show::show;
 use super::{MS, World};
 use crate::checks::Failure;
 use crate::clock::Clock;
 use crate::liars::{Saying, Twisted, clients, twist};
-use crate::plan::Fate;
+use crate::plan::{Fate, OraclePlan};
 use crate::processes::{Arrival, Part};
 use crate::queue::Event;
 use crate::replica::{NoStart, Replica, SideJob};
@@ -16,7 +17,7 @@ use crate::work::Work;
 use bytes::Bytes;
 use quorate_auth::CheckWork;
 use quorate_client::{Effect as ClientEffect, Input as ClientInput};
-use quorate_node::{ConnClass, Effect, Event as NodeEvent, Input, KeeperWork, Node};
+use quorate_node::{ConnClass, Effect, Event as NodeEvent, Input, KeeperWork, Node, OracleWork};
 use quorate_state::checkpoint::Job;
 use quorate_types::{ConnId, ReplicaId, SessionId, Time, planted};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
@@ -673,5 +674,50 @@ impl World {
         let sessions: Vec<SessionId> =
             self.cluster.honest_clients().filter_map(|client| client.used).collect();
         clients::instead(trick, self.cluster.client(who).rng(), to, &sessions, frame)
+    }
+}
+
+/// The oracle.
+impl World {
+    /// A node asks the oracle.
+    pub(super) fn ask_oracle(&mut self, who: usize, work: OracleWork) {
+        self.time.note(Level::All, Some(who), "asks", || format!("{work:?}"));
+        let number = self.oracle.send(Letter::Question(work));
+        self.forward(who, number);
+    }
+
+    /// A letter leaves, perhaps twice, perhaps for nothing.
+    fn forward(&mut self, who: usize, letter: u64) {
+        let Some(OraclePlan { wait, stalls, stall, loses, .. }) = self.cluster.plan.oracle else { return };
+        let life = self.processes.life(who);
+        let rng = self.time.rng();
+        let most = if rng.chance(stalls) { stall } else { wait };
+        let copies = if rng.chance(loses) { 0 } else { 1 + u64::from(rng.chance(loses)) };
+        for _ in 0..copies {
+            let after = self.time.rng().range(0, most);
+            self.time.after(after, Event::Letter { who, life, letter });
+        }
+    }
+
+    /// A letter arrives: a question at the oracle, an answer at its replica.
+    pub(super) fn letter(&mut self, who: usize, life: u32, letter: u64) {
+        match self.oracle.letters.get(&letter) {
+            Some(Letter::Question(work)) => {
+                let away = self.cluster.plan.oracle.is_some_and(|oracle| oracle.is_away(self.time.now()));
+                if !away && self.processes.lives(who, life) {
+                    let (instance, answer) = (work.instance, self.oracle.serve(work.clone()));
+                    self.time.note(Level::Events, Some(who), "oracle", || {
+                        format!("{instance}: version {}, {:?}", answer.version, answer.value)
+                    });
+                    let number = self.oracle.send(Letter::Answer(instance, answer));
+                    self.forward(who, number);
+                }
+            }
+            Some(Letter::Answer(instance, answer)) if self.processes.lives(who, life) => {
+                let arrival = Arrival::Oracle(*instance, answer.clone());
+                self.processes.arrive(who, arrival, &mut self.time);
+            }
+            _ => {}
+        }
     }
 }

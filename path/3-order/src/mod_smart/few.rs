@@ -1,44 +1,41 @@
-//! Goes on with fewer members, where few are slow: what the leader lacks, and what a grant sets going. (visigoth)
+//! Goes on with fewer members, where few are slow: what the leader lacks, and what a grant sets going. (docs/protocols/visigoth.md)
 //!
-//! Which sets may be quorums, and how the oracle is asked, is in the visigoth folder. This file knows which votes, statements and answers
+//! Which sets may be quorums, and how the oracle is asked, is in the visigoth folder. This part knows which votes, statements and answers
 //! are awaited here, and since when.
 //!
 //! Tests: tests/few.rs, tests/chaos.rs.
 
-use super::reads::Look;
-use super::sync::supporters;
-use super::{ModSmart, reject};
+use super::core::Core;
+use super::normal::Voting;
+use super::reads::Reads;
+use super::reject;
+use super::sync::{Gathered, supporters};
+use super::watch::Watch;
 use crate::mod_smart::message::ModSmartBody as Body;
-use crate::visigoth::{Here, OracleAnswer};
+use crate::visigoth::{Gather, Here, OracleAnswer};
 use crate::{Effect, Effects};
 use quorate_types::{Reject, ReplicaId, Span, Time, View};
+use quorate_wire::Batch;
 
-/// What is awaited: since when, by a chain of how many messages, and whose answers came.
-type Lacking = (Time, u64, Vec<ReplicaId>);
+/// What the leader looks at to find out what it lacks.
+#[derive(Clone, Copy)]
+pub(super) struct Awaited<'a> {
+    pub(super) core: &'a Core,
+    pub(super) voting: &'a Voting,
+    pub(super) gathered: &'a Gathered,
+    pub(super) reads: &'a Reads,
+    pub(super) watch: &'a Watch,
+}
 
-impl ModSmart {
-    /// What the register is judged by.
-    fn here(&self) -> Here<'_> {
-        let core = &self.core;
-        let (decided, begins) = (core.ledger.proof(core.decided()), core.members.tenures().now().begins);
-        Here {
-            membership: core.membership_number(),
-            view: core.office.view(),
-            decided: decided.map_or(View::ZERO, |proof| proof.view),
-            voters: core.members.voters(),
-            trust: core.members.trust(),
-        }
-        .of_tenure(begins)
-    }
-
-    /// What this leader awaits, if the usual quorum is needed for it.
-    fn lacking(&self) -> Option<Lacking> {
-        let core = &self.core;
+impl Awaited<'_> {
+    /// What this leader awaits: since when, by a chain of how many messages, and whose answers came.
+    fn lacking(self) -> Option<(Time, u64, Vec<ReplicaId>)> {
+        let core = self.core;
         if !core.is_mine() || core.life.halted || !core.life.started {
             return None;
         }
         if !core.has_begun() {
-            return Some((self.watch.entered(), 1, supporters(&self.gathered, core)));
+            return Some((self.watch.entered(), 1, supporters(self.gathered, core)));
         }
         let slot = self.watch.open_since().and_then(|since| {
             let (chain, set) = self.voting.supporters(core)?;
@@ -48,138 +45,146 @@ impl ModSmart {
     }
 
     /// When the leader is to look whether it must do with fewer; none when it awaits nothing. One moment for each slot: votes set no timers.
-    /// [visigoth L20-L21]
-    pub(super) fn gathers_at(&self) -> Option<Time> {
+    /// [visigoth L10]
+    pub(super) fn due(self) -> Option<Time> {
         let wait = self.core.slow_after()?;
         let (since, chain, _) = self.lacking()?;
         Some(since.plus(wait.times(chain + 1)))
     }
+}
 
-    /// If the usual quorum is late, asks the oracle for a small one. [visigoth L22-L25]
-    pub(super) fn gather(&mut self, out: &mut Effects) {
-        let Some(wait) = self.core.slow_after() else { return };
-        let Some((since, chain, mut set)) = self.lacking() else { return };
-        let trust = self.core.members.trust();
-        let late = self.core.now() >= since.plus(wait.times(chain + 1));
-        if !late || set.len() < trust.smallest() as usize {
+/// What is known of small quorums here.
+#[derive(Debug, Default)]
+pub(super) struct Few {
+    gather: Gather,
+    /// When the present view got its first small quorum.
+    since: Option<Time>,
+    /// How often this leader gave up its office so that all count again.
+    restored: u32,
+}
+
+impl Few {
+    /// Another view was entered.
+    pub(super) fn enter(&mut self) {
+        self.gather.enter();
+        self.since = None;
+    }
+
+    /// Another membership holds, which has a register of its own.
+    pub(super) fn begin(&mut self) {
+        *self = Self::default();
+    }
+
+    /// If the usual quorum is late, asks the oracle for a small one. [visigoth L11-L15]
+    pub(super) fn ask(&mut self, at: Awaited<'_>, out: &mut Effects) {
+        let core = at.core;
+        let Some(wait) = core.slow_after() else { return };
+        let Some((since, chain, mut set)) = at.lacking() else { return };
+        let late = core.now() >= since.plus(wait.times(chain + 1));
+        if !late || set.len() < core.members.trust().smallest() as usize {
             return;
         }
         set.sort_unstable();
-        if self.core.quorums().hold(set.len(), |id| set.contains(&id)) {
+        if core.quorums().hold(set.len(), |id| set.contains(&id)) {
             return;
         }
-        let (now, repeat) = (self.core.now(), self.core.config.repeat);
-        let mut gather = std::mem::take(&mut self.few);
-        if let Some(request) = gather.ask(set, self.here(), now, repeat) {
+        if let Some(request) = self.gather.ask(set, core.here(), core.now(), core.config.repeat) {
             out.push(Effect::Oracle(request));
         }
-        self.few = gather;
     }
 
-    /// The oracle says which small quorums there are. [visigoth L26-L28]
-    pub(super) fn on_oracle(&mut self, answer: OracleAnswer, out: &mut Effects) {
-        let mut few = std::mem::take(&mut self.few);
-        let told = few.told(answer, self.here());
-        let granted: Vec<_> = few.granted(self.core.office.view()).cloned().collect();
-        self.few = few;
-        if told == Ok(true) {
-            self.take_granted(granted, out);
+    /// The oracle says which small quorums there are. Returns those of the present view. [visigoth L16-L18]
+    pub(super) fn told(&mut self, answer: OracleAnswer, core: &Core) -> Vec<Vec<ReplicaId>> {
+        match self.gather.told(answer, core.here()) {
+            Ok(true) => self.gather.granted(core.office.view()).cloned().collect(),
+            // A register that breaks the rule is not believed; nothing more is granted.
+            Ok(false) | Err(_) => Vec::new(),
         }
     }
 
     /// The leader says which small quorums its view has. Where no replica lies, its word is enough; otherwise the oracle is asked.
-    /// [visigoth L29-L31]
-    pub(super) fn on_granted(&mut self, from: ReplicaId, sets: Vec<Vec<ReplicaId>>, out: &mut Effects) {
-        if from != self.core.leader() || self.core.slow_after().is_none() {
-            return reject(out, from, Reject::NotAllowed("small quorums of who does not lead"));
-        }
-        let least = self.core.members.trust().smallest() as usize;
+    /// [visigoth L19-L21]
+    pub(super) fn heard(
+        &mut self,
+        from: ReplicaId,
+        sets: Vec<Vec<ReplicaId>>,
+        core: &Core,
+        out: &mut Effects,
+    ) -> Vec<Vec<ReplicaId>> {
+        let least = core.members.trust().smallest() as usize;
         let sound = |set: &Vec<ReplicaId>| {
             set.len() >= least
                 && set.is_sorted_by(|one, next| one < next)
-                && set.iter().all(|id| self.core.is_member(*id))
+                && set.iter().all(|id| core.is_member(*id))
         };
-        if !sets.iter().all(sound) {
-            return reject(out, from, Reject::NotAllowed("a small quorum of too few members"));
+        if from != core.leader() || core.slow_after().is_none() || !sets.iter().all(sound) {
+            reject(out, from, Reject::NotAllowed("small quorums that can not be"));
+            return Vec::new();
         }
-        if !self.core.may_lie() {
-            return self.take_granted(sets, out);
+        if !core.may_lie() {
+            return sets;
         }
-        let known = self.core.granted.of(self.core.office.view());
-        if sets.iter().any(|set| !known.contains(set)) && self.pace.shown.insert(self.core.config.me) {
-            let request = self.few.read(self.core.membership_number());
-            out.push(Effect::Oracle(request));
+        let known = core.granted.of(core.office.view());
+        if sets.iter().any(|set| !known.contains(set)) {
+            out.push(Effect::Oracle(self.gather.read(core.membership_number())));
         }
+        Vec::new()
     }
 
-    /// These sets are quorums of the present view: whatever waited for one goes on.
-    fn take_granted(&mut self, sets: Vec<Vec<ReplicaId>>, out: &mut Effects) {
-        let view = self.core.office.view();
-        let mut news = false;
-        for set in sets {
-            news |= self.core.granted.add(view, set);
-        }
-        if !news {
-            return;
-        }
-        if self.core.is_mine() {
-            self.few.since.get_or_insert(self.core.now());
-            self.core.tell_granted(None, out);
-            self.try_to_begin_view(out);
-        }
-        self.progress(out);
-        let look = Look { core: &self.core, voting: &self.voting };
-        self.reads.confirm(look, out);
-    }
-
-    /// A view in which nobody asks for anything decides that its members are as they were, if small quorums of earlier views bind it: then
-    /// they bind nobody any more. [visigoth L32-L34]
-    pub(super) fn show_that_few_are_over(&mut self, out: &mut Effects) {
-        let idle = self.voting.proposed_and_open(&self.core).0 == 0;
-        let here = self.here();
-        let may_be = here.decided < here.view && here.view > self.core.members.tenures().now().begins;
-        if !idle
-            || !self.core.leads()
-            || self.stops.is_leaving()
-            || self.core.slow_after().is_none()
-            || !may_be
-        {
-            return;
-        }
-        match self.few.is_bound(here) {
-            None => out.push(Effect::Oracle(self.few.read(here.membership))),
-            Some(false) => {}
-            Some(true) => {
-                let members = &self.core.members;
-                self.voting.queue(members.tenures().batch(None, self.core.config.me));
-                self.progress(out);
-            }
-        }
+    /// The leader's view has a small quorum since now, at the latest.
+    pub(super) fn is_in_use(&mut self, now: Time) {
+        self.since.get_or_insert(now);
     }
 
     /// Small quorums bind all later views until something is decided in one. So once the usual quorum answers again, the leader hands over,
-    /// and then all members count. If that did not last, it waits longer the next time. [visigoth L32-L34]
-    pub(super) fn restore_all(&mut self) {
-        let Some(since) = self.few.since.filter(|_| self.core.leads()) else { return };
-        let patience = self.watch.patience(&self.core.config);
-        let wait = patience.times(2 << self.few.restored.min(7));
-        let me = self.core.config.me;
+    /// and then all members count. If that did not last, it waits longer the next time. [visigoth L22]
+    pub(super) fn hands_over(&mut self, core: &Core, watch: &Watch) -> bool {
+        let Some(since) = self.since.filter(|_| core.leads()) else { return false };
+        let wait = watch.patience(&core.config).times(2 << self.restored.min(7));
         let heard =
-            self.core.members.voters().iter().filter(|id| **id == me || self.watch.hears(**id, &self.core));
-        if self.core.now().since(since) >= wait && heard.count() >= self.core.quorums().usual() {
-            (self.few.since, self.few.restored) = (None, self.few.restored + 1);
-            self.on_transfer(None);
+            core.members.voters().iter().filter(|id| **id == core.config.me || watch.hears(**id, core));
+        let all = core.now().since(since) >= wait && heard.count() >= core.quorums().usual();
+        if all {
+            (self.since, self.restored) = (None, self.restored + 1);
         }
+        all
+    }
+
+    /// In a view in which nobody asks for anything: the batch that says that the members are as they were, if small quorums of earlier views
+    /// bind. Once it is decided, they bind nobody any more. [visigoth L23-L24]
+    pub(super) fn shows_that_all_count(&self, core: &Core, out: &mut Effects) -> Option<Batch> {
+        let here = core.here();
+        let may_be = here.decided < here.view && here.view > core.members.tenures().now().begins;
+        if !core.leads() || core.slow_after().is_none() || !may_be {
+            return None;
+        }
+        match self.gather.is_bound(here) {
+            None => out.push(Effect::Oracle(self.gather.read(here.membership))),
+            Some(bound) => return bound.then(|| core.members.tenures().batch(None, core.config.me)),
+        }
+        None
     }
 }
 
-impl super::core::Core {
+impl Core {
     /// T, if silence says something here.
     pub(super) fn slow_after(&self) -> Option<Span> {
         let trust = self.members.trust();
         let few = trust.smallest() < trust.agreement();
         let after = self.config.faults.slow_after_ms().filter(|_| few)?;
         Some(Span::from_millis(u64::from(after)))
+    }
+
+    /// What the register is judged by. Views of earlier tenures say nothing about this one.
+    fn here(&self) -> Here<'_> {
+        let (last, begins) = (self.ledger.proof(self.decided()), self.members.tenures().now().begins);
+        Here {
+            membership: self.membership_number(),
+            view: self.office.view(),
+            decided: last.map(|proof| proof.view).filter(|view| *view >= begins).unwrap_or(View::ZERO),
+            voters: self.members.voters(),
+            trust: self.members.trust(),
+        }
     }
 
     /// Tells a member, or all, which small quorums the present view has.

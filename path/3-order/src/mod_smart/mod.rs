@@ -47,9 +47,9 @@ pub(crate) use tenures::first_anchor;
 use self::core::Core;
 use crate::OrderMessage;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
-use crate::visigoth::Gather;
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use fetch::Fetching;
+use few::Few;
 use normal::Voting;
 use quorate_auth::Authenticator;
 use quorate_types::{
@@ -167,7 +167,7 @@ pub struct ModSmart {
     fetching: Fetching,
     reads: Reads,
     /// Small quorums, where few members are slow.
-    few: Gather,
+    few: Few,
     pace: Pace,
     /// Used only before the start.
     replay: Replay,
@@ -189,7 +189,7 @@ impl ModSmart {
             rotation: Rotation::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
-            few: Gather::default(),
+            few: Few::default(),
             pace: Pace::default(),
             replay: Replay::default(),
         }
@@ -317,8 +317,7 @@ impl ModSmart {
         self.pace.shown.clear();
         self.pace.helped.clear();
         self.step_down_alone(out);
-        self.restore_all();
-        self.show_that_few_are_over(out);
+        self.count_all_again(out);
         self.reads.beat(&self.core, out);
         self.look_at_the_clock(out);
         self.repeat(out);
@@ -409,7 +408,7 @@ impl Order for ModSmart {
         }
         self.end_shift(out);
         self.leave_if_idle(out);
-        self.gather(out);
+        self.ask_oracle(out);
         self.announce(out);
         self.core.members.tell(self.core.ledger.last(), out);
         // [mod_smart L29]
@@ -421,7 +420,7 @@ impl Order for ModSmart {
     fn deadline(&self) -> Option<Time> {
         let tick = if self.core.ledger.has_begun() { self.pace.tick } else { self.core.life.now };
         // What is late already is looked at in each step.
-        let gather = self.gathers_at().filter(|due| *due > self.core.life.now);
+        let gather = self.awaited().due().filter(|due| *due > self.core.life.now);
         let next = gather.map_or(tick, |due| due.min(tick));
         (self.core.life.started && !self.core.life.halted).then_some(next)
     }

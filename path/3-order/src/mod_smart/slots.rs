@@ -6,12 +6,15 @@
 //! Tests: tests/normal.rs, tests/fetch.rs, tests/members.rs.
 
 use super::fetch::Got;
+use super::few::Awaited;
 use super::members::decided_by;
 use super::normal::{AHEAD_MAX, Next};
 use super::persist::held;
+use super::reads::Look;
 use super::{ModSmart, SLOT_MAX, reject};
 use crate::ledger::Proof;
 use crate::mod_smart::message::ModSmartBody as Body;
+use crate::visigoth::OracleAnswer;
 use crate::{Effects, Stored, Waited};
 use quorate_auth::Signature;
 use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, planted};
@@ -141,6 +144,65 @@ impl ModSmart {
             self.add_own_collect(collect, out);
         }
         if self.voting.waiting() < before {
+            self.progress(out);
+        }
+    }
+}
+
+/// Small quorums, where few members are slow.
+impl ModSmart {
+    /// What a leader may lack.
+    pub(super) fn awaited(&self) -> Awaited<'_> {
+        let Self { core, voting, gathered, reads, watch, .. } = self;
+        Awaited { core, voting, gathered, reads, watch }
+    }
+
+    /// [visigoth L11-L15]
+    pub(super) fn ask_oracle(&mut self, out: &mut Effects) {
+        let Self { core, voting, gathered, reads, watch, .. } = self;
+        self.few.ask(Awaited { core, voting, gathered, reads, watch }, out);
+    }
+
+    /// [visigoth L16-L18]
+    pub(super) fn on_oracle(&mut self, answer: OracleAnswer, out: &mut Effects) {
+        let sets = self.few.told(answer, &self.core);
+        self.take_granted(sets, out);
+    }
+
+    /// [visigoth L19-L21]
+    pub(super) fn on_granted(&mut self, from: ReplicaId, sets: Vec<Vec<ReplicaId>>, out: &mut Effects) {
+        let sets = self.few.heard(from, sets, &self.core, out);
+        self.take_granted(sets, out);
+    }
+
+    /// These sets are quorums of the present view: whatever waited for one goes on.
+    fn take_granted(&mut self, sets: Vec<Vec<ReplicaId>>, out: &mut Effects) {
+        let view = self.core.office.view();
+        let mut news = false;
+        for set in sets {
+            news |= self.core.granted.add(view, set);
+        }
+        if !news {
+            return;
+        }
+        if self.core.is_mine() {
+            self.few.is_in_use(self.core.now());
+            self.core.tell_granted(None, out);
+            self.try_to_begin_view(out);
+        }
+        self.progress(out);
+        let look = Look { core: &self.core, voting: &self.voting };
+        self.reads.confirm(look, out);
+    }
+
+    /// [visigoth L22-L24]
+    pub(super) fn count_all_again(&mut self, out: &mut Effects) {
+        if self.few.hands_over(&self.core, &self.watch) {
+            self.on_transfer(None);
+        }
+        let idle = self.voting.proposed_and_open(&self.core).0 == 0 && !self.stops.is_leaving();
+        if idle && let Some(batch) = self.few.shows_that_all_count(&self.core, out) {
+            self.voting.queue(batch);
             self.progress(out);
         }
     }

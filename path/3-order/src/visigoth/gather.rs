@@ -19,24 +19,15 @@ pub(crate) struct Gather {
     asked: Option<(Time, View, Vec<ReplicaId>)>,
     /// Whether the oracle said something since the present view was entered.
     fresh: bool,
-    /// When the present view got its first small quorum.
-    pub(crate) since: Option<Time>,
-    /// How often a leader gave up its office here so that all count again.
-    pub(crate) restored: u32,
 }
 
 impl Gather {
     /// Another view was entered.
     pub(crate) fn enter(&mut self) {
-        (self.asked, self.since, self.fresh) = (None, None, false);
+        (self.asked, self.fresh) = (None, false);
     }
 
-    /// Another membership holds, which has a register of its own.
-    pub(crate) fn begin(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Asks for a small quorum of the present view, unless the same was asked a short time ago. [visigoth L20-L25]
+    /// Asks for a small quorum of the present view, unless the same was asked a short time ago. [visigoth L10-L15]
     pub(crate) fn ask(
         &mut self,
         set: Vec<ReplicaId>,
@@ -73,7 +64,7 @@ impl Gather {
         Some(register.grants().iter().any(binds))
     }
 
-    /// The oracle said what the register holds. Answers may be late, and come twice. Returns whether it is news. [visigoth L26-L28]
+    /// The oracle said what the register holds. Answers may be late, and come twice. Returns whether it is news. [visigoth L16-L18]
     pub(crate) fn told(&mut self, answer: OracleAnswer, here: Here<'_>) -> Result<bool, Reject> {
         let old = self.known.as_ref().is_some_and(|(version, _)| answer.version < *version);
         if answer.membership != here.membership || old {

@@ -48,13 +48,5 @@ pub(crate) struct Here<'a> {
     pub(crate) trust: Trust,
 }
 
-impl Here<'_> {
-    /// Views of earlier tenures say nothing about this one.
-    pub(crate) fn of_tenure(self, begins: View) -> Self {
-        let decided = if self.decided >= begins { self.decided } else { View::ZERO };
-        Self { decided, ..self }
-    }
-}
-
 #[cfg(test)]
 mod tests;
