@@ -153,6 +153,17 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --fault-model byzantine --first 100001 --count 15")],
     },
     Campaign {
+        name: "sim-visigoth",
+        covers: "simulated clusters in which few are slow: n = u+s+o+1, with an oracle",
+        usual: "20 min",
+        steps: &[
+            sim("sim --fault-model visigoth --faults u=2,s=1,o=0,t=20 --count 10000"),
+            sim("sim --fault-model visigoth --faults u=1,s=0,o=0,t=20 --count 3000"),
+            sim("sim --fault-model visigoth --faults u=3,s=1,o=0,t=20 --instances 3 --count 3000"),
+        ],
+        sample: &[few("sim --fault-model visigoth --faults u=2,s=1,o=0,t=20 --first 100001 --count 8")],
+    },
+    Campaign {
         name: "sim-hybrid",
         covers: "simulated clusters in which fewer lie than are faulty: n = 2u+o+1",
         usual: "10 min",

@@ -16,7 +16,7 @@
 //! INV-VISIGOTH-1: any two granted quorums that bind share a member that tells the truth. Tests: tests/register.rs.
 
 use bytes::Bytes;
-use quorate_types::{Reject, ReplicaId, Trust, View};
+use quorate_types::{Reject, ReplicaId, Trust, View, planted};
 use quorate_wire::{MEMBERS_MAX, Put, Reader};
 use std::fmt;
 
@@ -97,6 +97,7 @@ impl Register {
         voters: &[ReplicaId],
         trust: Trust,
     ) -> Result<Self, Refusal> {
+        let decided = if planted("visigoth-floor-too-high") { grant.view } else { decided };
         let floor = self.floor.max(decided.min(grant.view));
         let bind = self.grants.iter().filter(|before| before.view >= floor);
         let mut next = Self { floor, grants: bind.cloned().collect() };
@@ -113,17 +114,14 @@ impl Register {
             return Err(Refusal::NoQuorum);
         }
         let latest = self.grants.last().map_or(self.floor, |last| last.view.max(self.floor));
-        if grant.view < latest && !quorate_types::planted("visigoth-grants-go-back") {
+        if grant.view < latest {
             return Err(Refusal::Old(latest));
         }
         let few = |before: &&Grant| {
             let shared = before.set.iter().filter(|id| grant.set.contains(id)).count();
-            shared < trust.truth() as usize
+            shared < trust.truth() as usize && !planted("visigoth-grants-unmet")
         };
-        let of_view = |before: &&Grant| {
-            before.view == grant.view || !quorate_types::planted("visigoth-grants-of-one-view")
-        };
-        if let Some(before) = self.grants.iter().filter(of_view).find(few) {
+        if let Some(before) = self.grants.iter().find(few) {
             return Err(Refusal::Misses(before.clone()));
         }
         if self.grants.len() >= GRANTS_MAX { Err(Refusal::Full) } else { Ok(()) }
@@ -152,7 +150,9 @@ impl Register {
         let mut register = Self { floor: read.floor, grants: Vec::new() };
         for grant in read.grants {
             let allowed = register.admits(&grant, voters, trust);
-            allowed.map_err(|_| Reject::Malformed("register of the oracle: grants that miss each other"))?;
+            allowed.map_err(|_| {
+                Reject::Malformed("register of the oracle: INV-VISIGOTH-1, grants that miss each other")
+            })?;
             register.grants.push(grant);
         }
         Ok(register)

@@ -24,7 +24,9 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 45] = [
+const BUGS: [Bug; 47] = [
+    ("visigoth-grants-unmet", || schedules(Plan::visigoth(2, 1, 0), &[])),
+    ("visigoth-floor-too-high", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("smart-leaves-when-idle", stops::a_leader_that_can_not_finish_hands_over_all_the_same),
     ("smart-two-faces-unseen", normal::a_leader_with_two_faces_is_told_by_what_others_write),
     ("smart-answers-floods", fetch::a_flood_of_questions_gets_few_answers),
