@@ -116,10 +116,12 @@ fn a_protocol_names_no_other() {
         &problems(check_protocols, &[(at, "\nuse crate::mod_smart::lock;\n")]),
         "vote.rs:2: raft imports mod_smart",
     );
-    one(&problems(check_protocols, &[(at, "use crate::{log, visigoth::T};\n")]), "visigoth");
+    one(&problems(check_protocols, &[(at, "use crate::{log, mod_smart::T};\n")]), "mod_smart");
+    // That is no protocol: it says which sets are quorums.
+    assert_eq!(problems(check_protocols, &[(at, "use crate::{log, visigoth::T};\n")]), [""; 0]);
     let shared = "path/3-order/src/choose.rs";
     assert_eq!(
-        problems(check_protocols, &[(shared, "use crate::visigoth::T; use crate::raft::U;")]),
+        problems(check_protocols, &[(shared, "use crate::mod_smart::T; use crate::raft::U;")]),
         [""; 0]
     );
 }
