@@ -32,6 +32,8 @@ pub struct Processes {
     /// How many of them are replicas, and how many of those founders.
     replicas: usize,
     founders: usize,
+    /// With so many of these something may be decided.
+    enough: usize,
     /// If set, replicas have a core for so long out of every so long.
     starved: Option<(u64, u64)>,
     /// What work costs, if it does; and the cores of all lanes of each replica.
@@ -53,6 +55,7 @@ impl Processes {
             net: Net::new(plan.net.clone(), size, Rng::of(plan.seed, 4)),
             replicas: plan.replicas,
             founders: plan.founders,
+            enough: plan.enough(),
             starved: plan.starved,
             work: plan.work,
             cores: cores::cores(plan),
@@ -92,7 +95,7 @@ impl Processes {
     /// Whether enough founders run to decide something.
     pub fn can_agree(&self) -> bool {
         let runs = |process: &&Process| process.up && !process.away;
-        self.list[..self.founders].iter().filter(runs).count() > self.founders / 2
+        self.list[..self.founders].iter().filter(runs).count() >= self.enough
     }
 
     /// What its clock shows.

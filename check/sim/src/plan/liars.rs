@@ -26,6 +26,12 @@ impl Plan {
         Faults::of(self.fault_model).among(self.replicas as u32).truth() as usize - 1
     }
 
+    /// With so many founders something may be decided.
+    pub fn enough(&self) -> usize {
+        let trust = Faults::of(self.fault_model).among(self.founders as u32);
+        (self.founders / 2 + 1).min(trust.smallest() as usize)
+    }
+
     /// How many replicas may be lost, or may lie, whatever else happens. Where few members are slow no more than that: other faults
     /// make more of them slow than a cluster is made for.
     pub fn spare(&self) -> usize {

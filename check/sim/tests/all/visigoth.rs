@@ -36,3 +36,12 @@ fn half_of_the_members_are_enough() {
         }
     }
 }
+
+/// Seeds at which a checker once took half of the members for too few.
+#[test]
+fn half_of_the_members_show_the_time() {
+    for seed in [25, 241] {
+        let failure = World::new(Plan::new(seed, &profile(2, 1, 0)), Level::Hash).run().failure;
+        assert!(failure.is_none(), "seed {seed}: {failure:?}");
+    }
+}
