@@ -41,7 +41,10 @@ impl Awaited<'_> {
             let (chain, set) = self.voting.supporters(core)?;
             Some((since, chain, set))
         });
-        slot.or_else(|| self.reads.supporters(core).map(|(since, set)| (since, 1, set)))
+        let round = || self.reads.supporters(core).map(|(since, set)| (since, 1, set));
+        // Until a quorum answered in this view, the host proposes nothing.
+        let first = || Some((self.watch.entered(), 1, self.reads.first_supporters(core)?));
+        slot.or_else(round).or_else(first)
     }
 
     /// When the leader is to look whether it must do with fewer; none when it awaits nothing. One moment for each slot: votes set no timers.

@@ -142,6 +142,15 @@ impl Reads {
         core.quorums().hold(core.members.voters().iter().filter(|id| has(**id)).count(), has)
     }
 
+    /// Who was in this view after it began here, as long as that is no quorum.
+    pub(super) fn first_supporters(&self, core: &Core) -> Option<Vec<ReplicaId>> {
+        let answered = |id: &ReplicaId| {
+            *id == core.config.me || self.answered.get(id).is_some_and(|round| *round > self.began)
+        };
+        let set = || core.members.voters().iter().copied().filter(answered).collect();
+        (!self.is_confirmed(core)).then(set)
+    }
+
     /// The last round that a quorum answered, the leader among it.
     fn round_of_quorum(&self, core: &Core) -> u64 {
         let of = |id: ReplicaId| {
@@ -152,7 +161,8 @@ impl Reads {
 
     /// Since when the read waits that waits longest at the leader, and who answered a round for it.
     pub(super) fn supporters(&self, core: &Core) -> Option<(Time, Vec<ReplicaId>)> {
-        let first = self.waiting.iter().min_by_key(|read| read.round)?;
+        // In the order of their rounds.
+        let first = self.waiting.first()?;
         let answered = |id: &ReplicaId| {
             *id == core.config.me || self.answered.get(id).is_some_and(|round| *round >= first.round)
         };

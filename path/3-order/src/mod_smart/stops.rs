@@ -167,16 +167,19 @@ impl Stops {
 
     /// Since when this member asks for this view.
     fn since(&self, from: ReplicaId, asked: View, core: &Core) -> Time {
-        let before = self.heard.get(&from).filter(|heard| heard.asked == asked);
-        before.map_or(core.now(), |heard| heard.since)
+        let stands = |heard: &&Heard| heard.asked == asked && core.now().since(heard.at) <= counts_for(core);
+        self.heard.get(&from).filter(stands).map_or(core.now(), |heard| heard.since)
     }
 
     /// How many STOPs make this view: the usual quorum, or the smallest where few are slow and the others were waited for. A few members that
     /// are ahead must not pull the others out of each view, before its leader knows what it decided. [mod_smart L40]
     fn needed(&self, view: View, core: &Core) -> usize {
         let trust = core.members.trust();
-        let first = self.heard.values().filter(|heard| heard.asked == view).map(|heard| heard.since).min();
-        let waited = |wait: Span| first.is_some_and(|first| core.now().since(first) >= wait.times(2));
+        let stands = |heard: &&Heard| heard.asked == view && core.now().since(heard.at) <= counts_for(core);
+        let standing = || self.heard.values().filter(stands);
+        let first = standing().map(|heard| heard.since).min();
+        let few = standing().count() >= trust.smallest() as usize;
+        let waited = |wait: Span| few && first.is_some_and(|first| core.now().since(first) >= wait.times(2));
         let late = core.slow_after().is_some_and(waited);
         (if late { trust.smallest() } else { trust.agreement() }) as usize
     }

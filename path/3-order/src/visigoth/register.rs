@@ -98,7 +98,9 @@ impl Register {
         trust: Trust,
     ) -> Result<Self, Refusal> {
         let decided = if planted("visigoth-floor-too-high") { grant.view } else { decided };
-        let floor = self.floor.max(decided.min(grant.view));
+        // A leader that learned of a decision in a later view is about to leave its own.
+        let decided = if decided <= grant.view { decided } else { View::ZERO };
+        let floor = self.floor.max(decided);
         let bind = self.grants.iter().filter(|before| before.view >= floor);
         let mut next = Self { floor, grants: bind.cloned().collect() };
         next.admits(&grant, voters, trust)?;

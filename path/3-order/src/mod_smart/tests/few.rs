@@ -2,6 +2,7 @@
 
 use super::chaos::{hasty, schedule, seeds};
 use super::world::{Plan, World};
+use crate::Order;
 use quorate_types::Span;
 
 /// Asks for some slots, and waits until they are decided.
@@ -53,6 +54,17 @@ fn two_halves_do_not_both_go_on() {
         world.heal();
         assert!(world.run_until(Span::from_secs(20), World::is_done), "{}", world.describe());
     }
+}
+
+/// Two of four never start: the leader has nothing to propose before its host knows that it leads, and asks all the same.
+#[test]
+fn half_of_the_members_begin() {
+    let mut world = World::new(1, Plan::visigoth(2, 1, 0));
+    world.served = false;
+    (2..4).for_each(|at| world.crash(at));
+    let settled = |world: &World| (0..2).any(|at| world.order(at).standing().settled);
+    assert!(world.run_until(Span::from_secs(10), settled), "{}", world.describe());
+    assert_eq!(world.oracle.swaps, 1);
 }
 
 /// Without the oracle nothing is decided by few, and nothing is lost.
