@@ -90,6 +90,7 @@ pub struct Faults {
 
 impl Faults {
     /// Faults of this kind, as many as the members allow.
+    #[inline]
     pub const fn of(model: FaultModel) -> Self {
         let chosen = model.visigoth();
         let lies = match chosen {
@@ -110,6 +111,7 @@ impl Faults {
     }
 
     /// After how many milliseconds a member that is not slow has answered, where few members are slow. `None`: silence says nothing.
+    #[inline]
     pub const fn slow_after_ms(self) -> Option<u32> {
         match self.chosen {
             Some(Visigoth { u, s, t_ms, .. }) if s < u => Some(t_ms),

@@ -32,6 +32,9 @@ impl Granted {
         }
         news
     }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
     /// Forgets those of earlier views than this.
     pub(crate) fn forget(&mut self, view: View) {
         self.sets = self.sets.split_off(&view);

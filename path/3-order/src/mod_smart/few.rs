@@ -11,6 +11,7 @@ use super::reads::Reads;
 use super::reject;
 use super::sync::{Gathered, supporters};
 use super::watch::Watch;
+use crate::ledger::Proof;
 use crate::mod_smart::message::ModSmartBody as Body;
 use crate::visigoth::{Gather, Here, OracleAnswer};
 use crate::{Effect, Effects};
@@ -27,32 +28,55 @@ pub(super) struct Awaited<'a> {
     pub(super) watch: &'a Watch,
 }
 
+/// Messages that a leader awaits.
+#[derive(Clone, Copy)]
+enum Lack {
+    /// Statements for its view.
+    Statements,
+    /// Votes on the open slot.
+    Votes,
+    /// Answers to a round for a read.
+    Round,
+    /// Answers to the first round of its view.
+    FirstRound,
+}
+
 impl Awaited<'_> {
-    /// What this leader awaits: since when, by a chain of how many messages, and whose answers came.
-    fn lacking(self) -> Option<(Time, u64, Vec<ReplicaId>)> {
+    /// What this leader awaits, and when it is due. One moment for each slot: votes set no timers. [visigoth L10]
+    fn lack(self, wait: Span) -> Option<(Lack, Time)> {
         let core = self.core;
         if !core.is_mine() || core.life.halted || !core.life.started {
             return None;
         }
+        let due = |since: Time, chain| since.plus(wait.times(chain + 1));
         if !core.has_begun() {
-            return Some((self.watch.entered(), 1, supporters(self.gathered, core)));
+            return Some((Lack::Statements, due(self.watch.entered(), 1)));
         }
-        let slot = self.watch.open_since().and_then(|since| {
-            let (chain, set) = self.voting.supporters(core)?;
-            Some((since, chain, set))
-        });
-        let round = || self.reads.supporters(core).map(|(since, set)| (since, 1, set));
+        let slot = self.watch.open_since().zip(self.voting.chain(core));
+        let slot = slot.map(|(since, chain)| (Lack::Votes, due(since, chain)));
+        let round = || self.reads.waits_since().map(|since| (Lack::Round, due(since, 1)));
         // Until a quorum answered in this view, the host proposes nothing.
-        let first = || Some((self.watch.entered(), 1, self.reads.first_supporters(core)?));
+        let first =
+            || (!self.reads.is_confirmed(core)).then(|| (Lack::FirstRound, due(self.watch.entered(), 1)));
         slot.or_else(round).or_else(first)
     }
 
-    /// When the leader is to look whether it must do with fewer; none when it awaits nothing. One moment for each slot: votes set no timers.
-    /// [visigoth L10]
+    /// Who did not lack it: voted for what this leader took, made a sound statement, or answered.
+    fn supporters(self, lack: Lack) -> Vec<ReplicaId> {
+        let mut set = match lack {
+            Lack::Statements => supporters(self.gathered, self.core),
+            Lack::Votes => self.voting.supporters(self.core),
+            Lack::Round => self.reads.supporters(self.core),
+            Lack::FirstRound => self.reads.first_supporters(self.core),
+        };
+        set.sort_unstable();
+        set
+    }
+
+    /// When the leader is to look whether it must do with fewer; none when it awaits nothing.
     pub(super) fn due(self) -> Option<Time> {
-        let wait = self.core.slow_after()?;
-        let (since, chain, _) = self.lacking()?;
-        Some(since.plus(wait.times(chain + 1)))
+        let (_, due) = self.lack(self.core.slow_after()?)?;
+        Some(due)
     }
 }
 
@@ -60,8 +84,10 @@ impl Awaited<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Few {
     gather: Gather,
-    /// When the present view got its first small quorum.
-    since: Option<Time>,
+    /// Whether the present view has a small quorum.
+    in_use: bool,
+    /// Since when so many members were heard without a break that they are a usual quorum.
+    well_since: Option<Time>,
     /// How often this leader gave up its office so that all count again.
     restored: u32,
 }
@@ -70,7 +96,7 @@ impl Few {
     /// Another view was entered.
     pub(super) fn enter(&mut self) {
         self.gather.enter();
-        self.since = None;
+        (self.in_use, self.well_since) = (false, None);
     }
 
     /// Another membership holds, which has a register of its own.
@@ -81,24 +107,24 @@ impl Few {
     /// If the usual quorum is late, asks the oracle for a small one. [visigoth L11-L15]
     pub(super) fn ask(&mut self, at: Awaited<'_>, out: &mut Effects) {
         let core = at.core;
-        let Some(wait) = core.slow_after() else { return };
-        let Some((since, chain, mut set)) = at.lacking() else { return };
-        let late = core.now() >= since.plus(wait.times(chain + 1));
-        if !late || set.len() < core.members.trust().smallest() as usize {
+        let Some((lack, due)) = core.slow_after().and_then(|wait| at.lack(wait)) else { return };
+        if core.now() < due {
             return;
         }
-        set.sort_unstable();
-        if core.quorums().hold(set.len(), |id| set.contains(&id)) {
+        let set = at.supporters(lack);
+        let enough = set.len() >= core.members.trust().smallest() as usize;
+        if !enough || core.quorums().hold(set.len(), |id| set.contains(&id)) {
             return;
         }
-        if let Some(request) = self.gather.ask(set, core.here(), core.now(), core.config.repeat) {
+        let here = core.here(at.gathered.last());
+        if let Some(request) = self.gather.ask(set, here, core.now(), core.config.repeat) {
             out.push(Effect::Oracle(request));
         }
     }
 
     /// The oracle says which small quorums there are. Returns those of the present view. [visigoth L16-L18]
     pub(super) fn told(&mut self, answer: OracleAnswer, core: &Core) -> Vec<Vec<ReplicaId>> {
-        match self.gather.told(answer, core.here()) {
+        match self.gather.told(answer, core.here(None)) {
             Ok(true) => self.gather.granted(core.office.view()).cloned().collect(),
             // A register that breaks the rule is not believed; nothing more is granted.
             Ok(false) | Err(_) => Vec::new(),
@@ -129,62 +155,82 @@ impl Few {
         }
         let known = core.granted.of(core.office.view());
         if sets.iter().any(|set| !known.contains(set)) {
-            out.push(Effect::Oracle(self.gather.read(core.membership_number())));
+            self.read(core, out);
         }
         Vec::new()
     }
 
-    /// The leader's view has a small quorum since now, at the latest.
-    pub(super) fn is_in_use(&mut self, now: Time) {
-        self.since.get_or_insert(now);
+    /// Asks what the register holds, unless it was asked a short time ago. [visigoth L26]
+    fn read(&mut self, core: &Core, out: &mut Effects) {
+        if let Some(request) = self.gather.read(core.membership_number(), core.now(), core.config.repeat) {
+            out.push(Effect::Oracle(request));
+        }
     }
 
-    /// Small quorums bind all later views until something is decided in one. So once the usual quorum answers again, the leader hands over,
-    /// and then all members count. If that did not last, it waits longer the next time. [visigoth L22]
-    pub(super) fn hands_over(&mut self, core: &Core, watch: &Watch) -> bool {
-        let Some(since) = self.since.filter(|_| core.leads()) else { return false };
-        let wait = watch.patience(&core.config).times(2 << self.restored.min(7));
-        let heard =
-            core.members.voters().iter().filter(|id| **id == core.config.me || watch.hears(**id, core));
-        let all = core.now().since(since) >= wait && heard.count() >= core.quorums().usual();
-        if all {
-            (self.since, self.restored) = (None, self.restored + 1);
+    /// The leader's view has a small quorum.
+    pub(super) fn is_in_use(&mut self) {
+        self.in_use = true;
+    }
+
+    /// Small quorums bind all later views until something is decided in one. So once a usual quorum answers again, and keeps up, for a
+    /// while, the leader hands over to one of its members, and then all members count. If that did not last, it waits longer the next time.
+    /// [visigoth L22]
+    pub(super) fn hands_over(&mut self, core: &Core, watch: &Watch) -> Option<ReplicaId> {
+        if !self.in_use || !core.leads() {
+            return None;
         }
-        all
+        let me = core.config.me;
+        let well = |id: &ReplicaId| *id == me || (watch.hears(*id, core) && core.members.keeps_up(*id));
+        let voters = core.members.voters();
+        if voters.iter().filter(|id| well(id)).count() < core.quorums().usual() {
+            self.well_since = None;
+            return None;
+        }
+        let since = *self.well_since.get_or_insert(core.now());
+        if core.now().since(since) < watch.patience(&core.config).times(2 << self.restored.min(7)) {
+            return None;
+        }
+        (self.well_since, self.restored) = (None, self.restored + 1);
+        let later = (1..voters.len() as u64).map(|step| core.leader_of(core.office.view().plus(step)));
+        later.into_iter().find(|id| well(id))
     }
 
     /// In a view in which nobody asks for anything: the batch that says that the members are as they were, if small quorums of earlier views
     /// bind. Once it is decided, they bind nobody any more. [visigoth L23-L24]
-    pub(super) fn shows_that_all_count(&self, core: &Core, out: &mut Effects) -> Option<Batch> {
-        let here = core.here();
+    pub(super) fn shows_that_all_count(&mut self, core: &Core, out: &mut Effects) -> Option<Batch> {
+        let here = core.here(None);
         let may_be = here.decided < here.view && here.view > core.members.tenures().now().begins;
         if !core.leads() || core.slow_after().is_none() || !may_be {
             return None;
         }
-        match self.gather.is_bound(here) {
-            None => out.push(Effect::Oracle(self.gather.read(here.membership))),
-            Some(bound) => return bound.then(|| core.members.tenures().batch(None, core.config.me)),
+        if self.gather.is_bound(here) {
+            return Some(core.members.tenures().batch(None, core.config.me));
         }
+        // Another leader may still swap in a small quorum of an earlier view.
+        self.read(core, out);
         None
     }
 }
 
 impl Core {
     /// T, if silence says something here.
+    #[inline]
     pub(super) fn slow_after(&self) -> Option<Span> {
+        let after = self.config.faults.slow_after_ms()?;
         let trust = self.members.trust();
-        let few = trust.smallest() < trust.agreement();
-        let after = self.config.faults.slow_after_ms().filter(|_| few)?;
-        Some(Span::from_millis(u64::from(after)))
+        (trust.smallest() < trust.agreement()).then(|| Span::from_millis(u64::from(after)))
     }
 
-    /// What the register is judged by. Views of earlier tenures say nothing about this one.
-    fn here(&self) -> Here<'_> {
-        let (last, begins) = (self.ledger.proof(self.decided()), self.members.tenures().now().begins);
+    /// What the register is judged by. `shown`: a proof of a slot that is not decided here yet. Views of earlier tenures say nothing about
+    /// this one.
+    fn here(&self, shown: Option<&Proof>) -> Here<'_> {
+        let begins = self.members.tenures().now().begins;
+        let proofs = self.ledger.proof(self.decided()).into_iter().chain(shown);
+        let decided = proofs.map(|proof| proof.view).filter(|view| *view >= begins).max();
         Here {
             membership: self.membership_number(),
             view: self.office.view(),
-            decided: last.map(|proof| proof.view).filter(|view| *view >= begins).unwrap_or(View::ZERO),
+            decided: decided.unwrap_or(View::ZERO),
             voters: self.members.voters(),
             trust: self.members.trust(),
         }
@@ -205,7 +251,10 @@ impl Core {
 
     /// Something was decided: small quorums of earlier views bind nobody any more. Where replicas lie, they show that old proofs are right.
     pub(super) fn forget_few(&mut self) {
-        if let Some(proof) = self.ledger.proof(self.decided()).filter(|_| !self.may_lie()) {
+        if self.granted.is_empty() || self.may_lie() {
+            return;
+        }
+        if let Some(proof) = self.ledger.proof(self.decided()) {
             self.granted.forget(proof.view);
         }
     }

@@ -289,6 +289,11 @@ impl Participants {
         }
     }
 
+    /// Whether this member lacks at most [`NEAR`] slots, as far as it said.
+    pub(super) fn keeps_up(&self, id: ReplicaId) -> bool {
+        self.followers.get(&id).is_some_and(|follower| follower.near)
+    }
+
     /// The hearers that lack at most [`NEAR`] slots, as far as they said. [mod_smart L121]
     pub(super) fn near(&self) -> impl Iterator<Item = ReplicaId> {
         self.followers.iter().filter(|(_, follower)| follower.near).map(|(id, _)| *id)

@@ -483,16 +483,23 @@ impl Voting {
         true
     }
 
-    /// For the open slot: how many messages follow each other until votes are here, and who voted for what this leader took.
-    pub(super) fn supporters(&self, core: &Core) -> Option<(u64, Vec<ReplicaId>)> {
-        let view = core.office.view();
-        let digest = self.open.taken(view)?;
-        let tally = self.tallies.get(&core.decided().next())?;
-        let wrote = || tally.writes.iter().filter(|(_, value)| **value == digest).map(|(id, _)| *id);
-        let accepted = || tally.accepts.iter().filter(|(_, vote)| vote.digest == digest).map(|(id, _)| *id);
+    /// How many messages follow each other until votes for what this replica took are here; none if it took nothing.
+    pub(super) fn chain(&self, core: &Core) -> Option<u64> {
         let chain = if core.may_lie() { 2 } else { 1 };
-        let locked = self.open.locked(view).is_some();
-        Some((chain, if locked { accepted().collect() } else { wrote().collect() }))
+        self.open.taken(core.office.view()).map(|_| chain)
+    }
+
+    /// Who voted for what this replica took.
+    pub(super) fn supporters(&self, core: &Core) -> Vec<ReplicaId> {
+        let (slot, view) = (core.decided().next(), core.office.view());
+        let Some((digest, tally)) = self.open.taken(view).zip(self.tallies.get(&slot)) else {
+            return Vec::new();
+        };
+        if self.open.locked(view).is_some() {
+            let accepted = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest);
+            return accepted.map(|(id, _)| *id).collect();
+        }
+        tally.writes.iter().filter(|(_, value)| **value == digest).map(|(id, _)| *id).collect()
     }
 
     /// Sends again what was sent for the open slot and had no effect. `bound`: the value that the leader's view began with. [mod_smart L27]

@@ -132,41 +132,46 @@ impl Reads {
         }
     }
 
-    /// Whether a quorum was in this view after it began here. Then no later view had decided anything before that.
-    pub(super) fn is_confirmed(&self, core: &Core) -> bool {
-        let Self { began, round, answered, .. } = self;
-        let has = |id: ReplicaId| {
-            let last = if id == core.config.me { Some(round) } else { answered.get(&id) };
-            core.is_member(id) && last.is_some_and(|round| round > began)
-        };
-        core.quorums().hold(core.members.voters().iter().filter(|id| has(**id)).count(), has)
+    /// The last round that a member answered in this view; the leader answers itself.
+    fn round_of(&self, id: ReplicaId, core: &Core) -> Option<u64> {
+        if id == core.config.me { Some(self.round) } else { self.answered.get(&id).copied() }
     }
 
-    /// Who was in this view after it began here, as long as that is no quorum.
-    pub(super) fn first_supporters(&self, core: &Core) -> Option<Vec<ReplicaId>> {
-        let answered = |id: &ReplicaId| {
-            *id == core.config.me || self.answered.get(id).is_some_and(|round| *round > self.began)
+    /// The members that answered this round, or a later one.
+    fn who_answered(&self, round: u64, core: &Core) -> impl Iterator<Item = ReplicaId> {
+        let voters = core.members.voters().iter().copied();
+        voters.filter(move |id| self.round_of(*id, core).is_some_and(|last| last >= round))
+    }
+
+    /// Whether a quorum was in this view after it began here. Then no later view had decided anything before that.
+    pub(super) fn is_confirmed(&self, core: &Core) -> bool {
+        let has = |id: ReplicaId| {
+            core.is_member(id) && self.round_of(id, core).is_some_and(|round| round > self.began)
         };
-        let set = || core.members.voters().iter().copied().filter(answered).collect();
-        (!self.is_confirmed(core)).then(set)
+        let others = self.answered.iter().filter(|(id, round)| **round > self.began && core.is_member(**id));
+        let own = usize::from(core.votes() && self.round > self.began);
+        core.quorums().hold(own + others.count(), has)
+    }
+
+    /// Who was in this view after it began here.
+    pub(super) fn first_supporters(&self, core: &Core) -> Vec<ReplicaId> {
+        self.who_answered(self.began + 1, core).collect()
     }
 
     /// The last round that a quorum answered, the leader among it.
     fn round_of_quorum(&self, core: &Core) -> u64 {
-        let of = |id: ReplicaId| {
-            if id == core.config.me { Some(self.round) } else { self.answered.get(&id).copied() }
-        };
-        core.quorums().reach(core.members.voters(), of)
+        core.quorums().reach(core.members.voters(), |id| self.round_of(id, core))
     }
 
-    /// Since when the read waits that waits longest at the leader, and who answered a round for it.
-    pub(super) fn supporters(&self, core: &Core) -> Option<(Time, Vec<ReplicaId>)> {
+    /// Since when the read waits that waits longest at the leader.
+    pub(super) fn waits_since(&self) -> Option<Time> {
         // In the order of their rounds.
-        let first = self.waiting.first()?;
-        let answered = |id: &ReplicaId| {
-            *id == core.config.me || self.answered.get(id).is_some_and(|round| *round >= first.round)
-        };
-        Some((first.since, core.members.voters().iter().copied().filter(answered).collect()))
+        self.waiting.first().map(|read| read.since)
+    }
+
+    /// Who answered a round for the read that waits longest.
+    pub(super) fn supporters(&self, core: &Core) -> Vec<ReplicaId> {
+        self.waiting.first().map_or_else(Vec::new, |read| self.who_answered(read.round, core).collect())
     }
 
     /// [mod_smart L94-L95]

@@ -186,7 +186,7 @@ impl ModSmart {
             return;
         }
         if self.core.is_mine() {
-            self.few.is_in_use(self.core.now());
+            self.few.is_in_use();
             self.core.tell_granted(None, out);
             self.try_to_begin_view(out);
         }
@@ -197,8 +197,8 @@ impl ModSmart {
 
     /// [visigoth L22-L24]
     pub(super) fn count_all_again(&mut self, out: &mut Effects) {
-        if self.few.hands_over(&self.core, &self.watch) {
-            self.on_transfer(None);
+        if let Some(next) = self.few.hands_over(&self.core, &self.watch) {
+            self.on_transfer(Some(next));
         }
         let idle = self.voting.proposed_and_open(&self.core).0 == 0 && !self.stops.is_leaving();
         if idle && let Some(batch) = self.few.shows_that_all_count(&self.core, out) {

@@ -10,6 +10,9 @@
 use super::{Grant, Here, OracleAnswer, OracleRequest, Register};
 use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View};
 
+/// The wait until the next reading is doubled at most so often.
+const DOUBLINGS_MAX: u32 = 6;
+
 /// What is known of the register, and what was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
@@ -17,14 +20,14 @@ pub(crate) struct Gather {
     known: Option<(u64, Register)>,
     /// When the oracle was last asked for what, in which view.
     asked: Option<(Time, View, Vec<ReplicaId>)>,
-    /// Whether the oracle said something since the present view was entered.
-    fresh: bool,
+    /// When it was last read without a wish, and how often the wait until the next time was doubled.
+    read: Option<(Time, u32)>,
 }
 
 impl Gather {
     /// Another view was entered.
     pub(crate) fn enter(&mut self) {
-        (self.asked, self.fresh) = (None, false);
+        (self.asked, self.read) = (None, None);
     }
 
     /// Asks for a small quorum of the present view, unless the same was asked a short time ago. [visigoth L10-L15]
@@ -52,16 +55,26 @@ impl Gather {
         next.ok().map(|next| (*version, next.encode()))
     }
 
-    /// Asks what the register holds.
-    pub(crate) fn read(&self, membership: MembershipId) -> OracleRequest {
-        OracleRequest { membership, swap: None }
+    /// Asks what the register holds: at once in each view and after news, then more and more rarely. [visigoth L26]
+    pub(crate) fn read(
+        &mut self,
+        membership: MembershipId,
+        now: Time,
+        repeat: Span,
+    ) -> Option<OracleRequest> {
+        let doubled = match self.read {
+            Some((at, doubled)) if now.since(at) < repeat.times(1 << doubled) => return None,
+            Some((_, doubled)) => (doubled + 1).min(DOUBLINGS_MAX),
+            None => 0,
+        };
+        self.read = Some((now, doubled));
+        Some(OracleRequest { membership, swap: None })
     }
 
-    /// Whether a small quorum of an earlier view binds this one; `None`: the oracle is to be asked.
-    pub(crate) fn is_bound(&self, here: Here<'_>) -> Option<bool> {
-        let (_, register) = self.known.as_ref().filter(|_| self.fresh)?;
+    /// Whether a small quorum of an earlier view binds this one, as far as the oracle said.
+    pub(crate) fn is_bound(&self, here: Here<'_>) -> bool {
         let binds = |grant: &Grant| grant.view >= here.decided && grant.view < here.view;
-        Some(register.grants().iter().any(binds))
+        self.known.iter().flat_map(|(_, register)| register.grants()).any(binds)
     }
 
     /// The oracle said what the register holds. Answers may be late, and come twice. Returns whether it is news. [visigoth L16-L18]
@@ -74,9 +87,9 @@ impl Gather {
         // Whatever was asked is answered; the same set may be asked for at once if another one swapped in between.
         let changed = self.known.as_ref().is_none_or(|(version, _)| answer.version > *version);
         if changed {
-            self.asked = None;
+            (self.asked, self.read) = (None, None);
         }
-        (self.known, self.fresh) = (Some((answer.version, register)), true);
+        self.known = Some((answer.version, register));
         Ok(true)
     }
 

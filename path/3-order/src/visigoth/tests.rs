@@ -1,1 +1,2 @@
+mod gather;
 mod register;

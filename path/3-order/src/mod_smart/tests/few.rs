@@ -100,6 +100,37 @@ fn all_count_again_once_all_are_back() {
     }
 }
 
+/// A member that comes and goes is no reason to hand over. One that stays, and keeps up, is the next leader.
+#[test]
+fn who_comes_and_goes_does_not_count_again() {
+    let mut world = World::new(1, Plan::visigoth(2, 1, 0));
+    assert!(decides(&mut world, Span::from_secs(2)));
+    let leader = world.leader().expect("there is one");
+    let others: Vec<usize> = (0..4).filter(|at| *at != leader).collect();
+    world.crash(others[1]);
+    world.crash(others[2]);
+    assert!(decides(&mut world, Span::from_secs(2)));
+    assert_eq!(world.oracle.swaps, 1);
+
+    let view = world.view(leader);
+    world.start(others[2]);
+    for _ in 0..10 {
+        for other in [leader, others[0]] {
+            world.connection(other, others[2], true);
+        }
+        world.cut.clear();
+        world.run(Span::from_millis(100));
+        world.cut.extend([(leader, others[2]), (others[2], leader)]);
+        world.run(Span::from_millis(800));
+    }
+    assert_eq!(world.view(leader), view, "{}", world.describe());
+    world.cut.clear();
+    assert!(world.run_until(Span::from_secs(10), |world| world.view(leader) > view));
+    assert!(decides(&mut world, Span::from_secs(2)));
+    let next = world.leader().expect("there is one");
+    assert!(next != leader && next != others[1], "{}", world.describe());
+}
+
 /// Everything goes wrong, more than is assumed: nothing wrong is decided, and once all are well everything is.
 #[test]
 fn few_survive_random_schedules() {

@@ -1,19 +1,23 @@
 //! The parts stepped alone: no instance around them. What they look at is made by hand.
 
 use super::world::{batch, replica, value};
+use crate::ledger::Proof;
 use crate::mod_smart::ModSmartConfig;
 use crate::mod_smart::core::Core;
 use crate::mod_smart::fetch::Fetching;
+use crate::mod_smart::few::{Awaited, Few};
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
-use crate::mod_smart::normal::{Next, Voting};
+use crate::mod_smart::normal::{Next, Open, Voting};
 use crate::mod_smart::office::Phase;
 use crate::mod_smart::reads::{Look, Reads};
 use crate::mod_smart::rotation::{Ended, Rotation};
 use crate::mod_smart::stops::Stops;
+use crate::mod_smart::sync::{Gathered, collect};
 use crate::mod_smart::watch::Watch;
+use crate::visigoth::{Grant, OracleAnswer, Register};
 use crate::{Effect, Effects};
 use quorate_auth::{Signature, Signed, Trusting};
-use quorate_types::{Digest, FaultModel, ReplicaId, Slot, Span, Time};
+use quorate_types::{Digest, FaultModel, ReplicaId, Slot, Span, Time, View, Visigoth};
 use std::sync::Arc;
 
 const LONG: Span = Span::from_secs(10);
@@ -236,4 +240,49 @@ fn listeners_are_told_as_long_as_they_keep_up() {
     assert_eq!(core.members.who_hears(Slot::new(1)), [far]);
     assert_eq!(core.members.who_hears(Slot::new(1000)), [], "it asks for what it lacks");
     assert!(core.members.near().eq([far]) && core.members.knows(far) && !core.is_member(far));
+}
+
+/// A leader that lacks a slot knows from a proof that its view was decided in a later view than the small quorum's. So that quorum binds
+/// nobody any more, and the two members that did not belong to it begin a view.
+#[test]
+fn a_proof_ends_what_small_quorums_bind() {
+    let faults = Visigoth { u: 2, s: 1, o: 0, t_ms: 20 };
+    let mut core = leader(4, FaultModel::Visigoth(faults));
+    let (first, me, friend) = (core.office.view(), core.config.me, other(&core, &[]));
+    let mut others: Vec<ReplicaId> = core.members.others().to_vec();
+    others.retain(|id| *id != friend);
+    core.enter(first.plus(4), Signed::new(), Phase::Syncing, &mut Effects::new());
+    assert!(core.is_mine() && core.life.step(Time::ZERO.plus(LONG)));
+
+    let trust = core.members.trust();
+    let grant = Grant { view: first, set: others };
+    let register = Register::default().with(grant, View::ZERO, core.members.voters(), trust);
+    let value = register.expect("the first one").encode();
+    let (mut few, mut gathered) = (Few::default(), Gathered::default());
+    let answer = OracleAnswer { membership: core.membership_number(), version: 1, value };
+    assert!(few.told(answer, &core).is_empty(), "another view has it");
+    for from in [me, friend] {
+        let mut collect = collect(&core, &Open::default());
+        collect.from = from;
+        gathered.add(collect, None, vec![]);
+    }
+    let (voting, reads, watch) = (Voting::default(), Reads::default(), Watch::default());
+    let swaps = |few: &mut Few, gathered: &Gathered| {
+        let mut out = Effects::new();
+        let awaited = Awaited { core: &core, voting: &voting, gathered, reads: &reads, watch: &watch };
+        few.ask(awaited, &mut out);
+        let mut asked = out.drain().filter_map(|effect| match effect {
+            Effect::Oracle(request) => Some(request.swap.is_some()),
+            _ => None,
+        });
+        asked.next().expect("it asks")
+    };
+    assert!(!swaps(&mut few, &gathered), "they miss the small quorum");
+    few.enter();
+    let slot = Slot::new(1);
+    let proof = Proof { slot, view: first.plus(1), digest: Digest::new([1; 32]), accepts: Signed::new() };
+    let mut shown = collect(&core, &Open::default());
+    (shown.from, shown.decided) = (friend, slot);
+    gathered.add(shown, Some(proof), vec![]);
+    assert!(swaps(&mut few, &gathered));
 }
