@@ -6,6 +6,7 @@ use quorate_command::failure::Outcome;
 use quorate_command::layout::{
     AUTHORITY, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, make, refuse_used, replica_directory,
 };
+use quorate_command::oracle::OracleArgs;
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
 use std::fmt::Write as _;
@@ -44,6 +45,8 @@ pub(crate) struct Args {
     lanes: u16,
     #[command(flatten)]
     order: OrderArgs,
+    #[command(flatten)]
+    oracle: OracleArgs,
     /// How long the certificates of replicas and clients are good for
     #[arg(long, value_name = "DAYS", default_value_t = DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
     days: u32,
@@ -53,12 +56,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let Args { dir, members, durability, service, etcd_port, instances, lanes, order, days, plain } = args;
+    let Args { dir, members, durability, service, etcd_port, instances, lanes, order, oracle, days, plain } =
+        args;
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
     let etcd = etcd_addresses(service, &members, etcd_port);
     let order = order.choice()?;
+    let oracle = oracle.of(order.fault_model)?;
     let plan = Plan {
         members,
         durability,
@@ -70,6 +75,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         placement: None,
         order,
         certificates,
+        oracle,
         made_by,
     };
     let cluster = make(&dir, &plan)?;

@@ -90,11 +90,14 @@ pub(crate) fn run(args: Args) -> Outcome {
     let service = services::service(&config.service, &hub)?;
     let own = config.clone();
     let (cluster, replica) = (config.cluster.clone(), config.replica);
+    let oracle = config.oracle.as_ref().map(quorate_oracle::of).transpose();
+    let oracle = oracle.map_err(|why| Failure::usage(format!("oracle: {why}")))?;
     let lies = args.lies.map(|file| lies::told(&config, file)).transpose()?;
     let options = Options {
         sync_trace: args.sync_trace,
         feature_level_max: args.max_feature_level,
         mouth: lies.clone().map(|told| lies::mouth(&config, told)),
+        oracle,
         ..Options::default()
     };
     let running = Replica::new(config, service).with(options).start().map_err(|why| match why {

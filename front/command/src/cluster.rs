@@ -111,11 +111,11 @@ impl Cluster {
         self.file().to_toml()
     }
 
-    /// The number of replicas that must agree: a majority, or more where replicas may lie.
+    /// The number of replicas that must agree: a majority, more where replicas may lie, and with an oracle's help fewer where few are slow.
     pub fn majority(&self) -> usize {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
         let faults = Faults::of(self.fault_model);
-        self.faults.map_or(faults, |most| faults.at_most(most)).among(members).agreement() as usize
+        self.faults.map_or(faults, |most| faults.at_most(most)).among(members).smallest() as usize
     }
 
     /// Whether `quorate dev` manages this cluster, or did before.

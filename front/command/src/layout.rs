@@ -9,7 +9,7 @@ use crate::random;
 use clap::ValueEnum;
 use quorate::client::{ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
-use quorate_runtime::{DataDirectory, Identity, SigningKey};
+use quorate_runtime::{DataDirectory, Identity, OracleConfig, SigningKey};
 use quorate_tls::write_private;
 use quorate_types::{ClusterId, Faults, Holder, Incarnation, Name, ReplicaId};
 use std::fmt::Write as _;
@@ -82,6 +82,8 @@ pub struct Plan {
     pub placement: Option<PlacementChoice>,
     /// How the replicas agree.
     pub order: OrderChoice,
+    /// The oracle, where few replicas are slow; paths begin in a replica's directory.
+    pub oracle: Option<OracleConfig>,
     /// How long certificates are valid, in days; `None`: connections are plain.
     pub certificates: Option<u32>,
     /// The command that makes it, for the first line of the files.
@@ -235,6 +237,23 @@ fn lanes_toml(plan: &Plan) -> String {
     lanes + &pillars + &placement
 }
 
+fn oracle_toml(oracle: &OracleConfig) -> String {
+    match oracle {
+        OracleConfig::Quorate { cluster, client } => {
+            format!(
+                "\n[oracle]\nkind = \"quorate\"\ncluster = \"{cluster}\"\nclient = {:?}\n",
+                client.display().to_string()
+            )
+        }
+        OracleConfig::Etcd { endpoints, .. } => {
+            format!("\n[oracle]\nkind = \"etcd\"\nendpoints = {endpoints:?}\n")
+        }
+        OracleConfig::Zookeeper { servers } => {
+            format!("\n[oracle]\nkind = \"zookeeper\"\nservers = {servers:?}\n")
+        }
+    }
+}
+
 fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life], plan: &Plan) -> String {
     let cluster = origin.cluster;
     let mut text = format!(
@@ -269,6 +288,9 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
             text,
             "\n[tls]\nca = \"{TLS}/ca.pem\"\ncertificate = \"{TLS}/replica.pem\"\nkey = \"{TLS}/replica.key\"\n"
         );
+    }
+    if let Some(oracle) = &plan.oracle {
+        text.push_str(&oracle_toml(oracle));
     }
     if let Some(limits) = &origin.sessions {
         let _ = write!(

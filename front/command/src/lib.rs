@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod failure;
 pub mod layout;
 pub mod machine;
+pub mod oracle;
 pub mod ordering;
 pub mod parent;
 pub mod print;

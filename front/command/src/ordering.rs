@@ -16,7 +16,7 @@ use std::str::FromStr;
 pub struct OrderArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// How replicas agree [default: raft; mod-smart with byzantine faults]
+    /// How replicas agree [default: raft; mod-smart with byzantine faults, and with visigoth where s is below u]
     #[arg(long, value_parser = protocol_word())]
     protocol: Option<Protocol>,
     /// With byzantine faults: how clients show who asked to replicas that did not hear them [default: links]
@@ -34,7 +34,8 @@ pub struct ModelArgs {
     #[arg(long, value_enum)]
     fault_model: Option<ModelWord>,
     /// How many faults it survives, 1 or more, where fewer are wanted than its replicas allow; with byzantine faults its quorums are
-    /// smaller then [default: as many as they allow]. With visigoth, all numbers, as u=2,s=2,o=1
+    /// smaller then [default: as many as they allow]. With visigoth, all numbers, as u=2,s=2,o=1; with s below u also t, in milliseconds,
+    /// after which a replica that is not slow has answered, as u=2,s=1,o=0,t=50
     #[arg(long, value_name = "COUNT|NUMBERS")]
     faults: Option<FaultsWord>,
 }
@@ -155,17 +156,17 @@ impl ModelArgs {
     /// When its numbers are missing, or are those of another one, or no cluster has them yet.
     pub fn model(self) -> Outcome<Option<FaultModel>> {
         let model = self.any_model()?;
-        if let Some(Visigoth { u, s, .. }) =
-            model.filter(|model| model.few_are_slow()).and_then(FaultModel::visigoth)
-        {
+        let few = model.filter(|model| model.few_are_slow() && model.may_lie());
+        if let Some(Visigoth { u, s, o, .. }) = few.and_then(FaultModel::visigoth) {
             return Err(Failure::usage(format!(
-                "--faults: no protocol here counts on fast replicas, as s={s} below u={u} asks: write s={u}"
+                "--faults: with o={o} replicas that lie, no protocol here counts on fast ones, as s={s} below u={u} asks: write s={u}, or \
+                 o=0"
             )));
         }
         Ok(model)
     }
 
-    /// As [`Self::model`], for simulated clusters: few members may be slow as well.
+    /// As [`Self::model`], for simulated clusters: few members may be slow while others lie, too.
     ///
     /// # Errors
     /// When its numbers are missing, or are those of another one.
@@ -219,16 +220,22 @@ impl OrderArgs {
     /// # Errors
     /// When the choices contradict each other.
     pub fn choice(self) -> Outcome<OrderChoice> {
-        let lies = self.model.model()?.unwrap_or_default().may_lie();
+        let model = self.model.model()?.unwrap_or_default();
+        let (lies, few) = (model.may_lie(), model.few_are_slow());
         if !lies && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) {
             return Err(Failure::usage(
                 "where no replica lies nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
             ));
         }
-        let usual = if lies { Feature::SurviveLies.protocol() } else { Protocol::default() };
+        let usual = match (lies, few) {
+            (true, _) => Feature::SurviveLies.protocol(),
+            (false, true) => Feature::CountOnFast.protocol(),
+            (false, false) => Protocol::default(),
+        };
         let able = self.protocol.unwrap_or(usual).able();
         let asked = [
             ("--protocol", lies, Feature::SurviveLies),
+            ("--protocol", few, Feature::CountOnFast),
             ("--rotate-after", self.rotate_after.is_some_and(|slots| slots > 0), Feature::Rotate),
         ];
         for (option, is_asked, feature) in asked {

@@ -3,7 +3,7 @@
 
 use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
-use quorate_types::{ReplicaId, Span};
+use quorate_types::{InstanceId, ReplicaId, Span};
 
 /// A member that lacks more bytes of the log than this has fallen behind.
 const LAG_BYTES: u64 = 64 << 20;
@@ -34,6 +34,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) kept: (u64, u64),
     pub(crate) peers: &'a [PeerStatus],
     pub(crate) suspects: &'a [SuspectStatus],
+    /// Instances led here that go on with small quorums.
+    pub(crate) few: Vec<InstanceId>,
 }
 
 impl Situation<'_> {
@@ -41,6 +43,7 @@ impl Situation<'_> {
     pub(crate) fn problems(&self, of_checkpoints: impl FnOnce(&mut Vec<String>)) -> Vec<String> {
         let mut problems = Vec::new();
         self.leader(&mut problems);
+        self.few(&mut problems);
         self.disk(&mut problems);
         self.members(&mut problems);
         of_checkpoints(&mut problems);
@@ -58,6 +61,17 @@ impl Situation<'_> {
         if self.order.leader.is_none() && self.unknown.is_empty() {
             problems
                 .push("no leader is known: writes wait until a majority of the replicas is connected".into());
+        }
+    }
+
+    fn few(&self, problems: &mut Vec<String>) {
+        if !self.few.is_empty() {
+            let few: Vec<String> = self.few.iter().map(|id| id.number().to_string()).collect();
+            problems.push(format!(
+                "few replicas answer, and they go on by a grant of the oracle (instances {}): if other ones stop before those that are \
+                 missing are back, nothing is decided. Start what is missing",
+                few.join(", ")
+            ));
         }
     }
 

@@ -104,6 +104,7 @@ fn instances(node: &Node) -> InstancesStatus {
         clients: node.guide.count(index_of(group.id())),
         decided: at.decided.number(),
         waited_ms: at.waited.millis(),
+        few_ms: group.standing().few_since.map(|since| node.now.since(since).millis()),
         state: state_of(node, group.id()),
     });
     let next = all.next_generation();
@@ -155,6 +156,12 @@ fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &Seat
         kept: (sessions.kept_bytes(), limits.reply_bytes_total_max),
         peers,
         suspects: &suspects,
+        few: node
+            .groups
+            .iter()
+            .filter(|group| group.standing().few_since.is_some())
+            .map(|group| group.id())
+            .collect(),
     };
     situation.problems(|problems| node.keeping.problems(problems))
 }

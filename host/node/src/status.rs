@@ -113,6 +113,9 @@ pub struct InstanceStatus {
     pub decided: u64,
     /// How long the other instances waited for it, since the start of the process, in milliseconds.
     pub waited_ms: u64,
+    /// For how many milliseconds this leader's view has had small quorums, which the oracle granted; only where few replicas are slow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub few_ms: Option<u64>,
     /// `here`, `leaves` or `comes` with the change under way, or `away`.
     pub state: &'static str,
 }

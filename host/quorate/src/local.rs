@@ -3,8 +3,8 @@
 use aws_lc_rs::rand;
 use quorate_execute::Service;
 use quorate_runtime::{
-    Config, DataDirectory, DirectoryError, Durability, Identity, MemberConfig, Options, Replica, Running,
-    SigningConfig, SigningKey, StartError,
+    Config, DataDirectory, DirectoryError, Durability, Identity, MemberConfig, MemoryOracle, Options,
+    Replica, Running, SigningConfig, SigningKey, StartError,
 };
 use quorate_types::{ClusterId, Incarnation, ReplicaId};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -20,6 +20,8 @@ pub struct LocalCluster {
     configs: Vec<Config>,
     running: Vec<Option<Running>>,
     service: Box<dyn Fn() -> Box<dyn Service> + Send>,
+    /// What decides between halves of the replicas, where few of them are slow (Visigoth with s below u).
+    oracle: MemoryOracle,
 }
 
 impl LocalCluster {
@@ -52,7 +54,8 @@ impl LocalCluster {
         configs.iter_mut().for_each(configure);
         make_keys(directory, &mut configs)?;
         let running = configs.iter().map(|_| None).collect();
-        let mut cluster = Self { configs, running, service: Box::new(service) };
+        let mut cluster =
+            Self { configs, running, service: Box::new(service), oracle: MemoryOracle::default() };
         for id in 1..=replicas {
             let replica = ReplicaId::new(id);
             cluster.restart_with(replica, options(replica))?;
@@ -102,8 +105,9 @@ impl LocalCluster {
     ///
     /// # Panics
     /// When there is no such replica.
-    pub fn restart_with(&mut self, replica: ReplicaId, options: Options) -> Result<(), StartError> {
+    pub fn restart_with(&mut self, replica: ReplicaId, mut options: Options) -> Result<(), StartError> {
         self.stop(replica);
+        options.oracle.get_or_insert_with(|| Box::new(self.oracle.clone()));
         let at = usize::from(replica.number()).wrapping_sub(1);
         let config = self.configs.get(at).expect("a replica of this cluster").clone();
         let started = Replica::new(config, (self.service)()).with(options).start()?;

@@ -26,6 +26,7 @@ mod lanes;
 mod members;
 mod network;
 mod opaque;
+mod oracle;
 mod protocol;
 mod reads;
 mod sessions;
@@ -40,6 +41,7 @@ pub use lanes::{Auto, Cores, Pillars, PlacementConfig, WorkerCount};
 pub use members::MemberConfig;
 use network::NetworkConfig;
 pub use opaque::ServiceConfig;
+pub use oracle::OracleConfig;
 pub use reads::ReadsConfig;
 use sessions::SessionsConfig;
 pub use signing::{SigningConfig, SigningKey};
@@ -368,6 +370,9 @@ pub struct Config {
     /// The key that this replica signs with; relative to this file. Only with the fault model `byzantine`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing: Option<SigningConfig>,
+    /// The oracle of a cluster in which few members are slow. Only with the fault model `visigoth` and s below u.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<OracleConfig>,
     /// Which clients may use which keys; without it all clients may use all keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
@@ -442,6 +447,7 @@ impl Config {
             upgrade: UpgradeConfig::default(),
             tls: None,
             signing: None,
+            oracle: None,
             access: None,
         }
     }
@@ -463,6 +469,7 @@ impl Config {
         if let Some(signing) = &mut config.signing {
             signing.key = place.join(&signing.key);
         }
+        config.oracle = config.oracle.map(|oracle| oracle.relative_to(place));
         config.check()?;
         Ok(config)
     }
@@ -487,6 +494,7 @@ impl Config {
         self.check_members()?;
         self.check_protocol()?;
         self.check_signing()?;
+        self.check_oracle_section()?;
         self.check_lanes()?;
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");

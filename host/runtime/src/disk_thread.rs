@@ -7,9 +7,10 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
 use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, Write, WriteId};
 use quorate_node::{NodeStatus, SegmentScrub};
+use quorate_order::visigoth::OracleAnswer;
 use quorate_state::checkpoint::Report;
 use quorate_tls::Credentials;
-use quorate_types::ReplicaId;
+use quorate_types::{InstanceId, ReplicaId};
 use rustix::io::Errno;
 use std::io;
 use std::net::SocketAddr;
@@ -48,6 +49,11 @@ pub(crate) enum Completion {
     Checked {
         id: u64,
         right: Option<Vec<bool>>,
+    },
+    /// The oracle answered.
+    Oracle {
+        instance: InstanceId,
+        answer: OracleAnswer,
     },
     /// The disk can not be trusted any more.
     Failed(String),

@@ -10,6 +10,7 @@ use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
+use crate::oracle::{OracleStatus, Oracles};
 use crate::throttle::Throttle;
 use crate::workers::{Workers, WorkersStatus};
 use crossbeam_channel::Receiver;
@@ -77,6 +78,8 @@ pub(crate) struct Parts {
     pub(crate) disk: DiskThreads,
     pub(crate) keeper: KeeperThread,
     pub(crate) workers: Workers,
+    /// The oracle, where few members are slow.
+    pub(crate) oracles: Option<Oracles>,
     pub(crate) mailbox: Mailbox,
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -151,6 +154,7 @@ pub(crate) struct Lane {
     disk: DiskThreads,
     keeper: KeeperThread,
     workers: Workers,
+    oracles: Option<Oracles>,
     mailbox: Mailbox,
     completions: Receiver<Completion>,
     addresses: Addresses,
@@ -179,6 +183,7 @@ impl Lane {
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let Parts { mut node, poll, others, sleeper, listener, disk, keeper, workers, mailbox, .. } = parts;
         let Parts {
+            oracles,
             completions,
             clock,
             addresses,
@@ -219,6 +224,7 @@ impl Lane {
             disk,
             keeper,
             workers,
+            oracles,
             mailbox,
             completions,
             addresses,
@@ -458,6 +464,7 @@ impl Lane {
             Completion::Scrubbed { segment, result } => self.step(now, Input::Scrubbed { segment, result }),
             Completion::Kept(report) => self.step(now, Input::Kept(report)),
             Completion::Checked { id, right } => self.step(now, Input::Checked { id, right }),
+            Completion::Oracle { instance, answer } => self.step(now, Input::Oracle { instance, answer }),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
             Completion::Resolved { replica, link, addresses } => {
                 self.connect(now, (replica, link), &addresses)
@@ -503,8 +510,8 @@ impl Lane {
                     }
                 }
                 Effect::Check(work) => self.workers.check(work),
-                // Only where few members are slow, and such configurations are refused.
-                Effect::Oracle(_) => {}
+                // Only where few members are slow, and such a replica has an oracle.
+                Effect::Oracle(work) => self.oracles.iter().for_each(|oracles| oracles.ask(work.clone())),
                 Effect::Release(unneeded) => self.keeper.release(unneeded.0),
                 Effect::Scrub(segment) => self.disk.scrub(segment),
                 Effect::RemoveSegments(segments) => self.disk.remove(segments),
@@ -567,6 +574,9 @@ impl Lane {
             buffers: BufferStatus,
             lanes: Vec<LaneStatus>,
             workers: WorkersStatus,
+            /// `None` where no fault model needs one.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            oracle: Option<OracleStatus>,
             disk: DiskRoom,
             /// `None` where connections are plain.
             tls: Option<TlsStatus>,
@@ -579,11 +589,14 @@ impl Lane {
         let disk = self.clerk.disk();
         let buffers = self.sides.with_buffers(self.sockets.buffer_status());
         let workers = self.workers.status();
-        let problems = [buffers.problem(), disk.problem(), workers.problem()];
+        let oracle = self.oracles.as_ref().map(Oracles::status);
+        let asked = oracle.as_ref().and_then(OracleStatus::problem);
+        let problems = [buffers.problem(), disk.problem(), workers.problem(), asked];
         node.problems.extend(problems.into_iter().flatten());
         let lanes = self.sides.status(&self.sockets);
         let fronts = self.fronts.clone();
-        let full = Full { node, process: ProcessFacts::now(), buffers, lanes, workers, disk, tls, fronts };
+        let full =
+            Full { node, process: ProcessFacts::now(), buffers, lanes, workers, oracle, disk, tls, fronts };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         let frame = OutFrame::new(FrameKind::Status, &text, vec![]);
         if let Some(connection) = self.sockets.connections.get_mut(&conn) {

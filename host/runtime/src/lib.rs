@@ -20,6 +20,7 @@ mod mouth;
 mod network;
 mod newest;
 mod open_files;
+mod oracle;
 mod replica;
 mod throttle;
 mod workers;
@@ -28,8 +29,8 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
-    Durability, DurabilityConfig, MemberConfig, Others, Pillars, PlacementConfig, ReadsConfig, ServiceConfig,
-    SigningConfig, SigningKey, WorkerCount,
+    Durability, DurabilityConfig, MemberConfig, OracleConfig, Others, Pillars, PlacementConfig, ReadsConfig,
+    ServiceConfig, SigningConfig, SigningKey, WorkerCount,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};
@@ -37,6 +38,7 @@ pub use files::{CheckpointFiles, FileError, MemoryFiles};
 pub use mouth::{Listener, Mouth, Saying};
 pub use network::{Network, SystemNetwork};
 pub use newest::{Newest, NewestReader, NewestWriter};
+pub use oracle::{Held, MemoryOracle, Oracle};
 pub use quorate_node::NodeStatus;
 pub use quorate_tls::{CredentialsError, TlsFiles};
 pub use replica::{Asker, Options, Reloader, Replica, Running, StartError, Stopper};

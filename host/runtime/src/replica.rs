@@ -14,6 +14,7 @@ use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
 use crate::open_files;
+use crate::oracle::{Oracle, Oracles};
 use crate::workers::Workers;
 use bytes::Bytes;
 use mio::net::TcpListener;
@@ -119,6 +120,8 @@ pub struct Options {
     pub feature_level_max: Option<u32>,
     /// Sends other messages in place of the replica's, for tests of replicas that lie.
     pub mouth: Option<Box<dyn Mouth>>,
+    /// The oracle that the configuration names, where few members are slow (Visigoth with s below u).
+    pub oracle: Option<Box<dyn Oracle>>,
 }
 
 /// A replica to be started.
@@ -147,7 +150,7 @@ impl Replica {
     /// Why the replica does not start, and what to do.
     pub fn start(self) -> Result<Running, StartError> {
         let Self { mut config, service, options } = self;
-        config.check()?;
+        config.check_with(options.oracle.is_some())?;
         fit_to_open_files(&mut config);
         let watched = certificates(&config)?;
         let directory = DataDirectory::open(&config)?;
@@ -167,8 +170,7 @@ impl Replica {
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
         let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
         let newest = open_to_readers(&mut node, &config);
-        directory.note_run(config.durability.mode, false)?;
-        directory.used()?;
+        directory.note_run(config.durability.mode, false).and_then(|()| directory.used())?;
 
         let (poll, sleeper, waker) = event_queue()?;
         let queue = |_| event_queue().map(|(poll, own, _)| (poll, own));
@@ -178,7 +180,7 @@ impl Replica {
             .map_err(io_error("starting a thread"))?;
         let keeper = KeeperThread::start(keeper, files, config.checkpoints.rate(), mailbox.clone())
             .map_err(io_error("starting a thread"))?;
-        let workers = workers(&config, &mailbox)?;
+        let (workers, oracles) = (workers(&config, &mailbox)?, oracles(&config, options.oracle, &mailbox)?);
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk =
             Clerk::start(&config.data, watched, mailbox.clone()).map_err(io_error("starting a thread"))?;
@@ -194,6 +196,7 @@ impl Replica {
             disk: threads,
             keeper,
             workers,
+            oracles,
             mailbox,
             completions,
             limits: config.limits.lane(&config.timing),
@@ -223,6 +226,16 @@ fn file_disk(directory: &Path, sync_trace: Option<&Path>) -> Result<Arc<dyn Disk
 
 fn workers(config: &Config, mailbox: &Mailbox) -> Result<Workers, StartError> {
     Workers::start(config.worker_count(), mailbox.clone()).map_err(io_error("starting a thread"))
+}
+
+fn oracles(
+    config: &Config,
+    oracle: Option<Box<dyn Oracle>>,
+    mailbox: &Mailbox,
+) -> Result<Option<Oracles>, StartError> {
+    let Some(oracle) = oracle.filter(|_| config.fault_model.few_are_slow()) else { return Ok(None) };
+    let started = Oracles::start(oracle, config.cluster_id()?, mailbox.clone());
+    started.map(Some).map_err(io_error("starting a thread"))
 }
 
 /// Sets who may use which keys, and where readers on other threads find the newest state.

@@ -120,6 +120,8 @@ pub struct Standing {
     pub in_flight: usize,
     /// The bytes of those batches.
     pub in_flight_bytes: usize,
+    /// It leads a view that has small quorums, or that those of earlier views may bind; since then. Only where few members are slow.
+    pub few_since: Option<Time>,
 }
 
 /// What an operator and the other stages may know about a protocol beside its [`Standing`].

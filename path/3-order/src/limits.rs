@@ -18,6 +18,8 @@ pub enum Feature {
     ChangeMembers,
     /// Change the number of its instances while it runs.
     ChangeInstances,
+    /// Go on with fewer members than a quorum where few of them are slow.
+    CountOnFast,
     /// Raise its feature level.
     RaiseLevel,
 }
@@ -47,6 +49,11 @@ const LIMITS: &[Limit] = &[
         feature: Feature::Rotate,
         lacks: |nature| !nature.rotates,
         why: "leaders of this protocol do not rotate",
+    },
+    Limit {
+        feature: Feature::CountOnFast,
+        lacks: |nature| !nature.few,
+        why: "this protocol does not count on fast replicas, as s below u asks",
     },
     Limit {
         feature: Feature::ChangeMembers,

@@ -22,6 +22,8 @@ pub struct Nature {
     pub lies: bool,
     /// A replica that does not hear a leader learns from the others what was decided. Otherwise it waits for the leader.
     pub fetches: bool,
+    /// Where few members are slow, it goes on with small quorums.
+    pub few: bool,
 }
 
 impl Nature {
@@ -35,6 +37,7 @@ impl Nature {
         stays: false,
         lies: false,
         fetches: false,
+        few: false,
     };
 }
 

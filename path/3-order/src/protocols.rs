@@ -87,6 +87,7 @@ static MOD_SMART_ROW: Row = Row {
         membership: Changes::Tenure,
         lies: true,
         fetches: true,
+        few: true,
         ..Nature::PLAIN
     },
     decode: |bytes| ModSmartMessage::decode(bytes).map(OrderMessage::of),

@@ -15,6 +15,7 @@ use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
+use quorate_command::oracle::OracleArgs;
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
 use quorate_kit::backups::sync_directory_of;
@@ -61,6 +62,8 @@ pub(super) struct Args {
     service: ServiceChoice,
     #[command(flatten)]
     order: OrderArgs,
+    #[command(flatten)]
+    oracle: OracleArgs,
     /// No certificates: connections are neither encrypted nor authenticated
     #[arg(long)]
     plain: bool,
@@ -97,6 +100,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let certificates = (!args.plain).then_some(DAYS);
     let (instances, made_by) = (facts.instances, "quorate backup restore");
     let (lanes, order) = (1, args.order.choice()?);
+    let oracle = args.oracle.of(order.fault_model)?;
     let plan = Plan {
         members,
         durability,
@@ -108,6 +112,7 @@ pub(super) fn run(args: Args) -> Outcome {
         placement: None,
         order,
         certificates,
+        oracle,
         made_by,
     };
     let origin = Origin {

@@ -10,6 +10,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Plan, ServiceChoice};
 use quorate_command::ordering::OrderChoice;
 use quorate_command::random;
+use quorate_runtime::OracleConfig;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -158,12 +159,43 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         pillars: None,
         placement: None,
         order: choices.order,
+        oracle: choices.order.fault_model.few_are_slow().then(|| make_oracle(path, &choices)).transpose()?,
         certificates: (!choices.plain).then_some(DAYS),
         made_by: "quorate dev",
     };
     layout::make(path, &plan)?;
     mark(path, &choices)?;
     Ok(choices)
+}
+
+/// The directory of the oracle's cluster.
+pub(super) const ORACLE: &str = "oracle";
+/// As many replicas as survive one that stops.
+pub(super) const ORACLE_REPLICAS: u16 = 3;
+
+/// Makes the cluster that decides between halves of the other one's replicas.
+fn make_oracle(path: &Path, choices: &Choices) -> Outcome<OracleConfig> {
+    let ports = free_ports(ORACLE_REPLICAS)?;
+    let plan = Plan {
+        members: (1..=ORACLE_REPLICAS)
+            .zip(ports)
+            .map(|(id, port)| (id, format!("127.0.0.1:{port}")))
+            .collect(),
+        durability: choices.durability,
+        service: ServiceChoice::Kv,
+        etcd: Vec::new(),
+        instances: 1,
+        lanes: 1,
+        pillars: None,
+        placement: None,
+        order: OrderChoice::default(),
+        oracle: None,
+        certificates: (!choices.plain).then_some(DAYS),
+        made_by: "quorate dev",
+    };
+    let cluster = layout::make(&path.join(ORACLE), &plan)?;
+    let client = Path::new("..").join(ORACLE).join(CLIENT_FILE);
+    Ok(OracleConfig::Quorate { cluster: cluster.id.to_string(), client })
 }
 
 /// Writes the marker. This comes last: a directory without it is incomplete.

@@ -12,7 +12,7 @@ pub(crate) use directory::{adopt, free_ports};
 
 use crate::control::{self, Request, Response, SOCKET};
 use children::Children;
-use directory::DevDirectory;
+use directory::{DevDirectory, ORACLE, ORACLE_REPLICAS};
 use quorate_command::admin::{self, Admin};
 use quorate_command::arguments;
 use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
@@ -115,18 +115,22 @@ pub(crate) fn run(args: Args) -> Outcome {
     // Before there are processes to be orphaned.
     listen_to_signals(events.clone())?;
     let directory = directory::open(&args)?;
-    let may_lie = directory.choices.order.fault_model.may_lie();
+    let model = directory.choices.order.fault_model;
+    let (may_lie, few) = (model.may_lie(), model.few_are_slow());
     let ids = directory.cluster.members.iter().map(|(replica, _)| replica.number());
     let mut dev = Dev {
         admin: Admin::new(&directory.cluster)?,
         children: Children::new(&args.dir, ids, may_lie),
+        oracle: few.then(|| Children::new(&args.dir.join(ORACLE), 1..=ORACLE_REPLICAS, false)),
         directory,
         args,
     };
     listen_to_requests(&dev, events)?;
+    dev.oracle.iter_mut().try_for_each(Children::start)?;
     dev.children.start()?;
     let ended = dev.supervise(started, &inbox);
     dev.children.stop();
+    dev.oracle.iter_mut().for_each(Children::stop);
     let _ = std::fs::remove_file(dev.directory.cluster.directory.join(SOCKET));
     ended.map(|()| ExitCode::SUCCESS)
 }
@@ -134,6 +138,8 @@ pub(crate) fn run(args: Args) -> Outcome {
 struct Dev {
     directory: DevDirectory,
     children: Children,
+    /// The cluster that decides between halves of the replicas, where few of them are slow.
+    oracle: Option<Children>,
     admin: Admin,
     args: Args,
 }
@@ -151,7 +157,10 @@ impl Dev {
                         return Ok(());
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => self.children.bound_logs(),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.children.bound_logs();
+                    self.oracle.iter().for_each(Children::bound_logs);
+                }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
@@ -201,6 +210,15 @@ impl Dev {
                         "replica {replica} ended by itself ({}). The end of its log, {log}:\n{}Start it again with `quorate \
                          chaos restart {replica}`",
                         ending(death.status),
+                        death.tail
+                    );
+                }
+                for death in self.oracle.iter_mut().flat_map(Children::deaths) {
+                    eprintln!(
+                        "replica {} of the oracle ended by itself ({}). The end of its log, {}:\n{}All start again with the next `quorate dev`",
+                        death.replica,
+                        ending(death.status),
+                        death.log.display(),
                         death.tail
                     );
                 }
@@ -284,6 +302,13 @@ impl Dev {
         } else {
             format!(" --dir {shown}")
         };
+        if self.oracle.is_some() {
+            let _ = writeln!(
+                text,
+                "  quorate {:<40} the cluster that decides between halves",
+                format!("status --dir {shown}/{ORACLE}")
+            );
+        }
         for (command, what) in [("status", "how it is"), ("chaos kill leader", "how long writes stall")] {
             let _ = writeln!(text, "  quorate {:<40} {what}", format!("{command}{dir}"));
         }

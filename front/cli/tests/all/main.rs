@@ -11,6 +11,7 @@ mod dev_instances;
 mod doctor;
 mod etcd;
 mod export;
+mod few;
 mod figure;
 mod harness;
 mod hostile;

@@ -51,6 +51,8 @@ fn one_service_runs_on_all_protocols() {
     serves(&["--protocol", "mod-smart", "--instances", "4"]);
     serves(&["--fault-model", "byzantine"]);
     serves(&["--fault-model", "byzantine", "--instances", "4"]);
+    serves(&["--fault-model", "visigoth", "--faults", "u=2,s=1,o=0,t=50"]);
+    serves(&["--fault-model", "visigoth", "--faults", "u=2,s=1,o=0,t=50", "--instances", "4"]);
 }
 
 /// With borders close to each other the others give up their logs, and whoever was away needs a checkpoint.

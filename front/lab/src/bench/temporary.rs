@@ -67,6 +67,7 @@ impl Temporary {
             pillars: measurement.pillars,
             placement: measurement.placement,
             certificates,
+            oracle: None,
             made_by: "quorate bench",
         };
         let cluster = layout::make(&directory, &plan)?;

@@ -1,7 +1,7 @@
 use super::Situation;
 use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
-use quorate_types::{MembershipId, ReplicaId, Slot, Span, View};
+use quorate_types::{InstanceId, MembershipId, ReplicaId, Slot, Span, View};
 use quorate_wire::Memberships;
 use std::sync::Arc;
 
@@ -59,6 +59,7 @@ fn well<'a>(order: &'a OrderStatus, seats: &'a SeatsStatus) -> Situation<'a> {
         kept: (0, 100 << 20),
         peers: &[],
         suspects: &[],
+        few: Vec::new(),
     }
 }
 
@@ -95,6 +96,15 @@ fn problems_of_leading() {
     one(|s| s.unknown = vec![R2], "rN was never there", "start it");
     let none = OrderStatus { leader: None, ..order() };
     judge(&well(&none, &seats()), "no leader is known", "until a majority of the replicas is connected");
+}
+
+#[test]
+fn few_replicas_answer() {
+    one(
+        |s| s.few = vec![InstanceId::new(1), InstanceId::new(3)],
+        "few replicas answer, and they go on by a grant of the oracle (instances X)",
+        "instances 1, 3",
+    );
 }
 
 #[test]

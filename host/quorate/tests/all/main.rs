@@ -3,6 +3,7 @@
 mod client;
 mod deadlines;
 mod fake;
+mod few;
 mod liars;
 mod own_replies;
 mod workers;

@@ -16,6 +16,7 @@ impl Config {
         let cluster = Nature { lies: self.fault_model.may_lie(), ..able };
         let asked = [
             ("fault_model", cluster.lies, able, Feature::SurviveLies),
+            ("fault_model", self.fault_model.few_are_slow(), able, Feature::CountOnFast),
             ("reads", self.reads.lease, able, Feature::Leases),
             ("rotate_after", self.rotate_after > 0, able, Feature::Rotate),
             ("membership", self.membership > 1, cluster, Feature::ChangeMembers),
@@ -56,11 +57,19 @@ impl Config {
                 "faults: with fault_model \"visigoth\" the number of faults is u: leave it out".to_owned(),
             );
         }
-        if self.fault_model.few_are_slow() {
-            let Visigoth { u, s, .. } = numbers;
+        let Visigoth { u, s, o, t_ms } = numbers;
+        if self.fault_model.few_are_slow() && o > 0 {
             return invalid(format!(
-                "fault_model: no protocol here counts on fast replicas, as s = {s} below u = {u} asks: write s = {u}, with {} replicas",
+                "fault_model: with o = {o} replicas that lie, no protocol here counts on fast ones, as s = {s} below u = {u} asks: write s = \
+                 {u}, with {} replicas, or o = 0",
                 Visigoth { s: u, ..numbers }.members_min()
+            ));
+        }
+        let patience = self.timing.election_min_ms;
+        if self.fault_model.few_are_slow() && u64::from(t_ms) * 2 >= patience {
+            return invalid(format!(
+                "fault_model: t_ms = {t_ms} is too long: who answers late must be missed before the leader is, after timing: election_min_ms \
+                 = {patience}; write less than half of that, or raise election_min_ms"
             ));
         }
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
@@ -112,6 +121,7 @@ impl Config {
             return faults;
         }
         let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model.counting());
+        text.push_str(&self.agreed_oracle());
         for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
             text.push(' ');
             text.push_str(key);
@@ -123,7 +133,9 @@ impl Config {
 /// What to write instead, where the reason does not say it.
 fn instead_of(feature: Feature) -> String {
     match feature {
-        Feature::SurviveLies => format!(": write protocol = \"{}\"", feature.protocol().name()),
+        Feature::SurviveLies | Feature::CountOnFast => {
+            format!(": write protocol = \"{}\"", feature.protocol().name())
+        }
         Feature::Leases => ": write lease = false, or leave it out".to_owned(),
         Feature::Rotate => format!(": leave it out, or write protocol = \"{}\"", feature.protocol().name()),
         Feature::ChangeMembers | Feature::ChangeInstances | Feature::RaiseLevel => String::new(),

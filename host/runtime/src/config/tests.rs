@@ -1,4 +1,4 @@
-use super::{CheckpointMode, Config, MemberConfig, ServiceConfig, SigningConfig, SigningKey};
+use super::{CheckpointMode, Config, MemberConfig, OracleConfig, ServiceConfig, SigningConfig, SigningKey};
 use quorate_order::Protocol;
 use quorate_types::{ClusterId, FaultModel, Visigoth};
 use std::collections::BTreeSet;
@@ -155,6 +155,42 @@ fn the_numbers_of_the_faults_can_be_chosen_one_by_one() {
     }
     (config.fault_model, config.faults) = (of(2, 2, 1, 0), Some(1));
     assert!(config.check_protocol().expect_err("u says it").to_string().contains("leave it out"));
+}
+
+/// Where few replicas are slow, they ask an oracle, which is the same for all.
+#[test]
+fn few_slow_replicas_need_an_oracle() {
+    let etcd = |endpoint: &str| OracleConfig::Etcd { endpoints: vec![endpoint.to_owned()], tls: None };
+    let of = |t_ms| FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 0, t_ms });
+    let mut config = config();
+    let first = config.members[0].clone();
+    config.members = (1..=4).map(|replica| MemberConfig { replica, ..first.clone() }).collect();
+    let refused = |config: &Config, word: &str| {
+        let checked = config.check_protocol().and_then(|()| config.check_oracle_section());
+        let why =
+            checked.and_then(|()| config.check_oracle(config.oracle.is_some())).expect_err(word).to_string();
+        assert!(why.contains(word), "{why}");
+    };
+    config.oracle = Some(etcd("10.0.0.1:2379"));
+    refused(&config, "leave the section out");
+    (config.fault_model, config.oracle) = (of(50), None);
+    refused(&config, "write protocol = \"mod-smart\"");
+    config.protocol = Protocol::MOD_SMART;
+    refused(&config, "Name a service in the section [oracle]");
+    config.oracle = Some(etcd("10.0.0.1:2379"));
+    config.check_protocol().and_then(|()| config.check_oracle_section()).unwrap();
+    let other = Config { oracle: Some(etcd("10.0.0.2:2379")), ..config.clone() };
+    assert_ne!(config.parameters(1), other.parameters(1), "two oracles would each grant a half");
+    for (oracle, word) in [
+        (etcd("10.0.0.1"), "host:port"),
+        (OracleConfig::Zookeeper { servers: vec![] }, "at least one address"),
+        (OracleConfig::Quorate { cluster: "7".into(), client: "c".into() }, "32 hexadecimal digits"),
+    ] {
+        refused(&Config { oracle: Some(oracle), ..config.clone() }, word);
+    }
+    for (t_ms, word) in [(0, "t_ms"), (150, "less than half")] {
+        refused(&Config { fault_model: of(t_ms), ..config.clone() }, word);
+    }
 }
 
 /// A replica that may lie speaks for clients where it serves some, and never for operators.

@@ -4,12 +4,13 @@ use super::*;
 use crate::OrderConfig;
 use quorate_types::{FaultModel, ReplicaId};
 
-const ALL: [Feature; 6] = [
+const ALL: [Feature; 7] = [
     Feature::SurviveLies,
     Feature::Leases,
     Feature::Rotate,
     Feature::ChangeMembers,
     Feature::ChangeInstances,
+    Feature::CountOnFast,
     Feature::RaiseLevel,
 ];
 
@@ -36,6 +37,7 @@ fn each_row_is_about_one_property() {
         stays: true,
         lies: false,
         fetches: true,
+        few: true,
     };
     let lacks =
         |nature: Nature| ALL.into_iter().filter(|feature| nature.can(*feature).is_err()).collect::<Vec<_>>();
@@ -43,6 +45,7 @@ fn each_row_is_about_one_property() {
     assert_eq!(lacks(Nature { leases: false, ..all }), [Feature::SurviveLies, Feature::Leases]);
     assert_eq!(lacks(Nature { rotates: false, ..all }), [Feature::SurviveLies, Feature::Rotate]);
     assert_eq!(lacks(Nature { stays: false, ..all }), [Feature::SurviveLies, Feature::ChangeInstances]);
+    assert_eq!(lacks(Nature { few: false, ..all }), [Feature::SurviveLies, Feature::CountOnFast]);
     let fixed = Nature { membership: Changes::Fixed, ..all };
     assert_eq!(lacks(fixed), [Feature::SurviveLies, Feature::ChangeMembers]);
     let lies = Nature { lies: true, ..fixed };

@@ -84,8 +84,8 @@ impl Awaited<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Few {
     gather: Gather,
-    /// Whether the present view has a small quorum.
-    in_use: bool,
+    /// When the present view, which this replica leads, got its first small quorum.
+    since: Option<Time>,
     /// Since when so many members were heard without a break that they are a usual quorum.
     well_since: Option<Time>,
     /// How often this leader gave up its office so that all count again.
@@ -96,7 +96,7 @@ impl Few {
     /// Another view was entered.
     pub(super) fn enter(&mut self) {
         self.gather.enter();
-        (self.in_use, self.well_since) = (false, None);
+        (self.since, self.well_since) = (None, None);
     }
 
     /// Another membership holds, which has a register of its own.
@@ -168,15 +168,23 @@ impl Few {
     }
 
     /// The leader's view has a small quorum.
-    pub(super) fn is_in_use(&mut self) {
-        self.in_use = true;
+    pub(super) fn is_in_use(&mut self, now: Time) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Since when the leader's view has small quorums, or may be bound by those of earlier views.
+    pub(super) fn since(&self, core: &Core, watch: &Watch) -> Option<Time> {
+        core.slow_after()?;
+        let here = core.here(None);
+        let bound = core.may_be_bound_in(here) && self.gather.may_be_bound(here);
+        self.since.or_else(|| bound.then(|| watch.entered()))
     }
 
     /// Small quorums bind all later views until something is decided in one. So once a usual quorum answers again, and keeps up, for a
     /// while, the leader hands over to one of its members, and then all members count. If that did not last, it waits longer the next time.
     /// [visigoth L22]
     pub(super) fn hands_over(&mut self, core: &Core, watch: &Watch) -> Option<ReplicaId> {
-        if !self.in_use || !core.leads() {
+        if self.since.is_none() || !core.leads() {
             return None;
         }
         let me = core.config.me;
@@ -199,8 +207,7 @@ impl Few {
     /// bind. Once it is decided, they bind nobody any more. [visigoth L23-L24]
     pub(super) fn shows_that_all_count(&mut self, core: &Core, out: &mut Effects) -> Option<Batch> {
         let here = core.here(None);
-        let may_be = here.decided < here.view && here.view > core.members.tenures().now().begins;
-        if !core.leads() || core.slow_after().is_none() || !may_be {
+        if !core.leads() || core.slow_after().is_none() || !core.may_be_bound_in(here) {
             return None;
         }
         if self.gather.is_bound(here) {
@@ -219,6 +226,11 @@ impl Core {
         let after = self.config.faults.slow_after_ms()?;
         let trust = self.members.trust();
         (trust.smallest() < trust.agreement()).then(|| Span::from_millis(u64::from(after)))
+    }
+
+    /// Whether earlier views may bind this one: nothing was decided in it, and it is not the first one.
+    fn may_be_bound_in(&self, here: Here<'_>) -> bool {
+        here.decided < here.view && here.view > self.members.tenures().now().begins
     }
 
     /// What the register is judged by. `shown`: a proof of a slot that is not decided here yet. Views of earlier tenures say nothing about

@@ -186,7 +186,7 @@ impl ModSmart {
             return;
         }
         if self.core.is_mine() {
-            self.few.is_in_use();
+            self.few.is_in_use(self.core.now());
             self.core.tell_granted(None, out);
             self.try_to_begin_view(out);
         }

@@ -15,7 +15,9 @@ pub(super) fn standing(smart: &ModSmart) -> Standing {
         Phase::Syncing => false,
     };
     let settled = leading && handed_on && smart.reads.is_confirmed(core);
-    Standing { view: core.office.view(), leading, settled, holds_back: false, in_flight, in_flight_bytes }
+    let few_since = leading.then(|| smart.few.since(core, &smart.watch)).flatten();
+    let (view, holds_back) = (core.office.view(), false);
+    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes, few_since }
 }
 
 /// The full status.

@@ -16,7 +16,7 @@ pub(super) fn standing(raft: &Raft) -> Standing {
     let settled = leading && store.log().view_at(store.delivered()) == Some(view);
     let (in_flight, in_flight_bytes) = lead.proposed_and_open(store);
     let holds_back = lead.strains_a_follower(raft.life.now, &raft.config, store);
-    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes }
+    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes, few_since: None }
 }
 
 /// The full status.

@@ -22,12 +22,14 @@ pub(crate) struct Gather {
     asked: Option<(Time, View, Vec<ReplicaId>)>,
     /// When it was last read without a wish, and how often the wait until the next time was doubled.
     read: Option<(Time, u32)>,
+    /// Whether the oracle said something since the present view was entered.
+    fresh: bool,
 }
 
 impl Gather {
     /// Another view was entered.
     pub(crate) fn enter(&mut self) {
-        (self.asked, self.read) = (None, None);
+        (self.asked, self.read, self.fresh) = (None, None, false);
     }
 
     /// Asks for a small quorum of the present view, unless the same was asked a short time ago. [visigoth L10-L15]
@@ -77,6 +79,11 @@ impl Gather {
         self.known.iter().flat_map(|(_, register)| register.grants()).any(binds)
     }
 
+    /// Whether a small quorum of an earlier view may bind this one. It is not known before the oracle said something in this view.
+    pub(crate) fn may_be_bound(&self, here: Here<'_>) -> bool {
+        !self.fresh || self.is_bound(here)
+    }
+
     /// The oracle said what the register holds. Answers may be late, and come twice. Returns whether it is news. [visigoth L16-L18]
     pub(crate) fn told(&mut self, answer: OracleAnswer, here: Here<'_>) -> Result<bool, Reject> {
         let old = self.known.as_ref().is_some_and(|(version, _)| answer.version < *version);
@@ -89,7 +96,7 @@ impl Gather {
         if changed {
             (self.asked, self.read) = (None, None);
         }
-        self.known = Some((answer.version, register));
+        (self.known, self.fresh) = (Some((answer.version, register)), true);
         Ok(true)
     }
 

@@ -1,0 +1,140 @@
+//! Each kind of service as the oracle: what all of them must do, and what becomes of an oracle that is away or no oracle at all.
+
+mod servers;
+
+use bytes::Bytes;
+use quorate::client::Client;
+use quorate::{InStore, LocalCluster, ReplicaId, Service};
+use quorate_kv::Kv;
+use quorate_runtime::{Oracle, OracleConfig};
+use quorate_skipped::skipped;
+use servers::{Etcd, ZooKeeper, garbage};
+use std::path::Path;
+
+fn bytes(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// What each oracle does. Two clients of one service see each other's swaps.
+fn behaves(mut one: Box<dyn Oracle>, mut other: Box<dyn Oracle>) {
+    let register = "quorate/00000000000000000000000000000007/1/1";
+    assert_eq!(one.serve(register, None), Ok((0, Bytes::new())), "nobody wrote it");
+    assert_eq!(one.serve(register, Some((0, bytes("first")))), Ok((1, bytes("first"))));
+    assert_eq!(other.serve(register, Some((0, bytes("late")))), Ok((1, bytes("first"))), "it has changed");
+    assert_eq!(other.serve(register, None), Ok((1, bytes("first"))));
+    assert_eq!(other.serve(register, Some((1, bytes("second")))), Ok((2, bytes("second"))));
+    assert_eq!(one.serve(register, Some((1, bytes("late")))), Ok((2, bytes("second"))));
+    assert_eq!(one.serve(register, Some((7, bytes("ahead")))), Ok((2, bytes("second"))), "no such version");
+    assert_eq!(one.serve(register, Some((2, Bytes::new()))), Ok((3, Bytes::new())));
+    assert_eq!(one.serve("quorate/00000000000000000000000000000007/2/1", None), Ok((0, Bytes::new())));
+    // A race of two: each version goes to one of them.
+    let race = |mut oracle: Box<dyn Oracle>, name: &'static str| {
+        let (mut won, mut held) = (0, oracle.serve(register, None).expect("an answer"));
+        while held.0 < 60 {
+            let wish = Bytes::from(format!("{name} {}", held.0));
+            let (version, value) = oracle.serve(register, Some((held.0, wish.clone()))).expect("an answer");
+            assert!(version > held.0, "either swapped");
+            won += u64::from(value == wish);
+            held = (version, value);
+        }
+        (won, held.0)
+    };
+    let [(one, last), (other, other_last)] = std::thread::scope(|scope| {
+        let threads = [scope.spawn(|| race(one, "one")), scope.spawn(|| race(other, "other"))];
+        threads.map(|thread| thread.join().expect("no panic"))
+    });
+    assert_eq!(3 + one + other, last.max(other_last), "one winner for each version");
+}
+
+fn connect(config: &OracleConfig) -> Box<dyn Oracle> {
+    quorate_oracle::of(config).expect("nothing is wrong with the files")
+}
+
+fn etcd_at(endpoints: &[String]) -> OracleConfig {
+    OracleConfig::Etcd { endpoints: endpoints.to_vec(), tls: None }
+}
+
+fn zookeeper_at(servers: &[String]) -> OracleConfig {
+    OracleConfig::Zookeeper { servers: servers.to_vec() }
+}
+
+/// Writes the `client.toml` of a cluster.
+fn client_file(cluster: &LocalCluster, path: &Path) -> String {
+    let id = &cluster.config(ReplicaId::new(1)).expect("a replica").cluster;
+    let mut text = format!("cluster = \"{id}\"\nplain = true\n");
+    for (replica, address) in cluster.members() {
+        text.push_str(&format!("[[members]]\nreplica = {}\naddress = \"{address}\"\n", replica.number()));
+    }
+    std::fs::write(path, text).expect("written");
+    id.clone()
+}
+
+#[test]
+fn another_quorate_cluster() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(Kv::default())) };
+    let mut cluster = LocalCluster::start(directory.path(), 3, service).expect("a cluster");
+    let file = directory.path().join("client.toml");
+    let id = client_file(&cluster, &file);
+    let config = OracleConfig::Quorate { cluster: id, client: file.clone() };
+    // Until it leads, it does not answer.
+    let client = Client::builder().members(cluster.members()).build_blocking().expect("a client");
+    drop(client.open_session().expect("a session"));
+    behaves(connect(&config), connect(&config));
+
+    let mut oracle = connect(&config);
+    let held = oracle.serve("quorate/1/1/1", Some((0, bytes("kept")))).expect("an answer");
+    for id in (1..=3).map(ReplicaId::new) {
+        drop(cluster.stop(id));
+    }
+    oracle.serve("quorate/1/1/1", None).expect_err("it is away");
+    for id in (1..=3).map(ReplicaId::new) {
+        cluster.restart(id).expect("it starts");
+    }
+    let again = (0..60).find_map(|_| oracle.serve("quorate/1/1/1", Some(held.clone())).ok());
+    assert_eq!(again, Some((2, bytes("kept"))), "it is back, and forgot nothing");
+
+    let wrong = OracleConfig::Quorate { cluster: "0".repeat(32), client: file };
+    let why = quorate_oracle::of(&wrong).err().expect("another cluster");
+    assert!(why.contains("name the right one"), "{why}");
+}
+
+#[test]
+fn an_etcd() {
+    let Some(server) = Etcd::start() else {
+        return skipped("there is no etcd: name the program in ETCD, or run `cargo xtask etcd-clients`");
+    };
+    // The first address is dead.
+    let config = etcd_at(&["127.0.0.1:1".to_owned(), server.address()]);
+    server.wait(|| connect(&config));
+    behaves(connect(&config), connect(&config));
+}
+
+#[test]
+fn a_zookeeper() {
+    let Some(server) = ZooKeeper::start() else {
+        return skipped("there is no ZooKeeper: name the folder of its jars in ZOOKEEPER");
+    };
+    let config = zookeeper_at(&["127.0.0.1:1".to_owned(), server.address()]);
+    server.wait(|| connect(&config));
+    behaves(connect(&config), connect(&config));
+}
+
+/// Nobody listens there, or somebody who is no oracle: an error that names the address, and no panic.
+#[test]
+fn what_is_no_oracle_gives_an_error() {
+    for answer in [&b""[..], b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0; 64], &[255; 64], &[0, 0, 0, 20, 7]] {
+        let address = garbage(answer);
+        let servers = [address.clone()];
+        for config in [etcd_at(&servers), zookeeper_at(&servers)] {
+            for swap in [None, Some((0, bytes("a"))), Some((u64::MAX, bytes("a")))] {
+                let why = connect(&config).serve("quorate/1/1/1", swap).expect_err("no oracle");
+                assert!(why.contains(&address), "{why}");
+            }
+        }
+    }
+    for config in [etcd_at(&["127.0.0.1:1".to_owned()]), zookeeper_at(&["127.0.0.1:1".to_owned()])] {
+        let why = connect(&config).serve("quorate/1/1/1", None).expect_err("nobody listens");
+        assert!(why.contains("127.0.0.1:1: ") && why.contains("refused"), "{why}");
+    }
+}

@@ -1,0 +1,143 @@
+//! A cluster on real sockets in which few replicas are slow: four survive two that stop, and an oracle decides between halves.
+
+use quorate::client::{BlockingClient, Client, FaultModel};
+use quorate::{
+    Config, Context, InStore, LocalCluster, ObjectService, Options, ReplicaId, ReplySink, Service, Store,
+};
+use quorate_order::Protocol;
+use quorate_runtime::{Held, MemoryOracle, Oracle};
+use quorate_types::Visigoth;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const MODEL: FaultModel = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 0, t_ms: 40 });
+/// Nothing here takes longer on a machine that does anything at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Counts the commands; the reply is the count.
+struct Count;
+
+impl ObjectService for Count {
+    fn execute(&mut self, store: &mut Store, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        let before = store.get(b"count").and_then(|bytes| bytes.first_chunk().copied());
+        let count = before.map_or(0, u64::from_le_bytes) + 1;
+        store.put(b"count", &count.to_le_bytes());
+        reply.write(&count.to_le_bytes());
+    }
+
+    fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+}
+
+/// An oracle in this process that may be away, and counts its swaps.
+#[derive(Clone, Default)]
+struct Watched {
+    registers: MemoryOracle,
+    away: Arc<AtomicBool>,
+    asked: Arc<AtomicU64>,
+}
+
+impl Oracle for Watched {
+    fn serve(&mut self, register: &str, swap: Option<Held>) -> Result<Held, String> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.away.load(Ordering::Relaxed) {
+            return Err("it is away".to_owned());
+        }
+        self.registers.serve(register, swap)
+    }
+    fn name(&self) -> String {
+        "a watched one".to_owned()
+    }
+}
+
+fn cluster(directory: &std::path::Path, instances: u16, oracle: &Watched) -> LocalCluster {
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(Count)) };
+    let configure = |config: &mut Config| {
+        (config.fault_model, config.protocol) = (MODEL, Protocol::MOD_SMART);
+        config.instances = instances;
+    };
+    LocalCluster::start_with(directory, 4, service, configure, |_| options(oracle)).expect("a cluster")
+}
+
+fn options(oracle: &Watched) -> Options {
+    Options { oracle: Some(Box::new(oracle.clone())), ..Options::default() }
+}
+
+fn client(cluster: &LocalCluster) -> BlockingClient {
+    let builder = Client::builder().members(cluster.members()).fault_model(MODEL);
+    builder.timeout(PATIENCE).build_blocking().expect("a client")
+}
+
+fn leader(client: &BlockingClient) -> ReplicaId {
+    client.client().leader().expect("somebody answered")
+}
+
+/// Whether the status of this replica says so.
+fn says(client: &BlockingClient, replica: u16, what: &str) -> bool {
+    client.status(ReplicaId::new(replica)).is_ok_and(|status| status.contains(what))
+}
+
+fn waits_for(what: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !what() {
+        assert!(Instant::now() < until, "it never comes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Two replicas stop, one of them the leader, and come back; then the other two do. Nothing is lost, and nothing is done twice.
+#[test]
+fn half_of_the_replicas_go_on() {
+    for instances in [1, 4] {
+        let (directory, oracle) = (tempfile::tempdir().expect("a directory"), Watched::default());
+        let mut cluster = cluster(directory.path(), instances, &oracle);
+        let client = client(&cluster);
+        let session = client.open_session().expect("a session");
+        let mut count = 0;
+        let mut counts = |times: u64| {
+            for _ in 0..times {
+                let replies = session.call_one(b"count").expect("an answer");
+                let reply = replies.first().and_then(|reply| reply.first_chunk());
+                count += 1;
+                assert_eq!(u64::from_le_bytes(*reply.expect("a number")), count);
+            }
+        };
+        counts(10);
+        let first = leader(&client);
+        let second = (1..=4).map(ReplicaId::new).find(|id| *id != first).expect("others");
+        for stopped in [[first, second], [ReplicaId::new(3), ReplicaId::new(4)]] {
+            stopped.iter().for_each(|id| drop(cluster.stop(*id)));
+            counts(10);
+            waits_for(|| (1..=4).any(|id| says(&client, id, "they go on by a grant of the oracle")));
+            for id in stopped {
+                cluster.restart_with(id, options(&oracle)).expect("it starts");
+            }
+            counts(10);
+            // Until the leader has changed, those that went on are needed.
+            waits_for(|| !(1..=4).any(|id| says(&client, id, "they go on by a grant of the oracle")));
+        }
+        assert!(oracle.asked.load(Ordering::Relaxed) > 0);
+    }
+}
+
+/// The oracle is away while half of the replicas are: nothing is decided, the status says why, and nothing is lost.
+#[test]
+fn without_the_oracle_half_of_the_replicas_wait() {
+    let (directory, oracle) = (tempfile::tempdir().expect("a directory"), Watched::default());
+    let mut cluster = cluster(directory.path(), 1, &oracle);
+    let client = client(&cluster);
+    let session = client.open_session().expect("a session");
+    session.call_one(b"count").expect("an answer");
+    oracle.away.store(true, Ordering::Relaxed);
+    let leader = leader(&client);
+    let stopped: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).filter(|id| *id != leader).take(2).collect();
+    stopped.iter().for_each(|id| drop(cluster.stop(*id)));
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| session.call_one(b"count").expect("an answer"));
+        waits_for(|| says(&client, leader.number(), "the oracle, a watched one, does not answer"));
+        assert!(!call.is_finished(), "two of four decide nothing by themselves");
+        oracle.away.store(false, Ordering::Relaxed);
+        let replies = call.join().expect("no panic");
+        assert_eq!(replies.first(), Some(&2u64.to_le_bytes()[..]));
+    });
+}

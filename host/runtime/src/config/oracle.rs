@@ -1,0 +1,115 @@
+//! `[oracle]`: the service that grants small quorums, where few members are slow (docs/protocols/visigoth.md).
+//! Tests: config/tests.rs.
+
+use super::{Config, ConfigError, has_port, invalid};
+use quorate_tls::TlsFiles;
+use quorate_types::ClusterId;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// `[oracle]`: all replicas must name the same service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum OracleConfig {
+    /// Another Quorate cluster, which survives crash faults and runs the key-value store.
+    Quorate {
+        /// That cluster's id.
+        cluster: String,
+        /// Its `client.toml`; relative to this file.
+        client: PathBuf,
+    },
+    /// An etcd.
+    Etcd {
+        /// The addresses for its clients, each `host:port`; the same on all replicas.
+        endpoints: Vec<String>,
+        /// The certificates, if it wants some; relative to this file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls: Option<TlsFiles>,
+    },
+    /// A ZooKeeper.
+    Zookeeper {
+        /// The addresses for its clients, each `host:port`; the same on all replicas.
+        servers: Vec<String>,
+    },
+}
+
+impl OracleConfig {
+    /// The same with paths that begin in this directory.
+    pub(super) fn relative_to(self, place: &Path) -> Self {
+        match self {
+            Self::Quorate { cluster, client } => Self::Quorate { cluster, client: place.join(client) },
+            Self::Etcd { endpoints, tls } => {
+                Self::Etcd { endpoints, tls: tls.map(|files| files.relative_to(place)) }
+            }
+            other @ Self::Zookeeper { .. } => other,
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Quorate { cluster, .. } if ClusterId::parse(cluster).is_none() => {
+                invalid("oracle: cluster: an id has 32 hexadecimal digits; that cluster's client.toml has it")
+            }
+            Self::Quorate { .. } => Ok(()),
+            Self::Etcd { endpoints, .. } => check_addresses("endpoints", endpoints),
+            Self::Zookeeper { servers } => check_addresses("servers", servers),
+        }
+    }
+}
+
+/// What all replicas must have in common. Two oracles would each grant a quorum.
+impl fmt::Display for OracleConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quorate { cluster, .. } => write!(f, "quorate {cluster}"),
+            Self::Etcd { endpoints, .. } => write!(f, "etcd {}", endpoints.join(",")),
+            Self::Zookeeper { servers } => write!(f, "zookeeper {}", servers.join(",")),
+        }
+    }
+}
+
+fn check_addresses(key: &str, addresses: &[String]) -> Result<(), ConfigError> {
+    match addresses.iter().find(|address| !has_port(address)) {
+        Some(wrong) => {
+            invalid(format!("oracle: {key}: an address is host:port, as in \"10.0.0.1:2379\", not {wrong:?}"))
+        }
+        None if addresses.is_empty() => invalid(format!("oracle: {key}: name at least one address")),
+        None => Ok(()),
+    }
+}
+
+impl Config {
+    /// Checks `[oracle]` by itself.
+    pub(super) fn check_oracle_section(&self) -> Result<(), ConfigError> {
+        match &self.oracle {
+            Some(_) if !self.fault_model.few_are_slow() => invalid(
+                "oracle: only the fault model \"visigoth\" with s below u asks one: leave the section out",
+            ),
+            Some(oracle) => oracle.check(),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks everything, and whether there is an oracle, if the fault model needs one.
+    pub(crate) fn check_with(&self, oracle: bool) -> Result<(), ConfigError> {
+        self.check().and_then(|()| self.check_oracle(oracle))
+    }
+
+    /// Checks whether there is an oracle, if the fault model needs one.
+    pub(super) fn check_oracle(&self, given: bool) -> Result<(), ConfigError> {
+        match self.fault_model.visigoth() {
+            Some(numbers) if self.fault_model.few_are_slow() && !given => invalid(format!(
+                "oracle: with s = {} below u = {} two halves of the replicas could each take the other for stopped. Name a service in the \
+                 section [oracle] that decides between them (docs/configuration.md), or write s = {}",
+                numbers.s, numbers.u, numbers.u
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The part of the oracle that must be the same on all replicas.
+    pub(super) fn agreed_oracle(&self) -> String {
+        self.oracle.as_ref().map_or_else(String::new, |oracle| format!(" oracle {oracle}"))
+    }
+}
