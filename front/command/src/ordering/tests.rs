@@ -17,6 +17,10 @@ fn the_numbers_of_a_model_reach_the_configuration() {
     assert_eq!(choice.to_string(), "mod-smart, visigoth faults u=2,s=2,o=1");
     let crashes = args(ModelWord::Visigoth, "u=1,s=1,o=0").choice().expect("nobody lies");
     assert_eq!((crashes.protocol, crashes.to_toml().contains("visigoth")), (Protocol::RAFT, true));
+    let fast = args(ModelWord::Visigoth, "u=2,s=1,o=0,t=50");
+    assert_eq!((fast.replicas(), fast.choice().expect("few are slow").protocol), (4, Protocol::MOD_SMART));
+    let raft = OrderArgs { protocol: Some(Protocol::RAFT), ..fast };
+    assert!(raft.choice().is_err(), "four replicas would just need three");
     let few = args(ModelWord::Byzantine, "1").choice().expect("a number");
     assert_eq!(few.faults, Some(1));
     assert_eq!(OrderArgs::default().choice().expect("nothing chosen").to_toml(), "");
@@ -27,7 +31,7 @@ fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
     for (model, faults) in [
         (ModelWord::Visigoth, ""),
         (ModelWord::Visigoth, "2"),
-        (ModelWord::Visigoth, "u=2,s=1,o=0,t=50"),
+        (ModelWord::Visigoth, "u=2,s=1,o=1,t=50"),
         (ModelWord::Crash, "u=1,s=1,o=0"),
     ] {
         assert!(args(model, faults).choice().is_err(), "{model:?} {faults}");

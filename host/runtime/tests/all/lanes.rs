@@ -386,8 +386,10 @@ impl Writer {
                         assert!(number <= self.done + 1, "{number} after {}", self.done);
                         self.done = self.done.max(number);
                     }
-                    // A new leader may not know the session yet: the caller asks again.
-                    ReplyStatus::Overloaded => return,
+                    // A new leader may not know the session yet, or not what an earlier one still holds: the caller asks again.
+                    ReplyStatus::Overloaded | ReplyStatus::ExpectedNumber => return,
+                    // A copy for an earlier leader comes late. What is not answered yet is never forgotten.
+                    ReplyStatus::ReplyForgotten if reply.number.number() <= self.done => {}
                     status => panic!("request {}: {status:?}", reply.number),
                 }
             }
