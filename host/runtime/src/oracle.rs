@@ -43,7 +43,9 @@ pub trait Oracle: Send {
     fn name(&self) -> String;
 }
 
-/// Registers in the memory of this process: for clusters within one process, as in tests. Clones are the same oracle.
+/// Registers in the memory of this process, for clusters whose replicas all end with it, as in tests. Clones are the same oracle.
+///
+/// It forgets when the process ends: replicas that keep data and start again with another one could each follow a half.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryOracle(Arc<Mutex<BTreeMap<String, Held>>>);
 

@@ -5,9 +5,11 @@ mod servers;
 use bytes::Bytes;
 use quorate::client::Client;
 use quorate::{InStore, LocalCluster, ReplicaId, Service};
+use quorate_command::authority::{Destination, Office};
 use quorate_kv::Kv;
-use quorate_runtime::{Oracle, OracleConfig};
+use quorate_runtime::{Oracle, OracleConfig, TlsFiles};
 use quorate_skipped::skipped;
+use quorate_types::{ClusterId, Holder, Name};
 use servers::{Etcd, ZooKeeper, garbage};
 use std::path::Path;
 
@@ -101,13 +103,34 @@ fn another_quorate_cluster() {
 
 #[test]
 fn an_etcd() {
-    let Some(server) = Etcd::start() else {
-        return skipped("there is no etcd: name the program in ETCD, or run `cargo xtask etcd-clients`");
+    let Some(server) = Etcd::start(None) else {
+        return skipped("there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is");
     };
     // The first address is dead.
     let config = etcd_at(&["127.0.0.1:1".to_owned(), server.address()]);
     server.wait(|| connect(&config));
     behaves(connect(&config), connect(&config));
+}
+
+/// Both sides show certificates. Without one the server is not reached.
+#[test]
+fn an_etcd_with_certificates() {
+    let place = tempfile::tempdir().expect("a directory");
+    let office = Office::create(&place.path().join("ca"), ClusterId::new(7)).expect("an authority");
+    let issue = |name: &'static str, holder: Holder| {
+        let to = Destination { directory: place.path(), name };
+        let files = office.issue(&to, &holder, &["127.0.0.1".to_owned()], 1).expect("a certificate");
+        TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key }
+    };
+    let served = issue("server", Holder::Replica(ReplicaId::new(1)));
+    let Some(server) = Etcd::start(Some(&served)) else {
+        return skipped("there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is");
+    };
+    let tls = issue("client", Holder::Client(Name::parse("oracle").expect("a name")));
+    let config = OracleConfig::Etcd { endpoints: vec![server.address()], tls: Some(tls) };
+    server.wait(|| connect(&config));
+    behaves(connect(&config), connect(&config));
+    connect(&etcd_at(&[server.address()])).serve("quorate/1/1/1", None).expect_err("no certificate");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Real servers, where there are some, and one that answers nonsense.
 
-use quorate_runtime::Oracle;
+use quorate_runtime::{Oracle, TlsFiles};
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -44,13 +44,20 @@ impl Server {
 pub(crate) struct Etcd(Server);
 
 impl Etcd {
-    pub(crate) fn start() -> Option<Self> {
+    pub(crate) fn start(tls: Option<&TlsFiles>) -> Option<Self> {
         let named = std::env::var_os("ETCD").map(PathBuf::from);
         let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcd");
         let program = named.into_iter().chain([built]).find(|file| file.is_file())?;
         let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
-        let [client, peer] = [port, free_port()].map(|port| format!("http://127.0.0.1:{port}"));
-        let child = Command::new(program)
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let client = format!("{scheme}://127.0.0.1:{port}");
+        let peer = format!("http://127.0.0.1:{}", free_port());
+        let mut command = Command::new(program);
+        if let Some(TlsFiles { ca, certificate, key }) = tls {
+            command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
+            command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
+        }
+        let child = command
             .args(["--data-dir", &directory.path().to_string_lossy(), "--unsafe-no-fsync"])
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])

@@ -94,8 +94,13 @@ fn all_count_again_once_all_are_back() {
             for (one, other) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
                 world.connection(one, other, true);
             }
-            world.run(Span::from_secs(8));
-            assert!(world.run_until(Span::from_secs(20), World::is_done));
+            // The leader says when they do: from then on nobody who went on is needed.
+            let all_count = |world: &World| {
+                let leader = world.leader().map(|at| world.order(at).standing());
+                world.is_done()
+                    && leader.is_some_and(|standing| standing.leading && standing.few_since.is_none())
+            };
+            assert!(world.run_until(Span::from_secs(20), all_count), "seed {seed}: {}", world.describe());
         }
     }
 }

@@ -286,3 +286,28 @@ fn a_proof_ends_what_small_quorums_bind() {
     gathered.add(shown, Some(proof), vec![]);
     assert!(swaps(&mut few, &gathered));
 }
+
+/// A member that answers, and lacks much, is no reason to hand over: without it the next leader would need the small quorum again.
+#[test]
+fn a_leader_hands_over_to_members_that_keep_up() {
+    let faults = Visigoth { u: 2, s: 1, o: 0, t_ms: 20 };
+    let (mut core, mut few, mut watch) =
+        (leader(4, FaultModel::Visigoth(faults)), Few::default(), Watch::default());
+    let (near, far) = (other(&core, &[]), other(&core, &[other(&core, &[])]));
+    few.is_in_use(core.now());
+    let mut waits = |core: &mut Core, far_has: u64| {
+        let mut next = None;
+        for _ in 0..30 {
+            assert!(core.life.step(core.now().plus(Span::from_millis(100))));
+            for (id, has) in [(near, 100_000), (far, far_has)] {
+                watch.note_heard(id, core.now());
+                core.members.note_decided(id, Slot::new(has), Slot::new(100_000));
+            }
+            next = next.or(few.hands_over(core, &watch));
+        }
+        next
+    };
+    assert_eq!(waits(&mut core, 1), None, "two of four keep up");
+    let next = waits(&mut core, 100_000);
+    assert!(next.is_some_and(|next| next == near || next == far), "{next:?}");
+}
