@@ -10,7 +10,7 @@ use quorate_kv::Kv;
 use quorate_runtime::{Oracle, OracleConfig, TlsFiles};
 use quorate_skipped::skipped;
 use quorate_types::{ClusterId, Holder, Name};
-use servers::{Etcd, ZooKeeper, garbage};
+use servers::{etcd, garbage, zookeeper};
 use std::path::Path;
 
 fn bytes(text: &'static str) -> Bytes {
@@ -103,7 +103,7 @@ fn another_quorate_cluster() {
 
 #[test]
 fn an_etcd() {
-    let Some(server) = Etcd::start(None) else {
+    let Some(server) = etcd(None) else {
         return skipped("there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is");
     };
     // The first address is dead.
@@ -123,7 +123,7 @@ fn an_etcd_with_certificates() {
         TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key }
     };
     let served = issue("server", Holder::Replica(ReplicaId::new(1)));
-    let Some(server) = Etcd::start(Some(&served)) else {
+    let Some(server) = etcd(Some(&served)) else {
         return skipped("there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is");
     };
     let tls = issue("client", Holder::Client(Name::parse("oracle").expect("a name")));
@@ -135,7 +135,7 @@ fn an_etcd_with_certificates() {
 
 #[test]
 fn a_zookeeper() {
-    let Some(server) = ZooKeeper::start() else {
+    let Some(server) = zookeeper() else {
         return skipped("there is no ZooKeeper: name the folder of its jars in ZOOKEEPER");
     };
     let config = zookeeper_at(&["127.0.0.1:1".to_owned(), server.address()]);

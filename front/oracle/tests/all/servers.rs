@@ -17,7 +17,7 @@ fn free_port() -> u16 {
 }
 
 /// A running server, which ends with this.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     port: u16,
     _directory: tempfile::TempDir,
@@ -31,7 +31,11 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn wait(&self, connect: impl Fn() -> Box<dyn Oracle>) {
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn wait(&self, connect: impl Fn() -> Box<dyn Oracle>) {
         let until = Instant::now() + PATIENCE;
         while let Err(why) = connect().serve("quorate/ready/1/1", None) {
             assert!(Instant::now() < until, "it does not start: {why}");
@@ -41,73 +45,53 @@ impl Server {
 }
 
 /// A real etcd.
-pub(crate) struct Etcd(Server);
-
-impl Etcd {
-    pub(crate) fn start(tls: Option<&TlsFiles>) -> Option<Self> {
-        let named = std::env::var_os("ETCD").map(PathBuf::from);
-        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcd");
-        let program = named.into_iter().chain([built]).find(|file| file.is_file())?;
-        let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let client = format!("{scheme}://127.0.0.1:{port}");
-        let peer = format!("http://127.0.0.1:{}", free_port());
-        let mut command = Command::new(program);
-        if let Some(TlsFiles { ca, certificate, key }) = tls {
-            command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
-            command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
-        }
-        let child = command
-            .args(["--data-dir", &directory.path().to_string_lossy(), "--unsafe-no-fsync"])
-            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("etcd runs");
-        Some(Self(Server { child, port, _directory: directory }))
+pub(crate) fn etcd(tls: Option<&TlsFiles>) -> Option<Server> {
+    let named = std::env::var_os("ETCD").map(PathBuf::from);
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcd");
+    let program = named.into_iter().chain([built]).find(|file| file.is_file())?;
+    let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let client = format!("{scheme}://127.0.0.1:{port}");
+    let peer = format!("http://127.0.0.1:{}", free_port());
+    let mut command = Command::new(program);
+    if let Some(TlsFiles { ca, certificate, key }) = tls {
+        command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
+        command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
     }
-    pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.0.port)
-    }
-    pub(crate) fn wait(&self, connect: impl Fn() -> Box<dyn Oracle>) {
-        self.0.wait(connect);
-    }
+    let child = command
+        .args(["--data-dir", &directory.path().to_string_lossy(), "--unsafe-no-fsync"])
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("etcd runs");
+    Some(Server { child, port, _directory: directory })
 }
 
 /// A real ZooKeeper, of one server.
-pub(crate) struct ZooKeeper(Server);
-
-impl ZooKeeper {
-    pub(crate) fn start() -> Option<Self> {
-        let jars = std::env::var_os("ZOOKEEPER").map(PathBuf::from).filter(|folder| folder.is_dir())?;
-        let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
-        let config = directory.path().join("zoo.cfg");
-        let data = directory.path().display();
-        let text = format!(
-            "tickTime=2000\ndataDir={data}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
-        );
-        std::fs::write(&config, text).expect("written");
-        let mut all = OsString::from(jars);
-        all.push("/*");
-        let child = Command::new("java")
-            .arg("-cp")
-            .arg(all)
-            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
-            .arg(&config)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("java runs");
-        Some(Self(Server { child, port, _directory: directory }))
-    }
-    pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.0.port)
-    }
-    pub(crate) fn wait(&self, connect: impl Fn() -> Box<dyn Oracle>) {
-        self.0.wait(connect);
-    }
+pub(crate) fn zookeeper() -> Option<Server> {
+    let jars = std::env::var_os("ZOOKEEPER").map(PathBuf::from).filter(|folder| folder.is_dir())?;
+    let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
+    let config = directory.path().join("zoo.cfg");
+    let data = directory.path().display();
+    let text = format!(
+        "tickTime=2000\ndataDir={data}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+    );
+    std::fs::write(&config, text).expect("written");
+    let mut all = OsString::from(jars);
+    all.push("/*");
+    let child = Command::new("java")
+        .arg("-cp")
+        .arg(all)
+        .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+        .arg(&config)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("java runs");
+    Some(Server { child, port, _directory: directory })
 }
 
 /// A server that answers this to everything, and where it listens.

@@ -1,9 +1,8 @@
 //! A cluster on real sockets in which few replicas are slow: four survive two that stop, and an oracle decides between halves.
 
+use crate::count::Count;
 use quorate::client::{BlockingClient, Client, FaultModel};
-use quorate::{
-    Config, Context, InStore, LocalCluster, ObjectService, Options, ReplicaId, ReplySink, Service, Store,
-};
+use quorate::{Config, InStore, LocalCluster, Options, ReplicaId, Service};
 use quorate_order::Protocol;
 use quorate_runtime::{Held, MemoryOracle, Oracle};
 use quorate_types::Visigoth;
@@ -14,20 +13,6 @@ use std::time::{Duration, Instant};
 const MODEL: FaultModel = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 0, t_ms: 40 });
 /// Nothing here takes longer on a machine that does anything at all.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Counts the commands; the reply is the count.
-struct Count;
-
-impl ObjectService for Count {
-    fn execute(&mut self, store: &mut Store, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
-        let before = store.get(b"count").and_then(|bytes| bytes.first_chunk().copied());
-        let count = before.map_or(0, u64::from_le_bytes) + 1;
-        store.put(b"count", &count.to_le_bytes());
-        reply.write(&count.to_le_bytes());
-    }
-
-    fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
-}
 
 /// An oracle in this process that may be away, and counts its swaps.
 #[derive(Clone, Default)]

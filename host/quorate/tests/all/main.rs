@@ -1,6 +1,7 @@
 //! The library as programs use it: clients, services, clusters in one process. One binary for all of it: each has to be linked with everything.
 
 mod client;
+mod count;
 mod deadlines;
 mod fake;
 mod few;

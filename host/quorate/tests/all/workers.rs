@@ -1,9 +1,8 @@
 //! A cluster on real sockets whose replicas have their clients' signatures checked by workers.
 
+use crate::count::Count;
 use quorate::client::{Authentication, BlockingClient, Client, FaultModel};
-use quorate::{
-    Config, Context, InStore, LocalCluster, ObjectService, Options, ReplicaId, ReplySink, Service, Store,
-};
+use quorate::{Config, InStore, LocalCluster, Options, ReplicaId, Service};
 use quorate_order::Protocol;
 use quorate_runtime::WorkerCount;
 use std::collections::BTreeSet;
@@ -14,20 +13,6 @@ const SESSIONS: u64 = 16;
 const CALLS: u64 = 25;
 /// Nothing here takes longer on a machine that does anything at all.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Counts the commands; the reply is the count.
-struct Count;
-
-impl ObjectService for Count {
-    fn execute(&mut self, store: &mut Store, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
-        let before = store.get(b"count").and_then(|bytes| bytes.first_chunk().copied());
-        let count = before.map_or(0, u64::from_le_bytes) + 1;
-        store.put(b"count", &count.to_le_bytes());
-        reply.write(&count.to_le_bytes());
-    }
-
-    fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
-}
 
 fn cluster(directory: &std::path::Path, workers: u16) -> LocalCluster {
     let service = || -> Box<dyn Service> { Box::new(InStore::new(Count)) };
