@@ -111,7 +111,7 @@ impl Cluster {
         self.file().to_toml()
     }
 
-    /// The number of replicas that must agree: a majority, more where replicas may lie, and with an oracle's help fewer where few are slow.
+    /// The number of replicas that must agree: a majority; more where replicas may lie. Where few are slow, an oracle makes fewer enough.
     pub fn majority(&self) -> usize {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
         let faults = Faults::of(self.fault_model);

@@ -155,7 +155,7 @@ impl ModelArgs {
     /// # Errors
     /// When its numbers are missing, or are those of another one, or no cluster has them yet.
     pub fn model(self) -> Outcome<Option<FaultModel>> {
-        let model = self.any_model()?;
+        let model = self.words()?;
         let few = model.filter(|model| model.few_are_slow() && model.may_lie());
         if let Some(Visigoth { u, s, o, .. }) = few.and_then(FaultModel::visigoth) {
             return Err(Failure::usage(format!(
@@ -166,11 +166,7 @@ impl ModelArgs {
         Ok(model)
     }
 
-    /// As [`Self::model`], for simulated clusters: few members may be slow while others lie, too.
-    ///
-    /// # Errors
-    /// When its numbers are missing, or are those of another one.
-    pub fn any_model(self) -> Outcome<Option<FaultModel>> {
+    fn words(self) -> Outcome<Option<FaultModel>> {
         match (self.fault_model, self.faults) {
             (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => {
                 Ok(Some(FaultModel::Visigoth(numbers)))

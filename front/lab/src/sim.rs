@@ -262,7 +262,7 @@ fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
 
 /// The fault model, if one is chosen; refuses fewer replicas than its numbers ask for, and liars where nobody lies.
 fn model_of(args: &Args) -> Outcome<Option<FaultModel>> {
-    let model = args.model.any_model()?;
+    let model = args.model.model()?;
     if args.model.count().is_some() {
         return Err(Failure::usage(
             "--faults: a seed's cluster survives as many faults as its replicas allow: leave it out",

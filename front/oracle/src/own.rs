@@ -1,7 +1,7 @@
 //! Another Quorate cluster as the oracle: a key of its key-value store, whose value begins with the version.
 //!
-//! The store swaps if the old value is the expected one. So what was seen last is remembered, and read first if it is not the version that
-//! is asked for.
+//! The store swaps a value if the old one is the expected one, to the byte. So this client remembers what it saw last. If that is another
+//! version than the one that is to be swapped, it reads first.
 
 use crate::PATIENCE;
 use bytes::Bytes;
@@ -24,11 +24,17 @@ pub(crate) struct Own {
 impl Own {
     pub(crate) fn new(cluster: &str, client: &Path) -> Result<Self, String> {
         let file = ClientFile::read(client).map_err(|why| why.to_string())?;
-        if file.cluster.to_string() != cluster {
+        if ClusterId::parse(cluster) != Some(file.cluster) {
             return Err(format!(
                 "{} is a client of cluster {}, and [oracle] names cluster {cluster}: name the right one of them",
                 client.display(),
                 file.cluster
+            ));
+        }
+        if file.fault_model.may_lie() {
+            return Err(format!(
+                "{} is a client of a cluster whose replicas may lie: an oracle survives crash faults, and is believed",
+                client.display()
             ));
         }
         let built = file.builder().timeout(PATIENCE).build_blocking();

@@ -173,7 +173,12 @@ impl Connection {
         Ok(self.request(SET_DATA, &body)?.map(drop))
     }
 
+    /// Parents are made where they are missing: who may write below them need not be allowed to make them.
     fn create_with_parents(&mut self, path: &str, value: &[u8]) -> std::io::Result<Result<(), Refused>> {
+        match self.create(path, value)? {
+            Err(Refused(NO_NODE)) => {}
+            made => return Ok(made),
+        }
         let parents = path.match_indices('/').map(|(at, _)| &path[..at]).filter(|parent| !parent.is_empty());
         for parent in parents {
             match self.create(parent, &[])? {

@@ -53,7 +53,8 @@ pub use reconfigure::LevelConfig;
 pub use recovered::Recovered;
 pub use restoring::Restoring;
 pub use status::{
-    CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus,
-    MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus, SuspectStatus, TransferStatus,
+    CheckpointStatus, GrantStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel,
+    MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus,
+    SmallQuorumsStatus, SuspectStatus, TransferStatus,
 };
 pub use system::{InstancePart, System};

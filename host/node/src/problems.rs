@@ -3,7 +3,9 @@
 
 use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
+use quorate_order::visigoth::SmallQuorums;
 use quorate_types::{InstanceId, ReplicaId, Span};
+use std::collections::BTreeSet;
 
 /// A member that lacks more bytes of the log than this has fallen behind.
 const LAG_BYTES: u64 = 64 << 20;
@@ -34,8 +36,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) kept: (u64, u64),
     pub(crate) peers: &'a [PeerStatus],
     pub(crate) suspects: &'a [SuspectStatus],
-    /// Instances led here that go on with small quorums.
-    pub(crate) few: Vec<InstanceId>,
+    /// Instances that have small quorums, or may be bound by them.
+    pub(crate) few: Vec<(InstanceId, SmallQuorums)>,
 }
 
 impl Situation<'_> {
@@ -66,10 +68,15 @@ impl Situation<'_> {
 
     fn few(&self, problems: &mut Vec<String>) {
         if !self.few.is_empty() {
-            let few: Vec<String> = self.few.iter().map(|id| id.number().to_string()).collect();
+            let few: Vec<String> = self.few.iter().map(|(id, _)| id.number().to_string()).collect();
+            let grants = self.few.iter().flat_map(|(_, small)| &small.grants);
+            let needed: BTreeSet<String> =
+                grants.flat_map(|grant| &grant.set).map(ReplicaId::to_string).collect();
+            let needed: Vec<String> = needed.into_iter().collect();
+            let needed =
+                if needed.is_empty() { "those that answer now".to_owned() } else { needed.join(", ") };
             problems.push(format!(
-                "few replicas answer, and they go on by a grant of the oracle (instances {}): if other ones stop before those that are \
-                 missing are back, nothing is decided. Start what is missing",
+                "few replicas may have gone on by a grant of the oracle (instances {}): until all count again, {needed} must not stop. Start what is missing, and look whether the oracle answers",
                 few.join(", ")
             ));
         }

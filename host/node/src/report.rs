@@ -6,13 +6,14 @@ use crate::node::{Node, look};
 use crate::problems::Situation;
 use crate::reconfigure::Plan;
 use crate::status::{
-    InstanceStatus, InstancesStatus, LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus,
-    SuspectStatus,
+    GrantStatus, InstanceStatus, InstancesStatus, LogStatus, MemberStatus, NodeStatus, PeerStatus,
+    SeatsStatus, SmallQuorumsStatus, SuspectStatus,
 };
 use quorate_admit::Suspect;
 use quorate_log::SyncMode;
 use quorate_order::Status as OrderStatus;
-use quorate_types::{InstanceId, ReplicaId};
+use quorate_order::visigoth::SmallQuorums;
+use quorate_types::{InstanceId, ReplicaId, Time};
 
 /// The whole status.
 pub(crate) fn status(node: &Node) -> NodeStatus {
@@ -92,6 +93,14 @@ fn log(node: &Node) -> LogStatus {
     }
 }
 
+fn small_quorums(small: SmallQuorums, now: Time) -> SmallQuorumsStatus {
+    let grants = small.grants.into_iter().map(|grant| GrantStatus {
+        view: grant.view.number(),
+        members: grant.set.into_iter().map(ReplicaId::number).collect(),
+    });
+    SmallQuorumsStatus { ms: now.since(small.since).millis(), grants: grants.collect() }
+}
+
 fn instances(node: &Node) -> InstancesStatus {
     let all = node.engine.merge();
     let (merge, counts) = (all.status(node.now), all.counts());
@@ -104,7 +113,7 @@ fn instances(node: &Node) -> InstancesStatus {
         clients: node.guide.count(index_of(group.id())),
         decided: at.decided.number(),
         waited_ms: at.waited.millis(),
-        few_ms: group.standing().few_since.map(|since| node.now.since(since).millis()),
+        small_quorums: group.status().small_quorums.map(|small| small_quorums(small, node.now)),
         state: state_of(node, group.id()),
     });
     let next = all.next_generation();
@@ -159,8 +168,7 @@ fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &Seat
         few: node
             .groups
             .iter()
-            .filter(|group| group.standing().few_since.is_some())
-            .map(|group| group.id())
+            .filter_map(|group| Some((group.id(), group.status().small_quorums?)))
             .collect(),
     };
     situation.problems(|problems| node.keeping.problems(problems))

@@ -94,6 +94,24 @@ pub struct InstancesStatus {
     pub each: Vec<InstanceStatus>,
 }
 
+/// Small quorums of one instance.
+#[derive(Clone, Debug, Serialize)]
+pub struct SmallQuorumsStatus {
+    /// For how many milliseconds it has known of them, or has not known whether there are some.
+    pub ms: u64,
+    /// What the oracle granted, by view; none if it did not say yet.
+    pub grants: Vec<GrantStatus>,
+}
+
+/// A small quorum that the oracle granted.
+#[derive(Clone, Debug, Serialize)]
+pub struct GrantStatus {
+    /// The view in which it is a quorum.
+    pub view: u64,
+    /// Its members.
+    pub members: Vec<u16>,
+}
+
 /// One instance.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstanceStatus {
@@ -113,9 +131,9 @@ pub struct InstanceStatus {
     pub decided: u64,
     /// How long the other instances waited for it, since the start of the process, in milliseconds.
     pub waited_ms: u64,
-    /// For how many milliseconds this leader's view has had small quorums, which the oracle granted; only where few replicas are slow.
+    /// Small quorums that count, or may bind the present view, as far as this replica knows; only where few replicas are slow.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub few_ms: Option<u64>,
+    pub small_quorums: Option<SmallQuorumsStatus>,
     /// `here`, `leaves` or `comes` with the change under way, or `away`.
     pub state: &'static str,
 }

@@ -7,6 +7,7 @@ use quorate_runtime::{
     Replica, Running, SigningConfig, SigningKey, StartError,
 };
 use quorate_types::{ClusterId, Incarnation, ReplicaId};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,17 @@ pub struct LocalCluster {
     service: Box<dyn Fn() -> Box<dyn Service> + Send>,
     /// What decides between halves of the replicas, where few of them are slow (Visigoth with s below u).
     oracle: MemoryOracle,
+    /// The replicas that were started with an oracle of the caller's, and those with the one above: two oracles would each grant a half.
+    asks: BTreeMap<ReplicaId, Asks>,
+}
+
+/// Which oracle a replica asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// The one that its options have.
+    Given,
+    /// The cluster's own.
+    Own,
 }
 
 impl LocalCluster {
@@ -54,8 +66,9 @@ impl LocalCluster {
         configs.iter_mut().for_each(configure);
         make_keys(directory, &mut configs)?;
         let running = configs.iter().map(|_| None).collect();
-        let mut cluster =
-            Self { configs, running, service: Box::new(service), oracle: MemoryOracle::default() };
+        let service = Box::new(service);
+        let (oracle, asks) = (MemoryOracle::default(), BTreeMap::new());
+        let mut cluster = Self { configs, running, service, oracle, asks };
         for id in 1..=replicas {
             let replica = ReplicaId::new(id);
             cluster.restart_with(replica, options(replica))?;
@@ -101,12 +114,16 @@ impl LocalCluster {
     /// Starts a replica again, with parts of it replaced.
     ///
     /// # Errors
-    /// Why it does not start.
+    /// Why it does not start. A replica that was started with an oracle in its options needs it again, and no other one may have one.
     ///
     /// # Panics
     /// When there is no such replica.
     pub fn restart_with(&mut self, replica: ReplicaId, mut options: Options) -> Result<(), StartError> {
         self.stop(replica);
+        let asks = if options.oracle.is_some() { Asks::Given } else { Asks::Own };
+        if *self.asks.entry(replica).or_insert(asks) != asks {
+            return Err(StartError::OtherOracle);
+        }
         options.oracle.get_or_insert_with(|| Box::new(self.oracle.clone()));
         let at = usize::from(replica.number()).wrapping_sub(1);
         let config = self.configs.get(at).expect("a replica of this cluster").clone();

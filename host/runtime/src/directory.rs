@@ -112,7 +112,7 @@ pub enum DirectoryError {
     },
     /// Replaying the log would give another result than before.
     #[error(
-        "`[service]`, `[sessions]` or `interval_bytes` (or one of the two beside it) in `[checkpoints]` differ from what this log was executed with: \
+        "`[service]`, `[sessions]`, `[oracle]` or `interval_bytes` (or one of the two beside it) in `[checkpoints]` differ from what this log was executed with: \
          replaying it would give another result; put them back. If the configuration is as it was, this program executes differently: use the one that ran before"
     )]
     ExecutedDifferently,

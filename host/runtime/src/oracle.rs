@@ -6,13 +6,14 @@
 
 use crate::disk_thread::{Completion, Mailbox};
 use bytes::Bytes;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use quorate_node::OracleWork;
-use quorate_order::visigoth::OracleAnswer;
-use quorate_types::ClusterId;
+use quorate_order::visigoth::{OracleAnswer, OracleRequest};
+use quorate_types::{ClusterId, InstanceId, MembershipId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -22,6 +23,8 @@ mod tests;
 
 /// Questions that wait.
 const QUESTIONS_MAX: usize = 64;
+/// How often the oracle is read where nobody asks, to know whether it answers.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How often a failure that lasts is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
@@ -82,7 +85,7 @@ impl OracleStatus {
     pub(crate) fn problem(&self) -> Option<String> {
         self.failing.as_ref().map(|why| {
             format!(
-                "the oracle, {}, does not answer, so this cluster stops once fewer replicas answer than it may have slow ones: {why}",
+                "the oracle, {}, does not answer, so this cluster stops once fewer replicas answer than all but the slow ones: {why}",
                 self.name
             )
         })
@@ -92,6 +95,7 @@ impl OracleStatus {
 /// The thread that asks the oracle. Dropping this ends the thread after its present question.
 pub(crate) struct Oracles {
     questions: Sender<OracleWork>,
+    stop: Arc<AtomicBool>,
     status: Arc<Mutex<OracleStatus>>,
 }
 
@@ -108,10 +112,11 @@ impl Oracles {
         let name = oracle.name();
         let status = Arc::new(Mutex::new(OracleStatus { name, answered: 0, failed: 0, failing: None }));
         let shared = status.clone();
-        // Nobody waits for its end: it may be in the middle of a question, and what it still swaps is asked for by nobody.
-        let run = move || ask(oracle, cluster, &receiver, &mailbox, &shared);
-        std::thread::Builder::new().name("oracle".into()).spawn(run)?;
-        Ok(Self { questions, status })
+        let stop = Arc::<AtomicBool>::default();
+        let asker = Asker { oracle, cluster, mailbox, status: shared, stop: stop.clone(), logged: None };
+        // Nobody waits for its end: it may be in the middle of a question.
+        std::thread::Builder::new().name("oracle".into()).spawn(move || asker.run(&receiver))?;
+        Ok(Self { questions, stop, status })
     }
 
     pub(crate) fn ask(&self, work: OracleWork) {
@@ -124,43 +129,74 @@ impl Oracles {
     }
 }
 
-/// The name of a register. Clusters that share an oracle have registers of their own.
-fn register_of(cluster: ClusterId, work: &OracleWork) -> String {
-    format!("quorate/{cluster}/{}/{}", work.instance.number(), work.request.membership.number())
+impl Drop for Oracles {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
 }
 
-/// The life of the thread.
-fn ask(
-    mut oracle: Box<dyn Oracle>,
+/// The name of a register. Clusters that share an oracle have registers of their own.
+fn register_of(cluster: ClusterId, instance: InstanceId, membership: MembershipId) -> String {
+    format!("quorate/{cluster}/{}/{}", instance.number(), membership.number())
+}
+
+/// What the thread has.
+struct Asker {
+    oracle: Box<dyn Oracle>,
     cluster: ClusterId,
-    questions: &Receiver<OracleWork>,
-    mailbox: &Mailbox,
-    status: &Mutex<OracleStatus>,
-) {
-    let mut logged: Option<Instant> = None;
-    for work in questions {
-        let register = register_of(cluster, &work);
-        let (instance, membership) = (work.instance, work.request.membership);
-        let serve = AssertUnwindSafe(|| oracle.serve(&register, work.request.swap));
+    mailbox: Mailbox,
+    status: Arc<Mutex<OracleStatus>>,
+    stop: Arc<AtomicBool>,
+    /// When a failure was last logged.
+    logged: Option<Instant>,
+}
+
+impl Asker {
+    /// The life of the thread.
+    fn run(mut self, questions: &Receiver<OracleWork>) {
+        loop {
+            let question = questions.recv_timeout(LOOK_EVERY);
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            match question {
+                Ok(OracleWork { instance, request: OracleRequest { membership, swap } }) => {
+                    if let Some((version, value)) = self.ask(instance, membership, swap) {
+                        let answer = OracleAnswer { membership, version, value };
+                        self.mailbox.send(Completion::Oracle { instance, answer });
+                    }
+                }
+                // Whether it would answer must be known before it is needed.
+                Err(RecvTimeoutError::Timeout) => {
+                    self.ask(InstanceId::new(1), MembershipId::FIRST, None);
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn ask(&mut self, instance: InstanceId, membership: MembershipId, swap: Option<Held>) -> Option<Held> {
+        let register = register_of(self.cluster, instance, membership);
+        let serve = AssertUnwindSafe(|| self.oracle.serve(&register, swap));
         let served = catch_unwind(serve).unwrap_or_else(|_| Err("its client panicked".to_owned()));
-        let mut status = status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         match served {
-            Ok((version, value)) => {
+            Ok(held) => {
                 status.answered += 1;
                 if status.failing.take().is_some() {
                     tracing::info!("the oracle, {}, answers again", status.name);
-                    logged = None;
+                    self.logged = None;
                 }
-                let answer = OracleAnswer { membership, version, value };
-                mailbox.send(Completion::Oracle { instance, answer });
+                Some(held)
             }
             Err(why) => {
                 status.failed += 1;
-                if logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+                if self.logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
                     tracing::warn!("the oracle, {}, does not answer: {why}", status.name);
-                    logged = Some(Instant::now());
+                    self.logged = Some(Instant::now());
                 }
                 status.failing = Some(why);
+                None
             }
         }
     }

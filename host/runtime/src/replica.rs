@@ -45,6 +45,12 @@ pub enum StartError {
     /// The data directory can not be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// A replica of a cluster in one process asked another oracle before.
+    #[error(
+        "this replica asked another oracle before, and two oracles would each grant a half of the replicas: give it the one that it had, \
+         with `restart_with`"
+    )]
+    OtherOracle,
     /// The certificates can not be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),

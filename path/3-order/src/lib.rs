@@ -120,8 +120,6 @@ pub struct Standing {
     pub in_flight: usize,
     /// The bytes of those batches.
     pub in_flight_bytes: usize,
-    /// It leads a view that has small quorums, or that those of earlier views may bind; since then. Only where few members are slow.
-    pub few_since: Option<Time>,
 }
 
 /// What an operator and the other stages may know about a protocol beside its [`Standing`].
@@ -147,6 +145,8 @@ pub struct Status {
     pub lost: Vec<(ReplicaId, u64)>,
     /// Batches in its log that are not decided yet. Sending one of them again is of no use.
     pub open: Vec<Batch>,
+    /// Small quorums that count, or may bind the present view, as far as is known here. Only where few members are slow.
+    pub small_quorums: Option<visigoth::SmallQuorums>,
     /// Whether it holds a lease at the time of its last step; none where there are no leases.
     pub lease: Option<bool>,
     /// How many questions for reads it answered by leases since the start. Checkers read it.
@@ -172,6 +172,7 @@ impl Status {
             there: Vec::new(),
             lost: Vec::new(),
             open: Vec::new(),
+            small_quorums: None,
             lease: None,
             answered_by_lease: 0,
             committed_membership: membership.now().number(),

@@ -5,6 +5,7 @@
 //!
 //! Tests: tests of the protocols; visigoth/tests.
 
+use crate::visigoth::Grant;
 use quorate_types::{ReplicaId, Trust, View};
 use std::collections::BTreeMap;
 
@@ -38,6 +39,14 @@ impl Granted {
     /// Forgets those of earlier views than this.
     pub(crate) fn forget(&mut self, view: View) {
         self.sets = self.sets.split_off(&view);
+    }
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Grant> + '_ {
+        let grants = |(view, sets): (&View, &'_ Vec<Vec<ReplicaId>>)| {
+            let view = *view;
+            sets.clone().into_iter().map(move |set| Grant { view, set })
+        };
+        self.sets.iter().flat_map(grants)
     }
     /// Those of this view.
     pub(crate) fn of(&self, view: View) -> &[Vec<ReplicaId>] {

@@ -141,10 +141,14 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
     };
     // Behind the ports for replicas and clients come those for clients of etcd.
     let wanted = if choices.service == ServiceChoice::Etcd { 2 * choices.replicas } else { choices.replicas };
+    let few = choices.order.fault_model.few_are_slow();
+    // The last ones are the oracle's.
+    let wanted = if few { wanted + ORACLE_REPLICAS } else { wanted };
     let mut ports = match args.port_base {
         Some(base) => (base..).take(usize::from(wanted)).collect(),
         None => free_ports(wanted)?,
     };
+    let oracle = ports.split_off(ports.len() - if few { usize::from(ORACLE_REPLICAS) } else { 0 });
     let etcd = ports.split_off(usize::from(choices.replicas));
     let plan = Plan {
         members: (1..=choices.replicas)
@@ -159,7 +163,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         pillars: None,
         placement: None,
         order: choices.order,
-        oracle: choices.order.fault_model.few_are_slow().then(|| make_oracle(path, &choices)).transpose()?,
+        oracle: few.then(|| make_oracle(path, &choices, &oracle)).transpose()?,
         certificates: (!choices.plain).then_some(DAYS),
         made_by: "quorate dev",
     };
@@ -174,8 +178,7 @@ pub(super) const ORACLE: &str = "oracle";
 pub(super) const ORACLE_REPLICAS: u16 = 3;
 
 /// Makes the cluster that decides between halves of the other one's replicas.
-fn make_oracle(path: &Path, choices: &Choices) -> Outcome<OracleConfig> {
-    let ports = free_ports(ORACLE_REPLICAS)?;
+fn make_oracle(path: &Path, choices: &Choices, ports: &[u16]) -> Outcome<OracleConfig> {
     let plan = Plan {
         members: (1..=ORACLE_REPLICAS)
             .zip(ports)

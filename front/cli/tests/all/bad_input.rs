@@ -200,10 +200,11 @@ fn a_data_directory_that_was_used_differently() {
         ("name = \"kv\"", "name = \"kv\"\nvalue_bytes = 1000"),
     ] {
         fs::write(&config, good.replace(line, with)).expect("it can be written");
-        serve(&config).fails(1, &["`[service]`, `[sessions]` or `interval_bytes`", "put them back"]);
+        serve(&config)
+            .fails(1, &["`[service]`, `[sessions]`, `[oracle]` or `interval_bytes`", "put them back"]);
     }
     fs::write(&config, good.replace("\"kv\"", "\"tally\"")).expect("it can be written");
-    serve(&config).fails(1, &["`[service]`, `[sessions]` or `interval_bytes`", "put them back"]);
+    serve(&config).fails(1, &["`[service]`, `[sessions]`, `[oracle]` or `interval_bytes`", "put them back"]);
 
     fs::write(&config, good).expect("it can be written");
     let server = Server::start(&config);

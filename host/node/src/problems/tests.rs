@@ -1,11 +1,14 @@
 use super::Situation;
 use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
-use quorate_types::{InstanceId, MembershipId, ReplicaId, Slot, Span, View};
+use quorate_order::visigoth::{Grant, SmallQuorums};
+use quorate_types::{InstanceId, MembershipId, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::Memberships;
 use std::sync::Arc;
 
+const R1: ReplicaId = ReplicaId::new(1);
 const R2: ReplicaId = ReplicaId::new(2);
+const R3: ReplicaId = ReplicaId::new(3);
 
 fn order() -> OrderStatus {
     OrderStatus {
@@ -17,6 +20,7 @@ fn order() -> OrderStatus {
         there: Vec::new(),
         lost: Vec::new(),
         open: Vec::new(),
+        small_quorums: None,
         lease: None,
         answered_by_lease: 0,
         memberships: Vec::new(),
@@ -98,12 +102,22 @@ fn problems_of_leading() {
     judge(&well(&none, &seats()), "no leader is known", "until a majority of the replicas is connected");
 }
 
+fn small(sets: &[&[ReplicaId]]) -> SmallQuorums {
+    let grant = |(view, set): (u64, &&[ReplicaId])| Grant { view: View::new(view), set: set.to_vec() };
+    SmallQuorums { since: Time::ZERO, grants: (1..).zip(sets).map(grant).collect() }
+}
+
 #[test]
 fn few_replicas_answer() {
     one(
-        |s| s.few = vec![InstanceId::new(1), InstanceId::new(3)],
-        "few replicas answer, and they go on by a grant of the oracle (instances X)",
-        "instances 1, 3",
+        |s| s.few = vec![(InstanceId::new(1), small(&[])), (InstanceId::new(3), small(&[]))],
+        "few replicas may have gone on by a grant of the oracle (instances X)",
+        "(instances 1, 3): until all count again, those that answer now must not stop",
+    );
+    one(
+        |s| s.few = vec![(InstanceId::new(2), small(&[&[R1, R2], &[R2, R3]]))],
+        "few replicas may have gone on by a grant of the oracle (instances X)",
+        "(instances 2): until all count again, r1, r2, r3 must not stop",
     );
 }
 

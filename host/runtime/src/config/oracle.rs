@@ -3,9 +3,10 @@
 
 use super::{Config, ConfigError, has_port, invalid};
 use quorate_tls::TlsFiles;
-use quorate_types::ClusterId;
+use quorate_types::{ClusterId, Visigoth};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// `[oracle]`: all replicas must name the same service.
@@ -62,11 +63,17 @@ impl OracleConfig {
 impl fmt::Display for OracleConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Quorate { cluster, .. } => write!(f, "quorate {cluster}"),
+            Self::Quorate { cluster, .. } => write!(f, "quorate {}", cluster.to_lowercase()),
             Self::Etcd { endpoints, .. } => write!(f, "etcd {}", endpoints.join(",")),
             Self::Zookeeper { servers } => write!(f, "zookeeper {}", servers.join(",")),
         }
     }
+}
+
+/// Whether the address is on this machine, whichever that is.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 fn check_addresses(key: &str, addresses: &[String]) -> Result<(), ConfigError> {
@@ -86,7 +93,31 @@ impl Config {
             Some(_) if !self.fault_model.few_are_slow() => invalid(
                 "oracle: only the fault model \"visigoth\" with s below u asks one: leave the section out",
             ),
-            Some(oracle) => oracle.check(),
+            Some(oracle) => oracle.check().and_then(|()| self.check_is_another(oracle)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what means something else on each machine, and a cluster that asks itself.
+    fn check_is_another(&self, oracle: &OracleConfig) -> Result<(), ConfigError> {
+        let addresses = match oracle {
+            OracleConfig::Quorate { cluster, .. } => {
+                return match ClusterId::parse(cluster) == Some(self.cluster_id()?) {
+                    true => invalid(
+                        "oracle: cluster: this is this cluster itself, which can not decide while it is halved",
+                    ),
+                    false => Ok(()),
+                };
+            }
+            OracleConfig::Etcd { endpoints, .. } => endpoints,
+            OracleConfig::Zookeeper { servers } => servers,
+        };
+        let apart = self.members.iter().any(|member| !is_loopback(&member.address));
+        match addresses.iter().find(|address| apart && is_loopback(address)) {
+            Some(address) => invalid(format!(
+                "oracle: {address} is another service on each machine, and each would grant a half of the replicas: name one that means the \
+                 same everywhere"
+            )),
             None => Ok(()),
         }
     }
@@ -101,8 +132,11 @@ impl Config {
         match self.fault_model.visigoth() {
             Some(numbers) if self.fault_model.few_are_slow() && !given => invalid(format!(
                 "oracle: with s = {} below u = {} two halves of the replicas could each take the other for stopped. Name a service in the \
-                 section [oracle] that decides between them (docs/configuration.md), or write s = {}",
-                numbers.s, numbers.u, numbers.u
+                 section [oracle] that decides between them, or in a program of your own in `Options::oracle` (docs/configuration.md), or write s = {}, with {} replicas",
+                numbers.s,
+                numbers.u,
+                numbers.u,
+                Visigoth { s: numbers.u, ..numbers }.members_min()
             )),
             _ => Ok(()),
         }

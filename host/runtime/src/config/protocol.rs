@@ -68,8 +68,8 @@ impl Config {
         let patience = self.timing.election_min_ms;
         if self.fault_model.few_are_slow() && u64::from(t_ms) * 2 >= patience {
             return invalid(format!(
-                "fault_model: t_ms = {t_ms} is too long: who answers late must be missed before the leader is, after timing: election_min_ms \
-                 = {patience}; write less than half of that, or raise election_min_ms"
+                "fault_model: t_ms = {t_ms} is too long: a replica complains about its leader after timing: election_min_ms = {patience}, \
+                 and the leader must have gone on without slow replicas by then. Write less than half of that, or raise election_min_ms"
             ));
         }
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX);

@@ -188,6 +188,21 @@ fn few_slow_replicas_need_an_oracle() {
     ] {
         refused(&Config { oracle: Some(oracle), ..config.clone() }, word);
     }
+    // The same words must mean the same on each machine.
+    refused(
+        &Config {
+            oracle: Some(OracleConfig::Quorate { cluster: config.cluster.clone(), client: "c".into() }),
+            ..config.clone()
+        },
+        "itself",
+    );
+    for wrong in ["localhost:2379", "127.0.0.1:2379", "[::1]:2379"] {
+        let here = Config { oracle: Some(etcd(wrong)), ..config.clone() };
+        here.check_oracle_section().expect("all replicas are on this machine");
+        let mut apart = here;
+        apart.members[0].address = "10.0.0.1:7000".into();
+        refused(&apart, "name one that means the same everywhere");
+    }
     for (t_ms, word) in [(0, "t_ms"), (150, "less than half")] {
         refused(&Config { fault_model: of(t_ms), ..config.clone() }, word);
     }

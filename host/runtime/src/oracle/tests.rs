@@ -45,6 +45,28 @@ fn each_instance_and_membership_has_a_register() {
     assert_eq!(oracles.status().answered, 6);
 }
 
+/// Nobody needs it, and the status knows all the same that it is away.
+#[test]
+fn it_is_read_now_and_then() {
+    struct Away;
+    impl Oracle for Away {
+        fn serve(&mut self, _: &str, swap: Option<Held>) -> Result<Held, String> {
+            assert_eq!(swap, None, "it is only read");
+            Err("it is away".to_owned())
+        }
+        fn name(&self) -> String {
+            "one that is away".to_owned()
+        }
+    }
+    let (oracles, completions, _poll) = start(Away);
+    let until = Instant::now() + LOOK_EVERY + SOON;
+    while oracles.status().problem().is_none() {
+        assert!(Instant::now() < until, "it is never read");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(completions.is_empty(), "nobody asked");
+}
+
 /// Fails, panics, and then does well.
 struct Sick(Arc<AtomicU32>);
 

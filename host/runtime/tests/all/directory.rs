@@ -68,7 +68,7 @@ fn a_log_is_executed_with_what_it_was_executed_with() {
     for change in changes {
         let mut changed = config.clone();
         change(&mut changed);
-        refused(&changed, &["`[service]`, `[sessions]` or `interval_bytes`", "put them back"]);
+        refused(&changed, &["`[service]`, `[sessions]`, `[oracle]` or `interval_bytes`", "put them back"]);
     }
     let mut changed = config.clone();
     changed.limits.batch_bytes /= 2;

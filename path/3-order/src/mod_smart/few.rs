@@ -13,10 +13,11 @@ use super::sync::{Gathered, supporters};
 use super::watch::Watch;
 use crate::ledger::Proof;
 use crate::mod_smart::message::ModSmartBody as Body;
-use crate::visigoth::{Gather, Here, OracleAnswer};
+use crate::visigoth::{Gather, Grant, Here, OracleAnswer, SmallQuorums};
 use crate::{Effect, Effects};
-use quorate_types::{Reject, ReplicaId, Span, Time, View};
+use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View};
 use quorate_wire::Batch;
+use std::collections::BTreeSet;
 
 /// What the leader looks at to find out what it lacks.
 #[derive(Clone, Copy)]
@@ -48,6 +49,8 @@ impl Awaited<'_> {
         if !core.is_mine() || core.life.halted || !core.life.started {
             return None;
         }
+        // Who was late itself saw answers late, too.
+        let wait = wait.max(self.watch.late());
         let due = |since: Time, chain| since.plus(wait.times(chain + 1));
         if !core.has_begun() {
             return Some((Lack::Statements, due(self.watch.entered(), 1)));
@@ -57,7 +60,7 @@ impl Awaited<'_> {
         let round = || self.reads.waits_since().map(|since| (Lack::Round, due(since, 1)));
         // Until a quorum answered in this view, the host proposes nothing.
         let first =
-            || (!self.reads.is_confirmed(core)).then(|| (Lack::FirstRound, due(self.watch.entered(), 1)));
+            || (!self.reads.is_confirmed(core)).then(|| (Lack::FirstRound, due(self.reads.began_at(), 1)));
         slot.or_else(round).or_else(first)
     }
 
@@ -84,19 +87,21 @@ impl Awaited<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Few {
     gather: Gather,
-    /// When the present view, which this replica leads, got its first small quorum.
+    /// Since when small quorums are known that count, or bind later views.
     since: Option<Time>,
     /// Since when so many members were heard without a break that they are a usual quorum.
     well_since: Option<Time>,
-    /// How often this leader gave up its office so that all count again.
+    /// How often in a row this leader gave up its office so that all count again, and that did not last.
     restored: u32,
+    /// When it last did that, and how long it had waited before.
+    handed: Option<(Time, Span)>,
 }
 
 impl Few {
     /// Another view was entered.
     pub(super) fn enter(&mut self) {
         self.gather.enter();
-        (self.since, self.well_since) = (None, None);
+        self.well_since = None;
     }
 
     /// Another membership holds, which has a register of its own.
@@ -117,6 +122,10 @@ impl Few {
             return;
         }
         let here = core.here(at.gathered.last());
+        // Until the usual quorum decided something, nothing shows that all members ask the same oracle. [visigoth L27]
+        if here.decided == View::ZERO && here.membership == MembershipId::FIRST {
+            return;
+        }
         if let Some(request) = self.gather.ask(set, here, core.now(), core.config.repeat) {
             out.push(Effect::Oracle(request));
         }
@@ -169,22 +178,38 @@ impl Few {
 
     /// The leader's view has a small quorum.
     pub(super) fn is_in_use(&mut self, now: Time) {
-        self.since.get_or_insert(now);
+        if self.since.is_none() && self.handed.is_some_and(|(at, waited)| now.since(at) > waited.times(4)) {
+            self.restored = 0;
+        }
     }
 
-    /// Since when the leader's view has small quorums, or may be bound by those of earlier views.
-    pub(super) fn since(&self, core: &Core, watch: &Watch) -> Option<Time> {
+    /// The small quorums of the last view in which something was decided, and of later ones: what the oracle said, and what leaders told.
+    fn binding<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = Grant> + 'a {
+        let from = core.here(None).decided.max(core.members.tenures().now().begins);
+        self.gather.grants().chain(core.granted.all()).filter(move |grant| grant.view >= from)
+    }
+
+    /// Something was granted, or decided.
+    pub(super) fn note(&mut self, core: &Core) {
+        let binds = core.slow_after().is_some() && self.binding(core).next().is_some();
+        self.since = binds.then(|| self.since.unwrap_or(core.now()));
+    }
+
+    /// What is known here of small quorums that count, or may bind this view. A leader knows it once the oracle said something in its view.
+    pub(super) fn small(&self, core: &Core, watch: &Watch) -> Option<SmallQuorums> {
         core.slow_after()?;
+        let grants: BTreeSet<Grant> = self.binding(core).collect();
         let here = core.here(None);
-        let bound = core.may_be_bound_in(here) && self.gather.may_be_bound(here);
-        self.since.or_else(|| bound.then(|| watch.entered()))
+        let unknown = core.leads() && core.may_be_bound_in(here) && self.gather.may_be_bound(here);
+        let since = self.since.or_else(|| unknown.then(|| watch.entered()))?;
+        Some(SmallQuorums { since, grants: grants.into_iter().collect() })
     }
 
     /// Small quorums bind all later views until something is decided in one. So once a usual quorum answers again, and keeps up, for a
     /// while, the leader hands over to one of its members, and then all members count. If that did not last, it waits longer the next time.
     /// [visigoth L22]
     pub(super) fn hands_over(&mut self, core: &Core, watch: &Watch) -> Option<ReplicaId> {
-        if self.since.is_none() || !core.leads() {
+        if !core.leads() || core.granted.of(core.office.view()).is_empty() {
             return None;
         }
         let me = core.config.me;
@@ -195,10 +220,11 @@ impl Few {
             return None;
         }
         let since = *self.well_since.get_or_insert(core.now());
-        if core.now().since(since) < watch.patience(&core.config).times(2 << self.restored.min(7)) {
+        let wait = watch.patience(&core.config).times(2 << self.restored.min(7));
+        if core.now().since(since) < wait {
             return None;
         }
-        (self.well_since, self.restored) = (None, self.restored + 1);
+        (self.well_since, self.restored, self.handed) = (None, self.restored + 1, Some((core.now(), wait)));
         let later = (1..voters.len() as u64).map(|step| core.leader_of(core.office.view().plus(step)));
         later.into_iter().find(|id| well(id))
     }

@@ -38,6 +38,8 @@ pub(super) struct Reads {
     round: u64,
     /// The last round before the view began.
     began: u64,
+    /// When the view began at its leader.
+    began_at: Time,
     /// The last round that each member answered in this view.
     answered: BTreeMap<ReplicaId, u64>,
     /// Reads that wait at the leader.
@@ -127,7 +129,7 @@ impl Reads {
     /// The view begins; its leader asks whether the view is still the present one. [mod_smart L99]
     pub(super) fn begin_rounds(&mut self, core: &Core, out: &mut Effects) {
         if core.leads() {
-            self.began = self.round;
+            (self.began, self.began_at) = (self.round, core.now());
             self.next_round(core, out);
         }
     }
@@ -151,6 +153,11 @@ impl Reads {
         let others = self.answered.iter().filter(|(id, round)| **round > self.began && core.is_member(**id));
         let own = usize::from(core.votes() && self.round > self.began);
         core.quorums().hold(own + others.count(), has)
+    }
+
+    /// When the first round of the view was sent.
+    pub(super) fn began_at(&self) -> Time {
+        self.began_at
     }
 
     /// Who was in this view after it began here.

@@ -167,6 +167,7 @@ impl ModSmart {
     pub(super) fn on_oracle(&mut self, answer: OracleAnswer, out: &mut Effects) {
         let sets = self.few.told(answer, &self.core);
         self.take_granted(sets, out);
+        self.few.note(&self.core);
     }
 
     /// [visigoth L19-L21]
@@ -190,6 +191,7 @@ impl ModSmart {
             self.core.tell_granted(None, out);
             self.try_to_begin_view(out);
         }
+        self.few.note(&self.core);
         self.progress(out);
         let look = Look { core: &self.core, voting: &self.voting };
         self.reads.confirm(look, out);
@@ -223,6 +225,7 @@ impl ModSmart {
         self.core.ledger.decide(proof, batch, self.core.office.view(), known, out);
         self.voting.decided(slot);
         self.core.forget_few();
+        self.few.note(&self.core);
         self.core.office.release(slot);
         self.fetching.forget(slot);
         self.core.ledger.deliver(out);

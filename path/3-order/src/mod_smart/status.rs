@@ -15,9 +15,8 @@ pub(super) fn standing(smart: &ModSmart) -> Standing {
         Phase::Syncing => false,
     };
     let settled = leading && handed_on && smart.reads.is_confirmed(core);
-    let few_since = leading.then(|| smart.few.since(core, &smart.watch)).flatten();
     let (view, holds_back) = (core.office.view(), false);
-    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes, few_since }
+    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes }
 }
 
 /// The full status.
@@ -37,6 +36,7 @@ pub(super) fn status(smart: &ModSmart) -> Status {
         lost: Vec::new(),
         open: smart.voting.open.batches.values().map(|(batch, _)| batch.clone()).collect(),
         lease: None,
+        small_quorums: smart.few.small(core, &smart.watch),
         answered_by_lease: 0,
         membership: tenures.now().members.clone(),
         committed_membership: core.members.established_number(core.decided()),

@@ -69,6 +69,10 @@ impl Watch {
     pub(super) fn entered(&self) -> Time {
         self.entered
     }
+    /// How late this replica got its turns lately. [mod_smart L156, visigoth L10]
+    pub(super) fn late(&self) -> Span {
+        self.late
+    }
     pub(super) fn open_since(&self) -> Option<Time> {
         self.open_since
     }

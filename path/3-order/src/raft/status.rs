@@ -16,7 +16,7 @@ pub(super) fn standing(raft: &Raft) -> Standing {
     let settled = leading && store.log().view_at(store.delivered()) == Some(view);
     let (in_flight, in_flight_bytes) = lead.proposed_and_open(store);
     let holds_back = lead.strains_a_follower(raft.life.now, &raft.config, store);
-    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes, few_since: None }
+    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes }
 }
 
 /// The full status.
@@ -36,6 +36,7 @@ pub(super) fn status(raft: &Raft) -> Status {
         there: accepted.filter(heard).map(|peer| peer.id).collect(),
         lost: raft.counts.lost.iter().map(|(replica, entries)| (*replica, *entries)).collect(),
         open: Vec::new(),
+        small_quorums: None,
         lease: raft.config.lease_drift_percent.map(|_| holds_lease(raft)),
         answered_by_lease: raft.counts.leased,
         membership: store.membership().clone(),

@@ -91,6 +91,12 @@ impl Gather {
             return Ok(false);
         }
         let register = Register::decode(answer.value, here.voters, here.trust)?;
+        let other = |(version, known): &(u64, Register)| *version == answer.version && *known != register;
+        if self.known.as_ref().is_some_and(other) {
+            return Err(Reject::NotAllowed(
+                "one version of a register with two values: there are two oracles",
+            ));
+        }
         // Whatever was asked is answered; the same set may be asked for at once if another one swapped in between.
         let changed = self.known.as_ref().is_none_or(|(version, _)| answer.version > *version);
         if changed {
@@ -98,6 +104,11 @@ impl Gather {
         }
         (self.known, self.fresh) = (Some((answer.version, register)), true);
         Ok(true)
+    }
+
+    /// What the oracle said was granted.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = Grant> + '_ {
+        self.known.iter().flat_map(|(_, register)| register.grants()).cloned()
     }
 
     /// The small quorums of this view, as far as the oracle said.

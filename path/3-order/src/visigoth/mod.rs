@@ -15,7 +15,7 @@ pub(crate) use gather::Gather;
 pub use register::{Grant, Refusal, Register};
 
 use bytes::Bytes;
-use quorate_types::{MembershipId, ReplicaId, Trust, View};
+use quorate_types::{MembershipId, ReplicaId, Time, Trust, View};
 
 /// What a protocol asks the oracle about its instance: read the register of this membership, or swap it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,15 @@ pub struct OracleAnswer {
     pub version: u64,
     /// The value.
     pub value: Bytes,
+}
+
+/// Small quorums that count, or may bind later views, as far as a replica knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmallQuorums {
+    /// Since when it knows of them, or does not know whether there are some.
+    pub since: Time,
+    /// They, by view; none if the oracle did not answer yet.
+    pub grants: Vec<Grant>,
 }
 
 /// What the register is judged by: who votes, and where this replica is.

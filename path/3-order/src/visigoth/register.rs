@@ -26,7 +26,7 @@ const VERSION: u8 = 1;
 const GRANTS_MAX: usize = 512;
 
 /// A small quorum of a view.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
     /// The view.
     pub view: View,

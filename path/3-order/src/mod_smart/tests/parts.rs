@@ -261,10 +261,14 @@ fn a_proof_ends_what_small_quorums_bind() {
     let (mut few, mut gathered) = (Few::default(), Gathered::default());
     let answer = OracleAnswer { membership: core.membership_number(), version: 1, value };
     assert!(few.told(answer, &core).is_empty(), "another view has it");
-    for from in [me, friend] {
+    let proof = |slot, view| Proof { slot, view, digest: Digest::new([1; 32]), accepts: Signed::new() };
+    let says = |from, gathered: &mut Gathered, proof: Proof| {
         let mut collect = collect(&core, &Open::default());
-        collect.from = from;
-        gathered.add(collect, None, vec![]);
+        (collect.from, collect.decided) = (from, proof.slot);
+        gathered.add(collect, Some(proof), vec![]);
+    };
+    for from in [me, friend] {
+        says(from, &mut gathered, proof(Slot::new(1), first));
     }
     let (voting, reads, watch) = (Voting::default(), Reads::default(), Watch::default());
     let swaps = |few: &mut Few, gathered: &Gathered| {
@@ -279,11 +283,7 @@ fn a_proof_ends_what_small_quorums_bind() {
     };
     assert!(!swaps(&mut few, &gathered), "they miss the small quorum");
     few.enter();
-    let slot = Slot::new(1);
-    let proof = Proof { slot, view: first.plus(1), digest: Digest::new([1; 32]), accepts: Signed::new() };
-    let mut shown = collect(&core, &Open::default());
-    (shown.from, shown.decided) = (friend, slot);
-    gathered.add(shown, Some(proof), vec![]);
+    says(friend, &mut gathered, proof(Slot::new(2), first.plus(1)));
     assert!(swaps(&mut few, &gathered));
 }
 
@@ -294,7 +294,7 @@ fn a_leader_hands_over_to_members_that_keep_up() {
     let (mut core, mut few, mut watch) =
         (leader(4, FaultModel::Visigoth(faults)), Few::default(), Watch::default());
     let (near, far) = (other(&core, &[]), other(&core, &[other(&core, &[])]));
-    few.is_in_use(core.now());
+    core.granted.add(core.office.view(), vec![core.config.me, near]);
     let mut waits = |core: &mut Core, far_has: u64| {
         let mut next = None;
         for _ in 0..30 {

@@ -67,6 +67,16 @@ fn late_answers_and_those_of_others_are_dropped() {
     assert_eq!(granted(&gather, 3), [ids(&[1, 2])]);
     assert_eq!(granted(&gather, 4), Vec::<Vec<ReplicaId>>::new());
 
+    let another = Register::default().with(
+        Grant { view: View::new(3), set: ids(&[3, 4]) },
+        View::new(2),
+        &voters,
+        trust,
+    );
+    let why = gather.told(answer(2, &another.expect("a register")), here(&voters, 3, 2));
+    assert!(why.is_err(), "one version with two values: there are two oracles");
+    assert_eq!(granted(&gather, 3), [ids(&[1, 2])]);
+
     // A small quorum binds the views after its own one, until something is decided in one of them.
     assert!(!gather.is_bound(here(&voters, 3, 3)));
     assert!(gather.is_bound(here(&voters, 4, 3)));
