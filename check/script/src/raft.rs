@@ -42,10 +42,12 @@ use crate::world::{Event, World};
 use crate::{Command, Harness};
 use quorate_auth::{Keyed, Keys};
 use quorate_order::OrderMessage;
+use quorate_order::mod_smart::{Referee, Statements};
+use quorate_order::visigoth::{Claim, Register};
 use quorate_order::{Input, Order, OrderConfig, Protocol};
 use quorate_types::{
-    AgreedTime, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot,
-    Span, Visigoth,
+    AgreedTime, FaultModel, Faults, InstanceId, ItemsBuilder, MembershipId, RecordId, ReplicaId,
+    RequestNumber, SessionId, Slot, Span, Visigoth,
 };
 use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, write_request};
 use std::sync::Arc;
@@ -140,19 +142,34 @@ fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     set(&mut config.cache_bytes, cache?);
     let lease = command.number("lease")?.map(u8::try_from).transpose();
     config.lease_drift_percent = lease.map_err(|_| "lease is a percentage")?;
+    let cluster = config.cluster;
     let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
         let keys = if model.may_lie() { Keys::Keyed(Keyed::new(me, 1)) } else { Keys::Trusting };
         let own = OrderConfig { me, members: members.to_vec(), seed, keys, ..config.clone() };
-        own.build(InstanceId::new(1), 0)
+        own.build(INSTANCE, 0)
     };
     let seed = command.number("seed")?.unwrap_or(1);
     let mut world = World::with_voters(n, voters, seed, option("autosync")?, Box::new(build));
+    if model.few_are_slow() && model.may_lie() {
+        let voters: Vec<ReplicaId> = (1..=voters).map(ReplicaId::new).collect();
+        let trust = Faults::of(model).among(voters.len() as u32);
+        world.set_oracle_rule(Box::new(move |register, claim| {
+            let statements = Statements { cluster, membership: MembershipId::FIRST, instance: INSTANCE };
+            let auth = Keyed::new(ReplicaId::new(1), 1);
+            let referee = Referee { statements, voters: &voters, trust, auth: &auth };
+            let register = Register::read(register.clone()).ok()?;
+            let next = referee.judge(&register, Claim::decode(claim).ok()?).ok()?;
+            (next != register).then(|| next.encode())
+        }));
+    }
     world.check_sends(|disk, from, to, message| {
         check_send(disk, from, to, message);
         mod_smart::check_send(disk, from, to, message);
     });
     Ok(world)
 }
+
+const INSTANCE: InstanceId = InstanceId::new(1);
 
 /// How many replicas the cluster begins with.
 fn voters(command: &Command, n: u16) -> Result<u16, String> {

@@ -106,7 +106,7 @@ impl World {
             liars: plan.liars.iter().map(|liar| (liar.who, Liar::new(&plan, liar))).collect(),
             adversary: Adversary::new(&plan),
             operator: Operator::default(),
-            oracle: Oracle::default(),
+            oracle: Oracle::new(&plan),
             judge: Judge::new(&plan),
             course: Course::new(),
             cluster: Cluster::new(plan),

@@ -6,6 +6,7 @@ use quorate_etcd_grpc::Hub;
 use quorate_execute::{InStore, Service};
 use quorate_kit::settings::{self, SettingsError};
 use quorate_kv::{Echo, Kv, KvConfig, Tally};
+use quorate_oracle::Registers;
 use quorate_runtime::{Config, ServiceConfig};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -14,7 +15,7 @@ use toml::Table;
 /// The name of the table in errors.
 const SERVICE: &str = "service";
 /// The names of the services.
-const NAMES: &str = "\"kv\", \"etcd\", \"tally\" and \"echo\"";
+const NAMES: &str = "\"kv\", \"etcd\", \"oracle\", \"tally\" and \"echo\"";
 
 /// The settings of the service `kv`: its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +59,7 @@ pub(crate) fn read_config(file: &Path) -> Outcome<Config> {
 fn complete(service: &mut ServiceConfig) -> Result<(), SettingsError> {
     match service.name.as_str() {
         "kv" => service.settings = full(&kv(&service.settings)?)?,
-        "etcd" | "tally" | "echo" => drop(settings::read::<Nothing>(SERVICE, &service.settings)?),
+        "etcd" | "oracle" | "tally" | "echo" => drop(settings::read::<Nothing>(SERVICE, &service.settings)?),
         "" => {
             let why = format!("name: say which runs, as in name = \"kv\"; this program has {NAMES}");
             return Err(SettingsError::new(SERVICE, why));
@@ -99,6 +100,7 @@ fn check_fronts(config: &Config, place: &Path) -> Result<(), SettingsError> {
 pub(crate) fn service(config: &ServiceConfig, hub: &Hub) -> Outcome<Box<dyn Service>> {
     Ok(match config.name.as_str() {
         "etcd" => etcd::service(hub),
+        "oracle" => Box::new(InStore::new(Registers)),
         "tally" => Box::new(Tally::default()),
         "echo" => Box::new(Echo::default()),
         _ => {

@@ -36,6 +36,8 @@ pub enum ServiceChoice {
     Kv,
     /// The store that clients of etcd use
     Etcd,
+    /// Decides for other clusters between halves of their replicas
+    Oracle,
     /// Counts and sums what it gets, to measure with
     Tally,
     /// Answers with as many bytes as it is asked for, to measure with

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use quorate::client::ClientFile;
-use quorate_runtime::OracleConfig;
+use quorate_runtime::{NEEDS_THE_RULE, OracleConfig};
 use quorate_types::FaultModel;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -57,6 +57,9 @@ impl OracleArgs {
             Some(_) if !model.few_are_slow() => Err(Failure::usage(
                 "only --fault-model visigoth with s below u asks an oracle: leave --oracle out",
             )),
+            Some(OracleWord::Etcd(_) | OracleWord::Zookeeper(_)) if model.may_lie() => {
+                Err(Failure::usage(NEEDS_THE_RULE))
+            }
             None => Ok(None),
             Some(OracleWord::Quorate(file)) => quorate(&file).map(Some),
             Some(OracleWord::Etcd(endpoints)) => Ok(Some(OracleConfig::Etcd { endpoints, tls: None })),

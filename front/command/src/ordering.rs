@@ -153,20 +153,8 @@ impl ModelArgs {
     /// The fault model, if one is given.
     ///
     /// # Errors
-    /// When its numbers are missing, or are those of another one, or no cluster has them yet.
+    /// When its numbers are missing, or are those of another one.
     pub fn model(self) -> Outcome<Option<FaultModel>> {
-        let model = self.words()?;
-        let few = model.filter(|model| model.few_are_slow() && model.may_lie());
-        if let Some(Visigoth { u, s, o, .. }) = few.and_then(FaultModel::visigoth) {
-            return Err(Failure::usage(format!(
-                "--faults: with o={o} replicas that lie, no protocol here counts on fast ones, as s={s} below u={u} asks: write s={u}, or \
-                 o=0"
-            )));
-        }
-        Ok(model)
-    }
-
-    fn words(self) -> Outcome<Option<FaultModel>> {
         match (self.fault_model, self.faults) {
             (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => {
                 Ok(Some(FaultModel::Visigoth(numbers)))

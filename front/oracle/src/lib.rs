@@ -1,13 +1,16 @@
 //! The oracle of a cluster in which few replicas are slow, at a service elsewhere (docs/protocols/visigoth.md).
 //!
-//! Each kind of service has a file: `own` another Quorate cluster, `etcd`, `zookeeper`. A register is a key there. Its version is the
-//! service's own, or stands before the value.
+//! Each kind of service has a file: `own` another Quorate cluster, which runs `service`, `etcd`, `zookeeper`. A register is a key
+//! there, whose version is the service's own. Only `service` knows the rule, as is needed where replicas may lie.
 //!
 //! Tests: tests/all.
 
 mod etcd;
 mod own;
+mod service;
 mod zookeeper;
+
+pub use service::Registers;
 
 use quorate_runtime::{Oracle, OracleConfig};
 use std::time::Duration;

@@ -1,15 +1,11 @@
-//! Another Quorate cluster as the oracle: a key of its key-value store, whose value begins with the version.
-//!
-//! The store swaps a value if the old one is the expected one, to the byte. So this client remembers what it saw last. If that is another
-//! version than the one that is to be swapped, it reads first.
+//! Another Quorate cluster as the oracle: it runs the service `service`.
 
 use crate::PATIENCE;
+use crate::service::{Ask, decode_reply};
 use bytes::Bytes;
 use quorate::client::{BlockingClient, BlockingSession, ClientFile, ReadOptions};
-use quorate_kv::{Condition, KvCommand, KvQuery, KvReply};
-use quorate_runtime::{Held, Oracle};
-use quorate_types::ClusterId;
-use std::collections::BTreeMap;
+use quorate_runtime::{Group, Held, Oracle};
+use quorate_types::{ClusterId, InstanceId};
 use std::path::Path;
 
 /// A client of that cluster.
@@ -17,8 +13,8 @@ pub(crate) struct Own {
     client: BlockingClient,
     cluster: ClusterId,
     session: Option<BlockingSession>,
-    /// The bytes that each register had last; `None`: it had none.
-    seen: BTreeMap<String, Option<Vec<u8>>>,
+    /// Whether it was told who the members are.
+    introduced: bool,
 }
 
 impl Own {
@@ -39,84 +35,49 @@ impl Own {
         }
         let built = file.builder().timeout(PATIENCE).build_blocking();
         let client = built.map_err(|why| format!("{}: {why}", client.display()))?;
-        Ok(Self { client, cluster: file.cluster, session: None, seen: BTreeMap::new() })
+        Ok(Self { client, cluster: file.cluster, session: None, introduced: false })
     }
 
-    /// What the register has, as the leader knows it.
-    fn read(&mut self, register: &str) -> Result<Held, String> {
-        let mut query = Vec::new();
-        KvQuery::Get { key: register.as_bytes() }.encode(&mut query);
-        let result = self.client.read(query, ReadOptions::STRONG).map_err(|why| why.to_string())?;
-        match KvReply::decode(&result.body) {
-            Ok(KvReply::Value(value)) => self.saw(register, value),
-            other => Err(unexpected(other)),
-        }
+    /// What the leader knows.
+    fn read(&self, ask: &Ask) -> Result<Held, String> {
+        let result = self.client.read(ask.encode(), ReadOptions::STRONG).map_err(|why| why.to_string())?;
+        decode_reply(&result.body)
     }
 
-    /// Swaps the value if it is still the one that was seen last.
-    fn swap(&mut self, register: &str, version: u64, value: &[u8]) -> Result<Held, String> {
-        let next = [&(version + 1).to_le_bytes()[..], value].concat();
-        let condition = match self.seen.get(register).and_then(Option::as_deref) {
-            Some(seen) => Condition::Equals(seen),
-            None => Condition::Absent,
-        };
-        let mut command = Vec::new();
-        KvCommand::Swap { key: register.as_bytes(), condition, value: &next }.encode(&mut command);
+    fn command(&mut self, ask: &Ask) -> Result<Held, String> {
         let session = match self.session.take() {
             Some(session) => session,
             None => self.client.open_session().map_err(|why| why.to_string())?,
         };
         // A session whose call failed may be over; another one is opened for the next call.
-        let replies = session.call_one(&command).map_err(|why| why.to_string())?;
+        let replies = session.call_one(&ask.encode()).map_err(|why| why.to_string())?;
         self.session = Some(session);
-        match replies.first().map(KvReply::decode) {
-            Some(Ok(KvReply::Swapped)) => self.saw(register, Some(&next)),
-            Some(Ok(KvReply::NotSwapped { current })) => self.saw(register, current),
-            Some(other) => Err(unexpected(other)),
-            None => Err("an answer without a reply".to_owned()),
-        }
-    }
-
-    /// The register has these bytes.
-    fn saw(&mut self, register: &str, bytes: Option<&[u8]>) -> Result<Held, String> {
-        let held = match bytes.map(|bytes| bytes.split_first_chunk::<8>()) {
-            None => Held::default(),
-            Some(Some((version, value))) => (u64::from_le_bytes(*version), Bytes::copy_from_slice(value)),
-            Some(None) => return Err(format!("the key {register} is no register: something else wrote it")),
-        };
-        self.seen.insert(register.to_owned(), bytes.map(<[u8]>::to_vec));
-        Ok(held)
-    }
-
-    /// The version that was seen last.
-    fn version_seen(&self, register: &str) -> Option<u64> {
-        let seen = self.seen.get(register)?;
-        Some(
-            seen.as_ref()
-                .and_then(|bytes| bytes.first_chunk())
-                .map_or(0, |version| u64::from_le_bytes(*version)),
-        )
-    }
-}
-
-fn unexpected(reply: Result<KvReply<'_>, impl std::fmt::Display>) -> String {
-    match reply {
-        Ok(KvReply::Error(why)) => why.to_string(),
-        Ok(_) => "an answer to another question: does that cluster run the key-value store?".to_owned(),
-        Err(why) => format!("{why}: does that cluster run the key-value store?"),
+        decode_reply(replies.first().ok_or("an answer without a reply")?)
     }
 }
 
 impl Oracle for Own {
     fn serve(&mut self, register: &str, swap: Option<Held>) -> Result<Held, String> {
-        let Some((version, value)) = swap else { return self.read(register) };
-        if self.version_seen(register) != Some(version) {
-            let held = self.read(register)?;
-            if held.0 != version {
-                return Ok(held);
-            }
+        let name = Bytes::copy_from_slice(register.as_bytes());
+        match swap {
+            Some((version, value)) => self.command(&Ask::Swap { name, version, value }),
+            None => self.read(&Ask::Read { name }),
         }
-        self.swap(register, version, &value)
+    }
+
+    fn judge(&mut self, group: &Group, instance: InstanceId, claim: Option<Bytes>) -> Result<Held, String> {
+        let group = group.encode();
+        if claim.is_none() && self.introduced {
+            return self.read(&Ask::Look { instance, group });
+        }
+        // Whoever comes first says who the members are: better a replica that starts than one that lies later.
+        let held = self.command(&Ask::Judge { instance, group, claim: claim.unwrap_or_default() })?;
+        self.introduced = true;
+        Ok(held)
+    }
+
+    fn is_a_judge(&self) -> bool {
+        true
     }
 
     fn name(&self) -> String {

@@ -29,8 +29,8 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
-    Durability, DurabilityConfig, MemberConfig, OracleConfig, Others, Pillars, PlacementConfig, ReadsConfig,
-    ServiceConfig, SigningConfig, SigningKey, WorkerCount,
+    Durability, DurabilityConfig, MemberConfig, NEEDS_THE_RULE, OracleConfig, Others, Pillars,
+    PlacementConfig, ReadsConfig, ServiceConfig, SigningConfig, SigningKey, WorkerCount,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};
@@ -40,5 +40,6 @@ pub use network::{Network, SystemNetwork};
 pub use newest::{Newest, NewestReader, NewestWriter};
 pub use oracle::{Held, MemoryOracle, Oracle};
 pub use quorate_node::NodeStatus;
+pub use quorate_order::mod_smart::Group;
 pub use quorate_tls::{CredentialsError, TlsFiles};
 pub use replica::{Asker, Options, Reloader, Replica, Running, StartError, Stopper};

@@ -8,7 +8,8 @@ use crate::disk_thread::{Completion, Mailbox};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use quorate_node::OracleWork;
-use quorate_order::visigoth::{OracleAnswer, OracleRequest};
+use quorate_order::mod_smart::Group;
+use quorate_order::visigoth::{OracleAnswer, OracleRequest, Wish};
 use quorate_types::{ClusterId, InstanceId, MembershipId};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,24 +43,66 @@ pub trait Oracle: Send {
     /// Why the service did not answer. A swap may then have happened.
     fn serve(&mut self, register: &str, swap: Option<Held>) -> Result<Held, String>;
 
+    /// Where members may lie: grants what a claim shows, by the rule, and says what the register of this instance holds then. Without a claim
+    /// it is read. The first call for a cluster says who its members are; later ones that say something else are refused.
+    ///
+    /// # Errors
+    /// Why the service did not answer, or that it does not know the rule.
+    fn judge(&mut self, group: &Group, instance: InstanceId, claim: Option<Bytes>) -> Result<Held, String> {
+        let _ = (group, instance, claim);
+        Err(NOT_A_JUDGE.to_owned())
+    }
+
+    /// Whether [`Self::judge`] works.
+    fn is_a_judge(&self) -> bool {
+        false
+    }
+
     /// The service, for people: as `etcd at 10.0.0.1:2379`.
     fn name(&self) -> String;
 }
+
+/// What an oracle says that takes whatever it is told.
+pub(crate) const NOT_A_JUDGE: &str = "where replicas may lie, the oracle has to know the rule: only another Quorate cluster does, which runs the service \"oracle\"";
 
 /// Registers in the memory of this process, for clusters whose replicas all end with it, as in tests. Clones are the same oracle.
 ///
 /// It forgets when the process ends: replicas that keep data and start again with another one could each follow a half.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryOracle(Arc<Mutex<BTreeMap<String, Held>>>);
+pub struct MemoryOracle(Arc<Mutex<Memory>>);
+
+#[derive(Debug, Default)]
+struct Memory {
+    registers: BTreeMap<String, Held>,
+    groups: BTreeMap<ClusterId, Group>,
+}
 
 impl Oracle for MemoryOracle {
     fn serve(&mut self, register: &str, swap: Option<Held>) -> Result<Held, String> {
-        let mut registers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = registers.entry(register.to_owned()).or_default();
+        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = memory.registers.entry(register.to_owned()).or_default();
         if let Some((version, value)) = swap.filter(|(version, _)| *version == held.0) {
             *held = (version + 1, value);
         }
         Ok(held.clone())
+    }
+
+    fn judge(&mut self, group: &Group, instance: InstanceId, claim: Option<Bytes>) -> Result<Held, String> {
+        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if memory.groups.entry(group.cluster).or_insert_with(|| group.clone()) != group {
+            return Err("it knows other members of this cluster".to_owned());
+        }
+        let register = register_of(group.cluster, instance, MembershipId::FIRST);
+        let held = memory.registers.entry(register).or_default();
+        // What is refused leaves it as it is.
+        if let Some(Ok(Some(next))) = claim.map(|claim| group.judge(instance, held.1.clone(), claim)) {
+            *held = (held.0 + 1, next);
+        }
+        Ok(held.clone())
+    }
+
+    fn is_a_judge(&self) -> bool {
+        true
     }
 
     fn name(&self) -> String {
@@ -106,14 +149,20 @@ impl fmt::Debug for Oracles {
 }
 
 impl Oracles {
-    /// Starts the thread.
-    pub(crate) fn start(oracle: Box<dyn Oracle>, cluster: ClusterId, mailbox: Mailbox) -> io::Result<Self> {
+    /// Starts the thread. `group`: the members, if some of them may lie.
+    pub(crate) fn start(
+        oracle: Box<dyn Oracle>,
+        cluster: ClusterId,
+        group: Option<Group>,
+        mailbox: Mailbox,
+    ) -> io::Result<Self> {
         let (questions, receiver) = bounded(QUESTIONS_MAX);
         let name = oracle.name();
         let status = Arc::new(Mutex::new(OracleStatus { name, answered: 0, failed: 0, failing: None }));
         let shared = status.clone();
         let stop = Arc::<AtomicBool>::default();
-        let asker = Asker { oracle, cluster, mailbox, status: shared, stop: stop.clone(), logged: None };
+        let asker =
+            Asker { oracle, cluster, group, mailbox, status: shared, stop: stop.clone(), logged: None };
         // Nobody waits for its end: it may be in the middle of a question.
         std::thread::Builder::new().name("oracle".into()).spawn(move || asker.run(&receiver))?;
         Ok(Self { questions, stop, status })
@@ -144,6 +193,8 @@ fn register_of(cluster: ClusterId, instance: InstanceId, membership: MembershipI
 struct Asker {
     oracle: Box<dyn Oracle>,
     cluster: ClusterId,
+    /// The members, if some of them may lie.
+    group: Option<Group>,
     mailbox: Mailbox,
     status: Arc<Mutex<OracleStatus>>,
     stop: Arc<AtomicBool>,
@@ -154,30 +205,38 @@ struct Asker {
 impl Asker {
     /// The life of the thread.
     fn run(mut self, questions: &Receiver<OracleWork>) {
+        // An oracle that knows the rule learns who the members are, and the status whether there is one.
+        self.ask(InstanceId::new(1), MembershipId::FIRST, Wish::Read);
         loop {
             let question = questions.recv_timeout(LOOK_EVERY);
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
             match question {
-                Ok(OracleWork { instance, request: OracleRequest { membership, swap } }) => {
-                    if let Some((version, value)) = self.ask(instance, membership, swap) {
+                Ok(OracleWork { instance, request: OracleRequest { membership, wish } }) => {
+                    if let Some((version, value)) = self.ask(instance, membership, wish) {
                         let answer = OracleAnswer { membership, version, value };
                         self.mailbox.send(Completion::Oracle { instance, answer });
                     }
                 }
                 // Whether it would answer must be known before it is needed.
                 Err(RecvTimeoutError::Timeout) => {
-                    self.ask(InstanceId::new(1), MembershipId::FIRST, None);
+                    self.ask(InstanceId::new(1), MembershipId::FIRST, Wish::Read);
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    fn ask(&mut self, instance: InstanceId, membership: MembershipId, swap: Option<Held>) -> Option<Held> {
+    fn ask(&mut self, instance: InstanceId, membership: MembershipId, wish: Wish) -> Option<Held> {
         let register = register_of(self.cluster, instance, membership);
-        let serve = AssertUnwindSafe(|| self.oracle.serve(&register, swap));
+        let (oracle, group) = (&mut self.oracle, self.group.as_ref());
+        let serve = AssertUnwindSafe(|| match (group, wish) {
+            (Some(group), Wish::Claim(claim)) => oracle.judge(group, instance, Some(claim)),
+            (Some(group), _) => oracle.judge(group, instance, None),
+            (None, Wish::Swap(version, value)) => oracle.serve(&register, Some((version, value))),
+            (None, _) => oracle.serve(&register, None),
+        });
         let served = catch_unwind(serve).unwrap_or_else(|_| Err("its client panicked".to_owned()));
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         match served {

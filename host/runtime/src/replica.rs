@@ -14,7 +14,7 @@ use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
 use crate::open_files;
-use crate::oracle::{Oracle, Oracles};
+use crate::oracle::{NOT_A_JUDGE, Oracle, Oracles};
 use crate::workers::Workers;
 use bytes::Bytes;
 use mio::net::TcpListener;
@@ -51,6 +51,9 @@ pub enum StartError {
          with `restart_with`"
     )]
     OtherOracle,
+    /// The oracle takes whatever it is told, and replicas may lie.
+    #[error("oracle: {0}: {NOT_A_JUDGE}")]
+    NoJudge(String),
     /// The certificates can not be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -240,7 +243,11 @@ fn oracles(
     mailbox: &Mailbox,
 ) -> Result<Option<Oracles>, StartError> {
     let Some(oracle) = oracle.filter(|_| config.fault_model.few_are_slow()) else { return Ok(None) };
-    let started = Oracles::start(oracle, config.cluster_id()?, mailbox.clone());
+    let group = config.group()?;
+    if group.is_some() && !oracle.is_a_judge() {
+        return Err(StartError::NoJudge(oracle.name()));
+    }
+    let started = Oracles::start(oracle, config.cluster_id()?, group, mailbox.clone());
     started.map(Some).map_err(io_error("starting a thread"))
 }
 

@@ -107,6 +107,11 @@ fn body() -> impl Strategy<Value = Body> {
         (any::<u64>(), prop::option::of(slot())).prop_map(|(read, slot)| Body::ReadReply { read, slot }),
         prop::collection::vec(prop::collection::vec(any::<u16>().prop_map(ReplicaId::new), 0..8), 0..4)
             .prop_map(|sets| Body::Granted { sets }),
+        any::<u64>().prop_map(|tag| Body::Ask { tag }),
+        any::<u64>().prop_map(|tag| Body::Probe { tag }),
+        any::<u64>().prop_map(|tag| Body::Probed { tag }),
+        (any::<u64>(), prop::collection::vec(any::<u16>().prop_map(ReplicaId::new), 0..8), signature())
+            .prop_map(|(tag, ids, signature)| Body::Misses { tag, ids, signature }),
     ]
 }
 

@@ -66,6 +66,12 @@ impl Visigoth {
                 "o = {o}: who lies is faulty, and no more than u = {u} are: write {u} or less"
             ));
         }
+        if s < u && o > s {
+            return refuse(format!(
+                "o = {o}: with more than s = {s} that lie, one that answers only some could stop the others: write o = {s} or less, or s = {o} \
+                 or more"
+            ));
+        }
         if s < u && t_ms == 0 {
             return refuse(format!(
                 "t_ms: with s = {s} slow replicas of u = {u} faults, replicas conclude from silence; write after how many milliseconds"

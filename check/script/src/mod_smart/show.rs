@@ -121,6 +121,13 @@ pub(crate) fn message(message: &ModSmartMessage) -> String {
                 |set: &Vec<ReplicaId>| set.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             format!("GRANTED {view} {}", sets.iter().map(set).collect::<Vec<_>>().join("; "))
         }
+        Body::Ask { .. } => format!("ASK {view} whom do you miss"),
+        Body::Probe { .. } => format!("PROBE {view}"),
+        Body::Probed { .. } => format!("PROBED {view}"),
+        Body::Misses { ids, .. } => {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            format!("MISSES {view} {}", if ids.is_empty() { "nobody".into() } else { ids.join(" ") })
+        }
     }
 }
 

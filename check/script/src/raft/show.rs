@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_order::OrderMessage;
 use quorate_order::Stored;
 use quorate_order::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_order::visigoth::{Grant, OracleRequest, Register};
+use quorate_order::visigoth::{Claim, Grant, OracleRequest, Register, Wish};
 use quorate_types::{Items, ReplicaId};
 use quorate_wire::{Batch, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
@@ -80,10 +80,14 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
         Event::Examining(by, slot, digest) => {
             alone(by, format!("asks whether clients sent {slot} {}", mod_smart::short(digest)))
         }
-        Event::Asks(by, OracleRequest { swap: None, .. }) => alone(by, "asks the oracle".into()),
-        Event::Asks(by, OracleRequest { swap: Some((version, value)), .. }) => {
-            alone(by, format!("asks the oracle, if it is still at version {version}: {}", register(value)))
-        }
+        Event::Asks(by, OracleRequest { wish, .. }) => match wish {
+            Wish::Read => alone(by, "asks the oracle".into()),
+            Wish::Swap(version, value) => {
+                let value = register(value);
+                alone(by, format!("asks the oracle, if it is still at version {version}: {value}"))
+            }
+            Wish::Claim(claim) => alone(by, format!("asks the oracle: {}", self::claim(claim))),
+        },
         Event::Told(by, version, value) => {
             alone(by, format!("is told by the oracle: version {version}, {}", register(value)))
         }
@@ -91,6 +95,21 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
         Event::Rejected(by, from, why) => alone(by, format!("refuses {from}: {why}")),
         Event::Halted(by, why) => alone(by, format!("halts: {why}")),
     }
+}
+
+/// What a leader shows the oracle.
+fn claim(bytes: &Bytes) -> String {
+    let Ok(claim) = Claim::decode(bytes.clone()) else { return "unreadable".into() };
+    let list = |ids: &[ReplicaId]| match ids.iter().map(ToString::to_string).collect::<Vec<_>>() {
+        none if none.is_empty() => "nobody".to_owned(),
+        some => some.join(" "),
+    };
+    let said: Vec<_> =
+        claim.said.iter().map(|said| format!("{} misses {}", said.from, list(&said.misses))).collect();
+    let shown = claim.proof.as_ref().map_or(String::new(), |proof| {
+        format!("; s{} was decided in {}", proof.slot.number(), mod_smart::view(proof.view))
+    });
+    format!("{} in {}, since {}{shown}", list(&claim.set), mod_smart::view(claim.view), said.join(", "))
 }
 
 /// The small quorums in a register of the oracle.

@@ -4,7 +4,7 @@
 use super::{Event, World};
 use bytes::Bytes;
 use quorate_order::Input;
-use quorate_order::visigoth::{OracleAnswer, OracleRequest};
+use quorate_order::visigoth::{OracleAnswer, OracleRequest, Wish};
 use quorate_types::{MembershipId, ReplicaId};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,9 +14,18 @@ pub(super) struct Oracle {
     registers: BTreeMap<MembershipId, (u64, Bytes)>,
     asked: VecDeque<(ReplicaId, OracleRequest)>,
     away: bool,
+    rule: Option<Rule>,
 }
 
+/// What a register holds after a claim, if it changes; none too if the claim is refused.
+pub(crate) type Rule = Box<dyn Fn(&Bytes, Bytes) -> Option<Bytes>>;
+
 impl World {
+    /// The oracle knows this rule, and takes nothing but claims.
+    pub fn set_oracle_rule(&mut self, rule: Rule) {
+        self.oracle.rule = Some(rule);
+    }
+
     /// From now on nobody reaches the oracle, or everybody does.
     pub fn set_oracle_away(&mut self, away: bool) {
         self.oracle.away = away;
@@ -33,10 +42,14 @@ impl World {
     pub(super) fn answer_for_oracle(&mut self) {
         while let Some((id, request)) = self.oracle.asked.pop_front() {
             let register = self.oracle.registers.entry(request.membership).or_default();
-            if let Some((version, value)) = request.swap
-                && version == register.0
-            {
-                *register = (version + 1, value);
+            let rule = self.oracle.rule.as_ref();
+            let next = match request.wish {
+                Wish::Swap(version, value) => (version == register.0 && rule.is_none()).then_some(value),
+                Wish::Claim(claim) => rule.and_then(|rule| rule(&register.1, claim)),
+                Wish::Read => None,
+            };
+            if let Some(value) = next {
+                *register = (register.0 + 1, value);
             }
             let (version, value) = register.clone();
             self.events.push(Event::Told(id, version, value.clone()));

@@ -31,8 +31,9 @@ use bytes::Bytes;
 pub use digests::{Twisted, twist};
 use quorate_auth::Keyed;
 use quorate_order::mod_smart::message::ModSmartMessage;
+use quorate_order::visigoth::Wish;
 use quorate_order::{OrderMessage, protocols};
-use quorate_types::{ConnId, InstanceId, ReplicaId};
+use quorate_types::{ConnId, InstanceId, MembershipId, ReplicaId};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -125,6 +126,10 @@ pub enum Trick {
     OldReads,
     /// Adds many wrong signatures to each message.
     Costly,
+    /// Where few are slow: lies about whom it misses.
+    FalseMisses,
+    /// Where few are slow: asks the oracle for what nobody supports.
+    FalseClaims,
 }
 
 /// The tricks that are drawn for any liar: all except [`KEEPERS`], and those that `plan/liars.rs` draws by itself.
@@ -290,6 +295,9 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::KeepsAccepts => Box::new(mod_smart::keeps::Keeps::accepts(me)),
         Trick::OldReads => Box::new(old_reads::OldReads::default()),
         Trick::Costly => Box::new(mod_smart::costly::Costly),
+        Trick::FalseMisses => Box::new(mod_smart::reach::FalseMisses),
+        // See `Liar::wish`.
+        Trick::FalseClaims => Box::new(silent::Silent::to_none()),
     }
 }
 
@@ -299,6 +307,8 @@ pub struct Liar {
     me: Voice,
     often: u64,
     since: u64,
+    /// Whether it asks the oracle for what nobody supports.
+    claims: bool,
     plays: Vec<Box<dyn Plays>>,
     along: mod_smart::Along,
     /// The connection to each process.
@@ -329,6 +339,7 @@ impl Liar {
             me,
             often: liar.often,
             since: liar.since,
+            claims: liar.tricks.contains(&Trick::FalseClaims),
             plays,
             along: mod_smart::Along::default(),
             ways: BTreeMap::new(),
@@ -395,6 +406,12 @@ impl Liar {
         }
         list.iter_mut().for_each(|saying| self.along.say(&self.me, saying));
         list
+    }
+
+    /// Its node asks the oracle. Returns what the liar asks it for as well.
+    pub fn wishes(&mut self, now: u64, instance: InstanceId, membership: MembershipId) -> Vec<Wish> {
+        let count = if self.claims && now >= self.since { self.me.rng.below(4) } else { 0 };
+        (0..count).map(|_| self.me.false_wish((instance, membership))).collect()
     }
 
     /// The liar hears a message. Returns what it sends after that.

@@ -28,6 +28,11 @@ impl Silent {
         Self { victims: u64::MAX, what: What::All }
     }
 
+    /// Silent towards nobody.
+    pub(super) fn to_none() -> Self {
+        Self { victims: 0, what: What::All }
+    }
+
     /// Silent towards one member, or some.
     pub(super) fn to_some(me: &mut Voice) -> Self {
         let one = 1 << me.other();

@@ -104,6 +104,9 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
         plan.liars.push(liar(who, plan.heal_at, &mut rng));
     }
     plan_keepers(plan, &mut Rng::of(plan.seed, 29));
+    if plan.fault_model.few_are_slow() {
+        plan_claims(plan, &mut Rng::of(plan.seed, 30));
+    }
     let mut rng_of_signers = Rng::of(plan.seed, 22);
     plan.signs = rng_of_signers.chance(400);
     plan.tags = !plan.signs && Rng::of(plan.seed, 24).chance(400);
@@ -153,6 +156,15 @@ fn plan_keepers(plan: &mut Plan, rng: &mut Rng) {
             liar.tricks = vec![rng.pick(&KEEPERS)];
             liar.often = rng.pick(&[1000, 1000, 700]);
         }
+    }
+}
+
+/// Some liars lie to the oracle, or about whom they miss, as well.
+fn plan_claims(plan: &mut Plan, rng: &mut Rng) {
+    for liar in &mut plan.liars {
+        let tricks = [(Trick::FalseMisses, 500), (Trick::FalseClaims, 700)];
+        liar.tricks
+            .extend(tricks.into_iter().filter(|(_, often)| rng.chance(*often)).map(|(trick, _)| trick));
     }
 }
 

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use quorate_auth::CheckWork;
 use quorate_client::{Effect as ClientEffect, Input as ClientInput};
 use quorate_node::{ConnClass, Effect, Event as NodeEvent, Input, KeeperWork, Node, OracleWork};
+use quorate_order::visigoth::OracleRequest;
 use quorate_state::checkpoint::Job;
 use quorate_types::{ConnId, ReplicaId, SessionId, Time, planted};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
@@ -682,8 +683,15 @@ impl World {
     /// A node asks the oracle.
     pub(super) fn ask_oracle(&mut self, who: usize, work: OracleWork) {
         self.time.note(Level::All, Some(who), "asks", || format!("{work:?}"));
-        let number = self.oracle.send(Letter::Question(work));
-        self.forward(who, number);
+        let (instance, membership) = (work.instance, work.request.membership);
+        let now = self.time.now();
+        let wishes = self.liars.get_mut(&who).map(|liar| liar.wishes(now, instance, membership));
+        let more = wishes.unwrap_or_default().into_iter().map(|wish| OracleRequest { membership, wish });
+        let more = more.map(|request| OracleWork { instance, request });
+        for work in [work].into_iter().chain(more) {
+            let number = self.oracle.send(Letter::Question(work));
+            self.forward(who, number);
+        }
     }
 
     /// A letter leaves, perhaps twice, perhaps for nothing.

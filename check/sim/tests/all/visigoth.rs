@@ -12,7 +12,7 @@ fn profile(u: u32, s: u32, o: u32) -> Profile {
 /// More members are slow than assumed, and the oracle is away for a while: nothing wrong happens, and all goes on in the end.
 #[test]
 fn nothing_is_lost_whatever_happens() {
-    for (u, s, o) in [(2, 1, 0), (3, 1, 0), (1, 0, 0)] {
+    for (u, s, o) in [(2, 1, 0), (3, 1, 0), (1, 0, 0), (2, 1, 1)] {
         for seed in 1..=8 {
             let plan = Plan::new(seed, &profile(u, s, o));
             assert!(plan.oracle.is_some(), "seed {seed}: {}", plan.summary());

@@ -185,7 +185,7 @@ fn make_oracle(path: &Path, choices: &Choices, ports: &[u16]) -> Outcome<OracleC
             .map(|(id, port)| (id, format!("127.0.0.1:{port}")))
             .collect(),
         durability: choices.durability,
-        service: ServiceChoice::Kv,
+        service: ServiceChoice::Oracle,
         etcd: Vec::new(),
         instances: 1,
         lanes: 1,

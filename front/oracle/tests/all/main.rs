@@ -5,11 +5,14 @@ mod servers;
 use bytes::Bytes;
 use quorate::client::Client;
 use quorate::{InStore, LocalCluster, ReplicaId, Service};
+use quorate_auth::{Authenticator, Ed25519};
 use quorate_command::authority::{Destination, Office};
-use quorate_kv::Kv;
-use quorate_runtime::{Oracle, OracleConfig, TlsFiles};
+use quorate_oracle::Registers;
+use quorate_order::mod_smart::Statements;
+use quorate_order::visigoth::{Claim, Missing, Register};
+use quorate_runtime::{Group, Oracle, OracleConfig, TlsFiles};
 use quorate_skipped::skipped;
-use quorate_types::{ClusterId, Holder, Name};
+use quorate_types::{ClusterId, Holder, InstanceId, MembershipId, Name, View, Visigoth};
 use servers::{etcd, garbage, zookeeper};
 use std::path::Path;
 
@@ -48,6 +51,56 @@ fn behaves(mut one: Box<dyn Oracle>, mut other: Box<dyn Oracle>) {
     assert_eq!(3 + one + other, last.max(other_last), "one winner for each version");
 }
 
+/// For clusters whose replicas may lie it grants what is claimed by those that it was first told of.
+fn judges(mut one: Box<dyn Oracle>, mut other: Box<dyn Oracle>) {
+    let secret = |at: u16| [at as u8; 32];
+    let key = |at: u16| (ReplicaId::new(at), Ed25519::public(secret(at)));
+    let sizes = Visigoth { u: 2, s: 1, o: 1, t_ms: 1 };
+    let group = Group { cluster: ClusterId::new(7), sizes, members: (1..=5).map(key).collect() };
+    let (first, second) = (InstanceId::new(1), InstanceId::new(2));
+    assert!(one.is_a_judge());
+    assert_eq!(one.judge(&group, first, None), Ok((0, Bytes::new())));
+    // Somebody who lies about the members comes too late.
+    let forged = Group { members: (11..=15).map(key).collect(), ..group.clone() };
+    let why = other.judge(&forged, first, None).expect_err("other members");
+    assert!(why.contains("other members"), "{why}");
+
+    let claim = |group: &Group, set: [u16; 3], instance: InstanceId| {
+        let keys = || group.members.iter().copied();
+        let missed: Vec<ReplicaId> =
+            keys().map(|(id, _)| id).filter(|id| !set.contains(&id.number())).collect();
+        let statements = Statements { cluster: group.cluster, membership: MembershipId::FIRST, instance };
+        let said = set.map(|at| {
+            let auth = Ed25519::new(secret(at), keys()).expect("keys of ours");
+            let signature = auth.sign(&statements.misses(View::new(2), 5, &missed));
+            Missing { from: ReplicaId::new(at), misses: missed.clone(), signature }
+        });
+        let set = set.map(ReplicaId::new).to_vec();
+        Claim { view: View::new(2), tag: 5, set, said: said.to_vec(), proof: None }.encode()
+    };
+    let (version, value) =
+        other.judge(&group, first, Some(claim(&group, [1, 2, 3], first))).expect("an answer");
+    assert_eq!((version, Register::read(value.clone()).expect("a register").grants().len()), (1, 1));
+    let refused = [
+        claim(&group, [3, 4, 5], first),
+        claim(&group, [1, 2, 4], second),
+        Bytes::from_static(b"no claim"),
+        value.clone(),
+    ];
+    for claim in refused {
+        assert_eq!(one.judge(&group, first, Some(claim)), Ok((1, value.clone())), "it stays as it is");
+    }
+    let forged_claim = claim(&forged, [11, 12, 13], first);
+    assert!(one.judge(&forged, first, Some(forged_claim.clone())).is_err());
+    assert_eq!(one.judge(&group, first, Some(forged_claim)), Ok((1, value.clone())));
+    assert_eq!(one.judge(&group, second, None), Ok((0, Bytes::new())), "each instance has its own");
+    // A register that takes whatever it is told is another one.
+    let name = "quorate/00000000000000000000000000000007/1/1";
+    let held = one.serve(name, None).expect("an answer");
+    one.serve(name, Some((held.0, Bytes::new()))).expect("an answer");
+    assert_eq!(other.judge(&group, first, None), Ok((1, value)));
+}
+
 fn connect(config: &OracleConfig) -> Box<dyn Oracle> {
     quorate_oracle::of(config).expect("nothing is wrong with the files")
 }
@@ -74,7 +127,7 @@ fn client_file(cluster: &LocalCluster, path: &Path) -> String {
 #[test]
 fn another_quorate_cluster() {
     let directory = tempfile::tempdir().expect("a directory");
-    let service = || -> Box<dyn Service> { Box::new(InStore::new(Kv::default())) };
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(Registers)) };
     let mut cluster = LocalCluster::start(directory.path(), 3, service).expect("a cluster");
     let file = directory.path().join("client.toml");
     let id = client_file(&cluster, &file);
@@ -96,6 +149,7 @@ fn another_quorate_cluster() {
     let again = (0..60).find_map(|_| oracle.serve("quorate/1/1/1", Some(held.clone())).ok());
     assert_eq!(again, Some((2, bytes("kept"))), "it is back, and forgot nothing");
 
+    judges(connect(&config), connect(&config));
     let wrong = OracleConfig::Quorate { cluster: "0".repeat(32), client: file };
     let why = quorate_oracle::of(&wrong).err().expect("another cluster");
     assert!(why.contains("name the right one"), "{why}");

@@ -35,6 +35,10 @@ pub enum OracleConfig {
     },
 }
 
+/// Why some kinds do not do.
+pub const NEEDS_THE_RULE: &str = "oracle: with o above 0 a replica that lies could write there what it likes, so the oracle has to know the \
+     rule: name another Quorate cluster that runs the service \"oracle\", or write o = 0";
+
 impl OracleConfig {
     /// The same with paths that begin in this directory.
     pub(super) fn relative_to(self, place: &Path) -> Self {
@@ -93,6 +97,11 @@ impl Config {
             Some(_) if !self.fault_model.few_are_slow() => invalid(
                 "oracle: only the fault model \"visigoth\" with s below u asks one: leave the section out",
             ),
+            Some(OracleConfig::Etcd { .. } | OracleConfig::Zookeeper { .. })
+                if self.fault_model.may_lie() =>
+            {
+                invalid(NEEDS_THE_RULE)
+            }
             Some(oracle) => oracle.check().and_then(|()| self.check_is_another(oracle)),
             None => Ok(()),
         }

@@ -3,7 +3,8 @@
 
 use super::{Config, ConfigError, invalid};
 use quorate_auth::{Ed25519, Keys, PublicKey};
-use quorate_types::ReplicaId;
+use quorate_order::mod_smart::Group;
+use quorate_types::{ReplicaId, Visigoth};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -103,6 +104,19 @@ impl Config {
             );
         }
         self.public_keys().map(drop)
+    }
+
+    /// The members as an oracle is told of them, where few are slow and some may lie.
+    pub(crate) fn group(&self) -> Result<Option<Group>, ConfigError> {
+        let sizes = self.fault_model.visigoth();
+        let Some(sizes) = sizes.filter(|sizes| self.fault_model.few_are_slow() && sizes.o > 0) else {
+            return Ok(None);
+        };
+        let mut members = self.public_keys()?;
+        members.sort_unstable();
+        // The time is not part of who they are.
+        let sizes = Visigoth { t_ms: 1, ..sizes };
+        Ok(Some(Group { cluster: self.cluster_id()?, sizes, members }))
     }
 
     fn public_keys(&self) -> Result<Vec<(ReplicaId, PublicKey)>, ConfigError> {

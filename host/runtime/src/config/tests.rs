@@ -145,7 +145,7 @@ fn the_numbers_of_the_faults_can_be_chosen_one_by_one() {
     let parameters = config.parameters(1);
     for (model, word) in [
         (of(2, 2, 2, 0), "6 replicas are too few: n >= u + min(u,s) + o + 1 = 2 + 2 + 2 + 1 = 7"),
-        (of(2, 1, 1, 50), "write s = 2, with 6 replicas"),
+        (of(3, 1, 2, 50), "write o = 1 or less, or s = 2"),
         (of(1, 1, 2, 0), "o = 2"),
     ] {
         config.fault_model = model;

@@ -13,8 +13,9 @@ use super::sync::{Gathered, supporters};
 use super::watch::Watch;
 use crate::ledger::Proof;
 use crate::mod_smart::message::ModSmartBody as Body;
-use crate::visigoth::{Gather, Grant, Here, OracleAnswer, SmallQuorums};
+use crate::visigoth::{Claim, Gather, Grant, Here, OracleAnswer, Reach, SmallQuorums};
 use crate::{Effect, Effects};
+use quorate_auth::Signature;
 use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View};
 use quorate_wire::Batch;
 use std::collections::BTreeSet;
@@ -42,25 +43,39 @@ enum Lack {
     FirstRound,
 }
 
+/// What a leader lacks.
+#[derive(Clone, Copy)]
+struct Lacks {
+    what: Lack,
+    /// When it is to ask whom the others miss, where members may lie.
+    asks: Option<Time>,
+    /// When it is to look whether it must do with fewer.
+    due: Time,
+}
+
 impl Awaited<'_> {
-    /// What this leader awaits, and when it is due. One moment for each slot: votes set no timers. [visigoth L10]
-    fn lack(self, wait: Span) -> Option<(Lack, Time)> {
+    /// What this leader awaits. One moment for each slot: votes set no timers. [visigoth L10]
+    fn lacks(self) -> Option<Lacks> {
         let core = self.core;
+        let wait = core.slow_after()?;
         if !core.is_mine() || core.life.halted || !core.life.started {
             return None;
         }
         // Who was late itself saw answers late, too.
         let wait = wait.max(self.watch.late());
-        let due = |since: Time, chain| since.plus(wait.times(chain + 1));
+        let lacks = |what, since: Time, chain| {
+            let asks = core.may_lie().then(|| since.plus(wait));
+            Lacks { what, asks, due: since.plus(wait.times(chain + 1)) }
+        };
         if !core.has_begun() {
-            return Some((Lack::Statements, due(self.watch.entered(), 1)));
+            return Some(lacks(Lack::Statements, self.watch.entered(), 1));
         }
         let slot = self.watch.open_since().zip(self.voting.chain(core));
-        let slot = slot.map(|(since, chain)| (Lack::Votes, due(since, chain)));
-        let round = || self.reads.waits_since().map(|since| (Lack::Round, due(since, 1)));
+        let slot = slot.map(|(since, chain)| lacks(Lack::Votes, since, chain));
+        let round = || self.reads.waits_since().map(|since| lacks(Lack::Round, since, 1));
         // Until a quorum answered in this view, the host proposes nothing.
-        let first =
-            || (!self.reads.is_confirmed(core)).then(|| (Lack::FirstRound, due(self.reads.began_at(), 1)));
+        let began = self.reads.began_at();
+        let first = || (!self.reads.is_confirmed(core)).then(|| lacks(Lack::FirstRound, began, 1));
         slot.or_else(round).or_else(first)
     }
 
@@ -75,18 +90,14 @@ impl Awaited<'_> {
         set.sort_unstable();
         set
     }
-
-    /// When the leader is to look whether it must do with fewer; none when it awaits nothing.
-    pub(super) fn due(self) -> Option<Time> {
-        let (_, due) = self.lack(self.core.slow_after()?)?;
-        Some(due)
-    }
 }
 
 /// What is known of small quorums here.
 #[derive(Debug, Default)]
 pub(super) struct Few {
     gather: Gather,
+    /// Whom members miss, where some may lie.
+    reach: Reach,
     /// Since when small quorums are known that count, or bind later views.
     since: Option<Time>,
     /// Since when so many members were heard without a break that they are a usual quorum.
@@ -98,37 +109,157 @@ pub(super) struct Few {
 }
 
 impl Few {
+    /// `seed` differs between two starts of a replica.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { reach: Reach::new(seed), ..Self::default() }
+    }
+
     /// Another view was entered.
     pub(super) fn enter(&mut self) {
         self.gather.enter();
+        self.reach.enter();
         self.well_since = None;
     }
 
     /// Another membership holds, which has a register of its own.
-    pub(super) fn begin(&mut self) {
-        *self = Self::default();
+    pub(super) fn begin(&mut self, seed: u64) {
+        *self = Self::new(seed);
+    }
+
+    /// When there is something to do, if nothing comes before; what is late already is done in each step.
+    pub(super) fn deadline(&self, at: Awaited<'_>) -> Option<Time> {
+        let lacks = at.lacks();
+        let own = [lacks.and_then(|lacks| lacks.asks), lacks.map(|lacks| lacks.due)];
+        let states = at.core.slow_after().and_then(|wait| self.reach.due(wait.times(2)));
+        own.into_iter().chain([states]).flatten().filter(|due| *due > at.core.now()).min()
     }
 
     /// If the usual quorum is late, asks the oracle for a small one. [visigoth L11-L15]
     pub(super) fn ask(&mut self, at: Awaited<'_>, out: &mut Effects) {
         let core = at.core;
-        let Some((lack, due)) = core.slow_after().and_then(|wait| at.lack(wait)) else { return };
-        if core.now() < due {
+        let Some(Lacks { what, asks, due }) = at.lacks() else { return };
+        if core.now() < asks.unwrap_or(due) {
             return;
         }
-        let set = at.supporters(lack);
-        let enough = set.len() >= core.members.trust().smallest() as usize;
-        if !enough || core.quorums().hold(set.len(), |id| set.contains(&id)) {
+        let set = at.supporters(what);
+        if core.quorums().hold(set.len(), |id| set.contains(&id)) {
             return;
+        }
+        if core.may_lie() {
+            self.ask_whom_they_miss(core, out);
         }
         let here = core.here(at.gathered.last());
         // Until the usual quorum decided something, nothing shows that all members ask the same oracle. [visigoth L27]
-        if here.decided == View::ZERO && here.membership == MembershipId::FIRST {
+        let unknown = here.decided == View::ZERO && here.membership == MembershipId::FIRST;
+        if core.now() < due || unknown {
             return;
         }
-        if let Some(request) = self.gather.ask(set, here, core.now(), core.config.repeat) {
+        let wish = if core.may_lie() {
+            self.claim(what, set, at)
+        } else {
+            (set.len() >= core.members.trust().smallest() as usize).then_some((set, None))
+        };
+        let Some((set, claim)) = wish else { return };
+        if let Some(request) = self.gather.ask(set, claim, here, core.now(), core.config.repeat) {
             out.push(Effect::Oracle(request));
         }
+    }
+
+    /// Where members may lie: the set that may go on, and what shows it. One that takes part and then withholds what is lacked must not
+    /// keep the others waiting. So those that did what comes before it may be the set, too, and sets that were granted in vain are passed
+    /// over. [visigoth L32]
+    fn claim(
+        &self,
+        what: Lack,
+        supporters: Vec<ReplicaId>,
+        at: Awaited<'_>,
+    ) -> Option<(Vec<ReplicaId>, Option<Claim>)> {
+        let (core, here) = (at.core, at.core.here(at.gathered.last()));
+        let before = if matches!(what, Lack::Votes) { at.voting.writers(core) } else { Vec::new() };
+        let granted = core.granted.of(core.office.view());
+        let news = |proof: &&Proof| !self.gather.knows_floor(proof.view);
+        let proof = core.decisions(at.gathered.last()).max_by_key(|proof| proof.view).filter(news);
+        let sets = [supporters, before].into_iter().flat_map(|of| self.reach.near(&of));
+        let mut fit =
+            sets.filter(|set| set.len() >= here.trust.smallest() as usize && !granted.contains(set));
+        fit.find_map(|set| {
+            let claim = self.reach.claim(&set, here, proof.cloned())?;
+            Some((set, Some(claim)))
+        })
+    }
+
+    /// [visigoth L28]
+    fn ask_whom_they_miss(&mut self, core: &Core, out: &mut Effects) {
+        let Some(wait) = core.slow_after() else { return };
+        let pause = core.config.repeat.max(wait.times(4));
+        if let Some(tag) = self.reach.ask(core.now(), pause) {
+            core.send_all(out, &Body::Ask { tag }, None);
+            self.look_for_all(tag, core, out);
+        }
+    }
+
+    /// [visigoth L29]
+    pub(super) fn on_ask(&mut self, from: ReplicaId, tag: u64, core: &Core, out: &mut Effects) {
+        if from == core.leader() && core.looks_for_others() {
+            self.look_for_all(tag, core, out);
+        } else {
+            reject(out, from, Reject::NotAllowed("a question whom others miss"));
+        }
+    }
+
+    fn look_for_all(&mut self, tag: u64, core: &Core, out: &mut Effects) {
+        let wait = core.slow_after().unwrap_or(Span::ZERO).times(2);
+        if self.reach.on_ask(tag, core.now(), wait) {
+            core.send_all(out, &Body::Probe { tag }, None);
+        }
+    }
+
+    pub(super) fn on_probed(&mut self, from: ReplicaId, tag: u64) {
+        self.reach.on_probed(from, tag);
+    }
+
+    /// Says to the leader whom this member misses, once the others had their time. [visigoth L30]
+    pub(super) fn say_whom_it_misses(&mut self, core: &Core, out: &mut Effects) {
+        let Some(wait) = core.slow_after() else { return };
+        let (me, voters) = (core.config.me, core.members.voters());
+        let Some((tag, ids)) = self.reach.states(me, voters, core.now(), wait.times(2)) else { return };
+        let signature = core.auth.sign(&core.misses_statement(tag, &ids));
+        if core.is_leader() {
+            self.on_misses(me, (tag, ids, signature), core, out);
+        } else {
+            core.send(out, core.leader(), Body::Misses { tag, ids, signature }, None);
+        }
+    }
+
+    /// [visigoth L31]
+    pub(super) fn on_misses(
+        &mut self,
+        from: ReplicaId,
+        said: (u64, Vec<ReplicaId>, Signature),
+        core: &Core,
+        out: &mut Effects,
+    ) {
+        let (tag, signature) = (said.0, said.2);
+        let signed = |ids: &[ReplicaId]| core.auth.verify(from, &core.misses_statement(tag, ids), &signature);
+        if let Err(why) = self.reach.said(from, said, core.members.voters(), signed) {
+            reject(out, from, why);
+        }
+    }
+
+    /// The message shows a decision of a small quorum that is not known here, so that it can not be judged yet. The oracle is asked, and the
+    /// message comes again. [visigoth L37]
+    pub(super) fn must_read_first(&mut self, body: &Body, core: &Core, out: &mut Effects) -> bool {
+        let proof = match body {
+            Body::StopData { last, .. } | Body::Sync { last, .. } => last.as_ref(),
+            Body::Gone { proof, .. } => proof.as_ref(),
+            Body::Decision { proof, .. } => Some(proof),
+            _ => None,
+        };
+        let unknown = core.looks_for_others() && proof.is_some_and(|proof| core.rests_on_unknown(proof));
+        if unknown {
+            self.read(core, out);
+        }
+        unknown
     }
 
     /// The oracle says which small quorums there are. Returns those of the present view. [visigoth L16-L18]
@@ -187,6 +318,11 @@ impl Few {
     fn binding<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = Grant> + 'a {
         let from = core.here(None).decided.max(core.members.tenures().now().begins);
         self.gather.grants().chain(core.granted.all()).filter(move |grant| grant.view >= from)
+    }
+
+    /// What the oracle said was granted.
+    pub(super) fn grants(&self) -> impl Iterator<Item = Grant> + '_ {
+        self.gather.grants()
     }
 
     /// Something was granted, or decided.
@@ -262,9 +398,7 @@ impl Core {
     /// What the register is judged by. `shown`: a proof of a slot that is not decided here yet. Views of earlier tenures say nothing about
     /// this one.
     fn here(&self, shown: Option<&Proof>) -> Here<'_> {
-        let begins = self.members.tenures().now().begins;
-        let proofs = self.ledger.proof(self.decided()).into_iter().chain(shown);
-        let decided = proofs.map(|proof| proof.view).filter(|view| *view >= begins).max();
+        let decided = self.decisions(shown).map(|proof| proof.view).max();
         Here {
             membership: self.membership_number(),
             view: self.office.view(),
@@ -272,6 +406,27 @@ impl Core {
             voters: self.members.voters(),
             trust: self.members.trust(),
         }
+    }
+
+    /// Proofs that something was decided in this tenure. `shown`: one of a slot that is not decided here yet.
+    fn decisions<'a>(&'a self, shown: Option<&'a Proof>) -> impl Iterator<Item = &'a Proof> {
+        let begins = self.members.tenures().now().begins;
+        let proofs = self.ledger.proof(self.decided()).into_iter().chain(shown);
+        proofs.filter(move |proof| proof.view >= begins)
+    }
+
+    /// Whether members say whom they miss before few of them go on.
+    pub(super) fn looks_for_others(&self) -> bool {
+        self.may_lie() && self.slow_after().is_some()
+    }
+
+    /// Whether fewer accepted this than the usual quorum, and nobody said here that they were one.
+    fn rests_on_unknown(&self, proof: &Proof) -> bool {
+        let trust = self.members.trust();
+        let accepts = &proof.accepts;
+        let few = accepts.len() < trust.agreement() as usize && accepts.len() >= trust.smallest() as usize;
+        let has = |id: &ReplicaId| accepts.iter().any(|(member, _)| member == id);
+        few && !self.granted.of(proof.view).iter().any(|set| set.iter().all(has))
     }
 
     /// Tells a member, or all, which small quorums the present view has.

@@ -9,6 +9,7 @@
 //! each at most once, in the order of their ids.
 
 use crate::ledger::{Proof, put_optional_proof, put_proof, read_optional_proof, read_proof};
+use crate::visigoth::{put_ids, read_ids};
 use crate::{Message, OrderMessage};
 use bytes::Bytes;
 use quorate_auth::{Signature, Signed, bounded, put_signature, put_signed, read_signature, read_signed};
@@ -175,6 +176,30 @@ pub enum ModSmartBody {
         /// The members of each, by id.
         sets: Vec<Vec<ReplicaId>>,
     },
+    /// The leader asks whom the receiver misses; only where few members are slow, and some may lie.
+    Ask {
+        /// The number of the question.
+        tag: u64,
+    },
+    /// Asks for a sign of life.
+    Probe {
+        /// The number of the leader's question.
+        tag: u64,
+    },
+    /// The sign of life.
+    Probed {
+        /// The number in [`Self::Probe`].
+        tag: u64,
+    },
+    /// The answer to [`Self::Ask`].
+    Misses {
+        /// The number of the question.
+        tag: u64,
+        /// The members that gave no sign of life, by id.
+        ids: Vec<ReplicaId>,
+        /// The sender's signature over the view, the tag, and these.
+        signature: Signature,
+    },
     /// The answer to [`Self::Read`].
     ReadReply {
         /// The number in the question.
@@ -199,6 +224,10 @@ const ALIVE_REPLY: u8 = 12;
 const READ: u8 = 13;
 const READ_REPLY: u8 = 14;
 const GRANTED: u8 = 15;
+const ASK: u8 = 16;
+const PROBE: u8 = 17;
+const PROBED: u8 = 18;
+const MISSES: u8 = 19;
 /// The most small quorums in a message.
 pub const SETS_MAX: usize = 512;
 
@@ -331,6 +360,10 @@ impl ModSmartBody {
             Self::Read { .. } => READ,
             Self::ReadReply { .. } => READ_REPLY,
             Self::Granted { .. } => GRANTED,
+            Self::Ask { .. } => ASK,
+            Self::Probe { .. } => PROBE,
+            Self::Probed { .. } => PROBED,
+            Self::Misses { .. } => MISSES,
         }
     }
 
@@ -351,10 +384,13 @@ impl ModSmartBody {
             Self::Read { read } => out.put_u64(*read),
             Self::Granted { sets } => {
                 out.put_u16(sets.len() as u16);
-                for set in sets {
-                    out.put_u8(set.len() as u8);
-                    set.iter().for_each(|id| out.put_u16(id.number()));
-                }
+                sets.iter().for_each(|set| put_ids(out, set));
+            }
+            Self::Ask { tag } | Self::Probe { tag } | Self::Probed { tag } => out.put_u64(*tag),
+            Self::Misses { tag, ids, signature } => {
+                out.put_u64(*tag);
+                put_ids(out, ids);
+                put_signature(out, signature);
             }
             Self::ReadReply { read, slot } => {
                 out.put_u64(*read);
@@ -381,12 +417,12 @@ impl ModSmartBody {
             READ => Self::Read { read: r.u64()? },
             GRANTED => {
                 let count = bounded(usize::from(r.u16()?), SETS_MAX, "small quorums")?;
-                let set = |r: &mut Reader| {
-                    let len = bounded(usize::from(r.u8()?), MEMBERS_MAX, "members")?;
-                    (0..len).map(|_| r.u16().map(ReplicaId::new)).collect::<Result<Vec<_>, _>>()
-                };
-                Self::Granted { sets: (0..count).map(|_| set(r)).collect::<Result<_, _>>()? }
+                Self::Granted { sets: (0..count).map(|_| read_ids(r)).collect::<Result<_, _>>()? }
             }
+            ASK => Self::Ask { tag: r.u64()? },
+            PROBE => Self::Probe { tag: r.u64()? },
+            PROBED => Self::Probed { tag: r.u64()? },
+            MISSES => Self::Misses { tag: r.u64()?, ids: read_ids(r)?, signature: read_signature(r)? },
             READ_REPLY => {
                 let (read, known, slot) = (r.u64()?, r.bool()?, Slot::new(r.u64()?));
                 Self::ReadReply { read, slot: known.then_some(slot) }

@@ -20,6 +20,7 @@ mod core;
 mod examine;
 mod fetch;
 mod few;
+mod group;
 mod invariants;
 mod members;
 pub mod message;
@@ -28,6 +29,7 @@ mod office;
 mod persist;
 mod rates;
 mod reads;
+mod referee;
 mod restore;
 mod rotation;
 mod rules;
@@ -50,6 +52,7 @@ use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use fetch::Fetching;
 use few::Few;
+pub use group::Group;
 use normal::Voting;
 use quorate_auth::Authenticator;
 use quorate_types::{
@@ -59,6 +62,7 @@ use quorate_types::{
 use quorate_wire::Verified;
 use rates::Rates;
 use reads::{Look, Reads};
+pub use referee::Referee;
 use restore::Replay;
 use rotation::Rotation;
 pub use statements::{Statements, digest_of};
@@ -179,6 +183,7 @@ impl ModSmart {
     /// # Panics
     /// When `members` is empty or names one twice.
     pub fn new(config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
+        let seed = config.seed;
         Self {
             core: Core::new(config, auth),
             voting: Voting::default(),
@@ -189,7 +194,7 @@ impl ModSmart {
             rotation: Rotation::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
-            few: Few::default(),
+            few: Few::new(seed),
             pace: Pace::default(),
             replay: Replay::default(),
         }
@@ -223,7 +228,7 @@ impl ModSmart {
         if from == self.core.config.me {
             return reject(out, from, Reject::UnknownPeer);
         }
-        if view > VIEW_MAX || view < View::FIRST || !is_view_of(view, membership) {
+        if view > VIEW_MAX || !is_view_of(view, membership) {
             return reject(out, from, Reject::Malformed("mod-smart: view"));
         }
         if membership != self.core.membership_number() {
@@ -241,6 +246,9 @@ impl ModSmart {
     }
 
     fn on_body(&mut self, from: ReplicaId, view: View, body: Body, out: &mut Effects) {
+        if self.few.must_read_first(&body, &self.core, out) {
+            return;
+        }
         // These mean the same whatever view we are in. [mod_smart L7]
         match body {
             Body::Stop { asked, why, decided, signature } => {
@@ -254,6 +262,11 @@ impl ModSmart {
             Body::Fetch { slot, count } => return self.on_fetch(from, slot, count, out),
             Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
             Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
+            // [visigoth L29]
+            Body::Probe { tag } if self.core.looks_for_others() => {
+                return self.core.send(out, from, Body::Probed { tag }, None);
+            }
+            Body::Probed { tag } => return self.few.on_probed(from, tag),
             _ if view != self.core.office.view() => return,
             _ => {}
         }
@@ -270,6 +283,10 @@ impl ModSmart {
             }
             Body::ReadReply { read, slot } => self.reads.on_reply(from, read, slot, &self.core, out),
             Body::Granted { sets } => self.on_granted(from, sets, out),
+            Body::Ask { tag } => self.few.on_ask(from, tag, &self.core, out),
+            Body::Misses { tag, ids, signature } => {
+                self.few.on_misses(from, (tag, ids, signature), &self.core, out);
+            }
             _ => {}
         }
     }
@@ -419,9 +436,8 @@ impl Order for ModSmart {
 
     fn deadline(&self) -> Option<Time> {
         let tick = if self.core.ledger.has_begun() { self.pace.tick } else { self.core.life.now };
-        // What is late already is looked at in each step.
-        let gather = self.awaited().due().filter(|due| *due > self.core.life.now);
-        let next = gather.map_or(tick, |due| due.min(tick));
+        let few = self.few.deadline(self.awaited());
+        let next = few.map_or(tick, |due| due.min(tick));
         (self.core.life.started && !self.core.life.halted).then_some(next)
     }
 
@@ -449,7 +465,7 @@ impl Order for ModSmart {
 
 /// Whether this view is one of this membership.
 fn is_view_of(view: View, membership: MembershipId) -> bool {
-    number_of(view) == membership || planted("smart-views-go-on")
+    view >= View::FIRST && number_of(view) == membership || planted("smart-views-go-on")
 }
 
 fn reject(out: &mut Effects, from: ReplicaId, why: Reject) {

@@ -489,17 +489,23 @@ impl Voting {
         self.open.taken(core.office.view()).map(|_| chain)
     }
 
+    /// The members that wrote what this replica took for the open slot.
+    pub(super) fn writers(&self, core: &Core) -> Vec<ReplicaId> {
+        let tally = self.tallies.get(&core.decided().next());
+        let Some((digest, tally)) = self.open.taken(core.office.view()).zip(tally) else { return Vec::new() };
+        tally.writes.iter().filter(|(_, value)| **value == digest).map(|(id, _)| *id).collect()
+    }
+
     /// Who voted for what this replica took.
     pub(super) fn supporters(&self, core: &Core) -> Vec<ReplicaId> {
-        let (slot, view) = (core.decided().next(), core.office.view());
-        let Some((digest, tally)) = self.open.taken(view).zip(self.tallies.get(&slot)) else {
-            return Vec::new();
-        };
-        if self.open.locked(view).is_some() {
-            let accepted = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest);
-            return accepted.map(|(id, _)| *id).collect();
+        let tally = self.tallies.get(&core.decided().next());
+        match self.open.locked(core.office.view()).zip(tally) {
+            Some((digest, tally)) => {
+                let accepted = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest);
+                accepted.map(|(id, _)| *id).collect()
+            }
+            None => self.writers(core),
         }
-        tally.writes.iter().filter(|(_, value)| **value == digest).map(|(id, _)| *id).collect()
     }
 
     /// Sends again what was sent for the open slot and had no effect. `bound`: the value that the leader's view began with. [mod_smart L27]

@@ -14,6 +14,7 @@ use super::reads::Look;
 use super::{ModSmart, SLOT_MAX, reject};
 use crate::ledger::Proof;
 use crate::mod_smart::message::ModSmartBody as Body;
+use crate::visigoth::Grant;
 use crate::visigoth::OracleAnswer;
 use crate::{Effects, Stored, Waited};
 use quorate_auth::Signature;
@@ -160,12 +161,20 @@ impl ModSmart {
     /// [visigoth L11-L15]
     pub(super) fn ask_oracle(&mut self, out: &mut Effects) {
         let Self { core, voting, gathered, reads, watch, .. } = self;
+        self.few.say_whom_it_misses(core, out);
         self.few.ask(Awaited { core, voting, gathered, reads, watch }, out);
     }
 
     /// [visigoth L16-L18]
     pub(super) fn on_oracle(&mut self, answer: OracleAnswer, out: &mut Effects) {
         let sets = self.few.told(answer, &self.core);
+        if self.core.may_lie() {
+            // What small quorums of earlier views decided is shown by their accepts. [visigoth L38]
+            let view = self.core.office.view();
+            for Grant { view, set } in self.few.grants().filter(|grant| grant.view != view) {
+                self.core.granted.add(view, set);
+            }
+        }
         self.take_granted(sets, out);
         self.few.note(&self.core);
     }

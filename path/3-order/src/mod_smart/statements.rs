@@ -11,12 +11,13 @@ use super::tenures::Tenure;
 use crate::ledger::Proof;
 use crate::mod_smart::message::Collect;
 use quorate_auth::{Signature, Signed};
-use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, Slot, View, planted};
+use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
 
 const ACCEPT: &[u8; 8] = b"qms/acc1";
 const STOP: &[u8; 8] = b"qms/stp1";
 const COLLECT: &[u8; 8] = b"qms/col1";
+const MISSES: &[u8; 8] = b"qms/mis1";
 
 /// The digest of all bytes of a batch, which stands for the batch. [mod_smart L3]
 pub fn digest_of(batch: &Batch) -> Digest {
@@ -58,6 +59,14 @@ impl Statements {
         self.of(STOP, asked)
     }
 
+    /// In this view the signer misses these members, asked with this tag. [visigoth L30]
+    pub fn misses(&self, view: View, tag: u64, ids: &[ReplicaId]) -> Vec<u8> {
+        let mut bytes = self.of(MISSES, view);
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        ids.iter().for_each(|id| bytes.extend_from_slice(&id.number().to_le_bytes()));
+        bytes
+    }
+
     /// The signer enters this view and knows this.
     pub fn collect(&self, view: View, collect: &Collect) -> Vec<u8> {
         let mut bytes = self.of(COLLECT, view);
@@ -95,6 +104,10 @@ impl Core {
         self.statements(self.members.tenures().now()).stop(asked)
     }
 
+    pub(super) fn misses_statement(&self, tag: u64, ids: &[ReplicaId]) -> Vec<u8> {
+        self.statements(self.members.tenures().now()).misses(self.office.view(), tag, ids)
+    }
+
     pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
         self.statements(self.members.tenures().now()).collect(view, collect)
     }
@@ -126,7 +139,7 @@ impl Core {
         }
         let tenure = self.members.tenures().of(proof.slot);
         let statement = self.accept_statement(proof.view, proof.slot, proof.digest);
-        let theirs = proof.view >= View::FIRST && is_view_of(proof.view, tenure.number());
+        let theirs = is_view_of(proof.view, tenure.number());
         (theirs || planted("smart-proof-of-any-membership"))
             && (!self.config.faults.may_lie() || self.accepted_by_quorum(tenure, proof, &statement))
     }

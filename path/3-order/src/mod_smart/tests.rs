@@ -15,6 +15,7 @@ mod parts;
 #[cfg(planted)]
 mod planted;
 mod rates;
+mod referee;
 mod restart;
 mod rotation;
 mod rules;

@@ -411,7 +411,7 @@ impl ModSmart {
         self.rotation.begin();
         self.rates.forget_leaders();
         self.gathered = Default::default();
-        self.few.begin();
+        self.few.begin(self.core.config.seed);
         self.core.members.forget_followers();
         self.watch.enter(self.core.now(), true);
         self.rates.enter(self.core.now(), self.core.leader());

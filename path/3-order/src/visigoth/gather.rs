@@ -7,7 +7,7 @@
 //!
 //! Tests: tests/gather.rs.
 
-use super::{Grant, Here, OracleAnswer, OracleRequest, Register};
+use super::{Claim, Grant, Here, OracleAnswer, OracleRequest, Register, Wish};
 use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View};
 
 /// The wait until the next reading is doubled at most so often.
@@ -32,10 +32,12 @@ impl Gather {
         (self.asked, self.read, self.fresh) = (None, None, false);
     }
 
-    /// Asks for a small quorum of the present view, unless the same was asked a short time ago. [visigoth L10-L15]
+    /// Asks for a small quorum of the present view, unless the same was asked a short time ago. With a claim an oracle that knows the rule
+    /// judges it. [visigoth L10-L15]
     pub(crate) fn ask(
         &mut self,
         set: Vec<ReplicaId>,
+        claim: Option<Claim>,
         here: Here<'_>,
         now: Time,
         repeat: Span,
@@ -47,14 +49,15 @@ impl Gather {
             return None;
         }
         self.asked = Some((now, here.view, set.clone()));
-        Some(OracleRequest { membership: here.membership, swap: self.swap(set, here) })
+        let wish = claim.map_or_else(|| self.swap(set, here), |claim| Wish::Claim(claim.encode()));
+        Some(OracleRequest { membership: here.membership, wish })
     }
 
     /// The register with this set, if the rule allows it as far as is known. Otherwise the register is read: it may have changed.
-    fn swap(&self, set: Vec<ReplicaId>, here: Here<'_>) -> Option<(u64, bytes::Bytes)> {
-        let (version, register) = self.known.as_ref()?;
+    fn swap(&self, set: Vec<ReplicaId>, here: Here<'_>) -> Wish {
+        let Some((version, register)) = &self.known else { return Wish::Read };
         let next = register.with(Grant { view: here.view, set }, here.decided, here.voters, here.trust);
-        next.ok().map(|next| (*version, next.encode()))
+        next.map_or(Wish::Read, |next| Wish::Swap(*version, next.encode()))
     }
 
     /// Asks what the register holds: at once in each view and after news, then more and more rarely. [visigoth L26]
@@ -70,7 +73,7 @@ impl Gather {
             None => 0,
         };
         self.read = Some((now, doubled));
-        Some(OracleRequest { membership, swap: None })
+        Some(OracleRequest { membership, wish: Wish::Read })
     }
 
     /// Whether a small quorum of an earlier view binds this one, as far as the oracle said.
@@ -104,6 +107,11 @@ impl Gather {
         }
         (self.known, self.fresh) = (Some((answer.version, register)), true);
         Ok(true)
+    }
+
+    /// Whether the oracle knows that something was decided in this view, or a later one.
+    pub(crate) fn knows_floor(&self, view: View) -> bool {
+        self.known.as_ref().is_some_and(|(_, register)| register.floor() >= view)
     }
 
     /// What the oracle said was granted.

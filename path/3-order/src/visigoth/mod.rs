@@ -8,22 +8,38 @@
 //! Source: Porto, Leitão, Li, Clement, Kate, Junqueira, Rodrigues, "Visigoth Fault Tolerance", EuroSys 2015. Retold line by line in
 //! docs/protocols/visigoth.md, with what differs. Tests: tests/ beside this file; tests/few.rs of Mod-SMaRt; check/sim.
 
+mod claim;
 mod gather;
+mod reach;
 mod register;
 
+pub use claim::{Claim, Missing};
+pub(crate) use claim::{put_ids, read_ids};
 pub(crate) use gather::Gather;
+pub(crate) use reach::Reach;
 pub use register::{Grant, Refusal, Register};
 
 use bytes::Bytes;
 use quorate_types::{MembershipId, ReplicaId, Time, Trust, View};
 
-/// What a protocol asks the oracle about its instance: read the register of this membership, or swap it.
+/// What a protocol asks the oracle about its instance: read the register of this membership, or change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OracleRequest {
     /// The membership whose register it is.
     pub membership: MembershipId,
-    /// If the register still has this version, it gets this value. Otherwise, and without this, it is read.
-    pub swap: Option<(u64, Bytes)>,
+    /// What it wants.
+    pub wish: Wish,
+}
+
+/// What a protocol wants of a register; in any case it is told what the register holds then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing.
+    Read,
+    /// If it still has this version, it gets this value.
+    Swap(u64, Bytes),
+    /// It grants what this [`Claim`] shows: an oracle that knows the rule, where members may lie.
+    Claim(Bytes),
 }
 
 /// What the register holds. A register that nobody wrote has version 0 and no bytes.

@@ -39,7 +39,7 @@ pub struct Grant {
 pub struct Register {
     /// Something was decided in this view; grants of earlier views bind nobody.
     floor: View,
-    /// In the order in which they were granted, by ascending view.
+    /// In the order in which they were granted, by ascending view. Those that bind nobody show that what they decided is decided.
     grants: Vec<Grant>,
 }
 
@@ -54,6 +54,8 @@ pub enum Refusal {
     Misses(Grant),
     /// The register is full: a later view must decide something first.
     Full,
+    /// Members may lie, and this is not shown.
+    Unshown(&'static str),
 }
 
 impl fmt::Display for Refusal {
@@ -66,6 +68,7 @@ impl fmt::Display for Refusal {
                 set.iter().try_for_each(|id| write!(f, " {id}"))
             }
             Self::Full => f.write_str("there are too many already"),
+            Self::Unshown(why) => f.write_str(why),
         }
     }
 }
@@ -81,9 +84,19 @@ impl Register {
         &self.grants
     }
 
+    /// Those of this view.
+    pub fn grants_of(&self, view: View) -> impl Iterator<Item = &Grant> {
+        self.grants.iter().filter(move |grant| grant.view == view)
+    }
+
+    /// Those that bind.
+    fn binding(&self) -> impl Iterator<Item = &Grant> {
+        self.grants.iter().filter(|grant| grant.view >= self.floor)
+    }
+
     /// Whether this set is a small quorum of this view.
     pub fn has(&self, view: View, set: &[ReplicaId]) -> bool {
-        self.grants.iter().any(|grant| grant.view == view && grant.set == set)
+        self.grants_of(view).any(|grant| grant.set == set)
     }
 
     /// The register after a grant. `decided`: the highest view, up to this one, in which something is known to be decided. [visigoth L1-L7]
@@ -100,10 +113,15 @@ impl Register {
         let decided = if planted("visigoth-floor-too-high") { grant.view } else { decided };
         // A leader that learned of a decision in a later view is about to leave its own.
         let decided = if decided <= grant.view { decided } else { View::ZERO };
-        let floor = self.floor.max(decided);
-        let bind = self.grants.iter().filter(|before| before.view >= floor);
-        let mut next = Self { floor, grants: bind.cloned().collect() };
+        let mut next = Self { floor: self.floor.max(decided), grants: self.grants.clone() };
         next.admits(&grant, voters, trust)?;
+        if next.grants.len() >= GRANTS_MAX {
+            // The oldest one binds nobody, unless all do.
+            if next.grants.first().is_none_or(|oldest| oldest.view >= next.floor) {
+                return Err(Refusal::Full);
+            }
+            next.grants.remove(0);
+        }
         next.grants.push(grant);
         Ok(next)
     }
@@ -115,18 +133,18 @@ impl Register {
         if !members || !enough || !grant.set.is_sorted_by(|one, next| one < next) {
             return Err(Refusal::NoQuorum);
         }
-        let latest = self.grants.last().map_or(self.floor, |last| last.view.max(self.floor));
-        if grant.view < latest {
-            return Err(Refusal::Old(latest));
+        let latest = self.grants.last().map_or(View::ZERO, |last| last.view);
+        if grant.view < latest.max(self.floor) {
+            return Err(Refusal::Old(latest.max(self.floor)));
         }
         let few = |before: &&Grant| {
             let shared = before.set.iter().filter(|id| grant.set.contains(id)).count();
             shared < trust.truth() as usize && !planted("visigoth-grants-unmet")
         };
-        if let Some(before) = self.grants.iter().find(few) {
-            return Err(Refusal::Misses(before.clone()));
+        match self.binding().find(few) {
+            Some(before) => Err(Refusal::Misses(before.clone())),
+            None => Ok(()),
         }
-        if self.grants.len() >= GRANTS_MAX { Err(Refusal::Full) } else { Ok(()) }
     }
 
     /// The bytes that the oracle keeps.
@@ -149,14 +167,17 @@ impl Register {
     /// When these are not the bytes of a register of these members, or break the rule.
     pub fn decode(bytes: Bytes, voters: &[ReplicaId], trust: Trust) -> Result<Self, Reject> {
         let read = Self::read(bytes)?;
-        let mut register = Self { floor: read.floor, grants: Vec::new() };
+        let mut register = Self { floor: View::ZERO, grants: Vec::new() };
         for grant in read.grants {
+            // Those below the floor met what bound them then.
+            register.floor = if grant.view < read.floor { grant.view } else { read.floor };
             let allowed = register.admits(&grant, voters, trust);
             allowed.map_err(|_| {
                 Reject::Malformed("register of the oracle: INV-VISIGOTH-1, grants that miss each other")
             })?;
             register.grants.push(grant);
         }
+        register.floor = read.floor;
         Ok(register)
     }
 
@@ -173,7 +194,11 @@ impl Register {
             return Err(Reject::Malformed("register of the oracle: version"));
         }
         let (floor, count) = (View::new(r.u64()?), usize::from(r.u16()?));
-        let mut register = Self { floor, grants: Vec::with_capacity(count.min(GRANTS_MAX)) };
+        if count > GRANTS_MAX {
+            let (size, max) = (count as u64, GRANTS_MAX as u64);
+            return Err(Reject::TooLarge { what: "small quorums", size, max });
+        }
+        let mut register = Self { floor, grants: Vec::with_capacity(count) };
         for _ in 0..count {
             let (view, len) = (View::new(r.u64()?), usize::from(r.u8()?));
             if len > MEMBERS_MAX {

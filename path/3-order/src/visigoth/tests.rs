@@ -1,2 +1,4 @@
+mod claim;
 mod gather;
+mod reach;
 mod register;

@@ -39,6 +39,31 @@ fn proof() -> Proof {
     Proof { slot: Slot::new(41), view: View::new(2), digest: digest(6), accepts: signed(&[1, 2, 4]) }
 }
 
+/// Those where few members are slow.
+fn of_few() -> Vec<(&'static str, &'static str, Body)> {
+    vec![
+        (
+            "granted",
+            "Two sets of two members are quorums of view 5.",
+            Body::Granted {
+                sets: [[1, 2], [2, 3]].map(|set| set.into_iter().map(ReplicaId::new).collect()).to_vec(),
+            },
+        ),
+        ("ask", "Whom do you miss?", Body::Ask { tag: 7 }),
+        ("probe", "Are you there?", Body::Probe { tag: 7 }),
+        ("probed", "I am.", Body::Probed { tag: 7 }),
+        (
+            "misses",
+            "Two members gave no sign of life.",
+            Body::Misses {
+                tag: 7,
+                ids: [3, 4].into_iter().map(ReplicaId::new).collect(),
+                signature: Signature::new(&[5; 64]).expect("as long as one is"),
+            },
+        ),
+    ]
+}
+
 /// Every message, some of them in more than one form.
 pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
     let slot = Slot::new(42);
@@ -87,16 +112,9 @@ pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
         ("read", "Asks on behalf of reads.", Body::Read { read: 12 }),
         ("read_reply", "Wait for slot 42.", Body::ReadReply { read: 12, slot: Some(slot) }),
         ("read_reply_not_leading", "Ask somebody else.", Body::ReadReply { read: 12, slot: None }),
-        (
-            "granted",
-            "Two sets of two members are quorums of view 5.",
-            Body::Granted {
-                sets: [[1, 2], [2, 3]].map(|set| set.into_iter().map(ReplicaId::new).collect()).to_vec(),
-            },
-        ),
     ];
     let whole = |body| ModSmartMessage { membership: MembershipId::FIRST, view: View::new(5), body };
-    list.into_iter().map(|(name, story, body)| (name, story, whole(body))).collect()
+    list.into_iter().chain(of_few()).map(|(name, story, body)| (name, story, whole(body))).collect()
 }
 
 /// A message without the bytes of its batches.

@@ -9,6 +9,7 @@ pub(super) mod floods;
 pub(super) mod huge;
 pub(super) mod keeps;
 pub(super) mod proofs;
+pub(super) mod reach;
 pub(super) mod requests;
 pub(super) mod syncs;
 pub(super) mod votes;

@@ -107,6 +107,11 @@ fn come_and_go(world: &mut World) {
 pub(super) fn schedule(seed: u64, plan: Plan, hows: &[How]) -> World {
     let context = format!("seed {seed}, {} members, {hows:?}", plan.members);
     let mut world = World::new(seed, plan);
+    if plan.model.few_are_slow() {
+        // Until something was decided few do not go on: it takes all but the slow ones once.
+        world.ask(50);
+        assert!(world.run_until(Span::from_secs(10), |world| world.pending.is_empty()), "{context}");
+    }
     for (at, how) in hows.iter().enumerate() {
         // Views begin with member 1 as leader.
         let at = (at + seed as usize) % plan.members;

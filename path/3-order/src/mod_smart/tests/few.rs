@@ -1,6 +1,7 @@
 //! Where few members are slow: small quorums, the oracle that grants them, and what becomes of them.
 
 use super::chaos::{hasty, schedule, seeds};
+use super::liars::ALL;
 use super::world::{Plan, World};
 use crate::Order;
 use quorate_types::Span;
@@ -155,4 +156,41 @@ fn few_survive_random_schedules() {
     }
     let hasty = Plan { configure: hasty, ..Plan::visigoth(2, 1, 0) };
     seeds(40).for_each(|seed| drop(schedule(seed, hasty, &[])));
+}
+
+/// Five survive two faults, one of which may be a lie: where any two may lie it takes seven.
+#[test]
+fn three_of_five_go_on() {
+    let mut world = World::new(1, Plan::visigoth(2, 1, 1));
+    assert!(decides(&mut world, Span::from_secs(2)));
+    world.crash(4);
+    assert!(decides(&mut world, Span::from_secs(2)));
+    assert_eq!(world.oracle.swaps, 0, "four of five answer");
+    world.crash(3);
+    assert!(decides(&mut world, Span::from_secs(5)), "{}", world.describe());
+    assert_eq!(world.oracle.swaps, 1, "one grant lasts");
+    let leader = world.leader().expect("there is one");
+    world.start(3);
+    world.start(4);
+    for (one, other) in [(0, 3), (1, 3), (2, 3), (0, 4), (1, 4), (2, 4), (3, 4)] {
+        world.connection(one, other, true);
+    }
+    // Those that were away learn what the three decided, by proofs of a small quorum.
+    assert!(world.run_until(Span::from_secs(20), World::is_done), "{}", world.describe());
+    world.crash(leader);
+    assert!(decides(&mut world, Span::from_secs(20)), "{}", world.describe());
+}
+
+/// As many stop as may, and the one that lies does not answer, or in any other way: the others go on.
+#[test]
+fn few_survive_liars() {
+    for how in ALL {
+        for (u, s, o) in [(2, 1, 1), (3, 1, 1), (3, 2, 2)] {
+            seeds(6).for_each(|seed| drop(schedule(seed, Plan::visigoth(u, s, o), &[how])));
+        }
+    }
+    let hasty = Plan { configure: hasty, ..Plan::visigoth(2, 1, 1) };
+    for how in ALL {
+        seeds(4).for_each(|seed| drop(schedule(seed, hasty, &[how])));
+    }
 }

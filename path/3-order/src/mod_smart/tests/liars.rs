@@ -4,6 +4,8 @@
 //! With up to f of them nothing wrong is decided, and after the network heals everything asked for is; with f+1 the checks of the
 //! world find contradictions.
 
+mod few;
+
 use super::chaos;
 use super::world::{Plan, World, another, batch, encode, place, replica, value};
 use crate::OrderMessage;
@@ -11,6 +13,7 @@ use crate::ledger::Proof;
 use crate::mod_smart::Statements;
 use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage};
 use crate::mod_smart::tenures::number_of;
+use crate::visigoth::Missing;
 use quorate_auth::{Authenticator, Keyed};
 use quorate_auth::{Signature, Signed};
 use quorate_types::{AgreedTime, ClusterId, Digest, InstanceId, Random, ReplicaId, Slot, Span, View};
@@ -54,11 +57,15 @@ pub(super) enum How {
     /// Lets a quorum accept what it proposes, keeps its own accept and what is decided with it to itself, and shows the proof when a view
     /// changes, before anybody else can say anything.
     KeepsProofs,
+    /// Where few are slow: misses all others, or whom it likes, is alive for some only, and asks all the time whom others miss.
+    FalseMisses,
+    /// Where few are slow: asks the oracle for what nobody said or decided.
+    FalseClaims,
     /// Any of these, each time another.
     All,
 }
 
-pub(super) const ALL: [How; 17] = [
+pub(super) const ALL: [How; 19] = [
     How::Silent,
     How::Selective,
     How::Equivocate,
@@ -75,6 +82,8 @@ pub(super) const ALL: [How; 17] = [
     How::Huge,
     How::Mutate,
     How::KeepsProofs,
+    How::FalseMisses,
+    How::FalseClaims,
     How::All,
 ];
 
@@ -92,6 +101,8 @@ pub(super) struct Lies {
     /// Statements of others, by view.
     collects: BTreeMap<View, BTreeMap<ReplicaId, Collect>>,
     proofs: Vec<(Proof, Batch)>,
+    /// Whom others missed, in which view.
+    misses: Vec<(View, Missing)>,
     invented: u64,
     /// What it showed last as the beginning of a view, with its value.
     forged: Option<Forged>,
@@ -107,6 +118,7 @@ impl Lies {
             heard: Vec::new(),
             collects: BTreeMap::new(),
             proofs: Vec::new(),
+            misses: Vec::new(),
             invented: 1 << 40,
             forged: None,
         }
@@ -125,6 +137,12 @@ impl Lies {
                 list.extend(collects.iter().map(|collect| (collect.from, collect.clone())));
             }
             Body::Decision { proof, batch } => self.proofs.push((proof.clone(), batch.clone())),
+            Body::Misses { ids, signature, .. } => {
+                // Who said it is not in the message; the liar finds out by trying.
+                let from = (0..self.members).map(replica).find(|id| !ids.contains(id));
+                let missing = from.map(|from| Missing { from, misses: ids.clone(), signature: *signature });
+                self.misses.extend(missing.map(|missing| (message.view, missing)));
+            }
             _ => {}
         }
         if self.heard.len() < 400 {
@@ -233,7 +251,8 @@ impl Lies {
             How::Huge => vec![honest(), (to, self.huge(random, view))],
             How::Mutate => vec![(to, mutated(random, encode(&message)))],
             How::KeepsProofs => self.keep_proofs(to, &message),
-            How::Selective | How::All => vec![honest()],
+            How::FalseMisses => self.false_misses(random, to, &message),
+            How::Selective | How::All | How::FalseClaims => vec![honest()],
         }
     }
 

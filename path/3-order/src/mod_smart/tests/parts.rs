@@ -14,7 +14,7 @@ use crate::mod_smart::rotation::{Ended, Rotation};
 use crate::mod_smart::stops::Stops;
 use crate::mod_smart::sync::{Gathered, collect};
 use crate::mod_smart::watch::Watch;
-use crate::visigoth::{Grant, OracleAnswer, Register};
+use crate::visigoth::{Grant, OracleAnswer, Register, Wish};
 use crate::{Effect, Effects};
 use quorate_auth::{Signature, Signed, Trusting};
 use quorate_types::{Digest, FaultModel, ReplicaId, Slot, Span, Time, View, Visigoth};
@@ -276,7 +276,7 @@ fn a_proof_ends_what_small_quorums_bind() {
         let awaited = Awaited { core: &core, voting: &voting, gathered, reads: &reads, watch: &watch };
         few.ask(awaited, &mut out);
         let mut asked = out.drain().filter_map(|effect| match effect {
-            Effect::Oracle(request) => Some(request.swap.is_some()),
+            Effect::Oracle(request) => Some(matches!(request.wish, Wish::Swap(..))),
             _ => None,
         });
         asked.next().expect("it asks")

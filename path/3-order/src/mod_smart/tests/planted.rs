@@ -4,7 +4,9 @@
 use super::chaos::schedule;
 use super::liars::{ALL, How};
 use super::world::Plan;
-use super::{checkpoints, examine, fetch, founded, members, normal, restart, rotation, rules, stops, sync};
+use super::{
+    checkpoints, examine, fetch, founded, members, normal, referee, restart, rotation, rules, stops, sync,
+};
 use quorate_types::plant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,9 +26,12 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 47] = [
+const BUGS: [Bug; 50] = [
     ("visigoth-grants-unmet", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("visigoth-floor-too-high", || schedules(Plan::visigoth(2, 1, 0), &[])),
+    ("visigoth-floor-unproven", referee::only_what_was_decided_raises_the_floor),
+    ("visigoth-floor-unproven", || schedules(Plan::visigoth(2, 1, 1), &[How::FalseClaims])),
+    ("visigoth-claim-unsaid", referee::what_nobody_said_is_refused),
     ("smart-leaves-when-idle", stops::a_leader_that_can_not_finish_hands_over_all_the_same),
     ("smart-two-faces-unseen", normal::a_leader_with_two_faces_is_told_by_what_others_write),
     ("smart-answers-floods", fetch::a_flood_of_questions_gets_few_answers),
@@ -93,5 +98,5 @@ fn every_bug_is_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
     restart::a_vote_is_not_cast_twice();
     checkpoints::the_proof_of_the_last_slot_stays();
-    assert_eq!(ALL.len(), 17);
+    assert_eq!(ALL.len(), 19);
 }

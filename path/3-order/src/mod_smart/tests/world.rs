@@ -501,6 +501,9 @@ impl World {
             self.check_honest(from, &message);
             return self.send(from, to, encode(&message));
         };
+        if let Some(request) = lies.false_wish(&mut self.random, message.view) {
+            self.ask_oracle(from, request);
+        }
         let list = lies.instead(&mut self.random, to, message);
         self.lies[from] = Some(lies);
         for (to, bytes) in list {

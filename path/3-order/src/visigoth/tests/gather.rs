@@ -1,6 +1,6 @@
 //! When the oracle is asked, and what its answers say.
 
-use crate::visigoth::{Gather, Grant, Here, OracleAnswer, OracleRequest, Register};
+use crate::visigoth::{Gather, Grant, Here, OracleAnswer, OracleRequest, Register, Wish};
 use bytes::Bytes;
 use quorate_types::{MembershipId, ReplicaId, Span, Time, Trust, View};
 
@@ -34,23 +34,27 @@ fn granted(gather: &Gather, view: u64) -> Vec<Vec<ReplicaId>> {
 #[test]
 fn first_it_reads_then_it_swaps() {
     let (mut gather, voters) = (Gather::default(), ids(&[1, 2, 3, 4]));
-    let read = OracleRequest { membership: MembershipId::new(1), swap: None };
-    let first = gather.ask(ids(&[1, 2]), here(&voters, 3, 2), at(0), REPEAT);
+    let read = OracleRequest { membership: MembershipId::new(1), wish: Wish::Read };
+    let first = gather.ask(ids(&[1, 2]), None, here(&voters, 3, 2), at(0), REPEAT);
     assert_eq!(first, Some(read.clone()), "the register is not known");
-    assert_eq!(gather.ask(ids(&[1, 2]), here(&voters, 3, 2), at(99), REPEAT), None, "it was asked lately");
+    assert_eq!(
+        gather.ask(ids(&[1, 2]), None, here(&voters, 3, 2), at(99), REPEAT),
+        None,
+        "it was asked lately"
+    );
     assert_eq!(gather.told(answer(0, &Register::default()), here(&voters, 3, 2)), Ok(true));
 
-    let wish = gather.ask(ids(&[1, 2]), here(&voters, 3, 2), at(99), REPEAT).expect("what it said is news");
-    let (version, value) = wish.swap.expect("the rule allows it");
-    assert_eq!(version, 0);
+    let wish =
+        gather.ask(ids(&[1, 2]), None, here(&voters, 3, 2), at(99), REPEAT).expect("what it said is news");
+    let Wish::Swap(0, value) = wish.wish else { panic!("the rule allows it: {wish:?}") };
     let register = Register::decode(value, &voters, here(&voters, 3, 2).trust).expect("a register");
     assert_eq!(register.grants(), [Grant { view: View::new(3), set: ids(&[1, 2]) }]);
 
     // A set that misses the granted one is not even asked for; a larger one is, at once.
     assert_eq!(gather.told(answer(1, &register), here(&voters, 4, 2)), Ok(true));
-    assert_eq!(gather.ask(ids(&[3, 4]), here(&voters, 4, 2), at(99), REPEAT), Some(read));
-    let larger = gather.ask(ids(&[2, 3, 4]), here(&voters, 4, 2), at(99), REPEAT).expect("another set");
-    assert!(larger.swap.is_some(), "it meets the granted one");
+    assert_eq!(gather.ask(ids(&[3, 4]), None, here(&voters, 4, 2), at(99), REPEAT), Some(read));
+    let larger = gather.ask(ids(&[2, 3, 4]), None, here(&voters, 4, 2), at(99), REPEAT).expect("another set");
+    assert!(matches!(larger.wish, Wish::Swap(1, _)), "it meets the granted one");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The oracle: a register for each membership. It is late, answers twice, or never.
 
-use super::{Event, World};
+use super::{Event, INSTANCE, World, replica};
 use crate::Input;
-use crate::visigoth::{OracleAnswer, OracleRequest};
+use crate::mod_smart::{Referee, Statements};
+use crate::visigoth::{Claim, OracleAnswer, OracleRequest, Register, Wish};
 use bytes::Bytes;
-use quorate_types::{MembershipId, Span};
+use quorate_types::{ClusterId, Faults, MembershipId, Span};
 use std::collections::BTreeMap;
 
 /// The registers, and how well the oracle does.
@@ -18,16 +19,27 @@ pub(in crate::mod_smart::tests) struct Oracle {
 }
 
 impl Oracle {
-    fn serve(&mut self, request: OracleRequest) -> OracleAnswer {
+    /// Whatever anybody wishes: where members may lie, it takes nothing but claims.
+    fn serve(&mut self, request: OracleRequest, referee: &Referee<'_>, may_lie: bool) -> OracleAnswer {
         let register = self.registers.entry(request.membership).or_default();
-        if let Some((version, value)) = request.swap
-            && version == register.0
-        {
-            *register = (version + 1, value);
+        let next = match request.wish {
+            Wish::Swap(version, value) => (version == register.0 && !may_lie).then_some(value),
+            Wish::Claim(claim) => judge(&register.1, claim, referee),
+            Wish::Read => None,
+        };
+        if let Some(value) = next {
+            *register = (register.0 + 1, value);
             self.swaps += 1;
         }
         OracleAnswer { membership: request.membership, version: register.0, value: register.1.clone() }
     }
+}
+
+/// The register after this claim, if it changes.
+fn judge(register: &Bytes, claim: Bytes, referee: &Referee<'_>) -> Option<Bytes> {
+    let register = Register::read(register.clone()).expect("a register of ours");
+    let next = referee.judge(&register, Claim::decode(claim).ok()?).ok()?;
+    (next != register).then(|| next.encode())
 }
 
 impl World {
@@ -47,7 +59,13 @@ impl World {
         if self.oracle.unreachable {
             return;
         }
-        let answer = self.oracle.serve(request);
+        let voters: Vec<_> = (0..self.plan.members).map(replica).collect();
+        let statements =
+            Statements { cluster: ClusterId::new(0), membership: request.membership, instance: INSTANCE };
+        let trust = Faults::of(self.plan.model).among(self.plan.members as u32);
+        let auth = self.auth(0);
+        let referee = Referee { statements, voters: &voters, trust, auth: &auth };
+        let answer = self.oracle.serve(request, &referee, self.plan.model.may_lie());
         for _ in 0..1 + u64::from(self.random.below(1000) < self.doubled) {
             if self.random.below(1000) >= self.lost {
                 let span = Span::from_nanos(self.random.below(self.delay_max.nanos().max(1)));
