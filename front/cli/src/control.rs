@@ -31,6 +31,8 @@ pub(crate) enum Action {
     Restart,
     /// Makes the replica lie, or stop lying.
     Lie(How),
+    /// Lets all that the replica sends to others leave this many milliseconds late; 0: no more.
+    Slow(u32),
     /// Does nothing; the response has the state of all replicas.
     List,
 }

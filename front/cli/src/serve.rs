@@ -6,7 +6,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::parent::die_with_parent;
 use quorate_command::print;
 use quorate_etcd_grpc::Hub;
-use quorate_lab::lies;
+use quorate_lab::{lies, slow};
 use quorate_runtime::{Options, Reloader, Replica, StartError, Stopper};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::unix::process::CommandExt as _;
@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Lie to members and clients as this file says, which may change: for `quorate chaos lie` in a cluster of `quorate dev`
     #[arg(long, value_name = "FILE", hide = true, requires = "die_with_parent")]
     lies: Option<PathBuf>,
+    /// Send everything to other replicas as late as this file says, which may change: for `quorate chaos slow` in a cluster of `quorate dev`
+    #[arg(long, value_name = "FILE", hide = true, requires = "die_with_parent")]
+    slow: Option<PathBuf>,
     /// End when the process that started this one ends; PID names that process, in case it has ended already
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     die_with_parent: Option<u32>,
@@ -97,6 +100,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         sync_trace: args.sync_trace,
         feature_level_max: args.max_feature_level,
         mouth: lies.clone().map(|told| lies::mouth(&config, told)),
+        lateness: args.slow.map(slow::told).transpose()?,
         oracle,
         ..Options::default()
     };

@@ -1,9 +1,11 @@
 //! The laboratory: measures, simulates and disturbs clusters. Its commands are part of the program (`front/cli`), which runs clusters.
 //!
 //! `bench` measures how fast a cluster is beside what the machine allows, and how much a hostile crowd disturbs clients. `sim` runs
-//! simulated clusters. `lies` makes a replica of `quorate dev` send false messages to members and clients. Tests with real processes:
-//! front/cli/tests.
+//! simulated clusters. `lies` makes a replica of `quorate dev` send false messages to members and clients, `slow` late ones to members. Tests
+//! with real processes: front/cli/tests.
 
 pub mod bench;
 pub mod lies;
 pub mod sim;
+pub mod slow;
+mod word;

@@ -4,6 +4,7 @@
 //! node: it executes, writes its log and answers operators correctly. Its messages to members and clients pass through a trick. The front
 //! answers clients of etcd, and is told to lie as well. Tests: front/cli/tests/all/lies.rs.
 
+use crate::word;
 use clap::ValueEnum;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_runtime::{Config, Listener, Mouth, Saying};
@@ -18,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a replica lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -54,8 +55,6 @@ pub enum How {
 
 /// How late a slow leader proposes, in milliseconds: so little that no deadline passes.
 const SLOW_MS: u64 = 200;
-/// How often the file is read.
-const LOOK: Duration = Duration::from_millis(20);
 /// How many numbers clients are told apart by.
 const CLIENTS: usize = 32;
 /// The probability of a certain event, in thousandths.
@@ -90,15 +89,7 @@ impl How {
     /// # Errors
     /// When the system refuses.
     pub fn tell(self, file: &Path) -> Outcome<()> {
-        // Never half of a word.
-        let new = file.with_extension("new");
-        let written = std::fs::write(&new, self.name()).and_then(|()| std::fs::rename(&new, file));
-        written.doing(format_args!("write {}", file.display()))
-    }
-
-    fn read(file: &Path) -> Self {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        Self::from_str(text.trim(), false).unwrap_or(Self::None)
+        word::write(file, &self.name())
     }
 }
 
@@ -108,15 +99,13 @@ pub struct Told(Arc<AtomicU8>);
 
 impl Told {
     fn watch(file: PathBuf) -> io::Result<Self> {
-        let told = Self(Arc::new(AtomicU8::new(How::read(&file) as u8)));
+        let told = Self(Arc::new(AtomicU8::new(How::None as u8)));
         let shared = told.clone();
-        let look = move || {
-            loop {
-                std::thread::sleep(LOOK);
-                shared.0.store(How::read(&file) as u8, Ordering::Release);
-            }
+        let hear = move |word: &str| {
+            let how = How::from_str(word, false).unwrap_or(How::None);
+            shared.0.store(how as u8, Ordering::Release);
         };
-        std::thread::Builder::new().name("lies".into()).spawn(look)?;
+        word::listen("lies", file, hear)?;
         Ok(told)
     }
 

@@ -4,7 +4,7 @@ use crate::lane::Lately;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use quorate_tls::{Session, Trouble, looks_like_tls, unexpected_tls};
-use quorate_types::{Identity, Reject};
+use quorate_types::{Identity, Reject, Span, Time};
 use quorate_wire::{Frame, FrameReader, Memory, OutFrame, Refusal, RefusalReason};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read as _, Write as _};
@@ -68,6 +68,9 @@ pub(crate) struct Connection {
     reader: FrameReader,
     read_size: usize,
     out: VecDeque<Bytes>,
+    /// Frames that leave later, and since when each waits. (lane/late.rs)
+    held: VecDeque<(Time, OutFrame)>,
+    /// The bytes of both.
     out_bytes: usize,
     /// The system takes no more bytes until the socket becomes writable again.
     blocked: bool,
@@ -122,6 +125,7 @@ impl Connection {
             reader: FrameReader::new(0),
             read_size: READ_MIN,
             out: VecDeque::new(),
+            held: VecDeque::new(),
             out_bytes: 0,
             blocked: false,
             unread: false,
@@ -303,6 +307,7 @@ impl Connection {
         self.closing = true;
         self.unread = false;
         self.out.clear();
+        self.held.clear();
         self.out_bytes = 0;
         if trouble.plain && !self.dialed {
             self.channel = Channel::Plain;
@@ -339,9 +344,36 @@ impl Connection {
         }
     }
 
+    /// Sends a frame, after those that are held.
     pub(crate) fn send(&mut self, frame: OutFrame) {
+        match self.held.back() {
+            None => {
+                self.out_bytes += frame.len();
+                self.out.extend(frame.into_parts());
+            }
+            Some((since, _)) => self.hold(*since, frame),
+        }
+    }
+
+    /// Keeps a frame back until [`Self::let_go`].
+    pub(crate) fn hold(&mut self, now: Time, frame: OutFrame) {
         self.out_bytes += frame.len();
-        self.out.extend(frame.into_parts());
+        self.held.push_back((now, frame));
+    }
+
+    /// Sends what was held for so long. Says whether there was something.
+    pub(crate) fn let_go(&mut self, now: Time, late: Span) -> bool {
+        let before = self.held.len();
+        while self.held.front().is_some_and(|(since, _)| since.plus(late) <= now) {
+            let parts = self.held.pop_front().map(|(_, frame)| frame.into_parts());
+            self.out.extend(parts.into_iter().flatten());
+        }
+        self.held.len() < before
+    }
+
+    /// Since when the first frame is held.
+    pub(crate) fn holds_since(&self) -> Option<Time> {
+        self.held.front().map(|(since, _)| *since)
     }
 
     pub(crate) fn on_writable(&mut self) {

@@ -32,6 +32,7 @@ mod balance;
 mod blocks;
 mod door;
 mod fair;
+mod late;
 mod neighbor;
 mod pace;
 mod pillars;
@@ -47,6 +48,7 @@ mod sockets;
 mod tests;
 
 pub(crate) use fair::Lately;
+pub use late::Lateness;
 pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 pub(crate) use queue::Sleeper;
 
@@ -92,6 +94,8 @@ pub(crate) struct Parts {
     pub(crate) credentials: Option<Arc<Credentials>>,
     /// Sends other messages in place of the node's; `None` in real replicas.
     pub(crate) mouth: Option<Box<dyn Mouth>>,
+    /// How late leaves what is for members; `None` in real replicas.
+    pub(crate) lateness: Option<Lateness>,
     pub(crate) clerk: Clerk,
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes while the lane runs.
@@ -191,6 +195,7 @@ impl Lane {
             network,
             credentials,
             mouth,
+            lateness,
             fronts,
             clerk,
             stop,
@@ -202,7 +207,7 @@ impl Lane {
         } = parts;
         let safe = credentials.is_some();
         let limits = limits.shared_by(1 + others.len());
-        let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe);
+        let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe).late(lateness.clone());
         let many = !others.is_empty();
         // A mouth hears and says everything on the main lane.
         let apart = many && mouth.is_none() && pillars == Pillars::Lanes;
@@ -292,7 +297,8 @@ impl Lane {
         let now = self.sockets.clock.now();
         let later = self.home.speech.as_ref().and_then(Speech::deadline);
         let deadlines = self.home.node.deadline().into_iter().chain(later).chain(self.sides.own.due());
-        let deadline = deadlines.chain(self.sockets.look_at_slow()).min();
+        let of_sockets = self.sockets.look_at_slow().into_iter().chain(self.sockets.holds_until());
+        let deadline = deadlines.chain(of_sockets).min();
         let wait = deadline.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(reads).chain(self.accept_again).min()
     }
@@ -331,6 +337,7 @@ impl Lane {
             self.step(now, Input::Deadline);
         }
         self.sockets.relieve(now, &mut self.home);
+        self.sockets.let_go(&mut self.home);
         // A connection that breaks while it is written to is one more input.
         loop {
             self.step(now, Input::TurnEnd);
@@ -547,12 +554,7 @@ impl Lane {
     }
 
     fn send(&mut self, conn: ConnId, frame: OutFrame, written: &mut Vec<ConnId>) {
-        if let Some(connection) = self.sockets.connections.get_mut(&conn) {
-            connection.send(frame);
-            if written.last() != Some(&conn) {
-                written.push(conn);
-            }
-        } else {
+        if let Some(frame) = self.sockets.send(conn, frame, written) {
             self.sides.send(conn, frame);
         }
     }
@@ -591,7 +593,8 @@ impl Lane {
         let workers = self.workers.status();
         let oracle = self.oracles.as_ref().map(Oracles::status);
         let asked = oracle.as_ref().and_then(OracleStatus::problem);
-        let problems = [buffers.problem(), disk.problem(), workers.problem(), asked];
+        let late = self.sockets.lateness.as_ref().and_then(Lateness::problem);
+        let problems = [buffers.problem(), disk.problem(), workers.problem(), asked, late];
         node.problems.extend(problems.into_iter().flatten());
         let lanes = self.sides.status(&self.sockets);
         let fronts = self.fronts.clone();

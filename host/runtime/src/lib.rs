@@ -35,6 +35,7 @@ pub use config::{
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};
 pub use files::{CheckpointFiles, FileError, MemoryFiles};
+pub use lane::Lateness;
 pub use mouth::{Listener, Mouth, Saying};
 pub use network::{Network, SystemNetwork};
 pub use newest::{Newest, NewestReader, NewestWriter};

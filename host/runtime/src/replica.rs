@@ -9,7 +9,7 @@ use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
-use crate::lane::{Addresses, Lane, Parts, Sleeper, WAKER};
+use crate::lane::{Addresses, Lane, Lateness, Parts, Sleeper, WAKER};
 use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
@@ -129,6 +129,8 @@ pub struct Options {
     pub feature_level_max: Option<u32>,
     /// Sends other messages in place of the replica's, for tests of replicas that lie.
     pub mouth: Option<Box<dyn Mouth>>,
+    /// How late leaves what the replica sends to members, for tests of replicas that are slow.
+    pub lateness: Option<Lateness>,
     /// The oracle that the configuration names, where few members are slow (Visigoth with s below u).
     pub oracle: Option<Box<dyn Oracle>>,
 }
@@ -167,10 +169,7 @@ impl Replica {
         let (listener, address) = listen(&*network, config.listen_address())?;
         let health = health(&config)?;
         let log_directory = directory.log_directory()?;
-        let disk = match options.disk {
-            Some(disk) => disk,
-            None => file_disk(&log_directory, options.sync_trace.as_deref())?,
-        };
+        let disk = disk(options.disk, &log_directory, options.sync_trace.as_deref())?;
         let disk = DelayedDisk::over(disk, config.durability.sync_delay());
         let mut node_config = config.node_config(directory.identity(), start_seed())?;
         node_config.level.limit(options.feature_level_max);
@@ -216,6 +215,7 @@ impl Replica {
             network,
             credentials,
             mouth: options.mouth,
+            lateness: options.lateness,
             clerk,
             stop: stop.clone(),
             pillars: config.pillars,
@@ -228,7 +228,15 @@ impl Replica {
     }
 }
 
-fn file_disk(directory: &Path, sync_trace: Option<&Path>) -> Result<Arc<dyn Disk>, StartError> {
+/// The given disk, else files in this directory.
+fn disk(
+    given: Option<Arc<dyn Disk>>,
+    directory: &Path,
+    sync_trace: Option<&Path>,
+) -> Result<Arc<dyn Disk>, StartError> {
+    if let Some(disk) = given {
+        return Ok(disk);
+    }
     let disk = FileDisk::new(directory, sync_trace).map_err(io_error("opening the sync trace"))?;
     Ok(Arc::new(disk))
 }

@@ -10,6 +10,7 @@ use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
 use quorate_lab::lies::How;
+use quorate_lab::slow;
 use quorate_types::ReplicaId;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -28,7 +29,9 @@ use std::time::Duration;
   quorate chaos kill all          nothing that was acknowledged is lost
   quorate chaos restart all
   quorate chaos lie 1 --how equivocate     in a cluster of `quorate dev --fault-model byzantine`
-  quorate chaos lie 1 --how none           what the others found out stays in `quorate status`")]
+  quorate chaos lie 1 --how none           what the others found out stays in `quorate status`
+  quorate chaos slow 2            correct but late; in a cluster of `quorate dev --fault-model visigoth` --ms above its t
+  quorate chaos slow 2 --ms 0     as fast as before")]
 pub(crate) struct Args {
     /// What to do
     #[arg(value_enum)]
@@ -39,6 +42,9 @@ pub(crate) struct Args {
     /// With `lie`: how
     #[arg(long, value_enum, value_name = "TRICK", required_if_eq("fault", "lie"))]
     how: Option<How>,
+    /// With `slow`: by how many milliseconds; 0 ends it [default: 200]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(..=i64::from(slow::MS_MAX)))]
+    ms: Option<u32>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Do not write meanwhile, and measure nothing
@@ -61,6 +67,8 @@ enum Fault {
     Restart,
     /// Let it lie to the others and to clients, until it is told to lie no more
     Lie,
+    /// Let all that it sends to other replicas leave late, until it is told --ms 0
+    Slow,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +112,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.how.is_some() && args.fault != Fault::Lie {
         return Err(Failure::usage("--how is for `quorate chaos lie`"));
     }
+    if args.ms.is_some() && args.fault != Fault::Slow {
+        return Err(Failure::usage("--ms is for `quorate chaos slow`"));
+    }
     let cluster = Cluster::find(&args.cluster)?;
     let list = Request { action: Action::List, replicas: vec![] };
     // Before anything else: without a supervisor there is nothing to be done.
@@ -140,7 +151,13 @@ fn action(args: &Args) -> Action {
         Fault::Resume => Action::Resume,
         Fault::Restart => Action::Restart,
         Fault::Lie => Action::Lie(args.how.unwrap_or(How::None)),
+        Fault::Slow => Action::Slow(late(args)),
     }
+}
+
+/// By how many milliseconds a replica is to be late.
+fn late(args: &Args) -> u32 {
+    args.ms.unwrap_or(slow::MS_USUAL)
 }
 
 /// The replicas that are meant, and the leader.
@@ -196,6 +213,8 @@ fn text(args: &Args, result: &Happened) -> String {
         Fault::Restart => "restarted",
         Fault::Lie if lies.is_some() => "told to lie:",
         Fault::Lie => "told to lie no more:",
+        Fault::Slow if late(args) > 0 => &format!("made slow by {} ms:", late(args)),
+        Fault::Slow => "made slow no more:",
     };
     let names: Vec<String> = result.replicas.iter().map(ToString::to_string).collect();
     let led = result.leader_before.is_some_and(|leader| result.replicas.contains(&leader.number()));
@@ -222,7 +241,8 @@ fn text(args: &Args, result: &Happened) -> String {
         Fault::Kill => Some("restart"),
         Fault::Pause => Some("resume"),
         Fault::Lie if lies.is_some() => Some("lie --how none"),
-        Fault::Resume | Fault::Restart | Fault::Lie => None,
+        Fault::Slow if late(args) > 0 => Some("slow --ms 0"),
+        Fault::Resume | Fault::Restart | Fault::Lie | Fault::Slow => None,
     };
     lines.extend(back.map(|back| format!("undo it with `quorate chaos {back} {}`", names.join(","))));
     lines.join("\n")

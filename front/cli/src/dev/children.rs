@@ -3,6 +3,7 @@
 use crate::control::{Action, ChildReport, Done, Life};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{REPLICA_FILE, replica_directory};
+use quorate_lab::slow;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -24,6 +25,8 @@ pub(super) struct Replica {
     log: PathBuf,
     /// The file that tells the replica how to lie, if it may.
     lies: Option<PathBuf>,
+    /// The file that tells it how slow to be.
+    slow: PathBuf,
     child: Option<Child>,
     life: Life,
 }
@@ -49,6 +52,8 @@ impl Replica {
             .arg("--config")
             .arg(&self.config)
             .arg(format!("--die-with-parent={}", std::process::id()))
+            .arg("--slow")
+            .arg(&self.slow)
             .args(self.lies.iter().flat_map(|file| ["--lies".as_ref(), file.as_os_str()]))
             .stdin(Stdio::null())
             .stdout(out)
@@ -81,9 +86,10 @@ impl Replica {
     fn objection(&self, action: Action) -> Option<String> {
         let id = self.id;
         match (action, self.life) {
-            (Action::Kill | Action::Pause | Action::Resume | Action::Lie(_), Life::Killed | Life::Ended) => {
-                Some(format!("replica {id} is down: start it again with `quorate chaos restart {id}`"))
-            }
+            (
+                Action::Kill | Action::Pause | Action::Resume | Action::Lie(_) | Action::Slow(_),
+                Life::Killed | Life::Ended,
+            ) => Some(format!("replica {id} is down: start it again with `quorate chaos restart {id}`")),
             (Action::Pause, Life::Paused) => {
                 Some(format!("replica {id} is paused already: let it go on with `quorate chaos resume {id}`"))
             }
@@ -91,6 +97,9 @@ impl Replica {
                 "replicas lie only where that is survived: make another cluster with `quorate dev --fault-model byzantine --dir DIR`"
                     .into(),
             ),
+            (Action::Slow(ms), _) if ms > slow::MS_MAX => {
+                Some(format!("a replica is at most {} ms late: {ms} ms are more", slow::MS_MAX))
+            }
             (Action::Resume, Life::Running) => Some(format!("replica {id} is not paused")),
             _ => None,
         }
@@ -115,6 +124,7 @@ impl Replica {
                 self.signal(Signal::CONT)
             }
             Action::Lie(how) => self.lies.as_ref().map_or(Ok(()), |file| how.tell(file)),
+            Action::Slow(ms) => slow::tell(ms, &self.slow),
             Action::Restart => {
                 self.ask_to_stop();
                 self.stop_until(Instant::now() + STOP);
@@ -161,14 +171,18 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// The replicas of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie. At first they do not.
+    /// The replicas of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie. At first they do not, and
+    /// are not slow.
     pub(super) fn new(directory: &Path, ids: impl Iterator<Item = u16>, may_lie: bool) -> Self {
         let replica = |id| {
             let place = replica_directory(directory, id);
-            let (config, log, lies) = (place.join(REPLICA_FILE), place.join("log.txt"), place.join("lies"));
-            let _ = std::fs::remove_file(&lies);
+            let (config, log) = (place.join(REPLICA_FILE), place.join("log.txt"));
+            let [lies, slow] = ["lies", "slow"].map(|name| place.join(name));
+            for told_before in [&lies, &slow] {
+                let _ = std::fs::remove_file(told_before);
+            }
             let lies = Some(lies).filter(|_| may_lie);
-            Replica { id, config, log, lies, child: None, life: Life::Killed }
+            Replica { id, config, log, lies, slow, child: None, life: Life::Killed }
         };
         Self { replicas: ids.map(replica).collect() }
     }

@@ -41,6 +41,78 @@ fn two_of_four_go_on() {
     assert_eq!(cluster.ctrl_c(), Some(0));
 }
 
+/// Replicas that are correct and late. With one of them, those that are not slow are a usual quorum; with two, few must do.
+#[test]
+fn slow_replicas_are_waited_for_no_longer_than_they_may_be() {
+    let mut cluster = Cluster::start(&MODEL);
+    let leader = cluster.wait_for_leader();
+    put(&cluster, "key", "fast");
+    let others: Vec<u16> = cluster.ids().into_iter().filter(|id| *id != leader).collect();
+    let slow = |replica: u16, more: &[&str]| {
+        let id = replica.to_string();
+        cluster.ok(&[&["chaos", "slow", &id, "--no-probe"], more].concat())
+    };
+    let said_so = |replica: u16, ms: u32| {
+        let said = format!(
+            "replica {replica}: this replica is slow on purpose: what it sends to others leaves {ms} ms late"
+        );
+        wait_until("the status names it", || cluster.run(&["status"]).out.contains(&said));
+    };
+    let granted = "few replicas may have gone on by a grant of the oracle";
+    let said = slow(others[0], &[]);
+    let undo = format!("chaos slow --ms 0 {}", others[0]);
+    assert!(said.contains("made slow by 200 ms") && said.contains(&undo), "{said}");
+    said_so(others[0], 200);
+    for number in 0..10 {
+        put(&cluster, "key", &number.to_string());
+    }
+    assert_eq!(cluster.wait_for_leader(), leader);
+    let status = cluster.run(&["status"]);
+    assert!(status.code == Some(0) && !status.out.contains(granted), "{status:?}");
+
+    slow(others[1], &["--ms", "400"]);
+    said_so(others[1], 400);
+    for number in 0..10 {
+        put(&cluster, "key", &format!("few {number}"));
+    }
+    wait_until("the status tells of a grant", || cluster.run(&["status"]).out.contains(granted));
+
+    // It stays slow when it is started again, but not with the next `dev`.
+    cluster.restart(others[1]);
+    said_so(others[1], 400);
+    for replica in &others[..2] {
+        let said = slow(*replica, &["--ms", "0"]);
+        assert!(said.contains("made slow no more"), "{said}");
+    }
+    wait_until("nobody is slow, and all count", || {
+        let status = cluster.run(&["status"]).out;
+        !status.contains("slow on purpose") && !status.contains(granted)
+    });
+    cluster.wait_until_equal();
+    assert_eq!(cluster.ok(&["kv", "get", "key"]), "few 9");
+    slow(others[0], &[]);
+    assert_eq!(cluster.ctrl_c(), Some(0));
+    cluster.start_dev(&[]);
+    cluster.wait_for_leader();
+    assert!(!cluster.run(&["status"]).out.contains("slow on purpose"));
+    assert_eq!(cluster.ctrl_c(), Some(0));
+}
+
+/// Nobody is slow by a command line of an operator; nor for ever.
+#[test]
+fn slow_is_for_clusters_of_dev() {
+    let mut cluster = Cluster::start(&["--service", "kv"]);
+    cluster.wait_for_leader();
+    cluster.run(&["chaos", "slow", "1", "--ms", "10001"]).fails(2, &["--ms", "10000"]);
+    cluster.run(&["chaos", "slow", "1", "--ms", "soon"]).fails(2, &["--ms"]);
+    cluster.run(&["chaos", "kill", "1", "--ms", "5"]).fails(2, &["--ms is for `quorate chaos slow`"]);
+    cluster.run(&["chaos", "slow", "9"]).fails(1, &["there is no replica 9"]);
+    cluster.kill(1);
+    cluster.run(&["chaos", "slow", "1"]).fails(1, &["quorate chaos restart 1"]);
+    quorate(&["serve", "--config", "x", "--slow", "y"]).fails(2, &["--die-with-parent"]);
+    assert_eq!(cluster.ctrl_c(), Some(0));
+}
+
 #[test]
 fn a_cluster_is_made_with_its_oracle() {
     let place = tempfile::tempdir().expect("a directory");

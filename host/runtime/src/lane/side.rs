@@ -362,7 +362,8 @@ impl SideLane {
 
     fn timeout(&self) -> Option<Duration> {
         let now = self.sockets.clock.now();
-        let due = self.sockets.look_at_slow().into_iter().chain(self.away.pillars.due()).min();
+        let of_sockets = self.sockets.look_at_slow().into_iter().chain(self.sockets.holds_until());
+        let due = of_sockets.chain(self.away.pillars.due()).min();
         let wait = due.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(self.sockets.reads_in(&self.away)).min()
     }
@@ -394,6 +395,7 @@ impl SideLane {
         let now = self.sockets.clock.now();
         self.sockets.end_closing(now);
         self.sockets.relieve(now, &mut self.away);
+        self.sockets.let_go(&mut self.away);
         self.give_turns(now);
         self.away.up.flush();
         self.tell_readers();
@@ -406,7 +408,7 @@ impl SideLane {
         let mut effects = std::mem::take(&mut self.away.pillars.effects);
         for effect in effects.drain() {
             let Effect::Send { conn, frame } = effect else { continue };
-            if let Some(frame) = self.send(conn, frame, &mut written) {
+            if let Some(frame) = self.sockets.send(conn, frame, &mut written) {
                 self.send_away(conn, frame);
             }
         }
@@ -414,16 +416,6 @@ impl SideLane {
         self.sockets.write_all(now, written, &mut self.away);
         // Connections may have broken just now.
         self.away.pass_on();
-    }
-
-    /// Sends a frame. Gives it back if the connection is not here.
-    fn send(&mut self, conn: ConnId, frame: OutFrame, written: &mut Vec<ConnId>) -> Option<OutFrame> {
-        let Some(connection) = self.sockets.connections.get_mut(&conn) else { return Some(frame) };
-        connection.send(frame);
-        if written.last() != Some(&conn) {
-            written.push(conn);
-        }
-        None
     }
 
     /// Carries out what other lanes say.
@@ -442,9 +434,9 @@ impl SideLane {
         }
         for word in pieces {
             match word {
-                Down::Send(conn, frame) => drop(self.send(conn, frame, &mut written)),
+                Down::Send(conn, frame) => drop(self.sockets.send(conn, frame, &mut written)),
                 Down::Pass(conn, frame) => {
-                    if let Some(frame) = self.send(conn, frame, &mut written) {
+                    if let Some(frame) = self.sockets.send(conn, frame, &mut written) {
                         let bytes = frame.len();
                         self.away.up.put(Up::Send(conn, frame), bytes + WORD_BYTES);
                     }

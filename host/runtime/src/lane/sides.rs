@@ -367,9 +367,9 @@ impl Lane {
             return;
         }
         for word in words {
-            match (word, self.sockets.connections.get_mut(&conn)) {
-                (Down::Send(_, frame), Some(connection)) => connection.send(frame),
-                (Down::Close(_), _) => self.sockets.close(now, conn),
+            match word {
+                Down::Send(_, frame) => drop(self.sockets.send(conn, frame, &mut Vec::new())),
+                Down::Close(_) => self.sockets.close(now, conn),
                 _ => {}
             }
         }

@@ -5,6 +5,7 @@
 use super::blocks::Blocks;
 use super::door::Door;
 use super::fair::Fair;
+use super::late::Lateness;
 use super::pace::Pace;
 use super::pressure::{LaneLimits, Pressure};
 use crate::clock::Clock;
@@ -14,7 +15,7 @@ use mio::event::Event;
 use mio::{Interest, Poll, Token};
 use quorate_node::{ConnClass, Costs, Input};
 use quorate_types::{ConnId, Span, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +64,10 @@ pub(super) struct Sockets {
     pub(super) scratch: Vec<u8>,
     /// Memory for what arrives, shared by all connections.
     blocks: Arc<Blocks>,
+    /// How late leaves what is for members; `None` in real replicas.
+    pub(super) lateness: Option<Lateness>,
+    /// Connections that hold frames back for that.
+    pub(super) holding: BTreeSet<ConnId>,
     /// Limits the lines that repeated failed connections write to the log.
     pub(super) refusals: Throttle,
 }
@@ -85,8 +90,15 @@ impl Sockets {
             closing: VecDeque::new(),
             scratch: if safe { vec![0; READ_MAX] } else { Vec::new() },
             blocks: Arc::default(),
+            lateness: None,
+            holding: BTreeSet::new(),
             refusals: Throttle::default(),
         }
+    }
+
+    /// The same, with frames for members that leave late if `lateness` says so.
+    pub(super) fn late(self, lateness: Option<Lateness>) -> Self {
+        Self { lateness, ..self }
     }
 
     /// Adds a connection. Says whether the system can report its events.
@@ -98,6 +110,9 @@ impl Sockets {
             return false;
         }
         connection.use_memory(self.blocks.clone());
+        if connection.holds_since().is_some() {
+            self.holding.insert(conn);
+        }
         self.connections.insert(conn, connection);
         true
     }
