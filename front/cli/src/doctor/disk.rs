@@ -6,10 +6,11 @@
 use super::Findings;
 use hdrhistogram::Histogram;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::nameless;
 use quorate_command::print::amount;
 use quorate_command::print::size;
 use quorate_command::progress::Progress;
-use rustix::fs::{Advice, Mode, OFlags, fadvise};
+use rustix::fs::{Advice, fadvise};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
@@ -61,7 +62,7 @@ pub(super) fn measure(
 ) -> Outcome<Option<Speed>> {
     // At most a quarter, so that other writers on this disk do not notice it.
     let bytes = (FILE_BYTES.min(free / 4) / PIECE as u64) * PIECE as u64;
-    let file = match nameless(directory) {
+    let file = match nameless::file(directory) {
         _ if bytes < FILE_BYTES_MIN => {
             findings.warning(
                 format!("there is {} free in {}, too little to measure", size(free), directory.display()),
@@ -91,19 +92,6 @@ pub(super) fn measure(
     drop(progress);
     let read_mb_s = read(&file, bytes).doing(&doing)?;
     Ok(Some(Speed { syncs, write_mb_s, read_mb_s, file_bytes: bytes }))
-}
-
-/// A file without a name, which ends with this process.
-fn nameless(directory: &Path) -> io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::open(directory, flags, Mode::from_raw_mode(0o600)) {
-        return Ok(File::from(file));
-    }
-    // Not every file system has these. This one has a name for a moment.
-    let path = directory.join(format!("doctor-{}.unfinished", std::process::id()));
-    let file = File::options().create_new(true).read(true).write(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
 }
 
 /// Writes the file in order and syncs it; gives millions of bytes per second.

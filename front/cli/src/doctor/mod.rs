@@ -4,7 +4,7 @@
 //! replica from running is a problem, and makes the exit code 1.
 //!
 //! Files: `subject` (what is examined), `disk` (the measurement), `place` (file systems), `checks` (limits, clock, processors, space),
-//! `ports` (addresses), `expect` (plain words), `report` (what is printed).
+//! `ports` (addresses), `expect` (plain words), `report` (what is printed), `visigoth` (another measurement, of a group of processes).
 //! Tests: `tests.rs` here, and front/cli/tests/all/doctor.rs with the real program.
 
 mod checks;
@@ -16,6 +16,7 @@ mod report;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod visigoth;
 
 use quorate_command::arguments::seconds;
 use quorate_command::failure::Outcome;
@@ -34,13 +35,17 @@ use subject::Subject;
 ///
 /// Exit code 1 when there is a problem that keeps a replica from running.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   quorate doctor
   quorate doctor --config prod/replica-1/replica.toml
   quorate doctor --dir /mnt/new-disk --seconds 30
   quorate doctor --json | jq .disks[0].syncs
+  quorate doctor visigoth
 
-Columns: `p99` is the time that 99 of 100 syncs do not exceed; `per second` is how many of them fit, one after the other.")]
+Columns: `p99` is the time that 99 of 100 syncs do not exceed; `per second` is how many of them fit, one after the other."
+)]
 pub(crate) struct Args {
     /// A directory that `quorate dev` or `quorate init` made, or any other, whose disk is then measured
     /// [default: ./.quorate/dev, else the working directory]
@@ -55,6 +60,13 @@ pub(crate) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Visigoth(visigoth::Args),
 }
 
 /// How bad a finding is.
@@ -97,6 +109,9 @@ impl Findings {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(Command::Visigoth(args)) = &args.command {
+        return visigoth::run(args);
+    }
     let length = seconds("--seconds", args.seconds)?;
     let mut findings = Findings::default();
     let subject = Subject::find(args, &mut findings)?;

@@ -235,6 +235,7 @@ fn what_is_not_there_can_not_be_looked_at() {
         config: config.map(Into::into),
         seconds: 1.0,
         json: false,
+        command: None,
     };
     for args in [args(Some("/does/not/exist"), None), args(None, Some("/does/not/exist.toml"))] {
         assert!(Subject::find(&args, &mut Findings::default()).is_err());

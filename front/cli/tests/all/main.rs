@@ -9,6 +9,7 @@ mod bench_latency;
 mod bench_table;
 mod dev_instances;
 mod doctor;
+mod doctor_visigoth;
 mod etcd;
 mod export;
 mod few;

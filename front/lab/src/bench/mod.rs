@@ -38,6 +38,7 @@ mod temporary;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use figure::replies;
 pub use options::Args;
 
 use options::Command;

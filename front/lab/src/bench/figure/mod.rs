@@ -1,6 +1,6 @@
 //! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
-//! Files: `dfc`, `catchup`, `niagara`, `links` and `cop` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop` and `replies` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 pub(super) mod catchup;
@@ -12,6 +12,7 @@ pub(super) mod marks;
 mod niagara;
 pub(super) mod page;
 mod plot;
+pub(crate) mod replies;
 mod samples;
 mod shares;
 #[cfg(test)]
@@ -45,6 +46,9 @@ pub(super) enum Name {
     /// Strong reads and writes by the number of network links
     #[value(name = "niagara-5")]
     Niagara5,
+    /// How long a process waits for the first, second, ... reply of a group
+    #[value(name = "visigoth-2")]
+    Visigoth2,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -59,6 +63,7 @@ pub(super) enum Name {
   quorate bench figure niagara-3 --durability memory --secs 3
   quorate bench figure niagara-3 --durability memory --secs 3 --curve lanes
   quorate bench figure niagara-5 --durability memory --secs 5
+  quorate bench figure visigoth-2 --results machine-1.json,machine-2.json
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -145,6 +150,8 @@ pub(crate) struct FigureArgs {
     /// Do not run the null program
     #[arg(long)]
     no_floor: bool,
+    #[command(flatten)]
+    replies: replies::Options,
     #[arg(long, hide = true)]
     inside_network: bool,
 }
@@ -198,6 +205,7 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Niagara3 => niagara::draw(args, niagara::What::Provided)?,
         Name::Niagara4 => niagara::draw(args, niagara::What::Latency)?,
         Name::Niagara5 => links::draw(args)?,
+        Name::Visigoth2 => replies::draw(args)?,
     };
     let named = quorate_command::arguments::name(name);
     let page = args.out.join(format!("{named}.html"));
