@@ -275,3 +275,33 @@ fn a_fault_model_is_a_word_or_a_table() {
         assert!(why.contains(word), "{text}: {why}");
     }
 }
+
+/// docs/choosing.md says for each model how many members one, two or three faults take, and how many of them decide.
+#[test]
+fn the_page_about_choosing_has_the_right_sizes() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/choosing.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let cell = |faults: Faults, u: u32| {
+        let fitting =
+            (1..).map(|n| (n, faults.among(n))).find(|(n, trust)| faults.fit(*n) && trust.faults() == u);
+        let (n, trust) = fitting.expect("enough members");
+        match (trust.agreement(), trust.smallest()) {
+            (usual, smallest) if smallest < usual => format!("{n} ({usual}, {smallest})"),
+            (usual, _) => format!("{n} ({usual})"),
+        }
+    };
+    let row = |name: &str, faults: &dyn Fn(u32) -> Option<FaultModel>| {
+        let cells = (1..=3).map(|u| faults(u).map_or("-".to_owned(), |model| cell(model.into(), u)));
+        let row = format!("| {name} | {} |\n", cells.collect::<Vec<_>>().join(" | "));
+        assert!(page.contains(&row), "the page lacks: {row}");
+    };
+    let hybrid = |u| Some(FaultModel::Visigoth(sizes(u, u, 1)));
+    let few = |o| move |u| (u > 1).then(|| FaultModel::Visigoth(Visigoth { t_ms: 50, ..sizes(u, 1, o) }));
+    row("`crash`", &|_| Some(FaultModel::Crash));
+    row("`byzantine`", &|_| Some(FaultModel::Byzantine));
+    row("`visigoth`, s = u, o = 1", &hybrid);
+    row("`visigoth`, s = 1, o = 0", &few(0));
+    row("`visigoth`, s = 1, o = 1, not yet", &few(1));
+    let table = page.split("| model | u = 1 |").nth(1).and_then(|rest| rest.split("\n\n").next());
+    assert_eq!(table.map(|table| table.lines().count()), Some(2 + 5), "each row of the table is compared");
+}
