@@ -67,7 +67,9 @@ impl Advice {
     /// Judges what was measured.
     pub fn of(measured: &Measured, wish: Wish) -> Self {
         let others = measured.replies.len() as u32;
-        let choices: Vec<Choice> = (0..others.min(S_MAX + 1)).map(|s| choice(measured, wish, s)).collect();
+        // With s above u nothing is different from s = u.
+        let choices: Vec<Choice> =
+            (0..others.min(wish.u.min(S_MAX) + 1)).map(|s| choice(measured, wish, s)).collect();
         let fits = |from: u32| choices.iter().find(|choice| choice.s >= from && choice.fits);
         let best = fits(1).or_else(|| fits(0));
         let mut words = Vec::new();
@@ -100,6 +102,11 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// In how many rounds something happened.
+fn share_of(rounds: u64, share: f64) -> String {
+    if share > 0.0 { format!("{} of rounds", percent(share)) } else { format!("none of {rounds} rounds") }
+}
+
 fn choice(measured: &Measured, wish: Wish, s: u32) -> Choice {
     // The replies of all others but s.
     let times = &measured.replies[measured.replies.len() - 1 - s as usize];
@@ -114,9 +121,9 @@ fn choice(measured: &Measured, wish: Wish, s: u32) -> Choice {
             true,
             format!(
                 "with s = {s}, which is not below u = {}, T does not count: replicas conclude nothing from silence, and n = {replicas} \
-                 (it would be {t} ms, with {} of rounds in which {late})",
+                 (in {} {late} by more than {t} ms)",
                 wish.u,
-                percent(risk)
+                share_of(times.rounds(), risk)
             ),
         ),
         (Some(t), Some(risk)) if t <= most => {
@@ -125,8 +132,8 @@ fn choice(measured: &Measured, wish: Wish, s: u32) -> Choice {
             (
                 wish.o == 0,
                 format!(
-                    "with s = {s}, T = {t} ms, n = {replicas}: in {} of rounds {late}; then {then}",
-                    percent(risk)
+                    "with s = {s}, T = {t} ms, n = {replicas}: in {} {late}; then {then}",
+                    share_of(times.rounds(), risk)
                 ),
             )
         }

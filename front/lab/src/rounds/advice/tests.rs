@@ -94,6 +94,10 @@ fn each_choice_says_what_it_risks() {
         "{}",
         words[1]
     );
+    let fast = Advice::of(&measured(&[FAST, FAST]), Wish::default());
+    let none = "in none of 100000 rounds more than 1 were late";
+    assert!(fast.choices[1].words.contains(none), "{}", fast.choices[1].words);
+    assert_eq!(words.len(), 3, "more than u is the same as u");
     assert!(words[1].contains("asks the oracle"), "{}", words[1]);
     assert!(words[0].contains("one was late"), "{}", words[0]);
     assert!(words[2].contains("T does not count") && words[2].contains("n = 5"), "{}", words[2]);
