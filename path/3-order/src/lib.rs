@@ -20,6 +20,7 @@ mod life;
 mod limits;
 mod message;
 pub mod mod_smart;
+pub mod modelling;
 mod nature;
 pub mod protocols;
 mod quorums;

@@ -219,6 +219,13 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --focus votes --first 100001 --count 10")],
     },
     Campaign {
+        name: "model-visigoth",
+        covers: "all histories of one Visigoth instance within bounds, with a liar and without",
+        usual: "6 min",
+        steps: &[tests("--release -p quorate-model --test all large -- --ignored --nocapture", &[])],
+        sample: &[],
+    },
+    Campaign {
         name: "models",
         covers: "random runs of single parts: protocols, checkpoints, transfers",
         usual: "20 min",

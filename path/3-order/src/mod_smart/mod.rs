@@ -32,7 +32,7 @@ mod reads;
 mod referee;
 mod restore;
 mod rotation;
-mod rules;
+pub(crate) mod rules;
 mod slots;
 mod statements;
 mod status;

@@ -13,7 +13,7 @@ use quorate_types::{Digest, ReplicaId, Slot, View, planted};
 
 /// What the statements say about the first slot that is not decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Binding {
+pub enum Binding {
     /// Only this value may be proposed.
     Bound(Digest),
     /// Anything may be proposed.
@@ -38,7 +38,7 @@ struct Said<'a> {
 
 /// What binds the slot after `decided`, which is the last slot shown to be decided. The statements are of distinct members, and all are
 /// signed for the view. [mod_smart L46-L52]
-pub(super) fn binding_of(quorums: Quorums<'_>, collects: &[Collect], decided: Slot) -> Binding {
+pub(crate) fn binding_of(quorums: Quorums<'_>, collects: &[Collect], decided: Slot) -> Binding {
     judged(quorums, collects, decided).0
 }
 
