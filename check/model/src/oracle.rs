@@ -76,7 +76,7 @@ impl Oracle {
         let next = register.with(self.grant(view, set), view_of(decided.into()), &self.voters, trust).ok()?;
         assert_eq!(Register::decode(next.encode(), &self.voters, trust), Ok(next.clone()), "it is believed");
         let mut kept = [0; VIEWS];
-        for grant in next.grants() {
+        for grant in next.binding() {
             let bits = grant.set.iter().map(|id| 1u8 << id.number()).sum();
             let at = self.sets.all().iter().position(|set| *set == bits).expect("sets of one size");
             kept[grant.view.number() as usize - 1] |= 1 << at;

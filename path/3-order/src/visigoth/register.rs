@@ -90,7 +90,7 @@ impl Register {
     }
 
     /// Those that bind.
-    fn binding(&self) -> impl Iterator<Item = &Grant> {
+    pub fn binding(&self) -> impl Iterator<Item = &Grant> {
         self.grants.iter().filter(|grant| grant.view >= self.floor)
     }
 
