@@ -14,6 +14,7 @@ mod slots;
 
 pub(crate) use mesh::connect;
 
+use crate::config::REPLICAS_MAX;
 use crate::disk::LogFile;
 use crate::net::{self, Moved};
 use crate::roles::{self, Done, Word};
@@ -31,8 +32,8 @@ use std::time::Duration;
 
 /// How long to wait when nothing happens; only a bound, sockets wake us.
 const IDLE: Duration = Duration::from_millis(100);
-/// Six other replicas and the load generator.
-const FDS_MAX: usize = 7;
+/// All other replicas and the load generator.
+const FDS_MAX: usize = REPLICAS_MAX;
 const HUNG_UP: PollFlags = PollFlags::HUP.union(PollFlags::ERR);
 
 struct Replica<'a> {
@@ -94,7 +95,7 @@ pub(crate) fn run(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result
         config,
         sender: Sender::new(number, replicas),
         peers,
-        slots: Slots::new(number, replicas, config.command_bytes),
+        slots: Slots::new(number, config.quorum(), config.command_bytes),
         log,
         leader: (number == 0).then(leader),
         client: Client { stream: client, key, answers: Vec::new(), sent: 0, listens: true },

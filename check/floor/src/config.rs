@@ -1,7 +1,7 @@
 //! What to run: sizes, window, durability, times.
 
 use crate::{Error, Result, frame};
-use quorate_types::FaultModel;
+use quorate_types::{FaultModel, Faults};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -19,6 +19,9 @@ pub enum Sync {
     /// The log is written to a file and synced by `fdatasync`.
     Fdatasync,
 }
+
+/// The most replicas, the leader among them: those of a cluster that survives three liars.
+pub(crate) const REPLICAS_MAX: usize = 10;
 
 /// The most slots under way at a time.
 const IN_FLIGHT_MAX: u64 = 256;
@@ -100,6 +103,11 @@ impl Config {
         self.followers as u8 + 1
     }
 
+    /// How many of them must hold what is committed.
+    pub(crate) fn quorum(&self) -> u32 {
+        Faults::of(self.fault_model).among(u32::from(self.replicas())).agreement()
+    }
+
     /// Refuses a configuration that can not run, and says why.
     pub(crate) fn check(&self) -> Result<()> {
         let no = |why: &str| Err(Error::Config(why.into()));
@@ -121,8 +129,8 @@ impl Config {
         if !(1..=1 << 20).contains(&self.file_mb) {
             return no("file_mb must be between 1 and 1048576");
         }
-        if !(1..=6).contains(&self.followers) {
-            return no("followers must be between 1 and 6");
+        if !(1..REPLICAS_MAX).contains(&self.followers) {
+            return no("followers must be between 1 and 9");
         }
         if self.fault_model == FaultModel::Byzantine && self.followers < 3 {
             return no("followers must be at least 3 with Byzantine faults");

@@ -6,6 +6,7 @@
 
 mod backlog;
 
+use crate::config::REPLICAS_MAX;
 use crate::disk::{Disk, LogFile};
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Done, Word};
@@ -20,8 +21,8 @@ use std::time::Duration;
 const SEND_FRAMES_MAX: usize = 16;
 /// How long to wait when nothing happens; only a bound, sockets and disk wake us.
 const IDLE: Duration = Duration::from_millis(100);
-/// Six followers, the disk, the load generator.
-const FDS_MAX: usize = 8;
+/// All followers, the disk, the load generator.
+const FDS_MAX: usize = REPLICAS_MAX + 1;
 const HUNG_UP: PollFlags = PollFlags::HUP.union(PollFlags::ERR);
 
 struct Follower {
@@ -192,12 +193,12 @@ impl Leader<'_> {
         Ok(())
     }
 
-    /// Commits what a majority of all replicas holds, the leader among them.
+    /// Commits what a quorum of all replicas holds, the leader among them.
     fn commit(&mut self, durable: u64) {
         self.held.clear();
         self.held.extend(self.followers.iter().map(|f| f.acks.latest()));
         self.held.push(durable);
-        if let Some(commands) = self.backlog.commit(held_by_majority(&mut self.held)) {
+        if let Some(commands) = self.backlog.commit(held_by(self.config.quorum() as usize, &mut self.held)) {
             self.replies.extend_from_slice(&commands.to_le_bytes());
         }
     }
@@ -219,11 +220,10 @@ impl Leader<'_> {
     }
 }
 
-/// The most that a majority of the replicas holds, given what each holds.
-fn held_by_majority(held: &mut [u64]) -> u64 {
+/// The most that this number of replicas holds, given what each holds.
+fn held_by(quorum: usize, held: &mut [u64]) -> u64 {
     held.sort_unstable();
-    let majority = held.len() / 2 + 1;
-    held[held.len() - majority]
+    held[held.len() - quorum]
 }
 
 /// What poll found.

@@ -1,6 +1,7 @@
 //! The load generator: it keeps a window of commands outstanding and gets cumulative replies. With Byzantine faults all replicas reply, and
 //! enough of them must say the same.
 
+use crate::config::REPLICAS_MAX;
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Measured, Word};
 use crate::{Config, Doing, Error, Latency, Result, agree, net, tag};
@@ -12,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// How long to wait when there is nothing to do; only a bound, the replies wake us.
 const IDLE: Duration = Duration::from_millis(100);
-/// An upper bound of the number of replicas.
-const REPLICAS_MAX: usize = 8;
 
 struct Load<'a> {
     config: &'a Config,

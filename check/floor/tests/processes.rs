@@ -1,6 +1,7 @@
 //! Runs the null program with real processes. The children are this very program, so its `main` is its own.
 
 use quorate_floor::{Config, FaultModel, Report, Sync};
+use quorate_types::Visigoth;
 
 fn main() {
     quorate_floor::maybe_child();
@@ -11,6 +12,7 @@ fn main() {
         ("durable_runs_write_and_leave_no_file", durable),
         ("commands_that_do_not_divide_a_batch_arrive_whole", odd_sizes),
         ("five_replicas_work_too", five_replicas),
+        ("few_replicas_wait_for_all_but_the_slow_ones", few_replicas),
         ("byzantine_replicas_agree_on_what_was_sent", byzantine),
         ("byzantine_with_many_slots_under_way", byzantine_in_flight),
         ("byzantine_with_odd_sizes_and_seven_replicas", byzantine_sizes),
@@ -78,6 +80,15 @@ fn five_replicas() {
     sound(&quorate_floor::run(&Config { followers: 4, ..quick() }).unwrap());
 }
 
+fn few_replicas() {
+    for (o, replicas) in [(0, 4), (1, 5)] {
+        let model = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o, t_ms: 50 });
+        let report = quorate_floor::run(&quick().surviving(model)).unwrap();
+        sound(&report);
+        assert_eq!(report.replicas.len(), replicas);
+    }
+}
+
 /// As much agreement as it takes to survive one liar.
 fn quick_byzantine() -> Config {
     quick().surviving(FaultModel::Byzantine)
@@ -103,7 +114,7 @@ fn byzantine_in_flight() {
 
 fn byzantine_sizes() {
     for (command_bytes, batch_bytes, window, followers) in
-        [(17, 1000, 300, 3), (100, 100, 7, 4), (65_535, 65_536, 3, 6), (64, 1 << 20, 65_536, 3)]
+        [(17, 1000, 300, 3), (100, 100, 7, 4), (65_535, 65_536, 3, 6), (64, 1 << 20, 65_536, 9)]
     {
         let config = Config { command_bytes, batch_bytes, window, followers, ..quick_byzantine() };
         sound(&quorate_floor::run(&config).unwrap());
@@ -140,7 +151,7 @@ fn refused() {
         Config { in_flight: 0, ..byzantine.clone() },
         Config { in_flight: 1 << 20, ..byzantine.clone() },
         Config { followers: 2, ..byzantine.clone() },
-        Config { followers: 7, ..byzantine.clone() },
+        Config { followers: 10, ..byzantine.clone() },
         Config { seconds: 0.0, ..base.clone() },
         Config { seconds: f64::NAN, ..base.clone() },
         Config { warm_up_seconds: -1.0, ..base.clone() },

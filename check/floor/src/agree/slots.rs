@@ -6,7 +6,6 @@
 use super::message::{Heard, Kind};
 use crate::frame;
 use crate::tag::Digest;
-use quorate_types::{FaultModel, Faults};
 use std::collections::VecDeque;
 
 /// How many slots another replica may be ahead; far more than the leader keeps for slow replicas.
@@ -31,7 +30,7 @@ pub(crate) struct Slots {
 }
 
 /// One bit for each replica.
-type Voters = u8;
+type Voters = u16;
 
 #[derive(Default)]
 struct Slot {
@@ -45,10 +44,11 @@ struct Slot {
 }
 
 impl Slots {
-    pub(crate) fn new(me: u8, replicas: u8, command_bytes: usize) -> Slots {
+    /// Slots of replica `me`, decided by this number of replicas.
+    pub(crate) fn new(me: u8, quorum: u32, command_bytes: usize) -> Slots {
         Slots {
             me,
-            quorum: Faults::of(FaultModel::Byzantine).among(u32::from(replicas)).agreement(),
+            quorum,
             command_bytes,
             open: VecDeque::new(),
             decided: 0,

@@ -1,13 +1,15 @@
-use super::held_by_majority;
+use super::held_by;
 
-/// Compared with counting: how many replicas hold at least so much.
+/// Compared with counting: the most that enough replicas hold.
 #[test]
-fn committed_is_what_a_majority_holds() {
+fn committed_is_what_a_quorum_holds() {
     for n in 2..=7usize {
         for choice in 0..3usize.pow(n as u32) {
             let held: Vec<u64> = (0..n).map(|i| (choice / 3usize.pow(i as u32) % 3) as u64).collect();
-            let most = (0..3).filter(|x| 2 * held.iter().filter(|h| *h >= x).count() > n).max();
-            assert_eq!(Some(held_by_majority(&mut held.clone())), most, "{held:?}");
+            for quorum in 1..=n {
+                let most = (0..3).filter(|x| held.iter().filter(|h| *h >= x).count() >= quorum).max();
+                assert_eq!(Some(held_by(quorum, &mut held.clone())), most, "{quorum} of {held:?}");
+            }
         }
     }
 }

