@@ -1,6 +1,10 @@
-//! The oracle of a new cluster in which few replicas are slow: the argument of `init` and `backup restore`.
+//! The oracle of a new cluster in which few replicas are slow: the argument of `init` and `backup restore`, and an oracle of its own for a
+//! cluster on one machine.
 
+use crate::cluster::CLIENT_FILE;
 use crate::failure::{Failure, Outcome};
+use crate::layout::{self, DurabilityChoice, Plan, ServiceChoice};
+use crate::ordering::OrderChoice;
 use quorate::client::ClientFile;
 use quorate_runtime::{NEEDS_THE_RULE, OracleConfig};
 use quorate_types::FaultModel;
@@ -73,4 +77,46 @@ fn quorate(file: &Path) -> Outcome<OracleConfig> {
     let read = ClientFile::read(file).map_err(|why| Failure::usage(why.to_string()))?;
     let client = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     Ok(OracleConfig::Quorate { cluster: read.cluster.to_string(), client })
+}
+
+/// The directory of a cluster's own oracle, in the directory of that cluster.
+pub const OWN: &str = "oracle";
+/// How many replicas it has: as many as survive one that stops.
+pub const OWN_REPLICAS: u16 = 3;
+
+/// An oracle that is made together with a cluster, on the same machine.
+pub struct Own {
+    /// The addresses of its replicas; [`OWN_REPLICAS`] of them.
+    pub addresses: Vec<String>,
+    /// When a write counts as durable.
+    pub durability: DurabilityChoice,
+    /// How long certificates are valid, in days; `None`: connections are plain.
+    pub certificates: Option<u32>,
+    /// The command that makes it, for the first line of the files.
+    pub made_by: &'static str,
+}
+
+/// Makes the cluster that decides between halves of the replicas of the cluster in `path`. Gives the configuration for those replicas, whose
+/// directories are in `path`, too.
+///
+/// # Errors
+/// Those of [`layout::make`].
+pub fn make_own(path: &Path, own: Own) -> Outcome<OracleConfig> {
+    let plan = Plan {
+        members: (1..=OWN_REPLICAS).zip(own.addresses).collect(),
+        durability: own.durability,
+        service: ServiceChoice::Oracle,
+        etcd: Vec::new(),
+        instances: 1,
+        lanes: 1,
+        pillars: None,
+        placement: None,
+        order: OrderChoice::default(),
+        oracle: None,
+        certificates: own.certificates,
+        made_by: own.made_by,
+    };
+    let cluster = layout::make(&path.join(OWN), &plan)?;
+    let client = Path::new("..").join(OWN).join(CLIENT_FILE);
+    Ok(OracleConfig::Quorate { cluster: cluster.id.to_string(), client })
 }

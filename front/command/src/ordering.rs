@@ -199,6 +199,17 @@ impl OrderArgs {
         Self { model: ModelArgs { fault_model: Some(word), faults: None }, ..Self::default() }
     }
 
+    /// Surviving these faults by this protocol, and everything else by default; as if the words for it had been given.
+    pub fn surviving_by(model: FaultModel, protocol: Protocol) -> Self {
+        let word = match model {
+            FaultModel::Crash => ModelWord::Crash,
+            FaultModel::Byzantine => ModelWord::Byzantine,
+            FaultModel::Visigoth(_) => ModelWord::Visigoth,
+        };
+        let model = ModelArgs { fault_model: Some(word), faults: model.visigoth().map(FaultsWord::Numbers) };
+        Self { model, protocol: Some(protocol), ..Self::default() }
+    }
+
     /// The choices for a new cluster.
     ///
     /// # Errors

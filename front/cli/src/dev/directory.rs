@@ -8,9 +8,9 @@ use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_MARKER};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Plan, ServiceChoice};
+use quorate_command::oracle::{OWN_REPLICAS, Own, make_own};
 use quorate_command::ordering::OrderChoice;
 use quorate_command::random;
-use quorate_runtime::OracleConfig;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::path::Path;
 
 const LOCK: &str = "dev.lock";
+const MADE_BY: &str = "quorate dev";
 /// Ports for replicas. They lie below those of outgoing connections, so that they are still free at the next start.
 const PORTS: Range<u16> = 20_000..32_000;
 
@@ -143,62 +144,41 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
     let wanted = if choices.service == ServiceChoice::Etcd { 2 * choices.replicas } else { choices.replicas };
     let few = choices.order.fault_model.few_are_slow();
     // The last ones are the oracle's.
-    let wanted = if few { wanted + ORACLE_REPLICAS } else { wanted };
+    let oracle_replicas = if few { OWN_REPLICAS } else { 0 };
+    let wanted = wanted + oracle_replicas;
     let mut ports = match args.port_base {
         Some(base) => (base..).take(usize::from(wanted)).collect(),
         None => free_ports(wanted)?,
     };
-    let oracle = ports.split_off(ports.len() - if few { usize::from(ORACLE_REPLICAS) } else { 0 });
+    let oracle = ports.split_off(ports.len() - usize::from(oracle_replicas));
     let etcd = ports.split_off(usize::from(choices.replicas));
+    let own = Own {
+        addresses: on_loopback(oracle).collect(),
+        durability: choices.durability,
+        certificates: (!choices.plain).then_some(DAYS),
+        made_by: MADE_BY,
+    };
     let plan = Plan {
-        members: (1..=choices.replicas)
-            .zip(ports)
-            .map(|(id, port)| (id, format!("127.0.0.1:{port}")))
-            .collect(),
+        members: (1..=choices.replicas).zip(on_loopback(ports)).collect(),
         durability: choices.durability,
         service: choices.service,
-        etcd: etcd.into_iter().map(|port| format!("127.0.0.1:{port}")).collect(),
+        etcd: on_loopback(etcd).collect(),
         instances: choices.instances,
         lanes: choices.lanes,
         pillars: None,
         placement: None,
         order: choices.order,
-        oracle: few.then(|| make_oracle(path, &choices, &oracle)).transpose()?,
+        oracle: few.then(|| make_own(path, own)).transpose()?,
         certificates: (!choices.plain).then_some(DAYS),
-        made_by: "quorate dev",
+        made_by: MADE_BY,
     };
     layout::make(path, &plan)?;
     mark(path, &choices)?;
     Ok(choices)
 }
 
-/// The directory of the oracle's cluster.
-pub(super) const ORACLE: &str = "oracle";
-/// As many replicas as survive one that stops.
-pub(super) const ORACLE_REPLICAS: u16 = 3;
-
-/// Makes the cluster that decides between halves of the other one's replicas.
-fn make_oracle(path: &Path, choices: &Choices, ports: &[u16]) -> Outcome<OracleConfig> {
-    let plan = Plan {
-        members: (1..=ORACLE_REPLICAS)
-            .zip(ports)
-            .map(|(id, port)| (id, format!("127.0.0.1:{port}")))
-            .collect(),
-        durability: choices.durability,
-        service: ServiceChoice::Oracle,
-        etcd: Vec::new(),
-        instances: 1,
-        lanes: 1,
-        pillars: None,
-        placement: None,
-        order: OrderChoice::default(),
-        oracle: None,
-        certificates: (!choices.plain).then_some(DAYS),
-        made_by: "quorate dev",
-    };
-    let cluster = layout::make(&path.join(ORACLE), &plan)?;
-    let client = Path::new("..").join(ORACLE).join(CLIENT_FILE);
-    Ok(OracleConfig::Quorate { cluster: cluster.id.to_string(), client })
+fn on_loopback(ports: Vec<u16>) -> impl Iterator<Item = String> {
+    ports.into_iter().map(|port| format!("127.0.0.1:{port}"))
 }
 
 /// Writes the marker. This comes last: a directory without it is incomplete.

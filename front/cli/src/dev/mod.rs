@@ -12,12 +12,13 @@ pub(crate) use directory::{adopt, free_ports};
 
 use crate::control::{self, Request, Response, SOCKET};
 use children::Children;
-use directory::{DevDirectory, ORACLE, ORACLE_REPLICAS};
+use directory::DevDirectory;
 use quorate_command::admin::{self, Admin};
 use quorate_command::arguments;
 use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, ServiceChoice};
+use quorate_command::oracle::{OWN, OWN_REPLICAS};
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
 use quorate_types::ReplicaId;
@@ -121,7 +122,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let mut dev = Dev {
         admin: Admin::new(&directory.cluster)?,
         children: Children::new(&args.dir, ids, may_lie),
-        oracle: few.then(|| Children::new(&args.dir.join(ORACLE), 1..=ORACLE_REPLICAS, false)),
+        oracle: few.then(|| Children::new(&args.dir.join(OWN), 1..=OWN_REPLICAS, false)),
         directory,
         args,
     };
@@ -306,7 +307,7 @@ impl Dev {
             let _ = writeln!(
                 text,
                 "  quorate {:<40} the cluster that decides between halves",
-                format!("status --dir {shown}/{ORACLE}")
+                format!("status --dir {shown}/{OWN}")
             );
         }
         for (command, what) in [("status", "how it is"), ("chaos kill leader", "how long writes stall")] {

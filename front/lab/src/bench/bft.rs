@@ -17,9 +17,10 @@ use quorate_kv::echo_command;
 use std::time::{Duration, Instant};
 
 /// The largest size; larger ones do not fit into a frame.
-const BYTES_MAX: usize = 256 << 10;
+pub(super) const BYTES_MAX: usize = 256 << 10;
 const CATCH_UP: Duration = Duration::from_secs(20);
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a client waits for an answer.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(args: &BftArgs, json: bool) -> Outcome {
     let (subject, floor) = subject(args)?;
@@ -71,8 +72,7 @@ pub(super) fn measure(args: &BftArgs, title: &str) -> Outcome<series::Run> {
         warm: Duration::from_secs_f64(args.measurement.warm),
         measure: seconds("--secs", args.measurement.secs)?,
     };
-    let command = echo_command(args.request_bytes, args.reply_bytes);
-    let mut work = Requests { command: Encoded::one(&command), reply_bytes: args.reply_bytes, answered: 0 };
+    let mut work = Requests::new(args.request_bytes, args.reply_bytes);
     let before = target.signatures_checked()?;
     let measured = load::run(&mut target, &plan, &mut work, title)?;
     let check = verify(&target, work.answered)?;
@@ -82,10 +82,20 @@ pub(super) fn measure(args: &BftArgs, title: &str) -> Outcome<series::Run> {
     Ok(if signs { run.checked(checked, work.answered) } else { run })
 }
 
-struct Requests {
+/// Equal requests.
+pub(super) struct Requests {
     command: Encoded,
     reply_bytes: usize,
-    answered: u64,
+    /// How many were answered so far.
+    pub(super) answered: u64,
+}
+
+impl Requests {
+    /// Requests and replies of these sizes.
+    pub(super) fn new(request_bytes: usize, reply_bytes: usize) -> Self {
+        let command = Encoded::one(&echo_command(request_bytes, reply_bytes));
+        Self { command, reply_bytes, answered: 0 }
+    }
 }
 
 impl Work for Requests {
@@ -106,12 +116,12 @@ impl Work for Requests {
     }
 }
 
-/// Every replica executed each request once.
-fn verify(target: &Target, answered: u64) -> Outcome<Check> {
+/// Every replica that is here executed each request once.
+pub(super) fn verify(target: &Target, answered: u64) -> Outcome<Check> {
     let until = Instant::now() + CATCH_UP;
-    for replica in &target.replicas {
+    for replica in target.here() {
         let options = ReadOptions {
-            replica: Some(*replica),
+            replica: Some(replica),
             timeout: Some(Duration::from_secs(2)),
             ..ReadOptions::WEAK
         };

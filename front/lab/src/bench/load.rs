@@ -77,6 +77,8 @@ pub(super) struct Measured {
     pub(super) latency: Histogram<u64>,
     /// Processor time of each replica in the measured time; empty when the replicas are on another machine.
     pub(super) replicas_cpu: Vec<Cpu>,
+    /// Processor time of the oracle's replicas together in the measured time, where the cluster was started with one.
+    pub(super) oracle_cpu: Option<Cpu>,
     pub(super) load_cpu: Cpu,
     /// Processor seconds of everything else in the measured time.
     pub(super) others_cpu_s: Option<f64>,
@@ -100,19 +102,28 @@ pub(super) struct Look {
     at: Instant,
     pub(super) pids: Vec<u32>,
     pub(super) replicas: Vec<Cpu>,
+    pub(super) oracle: Vec<Cpu>,
     pub(super) load: Cpu,
     machine_s: f64,
 }
 
 impl Look {
     pub(super) fn take(target: &Target) -> Outcome<Self> {
+        let each = |pids: &[u32]| pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Outcome<_>>();
         Ok(Self {
             at: Instant::now(),
             pids: target.pids.clone(),
-            replicas: target.pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Outcome<_>>()?,
+            replicas: each(&target.pids)?,
+            oracle: each(&target.oracle_pids)?,
             load: cpu::of_process(std::process::id())?,
             machine_s: cpu::of_machine_s(),
         })
+    }
+
+    /// What the oracle's replicas together used since then; `None` without one.
+    pub(super) fn oracle_since(&self, before: &Self) -> Option<Cpu> {
+        let each = self.oracle.iter().zip(&before.oracle).map(|(after, before)| after.since(*before));
+        each.reduce(Cpu::plus)
     }
 }
 
@@ -169,7 +180,9 @@ pub(super) fn run_observed(
     let replicas_cpu: Vec<Cpu> =
         after.replicas.iter().zip(&before.replicas).map(|(after, before)| after.since(*before)).collect();
     let load_cpu = after.load.since(before.load);
-    let ours = replicas_cpu.iter().fold(load_cpu, |all, cpu| all.plus(*cpu)).total_s();
+    let oracle_cpu = after.oracle_since(&before);
+    let beside = load_cpu.plus(oracle_cpu.unwrap_or_default());
+    let ours = replicas_cpu.iter().fold(beside, |all, cpu| all.plus(*cpu)).total_s();
     let others_cpu_s =
         (!replicas_cpu.is_empty()).then(|| (after.machine_s - before.machine_s - ours).max(0.0));
     Ok(Measured {
@@ -178,6 +191,7 @@ pub(super) fn run_observed(
         commands: answered * plan.commands_per_call,
         latency,
         replicas_cpu,
+        oracle_cpu,
         load_cpu,
         others_cpu_s,
         memory,

@@ -4,7 +4,7 @@
 //! beside that of the null program (`bench floor`) from the same command. The two run in turns, since the machine's other work changes from
 //! minute to minute.
 //!
-//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
+//! Files: `options` (the command line), `temporary` (the replicas), `events` (what happens to them), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
 //! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
 //! `report` (what people see). Tests: front/cli/tests.
 
@@ -12,6 +12,7 @@ mod append;
 mod bft;
 mod cpu;
 mod etcd;
+mod events;
 mod figure;
 mod floor;
 mod gate;

@@ -58,6 +58,8 @@ pub(super) struct Provided {
     pub(super) first_error: Option<String>,
     /// Processor time in the measured time, of all replicas and of the load generator; `None` when a replica came or went, or is elsewhere.
     pub(super) replicas_cpu: Option<Cpu>,
+    /// That of the oracle, where the cluster was started with one.
+    pub(super) oracle_cpu: Option<Cpu>,
     pub(super) load_cpu: Option<Cpu>,
 }
 
@@ -81,6 +83,7 @@ impl Provided {
             errors: 0,
             first_error: None,
             replicas_cpu: None,
+            oracle_cpu: None,
             load_cpu: None,
         })
     }
@@ -154,6 +157,7 @@ impl Looks {
     fn put_into(&self, provided: &mut Provided) {
         let (Some(before), Some(after)) = (&self.before, &self.after) else { return };
         provided.load_cpu = Some(after.load.since(before.load));
+        provided.oracle_cpu = after.oracle_since(before);
         let same = !before.replicas.is_empty() && before.pids == after.pids;
         provided.replicas_cpu = same.then(|| {
             let each = after.replicas.iter().zip(&before.replicas);

@@ -9,6 +9,7 @@ use quorate_command::admin::shown_durability;
 use quorate_command::arguments;
 use quorate_command::failure::Outcome;
 use quorate_command::machine::Machine;
+use quorate_command::oracle::OWN_REPLICAS;
 use quorate_command::ordering::OrderChoice;
 use quorate_command::print;
 use quorate_command::print::amount;
@@ -128,6 +129,8 @@ pub(super) struct OwnRun {
     /// Commands per second of processor time of all replicas together; null when the replicas are elsewhere, or used too little.
     pub(super) per_replica_cpu_s: Option<f64>,
     pub(super) replicas: Vec<ReplicaUse>,
+    /// What the oracle's replicas used together, beside that; null where the cluster was started without one.
+    pub(super) oracle_cpu: Option<Cpu>,
     pub(super) load_cpu: Cpu,
     /// Processor seconds of other processes in the measured time.
     pub(super) others_cpu_s: Option<f64>,
@@ -327,6 +330,11 @@ impl OwnRun {
                 cpu.user_s, cpu.system_s
             ));
         }
+        lines.extend(
+            self.oracle_cpu.map(|cpu| {
+                format!("    {}: {:.2} s user + {:.2} s system", oracle(), cpu.user_s, cpu.system_s)
+            }),
+        );
         lines.extend(self.signatures.map(|signatures| format!("    {signatures}")));
         let others = self.others_cpu_s.map(|others| format!("; other processes: {others:.2} s"));
         lines.push(format!(
@@ -347,6 +355,11 @@ impl OwnRun {
         lines.push(format!("    {verdict}: {}", self.check.text));
         lines.join("\n")
     }
+}
+
+/// The oracle of a benchmark's own cluster, as text.
+pub(super) fn oracle() -> String {
+    format!("oracle, beside the replicas: {OWN_REPLICAS} processes of this program, crash faults, raft")
 }
 
 /// The machine as text.

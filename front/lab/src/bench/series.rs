@@ -44,6 +44,7 @@ impl Run {
                     memory_mib: *memory as f64 / f64::from(1 << 20),
                 })
                 .collect(),
+            oracle_cpu: measured.oracle_cpu,
             load_cpu: measured.load_cpu,
             others_cpu_s: measured.others_cpu_s,
             signatures: None,
@@ -113,9 +114,23 @@ pub(super) fn floor_run(
     durability: &Durability,
     fault_model: FaultModel,
 ) -> Outcome<FloorRun> {
+    run_null_program(&beside(config, durability, fault_model))
+}
+
+/// Like [`floor_run`], with this number of replicas.
+pub(super) fn floor_run_among(
+    replicas: u16,
+    config: &FloorConfig,
+    durability: &Durability,
+    fault_model: FaultModel,
+) -> Outcome<FloorRun> {
+    let followers = usize::from(replicas).saturating_sub(1);
+    run_null_program(&FloorConfig { followers, ..beside(config, durability, fault_model) })
+}
+
+fn run_null_program(config: &FloorConfig) -> Outcome<FloorRun> {
     let _progress = Progress::waiting("the null program");
-    let config = beside(config, durability, fault_model);
-    let report = quorate_floor::run(&config).map_err(|why| Failure::new(why.to_string()))?;
+    let report = quorate_floor::run(config).map_err(|why| Failure::new(why.to_string()))?;
     Ok(FloorRun::of(&report))
 }
 

@@ -1,5 +1,6 @@
 //! The cluster that is measured: one that the benchmark started, or one that runs already.
 
+use super::events::Events;
 use super::nets::Nets;
 use super::options::Measurement;
 use super::temporary::{Settings, Temporary};
@@ -27,7 +28,7 @@ pub(super) struct Target {
     crowd: Vec<BlockingClient>,
     /// Clients that take the place of all others, if there are any.
     many: Vec<Client>,
-    own: Option<Temporary>,
+    pub(super) own: Option<Temporary>,
     pub(super) replicas: Vec<ReplicaId>,
     /// The processes in the order of `replicas`; empty when they are not on this machine.
     pub(super) pids: Vec<u32>,
@@ -37,14 +38,10 @@ pub(super) struct Target {
     pub(super) sync_delay_us: u64,
     /// How the replicas agree. Of a running cluster only the faults that it survives are known.
     pub(super) order: OrderChoice,
-    /// When the leader is killed, and for how long.
-    falls: Option<(Instant, Duration)>,
-    /// The leader that was killed, and when.
-    pub(super) fallen: Option<(ReplicaId, Instant)>,
-    /// When the stopped replica comes back.
-    returns: Option<Instant>,
-    /// When it came back.
-    pub(super) returned: Option<Instant>,
+    /// The processes of the oracle that was started with the cluster.
+    pub(super) oracle_pids: Vec<u32>,
+    /// What happens to the replicas.
+    pub(super) events: Events,
 }
 
 /// The part of a replica's status that benchmarks use.
@@ -143,14 +140,12 @@ impl Target {
             many: Vec::new(),
             replicas: own.cluster.members.iter().map(|(replica, _)| *replica).collect(),
             pids: own.pids(),
+            oracle_pids: own.oracle_pids(),
             own: Some(own),
             durability: arguments::name(durability),
             sync_delay_us,
             order: measurement.order.choice()?,
-            falls: None,
-            fallen: None,
-            returns: None,
-            returned: None,
+            events: Events::default(),
         };
         target.wait()?;
         Ok(target)
@@ -188,7 +183,6 @@ impl Target {
         if pids.len() < replicas.len() {
             pids.clear();
         }
-        let (falls, fallen, returns, returned) = (None, None, None, None);
         let (own, crowd) = (None, Vec::new());
         let order = OrderChoice { fault_model: cluster.fault_model, ..OrderChoice::default() };
         let mut target = Self {
@@ -201,10 +195,8 @@ impl Target {
             durability,
             sync_delay_us,
             order,
-            falls,
-            fallen,
-            returns,
-            returned,
+            oracle_pids: Vec::new(),
+            events: Events::default(),
         };
         target.wait()?;
         Ok(target)
@@ -336,25 +328,10 @@ impl Target {
         Ok(self.replicas[at])
     }
 
-    /// Sets when the stopped replica comes back.
-    pub(super) fn returns_at(&mut self, at: Instant) {
-        self.returns = Some(at);
-    }
-
-    /// Sets when the leader is killed, and how long after that it is started again.
-    pub(super) fn loses_leader_at(&mut self, at: Instant, away: Duration) {
-        self.falls = Some((at, away));
-    }
-
-    fn lose_leader(&mut self, now: Instant, away: Duration) {
-        let leader = self.client.client().leader();
-        let at = self.replicas.iter().position(|replica| Some(*replica) == leader);
-        let (Some(at), Some(own)) = (at, &mut self.own) else { return };
-        own.kill(at);
-        self.falls = None;
-        self.fallen = Some((self.replicas[at], now));
-        self.returns = Some(now + away);
-        self.pids.clear();
+    /// The replicas that were not stopped on purpose.
+    pub(super) fn here(&self) -> impl Iterator<Item = ReplicaId> {
+        let is_here = |at: usize| self.own.as_ref().is_none_or(|own| own.is_here(at));
+        self.replicas.iter().enumerate().filter(move |(at, _)| is_here(*at)).map(|(_, replica)| *replica)
     }
 
     /// The cluster that was started here.
@@ -367,20 +344,9 @@ impl Target {
         self.own.as_ref().map(|own| own.etcd.clone()).unwrap_or_default()
     }
 
-    /// Fails when a replica that was started here has ended by itself. Kills the leader, and starts the stopped replica again, when it is
-    /// time.
+    /// Fails when a replica that was started here has ended by itself. Lets happen what is due.
     pub(super) fn check(&mut self) -> Outcome<()> {
-        let now = Instant::now();
-        if let Some((_, away)) = self.falls.filter(|(at, _)| now >= *at) {
-            self.lose_leader(now, away);
-        }
-        if self.returns.is_some_and(|at| now >= at)
-            && let Some(own) = &mut self.own
-        {
-            self.returns = None;
-            self.returned = Some(now);
-            own.bring_back()?;
-        }
+        self.let_happen(Instant::now())?;
         self.own.as_mut().map_or(Ok(()), Temporary::check)
     }
 }

@@ -1,4 +1,5 @@
-//! A cluster of the benchmark's own: three processes of this program on loopback. They and their data are removed when the benchmark ends.
+//! A cluster of the benchmark's own: processes of this program on loopback, three by default. Where few replicas are slow it has an oracle
+//! beside it, as with `quorate dev`: another cluster of three processes. All of them and their data are removed when the benchmark ends.
 
 use super::nets::Nets;
 use super::options::Measurement;
@@ -6,6 +7,7 @@ use quorate_command::authority::DAYS;
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
+use quorate_command::oracle::{OWN, OWN_REPLICAS, Own, make_own};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -20,6 +22,7 @@ pub(super) const REPLICAS: u16 = 3;
 const STOP: Duration = Duration::from_secs(5);
 /// The beginning of directories' names; the id of this process and the cluster's number follow.
 const PREFIX: &str = "cluster-";
+const MADE_BY: &str = "quorate bench";
 static STARTED: AtomicU32 = AtomicU32::new(0);
 /// The beginning of the names of the null program's logs.
 pub(super) const FLOOR_PREFIX: &str = "floor-";
@@ -30,8 +33,12 @@ pub(super) struct Temporary {
     /// The addresses for clients of etcd, if they are served.
     pub(super) etcd: Vec<String>,
     children: Vec<Child>,
+    /// The processes of the oracle, if the cluster has one.
+    oracle: Vec<Child>,
     /// The replica that was stopped on purpose.
     away: Option<usize>,
+    /// The replica that sleeps.
+    asleep: Option<usize>,
     directory: PathBuf,
 }
 
@@ -53,7 +60,15 @@ impl Temporary {
         let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let certificates = (!measurement.plain).then_some(DAYS);
         let replicas = usize::from(measurement.replicas());
-        let mut free = addresses(2 * replicas)?;
+        let order = measurement.order.choice()?;
+        let oracle = if order.fault_model.few_are_slow() { usize::from(OWN_REPLICAS) } else { 0 };
+        let mut free = addresses(2 * replicas + oracle)?;
+        let own = Own {
+            addresses: free.split_off(2 * replicas),
+            durability: measurement.durability(),
+            certificates,
+            made_by: MADE_BY,
+        };
         let etcd = free.split_off(replicas);
         let members = nets.map_or_else(|| (1..).zip(free).collect(), on_nets);
         let plan = Plan {
@@ -61,19 +76,23 @@ impl Temporary {
             members,
             durability: measurement.durability(),
             service,
-            order: measurement.order.choice()?,
+            order,
             instances: measurement.instances,
             lanes: measurement.lanes,
             pillars: measurement.pillars,
             placement: measurement.placement,
             certificates,
-            oracle: None,
-            made_by: "quorate bench",
+            oracle: (oracle > 0).then(|| make_own(&directory, own)).transpose()?,
+            made_by: MADE_BY,
         };
         let cluster = layout::make(&directory, &plan)?;
         // From here on what was made is removed, also when a process does not start.
-        let etcd = plan.etcd.clone();
-        let mut made = Self { cluster, etcd, children: Vec::new(), away: None, directory };
+        let (etcd, children) = (plan.etcd.clone(), Vec::new());
+        let mut made =
+            Self { cluster, etcd, children, oracle: Vec::new(), away: None, asleep: None, directory };
+        if plan.oracle.is_some() {
+            made.start_oracle()?;
+        }
         for (replica, _) in &plan.members {
             let place = replica_directory(&made.directory, *replica);
             configure(&place.join(REPLICA_FILE), settings, nets)?;
@@ -86,30 +105,53 @@ impl Temporary {
         Ok(made)
     }
 
+    fn start_oracle(&mut self) -> Outcome<()> {
+        for replica in 1..=OWN_REPLICAS {
+            let child = start(&replica_directory(&self.directory.join(OWN), replica))?;
+            self.oracle.push(child);
+        }
+        Ok(())
+    }
+
     /// The ids of the processes, in the order of the replicas' ids.
     pub(super) fn pids(&self) -> Vec<u32> {
         self.children.iter().map(Child::id).collect()
     }
 
-    /// Fails when a replica has ended; the error holds its last words.
+    /// The ids of the oracle's processes; empty where there is none.
+    pub(super) fn oracle_pids(&self) -> Vec<u32> {
+        self.oracle.iter().map(Child::id).collect()
+    }
+
+    /// Whether the replica with this index was not stopped on purpose.
+    pub(super) fn is_here(&self, at: usize) -> bool {
+        self.away != Some(at)
+    }
+
+    /// Fails when a replica has ended, or one of the oracle; the error holds its last words.
     pub(super) fn check(&mut self) -> Outcome<()> {
         for (at, (child, replica)) in self.children.iter_mut().zip(1..).enumerate() {
-            if self.away == Some(at) {
-                continue;
-            }
-            if let Ok(Some(status)) = child.try_wait() {
-                let log = replica_directory(&self.directory, replica).join("log.txt");
-                let said = fs::read_to_string(log).unwrap_or_default();
-                let last: Vec<&str> = said.lines().rev().take(5).collect();
-                let last: Vec<&str> = last.into_iter().rev().collect();
-                return Err(Failure::new(format!(
-                    "replica {replica} ended by itself ({status}); it said last:\n{}",
-                    last.join("\n")
-                )));
+            if self.away != Some(at) {
+                check(child, &self.directory, replica, "")?;
             }
         }
-        Ok(())
+        let place = self.directory.join(OWN);
+        self.oracle
+            .iter_mut()
+            .zip(1..)
+            .try_for_each(|(child, replica)| check(child, &place, replica, " of the oracle"))
     }
+}
+
+fn check(child: &mut Child, cluster: &Path, replica: u16, of: &str) -> Outcome<()> {
+    let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
+    let said = fs::read_to_string(replica_directory(cluster, replica).join("log.txt")).unwrap_or_default();
+    let last: Vec<&str> = said.lines().rev().take(5).collect();
+    let last: Vec<&str> = last.into_iter().rev().collect();
+    Err(Failure::new(format!(
+        "replica {replica}{of} ended by itself ({status}); it said last:\n{}",
+        last.join("\n")
+    )))
 }
 
 impl Temporary {
@@ -131,20 +173,39 @@ impl Temporary {
         }
     }
 
-    /// Starts the stopped replica again. Call it from the main thread.
-    pub(super) fn bring_back(&mut self) -> Outcome<()> {
-        let Some(at) = self.away.take() else { return Ok(()) };
+    /// Lets the replica with this index sleep, until [`Self::wake`]: its connections stay, and it does nothing.
+    pub(super) fn put_to_sleep(&mut self, at: usize) {
+        if let Some(child) = self.children.get(at) {
+            self.asleep = Some(at);
+            signal(child, Signal::STOP);
+        }
+    }
+
+    /// Lets the replica that sleeps go on, and gives its index.
+    pub(super) fn wake(&mut self) -> Option<usize> {
+        let at = self.asleep.take()?;
+        signal(self.children.get(at)?, Signal::CONT);
+        Some(at)
+    }
+
+    /// Starts the stopped replica again, and gives its index. Call it from the main thread.
+    pub(super) fn bring_back(&mut self) -> Outcome<Option<usize>> {
+        let Some(at) = self.away.take() else { return Ok(None) };
         let _ = self.children[at].wait();
         let (replica, _) = self.cluster.members[at];
         self.children[at] = start(&replica_directory(&self.directory, replica.number()))?;
-        Ok(())
+        Ok(Some(at))
     }
 }
 
 fn terminate(child: &Child) {
+    signal(child, Signal::TERM);
+}
+
+fn signal(child: &Child, signal: Signal) {
     // One that ended meanwhile can not be signalled, which is as good.
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::TERM);
+        let _ = kill_process(pid, signal);
     }
 }
 
@@ -158,12 +219,14 @@ fn wait(child: &mut Child, until: Instant) {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
+        self.wake();
         // The id of a process that was waited for may be another's by now.
         let away = self.away.take();
         let there = |at: &usize| away != Some(*at);
         self.children.iter().enumerate().filter(|(at, _)| there(at)).for_each(|(_, child)| terminate(child));
+        self.oracle.iter().for_each(terminate);
         let until = Instant::now() + STOP;
-        self.children.iter_mut().for_each(|child| wait(child, until));
+        self.children.iter_mut().chain(&mut self.oracle).for_each(|child| wait(child, until));
         // Files left behind are removed by the next benchmark.
         let _ = fs::remove_dir_all(&self.directory);
     }

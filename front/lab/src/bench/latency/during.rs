@@ -5,6 +5,7 @@
 
 use super::options::LatencyArgs;
 use super::{Row, row};
+use crate::bench::events;
 use crate::bench::figure::catchup;
 use crate::bench::figure::filling::{KEY_BYTES, put_there, settle};
 use crate::bench::figure::marks;
@@ -131,11 +132,11 @@ impl Happens {
                 Self::Scrubs(stop, std::thread::spawn(move || scrub(&cluster, &stopped)))
             }
             (Event::Transfer, Some(replica)) => {
-                target.returns_at(now + pace.warm + pace.measure / 3);
+                target.events.plan(now + pace.warm + pace.measure / 3, events::Event::Returns);
                 Self::Transfer(replica, catchup::Watch::start(&target.client, replica))
             }
             (Event::Leader, _) => {
-                target.loses_leader_at(middle, pace.measure / 4);
+                target.events.plan(middle, events::Event::LeaderFalls(pace.measure / 4));
                 Self::Leader
             }
             (Event::HandOver, _) => {
@@ -152,6 +153,7 @@ impl Happens {
     /// Waits for the end, and says what there was of it in the measured time.
     fn end(self, target: &Target, began: Instant, length: Duration) -> Outcome<String> {
         let since = |at: Instant| at.saturating_duration_since(began).as_secs_f64();
+        let falls = |event| matches!(event, events::Event::LeaderFalls(_));
         Ok(match self {
             Self::Nothing => "-".into(),
             Self::Checkpoints(watch) => {
@@ -170,14 +172,14 @@ impl Happens {
             }
             Self::Transfer(replica, watch) => {
                 let seen = watch.finish();
-                let back = target.returned.map_or(0.0, since);
+                let back = target.events.returned().map_or(0.0, since);
                 let caught_up = seen.caught_up.map_or("had not caught up at the end".into(), |at| {
                     format!("had caught up at {:.1} s", since(at))
                 });
                 format!("{replica} came back at {back:.1} s, fetched {}, {caught_up}", size(seen.fetched))
             }
-            Self::Leader => match (target.fallen, target.returned) {
-                (Some((replica, at)), Some(back)) => {
+            Self::Leader => match (target.events.happened(falls), target.events.returned()) {
+                (Some((at, replica)), Some(back)) => {
                     format!(
                         "{replica} was killed at {:.1} s and started again at {:.1} s",
                         since(at),

@@ -101,6 +101,8 @@ struct Row {
     latency_ms: Quantiles,
     /// Processor time of all replicas for each answered put; null when a replica came or went.
     cpu_us_per_put: Option<f64>,
+    /// Processor seconds of the oracle for each second, beside that; null where the cluster was started without one.
+    oracle_cpu: Option<f64>,
     /// Processor seconds of the load generator for each second.
     load_cpu: Option<f64>,
 }
@@ -270,6 +272,7 @@ fn row(rate: f64, most_per_s: Option<f64>, provided: &Provided) -> Row {
         fell_behind: provided.fell_behind(),
         latency_ms: Quantiles::of(&provided.latency),
         cpu_us_per_put: provided.replicas_cpu.map(|cpu| cpu.total_s() * 1e6 / answered),
+        oracle_cpu: provided.oracle_cpu.map(|cpu| cpu.total_s() / provided.seconds),
         load_cpu: provided.load_cpu.map(|cpu| cpu.total_s() / provided.seconds),
     }
 }
