@@ -198,3 +198,164 @@ fn links_are_limited_where_the_machine_can_or_it_says_what_is_missing() {
         assert!(writes > 0.0, "{point}");
     }
 }
+
+/// Runs a figure of few members, as short as it can be, and reads its page and its numbers.
+fn few(figure: &str, more: &str) -> (String, String, Value) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let all =
+        format!("bench figure {figure} --durability memory --rounds 1 --out drawn --scratch scratch {more}");
+    let ran = program().args(all.split_whitespace()).current_dir(directory.path()).output();
+    let said = crate::harness::Ran::from(ran.expect("the program runs")).ok();
+    let read = |end: &str| {
+        fs::read_to_string(directory.path().join(format!("drawn/{figure}.{end}"))).expect("what was drawn")
+    };
+    let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left of the clusters");
+    let document: Value = serde_json::from_str(&read("json")).expect("JSON");
+    assert_eq!((&document["valid"], &document["tls"]), (&Value::Bool(true), &Value::Bool(true)), "{said}");
+    (said, read("html"), document)
+}
+
+/// The clusters of a figure: fault model, protocol, replicas, and whether something was measured. What was not says why.
+fn clusters(curves: &Value, measured: &str) -> Vec<(String, String, u64, bool)> {
+    let text = |value: &Value| value.as_str().expect("a word").to_owned();
+    let of = |curve: &Value| {
+        let is_measured = curve[measured].as_array().is_some_and(|some| !some.is_empty());
+        assert_eq!(curve["refused"].is_null(), is_measured, "{curve}");
+        let replicas = curve["replicas"].as_u64().expect("a number");
+        (text(&curve["fault_model"]), text(&curve["protocol"]), replicas, is_measured)
+    };
+    curves.as_array().expect("a list").iter().map(of).collect()
+}
+
+#[test]
+fn figures_of_few_members_refuse_what_can_not_be() {
+    let figure = |name: &str, more: &str| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let all = format!("bench figure {name} {more}");
+        let ran = program().args(all.split_whitespace()).current_dir(directory.path()).output();
+        crate::harness::Ran::from(ran.expect("the program runs"))
+    };
+    figure("visigoth-3", "--faults 0").fails(2, &["--faults is a list of numbers from 1 to 3"]);
+    figure("visigoth-3", "--faults 4").fails(2, &["--faults is a list of numbers from 1 to 3"]);
+    figure("visigoth-3", "--request-bytes 262145").fails(2, &["--request-bytes is a list"]);
+    figure("visigoth-4", "--clients 0").fails(2, &["--clients is a list of numbers from 1 to 10000"]);
+    figure("visigoth-5", "--t-ms 0").fails(2, &["--t-ms is 1 to 149"]);
+    figure("visigoth-5", "--t-ms 150").fails(2, &["--t-ms is 1 to 149"]);
+    figure("visigoth-6", "--divide 0.5").fails(2, &["--divide is 1 to 60"]);
+    figure("visigoth-6", "--divide nan").fails(2, &["--divide is 1 to 60"]);
+    figure("visigoth-6", "--rounds 9").fails(2, &["--rounds"]);
+}
+
+#[test]
+fn a_replica_has_a_worth_by_the_number_of_faults() {
+    let more = "--faults 1,2 --clients 4 --request-bytes 0,64 --secs 0.3 --warm 0.1";
+    let (said, html, document) = few("visigoth-3", more);
+    assert!(
+        said.contains("the paper") && said.contains("times the requests per replica CPU second of byzantine"),
+        "{said}"
+    );
+    assert!(said.contains("null program (visigoth u=2,s=1,o=0,t=50 faults, 4 replicas"), "{said}");
+    assert!(
+        html.matches("<svg ").count() == 4 && html.contains("if each had a core"),
+        "two charts for each size"
+    );
+    let of = clusters(&document["curves"], "points");
+    let sizes: Vec<u64> = of.iter().map(|(_, _, replicas, _)| *replicas).collect();
+    assert_eq!(sizes, [3, 3, 4, 3, 4, 5, 5, 7, 4, 5]);
+    assert!(of[..9].iter().all(|(_, _, _, measured)| *measured), "{of:?}");
+    for curve in document["curves"].as_array().expect("a list") {
+        for point in curve["points"].as_array().expect("a list") {
+            let (per_s, each) = (&point["per_s"]["median"], &point["per_s_and_replica"]["median"]);
+            let replicas = curve["replicas"].as_f64().expect("a number");
+            let each = each.as_f64().expect("a rate") * replicas;
+            assert!(per_s.as_f64().is_some_and(|per_s| per_s > 0.0 && (each / per_s - 1.0).abs() < 1e-6));
+            let oracle = point["oracle_cores"]["median"].as_f64();
+            assert_eq!(oracle.is_some(), curve["oracle"].is_string(), "an oracle is counted apart: {curve}");
+        }
+        let measured = curve["points"].as_array().map_or(0, Vec::len);
+        assert_eq!(curve["floors"].as_array().map(Vec::len), Some(measured), "one for each size");
+    }
+    let ratios = document["ratios"].as_array().expect("a list");
+    assert_eq!(ratios.len(), 2 * 2 * 2 * 3, "sizes, faults, kinds with few slow ones, and the others");
+}
+
+#[test]
+fn latency_grows_with_the_clients() {
+    let more = "--faults 2 --clients 1,4 --request-bytes 64 --secs 0.3 --warm 0.1 --shared --no-floor";
+    let (said, html, document) = few("visigoth-4", more);
+    assert!(said.contains("which share connections") && said.contains("latencies are alike"), "{said}");
+    assert_eq!((html.matches("<svg ").count(), &document["faults"]), (2, &2.into()));
+    let of = clusters(&document["curves"], "points");
+    let shown = |(model, protocol, replicas, _): &(String, String, u64, bool)| {
+        format!("{model} {protocol} {replicas}")
+    };
+    let shown: Vec<String> = of.iter().map(shown).collect();
+    let expected = [
+        "crash raft 5",
+        "crash mod-smart 5",
+        "byzantine mod-smart 7",
+        "visigoth u=2,s=1,o=0,t=50 mod-smart 4",
+        "visigoth u=2,s=1,o=1,t=50 mod-smart 5",
+    ];
+    assert_eq!(shown, expected);
+    for point in document["curves"][3]["points"].as_array().expect("a list") {
+        assert!(point["mean_ms"]["median"].as_f64() > Some(0.0) && point["p99_ms"]["of"] == 1, "{point}");
+    }
+    let counts = |at: usize| document["curves"][at]["points"][1]["clients"].clone();
+    assert_eq!([counts(0), counts(3)], [4, 4]);
+}
+
+#[test]
+fn six_replicas_are_compared_by_their_numbers() {
+    let (said, html, document) = few("visigoth-5", "--clients 4 --secs 0.3 --warm 0.1 --t-ms 120 --no-floor");
+    assert!(said.contains("u for o has almost no effect") && html.contains("u=4,s=1,o=0"), "{said}");
+    let of = clusters(&document["curves"], "points");
+    assert!(of.len() == 5 && of.iter().all(|(_, _, replicas, _)| *replicas == 6), "{of:?}");
+    assert!(of[0].3 && of[3].3 && of[4].3, "without lies, and where nothing is known of time: {of:?}");
+    for curve in
+        document["curves"].as_array().expect("a list").iter().filter(|curve| !curve["refused"].is_null())
+    {
+        let why = curve["refused"].as_str().expect("a reason");
+        assert!(why.starts_with("refused by this program: ") && said.contains(why), "{said}");
+        assert!(html.contains("(refused)"));
+    }
+}
+
+#[test]
+fn throughput_is_traced_over_a_crash_and_a_sleep() {
+    let (said, html, document) = few("visigoth-6", "--clients 4 --request-bytes 64 --divide 25 --no-floor");
+    assert!(said.contains("small quorums were in use from"), "two of four go on by a grant: {said}");
+    assert!(html.contains("crash, sleep") && said.contains("nobody notices the crash"), "{said}");
+    let of = clusters(&document["traces"], "runs");
+    assert_eq!(of.iter().map(|(_, _, replicas, _)| *replicas).collect::<Vec<_>>(), [7, 5, 4]);
+    for run in [&document["traces"][0]["runs"][0], &document["traces"][2]["runs"][0]] {
+        let at = |key: &str| run[key].as_f64().expect("a moment");
+        assert!(at("crash_s") < at("sleep_s") && at("sleep_s") < at("wake_s"), "{run}");
+        assert!(run["crashed"] != run["slept"] && run["per_s_asleep"].as_f64() > Some(0.0), "{run}");
+        assert_eq!(run["bins"].as_array().map(Vec::len), Some(96));
+    }
+}
+
+#[test]
+fn an_oracle_is_started_beside_few_members_and_counted_apart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let model = "--fault-model visigoth --faults u=2,s=1,o=0,t=120 --durability memory --secs 0.3 --warm 0.1 --no-floor";
+    let bench = |name: &str| {
+        let all = format!("bench {name} {model} --scratch scratch");
+        let ran = program().args(all.split_whitespace()).current_dir(directory.path()).output();
+        crate::harness::Ran::from(ran.expect("the program runs")).ok()
+    };
+    let said = bench("bft --clients 4");
+    assert!(
+        said.contains("oracle, beside the replicas: 3 processes of this program")
+            && said.contains("4 replicas"),
+        "{said}"
+    );
+    let document: Value = serde_json::from_str(&bench("kv --json --callers 4")).expect("JSON");
+    let run = &document["runs"][0];
+    assert!(run["oracle_cpu"]["user_s"].is_number(), "{run}");
+    assert_eq!((run["replicas"].as_array().map(Vec::len), &document["valid"]), (Some(4), &true.into()));
+    let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left of the oracle, either");
+}

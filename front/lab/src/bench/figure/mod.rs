@@ -1,11 +1,12 @@
 //! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
-//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop` and `replies` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop`, `few` and `replies` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 pub(super) mod catchup;
 mod cop;
 mod dfc;
+mod few;
 pub(super) mod filling;
 mod links;
 pub(super) mod marks;
@@ -49,6 +50,18 @@ pub(super) enum Name {
     /// How long a process waits for the first, second, ... reply of a group
     #[value(name = "visigoth-2")]
     Visigoth2,
+    /// What a replica is worth, by the number of faults: few members beside those that survive crashes or lies
+    #[value(name = "visigoth-3")]
+    Visigoth3,
+    /// Latency against throughput of clusters that survive the same number of faults
+    #[value(name = "visigoth-4")]
+    Visigoth4,
+    /// Latency against throughput of six replicas, by u, s and o
+    #[value(name = "visigoth-5")]
+    Visigoth5,
+    /// Throughput over time while one replica crashes, and another one sleeps
+    #[value(name = "visigoth-6")]
+    Visigoth6,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -64,6 +77,8 @@ pub(super) enum Name {
   quorate bench figure niagara-3 --durability memory --secs 3 --curve lanes
   quorate bench figure niagara-5 --durability memory --secs 5
   quorate bench figure visigoth-2 --results machine-1.json,machine-2.json
+  quorate bench figure visigoth-3 --durability memory --secs 3
+  quorate bench figure visigoth-6 --durability memory --divide 1
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -114,7 +129,7 @@ pub(crate) struct FigureArgs {
     /// For niagara-3 and -4: what the curves differ in
     #[arg(long, value_enum, default_value_t = niagara::By::Instances)]
     curve: niagara::By,
-    /// For cop, niagara-3 and -4: how often to measure each cluster, in turns
+    /// For cop, niagara-3 and -4, and visigoth-3 to -6: how often to measure each cluster, in turns
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
     rounds: u32,
     /// For cop: which faults the replicas survive, one part of the figure each
@@ -135,7 +150,7 @@ pub(crate) struct FigureArgs {
     /// For niagara-3 and -4: the first rate, in commands per second; each next one is half as much again
     #[arg(long, value_name = "PER_SECOND")]
     rate_first: Option<f64>,
-    /// For cop and niagara: without certificates and encryption
+    /// For cop, niagara and visigoth: without certificates and encryption
     #[arg(long)]
     plain: bool,
     /// For niagara-5: how many links each replica has, one measurement each
@@ -152,6 +167,8 @@ pub(crate) struct FigureArgs {
     no_floor: bool,
     #[command(flatten)]
     replies: replies::Options,
+    #[command(flatten)]
+    few: few::FewArgs,
     #[arg(long, hide = true)]
     inside_network: bool,
 }
@@ -206,6 +223,10 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Niagara4 => niagara::draw(args, niagara::What::Latency)?,
         Name::Niagara5 => links::draw(args)?,
         Name::Visigoth2 => replies::draw(args)?,
+        Name::Visigoth3 => few::worth::draw(args)?,
+        Name::Visigoth4 => few::curves::draw(args, few::curves::What::SameFaults)?,
+        Name::Visigoth5 => few::curves::draw(args, few::curves::What::SixReplicas)?,
+        Name::Visigoth6 => few::trace::draw(args)?,
     };
     let named = quorate_command::arguments::name(name);
     let page = args.out.join(format!("{named}.html"));
@@ -228,7 +249,7 @@ fn list() -> String {
     for name in Name::value_variants() {
         let Some(value) = name.to_possible_value() else { continue };
         let help = value.get_help().map(ToString::to_string).unwrap_or_default();
-        lines.push(format!("  {:<9} {help}", value.get_name()));
+        lines.push(format!("  {:<10} {help}", value.get_name()));
     }
     lines.push("draw one with `quorate bench figure NAME`".into());
     lines.join("\n")
