@@ -19,6 +19,8 @@ fn the_numbers_of_a_model_reach_the_configuration() {
     assert_eq!((crashes.protocol, crashes.to_toml().contains("visigoth")), (Protocol::RAFT, true));
     let fast = args(ModelWord::Visigoth, "u=2,s=1,o=0,t=50");
     assert_eq!((fast.replicas(), fast.choice().expect("few are slow").protocol), (4, Protocol::MOD_SMART));
+    let lies = args(ModelWord::Visigoth, "u=2,s=1,o=1,t=50");
+    assert_eq!((lies.replicas(), lies.choice().expect("one may lie").protocol), (5, Protocol::MOD_SMART));
     let raft = OrderArgs { protocol: Some(Protocol::RAFT), ..fast };
     assert!(raft.choice().is_err(), "four replicas would just need three");
     let few = args(ModelWord::Byzantine, "1").choice().expect("a number");
@@ -28,12 +30,9 @@ fn the_numbers_of_a_model_reach_the_configuration() {
 
 #[test]
 fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
-    for (model, faults) in [
-        (ModelWord::Visigoth, ""),
-        (ModelWord::Visigoth, "2"),
-        (ModelWord::Visigoth, "u=2,s=1,o=1,t=50"),
-        (ModelWord::Crash, "u=1,s=1,o=0"),
-    ] {
+    for (model, faults) in
+        [(ModelWord::Visigoth, ""), (ModelWord::Visigoth, "2"), (ModelWord::Crash, "u=1,s=1,o=0")]
+    {
         assert!(args(model, faults).choice().is_err(), "{model:?} {faults}");
     }
     for (text, word) in [
@@ -43,6 +42,7 @@ fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
         ("u=1,s=1,o=0,x=1", "no x"),
         ("u=1,u=1,s=1,o=0", "twice"),
         ("u=1,s=0,o=0", "t_ms"),
+        ("u=2,s=0,o=1,t=50", "write o = 0 or less"),
         ("u=1,s=1,o=2", "o = 2"),
         ("u=-1,s=1,o=2", "write a number"),
     ] {
