@@ -155,13 +155,18 @@ pub(super) const TABLE: &[Campaign] = &[
     Campaign {
         name: "sim-visigoth",
         covers: "simulated clusters in which few are slow: n = u+s+o+1, with an oracle",
-        usual: "20 min",
+        usual: "2 h",
         steps: &[
             sim("sim --fault-model visigoth --faults u=2,s=1,o=0,t=20 --count 10000"),
             sim("sim --fault-model visigoth --faults u=1,s=0,o=0,t=20 --count 3000"),
             sim("sim --fault-model visigoth --faults u=3,s=1,o=0,t=20 --instances 3 --count 3000"),
+            sim("sim --fault-model visigoth --faults u=2,s=1,o=1,t=20 --count 5000"),
+            sim("sim --fault-model visigoth --faults u=3,s=2,o=2,t=20 --count 1000"),
         ],
-        sample: &[few("sim --fault-model visigoth --faults u=2,s=1,o=0,t=20 --first 100001 --count 8")],
+        sample: &[
+            few("sim --fault-model visigoth --faults u=2,s=1,o=0,t=20 --first 100001 --count 8"),
+            few("sim --fault-model visigoth --faults u=2,s=1,o=1,t=20 --first 100001 --count 6"),
+        ],
     },
     Campaign {
         name: "sim-hybrid",
