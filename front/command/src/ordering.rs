@@ -157,6 +157,7 @@ impl ModelArgs {
     pub fn model(self) -> Outcome<Option<FaultModel>> {
         match (self.fault_model, self.faults) {
             (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => {
+                numbers.check().map_err(|why| Failure::usage(format!("--faults: {why}")))?;
                 Ok(Some(FaultModel::Visigoth(numbers)))
             }
             (Some(ModelWord::Visigoth), _) => {
