@@ -12,7 +12,7 @@
 //! Clusters whose replicas may lie have registers of their own, which nothing but a claim changes. Who their members are is what the first
 //! replica said; every other one compares it with what it knows itself.
 
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use quorate::{Context, ObjectService, ReplySink, Store};
 use quorate_runtime::{Group, Held};
 use quorate_types::{InstanceId, Reject};
@@ -42,26 +42,26 @@ impl Ask {
         let mut out = Vec::new();
         match self {
             Self::Swap { name, version, value } => {
-                out.put_slice(&[1]);
-                Put::put_u16(&mut out, name.len() as u16);
+                out.push(1);
+                out.put_u16(name.len() as u16);
                 out.extend_from_slice(name);
-                Put::put_u64(&mut out, *version);
+                out.put_u64(*version);
                 out.extend_from_slice(value);
             }
             Self::Judge { instance, group, claim } => {
-                out.put_slice(&[2]);
-                Put::put_u16(&mut out, instance.number());
-                Put::put_u32(&mut out, group.len() as u32);
+                out.push(2);
+                out.put_u16(instance.number());
+                out.put_u32(group.len() as u32);
                 out.extend_from_slice(group);
                 out.extend_from_slice(claim);
             }
             Self::Read { name } => {
-                out.put_slice(&[3]);
+                out.push(3);
                 out.extend_from_slice(name);
             }
             Self::Look { instance, group } => {
-                out.put_slice(&[4]);
-                Put::put_u16(&mut out, instance.number());
+                out.push(4);
+                out.put_u16(instance.number());
                 out.extend_from_slice(group);
             }
         }

@@ -5,7 +5,7 @@
 //! member     id u16 | public key 32 bytes
 //! ```
 //!
-//! Tests: tests/referee.rs.
+//! Tests: tests/referee.rs for the rule, front/oracle/tests for groups.
 
 use super::{Referee, Statements};
 use crate::visigoth::{Claim, Register};
