@@ -177,9 +177,10 @@ impl Few {
         let (core, here) = (at.core, at.core.here(at.gathered.last()));
         let before = if matches!(what, Lack::Votes) { at.voting.writers(core) } else { Vec::new() };
         let granted = core.granted.of(core.office.view());
+        let liars = core.truth() - 1;
         let news = |proof: &&Proof| !self.gather.knows_floor(proof.view);
         let proof = core.decisions(at.gathered.last()).max_by_key(|proof| proof.view).filter(news);
-        let sets = [supporters, before].into_iter().flat_map(|of| self.reach.near(&of));
+        let sets = [supporters, before].into_iter().flat_map(|of| self.reach.near(&of, liars));
         let mut fit =
             sets.filter(|set| set.len() >= here.trust.smallest() as usize && !granted.contains(set));
         fit.find_map(|set| {
@@ -189,7 +190,7 @@ impl Few {
     }
 
     /// [visigoth L28]
-    fn ask_whom_they_miss(&mut self, core: &Core, out: &mut Effects) {
+    pub(super) fn ask_whom_they_miss(&mut self, core: &Core, out: &mut Effects) {
         let Some(wait) = core.slow_after() else { return };
         let pause = core.config.repeat.max(wait.times(4));
         if let Some(tag) = self.reach.ask(core.now(), pause) {

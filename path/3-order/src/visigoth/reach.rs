@@ -13,6 +13,9 @@ use quorate_auth::Signature;
 use quorate_types::{Random, Reject, ReplicaId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// So many sets are looked at, each without one more member.
+const SETS_MAX: usize = 64;
+
 /// The leader's question, and who answered.
 #[derive(Debug)]
 struct Round {
@@ -121,8 +124,9 @@ impl Reach {
     }
 
     /// The sets among these members whose members all answered the present question and miss none of their set: all of them, or those near
-    /// one of them. [visigoth L32]
-    pub(crate) fn near(&self, of: &[ReplicaId]) -> Vec<Vec<ReplicaId>> {
+    /// one of them; and what is left of these without some of them, `liars` at most, who may keep the others waiting. The largest first.
+    /// [visigoth L32]
+    pub(crate) fn near(&self, of: &[ReplicaId], liars: usize) -> Vec<Vec<ReplicaId>> {
         let Some(Round { said, .. }) = &self.round else { return Vec::new() };
         let misses = |one: &ReplicaId, other: &ReplicaId| said[one].misses.contains(other);
         let all: Vec<ReplicaId> = of.iter().copied().filter(|id| said.contains_key(id)).collect();
@@ -132,6 +136,18 @@ impl Reach {
         });
         let mut sets: Vec<Vec<ReplicaId>> = near.collect();
         sets.retain(|set| set.iter().all(|one| !set.iter().any(|other| misses(one, other))));
+        let mut last = 0;
+        for _ in 0..liars {
+            let whole = std::mem::replace(&mut last, sets.len())..sets.len();
+            for at in whole.take(SETS_MAX) {
+                let without = |left: usize| {
+                    let kept = sets[at].iter().enumerate().filter(move |(place, _)| *place != left);
+                    kept.map(|(_, id)| *id).collect()
+                };
+                let smaller: Vec<Vec<ReplicaId>> = (0..sets[at].len()).map(without).collect();
+                sets.extend(smaller);
+            }
+        }
         sets.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
         sets.dedup();
         sets

@@ -1,7 +1,7 @@
 //! Where few members are slow: small quorums, the oracle that grants them, and what becomes of them.
 
 use super::chaos::{hasty, schedule, seeds};
-use super::liars::ALL;
+use super::liars::{ALL, How, Lies};
 use super::world::{Plan, World};
 use crate::Order;
 use quorate_types::Span;
@@ -179,6 +179,21 @@ fn three_of_five_go_on() {
     assert!(world.run_until(Span::from_secs(20), World::is_done), "{}", world.describe());
     world.crash(leader);
     assert!(decides(&mut world, Span::from_secs(20)), "{}", world.describe());
+}
+
+/// One of five has stopped, and one takes part just so far that its leader waits for it: the three others go on.
+#[test]
+fn who_votes_by_halves_stops_nobody() {
+    for (liar, seed) in (0..4).flat_map(|liar| (0..20).map(move |seed| (liar, seed))) {
+        let mut world = World::new(seed, Plan::visigoth(2, 1, 1));
+        assert!(decides(&mut world, Span::from_secs(2)));
+        world.lies[liar] = Some(Lies::new(How::HalfVotes, liar, &world));
+        world.crash(4);
+        for _ in 0..3 {
+            let done = decides(&mut world, Span::from_secs(4));
+            assert!(done, "liar {liar}, seed {seed}: {}", world.describe());
+        }
+    }
 }
 
 /// As many stop as may, and the one that lies does not answer, or in any other way: the others go on.

@@ -59,13 +59,15 @@ pub(super) enum How {
     KeepsProofs,
     /// Where few are slow: misses all others, or whom it likes, is alive for some only, and asks all the time whom others miss.
     FalseMisses,
+    /// Where few are slow: writes for the leader alone, and accepts nothing, so that the leader has what nobody else gets.
+    HalfVotes,
     /// Where few are slow: asks the oracle for what nobody said or decided.
     FalseClaims,
     /// Any of these, each time another.
     All,
 }
 
-pub(super) const ALL: [How; 19] = [
+pub(super) const ALL: [How; 20] = [
     How::Silent,
     How::Selective,
     How::Equivocate,
@@ -83,6 +85,7 @@ pub(super) const ALL: [How; 19] = [
     How::Mutate,
     How::KeepsProofs,
     How::FalseMisses,
+    How::HalfVotes,
     How::FalseClaims,
     How::All,
 ];
@@ -252,6 +255,11 @@ impl Lies {
             How::Mutate => vec![(to, mutated(random, encode(&message)))],
             How::KeepsProofs => self.keep_proofs(to, &message),
             How::FalseMisses => self.false_misses(random, to, &message),
+            How::HalfVotes => match message.body {
+                Body::Accept { .. } => vec![],
+                Body::Write { .. } if to != view.number() as usize % self.members => vec![],
+                _ => vec![honest()],
+            },
             How::Selective | How::All | How::FalseClaims => vec![honest()],
         }
     }
@@ -270,7 +278,7 @@ impl Lies {
 
     /// Whether neither a disk nor the way to others takes it any time.
     pub(super) fn is_fast(&self) -> bool {
-        self.how == How::KeepsProofs
+        matches!(self.how, How::KeepsProofs | How::HalfVotes)
     }
 
     fn replay(&self, random: &mut Random, to: usize, message: &ModSmartMessage) -> Vec<(usize, Vec<u8>)> {

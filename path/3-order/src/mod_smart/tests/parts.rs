@@ -16,7 +16,7 @@ use crate::mod_smart::sync::{Gathered, collect};
 use crate::mod_smart::watch::Watch;
 use crate::visigoth::{Grant, OracleAnswer, Register, Wish};
 use crate::{Effect, Effects};
-use quorate_auth::{Signature, Signed, Trusting};
+use quorate_auth::{Authenticator, Keyed, Signature, Signed, Trusting};
 use quorate_types::{Digest, FaultModel, ReplicaId, Slot, Span, Time, View, Visigoth};
 use std::sync::Arc;
 
@@ -310,4 +310,40 @@ fn a_leader_hands_over_to_members_that_keep_up() {
     assert_eq!(waits(&mut core, 1), None, "two of four keep up");
     let next = waits(&mut core, 100_000);
     assert!(next.is_some_and(|next| next == near || next == far), "{next:?}");
+}
+
+/// Where one may lie: only the leader asks whom a member misses, and only what a member signed itself is kept.
+#[test]
+fn whom_members_miss_is_asked_by_the_leader_and_signed() {
+    let model = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 1, t_ms: 20 });
+    let refused = |out: &mut Effects| out.drain().any(|effect| matches!(effect, Effect::Rejected { .. }));
+    let (core, mut few, mut out) = (follower(5, model), Few::default(), Effects::new());
+    let leader_is = core.leader();
+    few.on_ask(other(&core, &[leader_is]), 7, &core, &mut out);
+    assert!(refused(&mut out), "somebody who does not lead");
+    few.on_ask(leader_is, 7, &core, &mut out);
+    assert_eq!(out.drain().count(), 4, "a question for a sign of life to each of the others");
+
+    let (mut core, mut few) = (leader(5, model), Few::default());
+    let key = |at: ReplicaId| Keyed::new(at, 3);
+    core.auth = Box::new(key(core.config.me));
+    let (one, two) = (other(&core, &[]), other(&core, &[other(&core, &[])]));
+    let text = core.misses_statement(7, &[two]);
+    few.on_misses(one, (7, vec![two], key(one).sign(&text)), &core, &mut out);
+    assert!(!refused(&mut out), "an answer to no question is late");
+    core.life.step(Time::ZERO.plus(Span::from_millis(50)));
+    few.ask_whom_they_miss(&core, &mut out);
+    let asked = out.drain().find_map(|effect| match effect {
+        Effect::Send { message, .. } => match message.get::<ModSmartMessage>()?.body {
+            Body::Ask { tag } => Some(tag),
+            _ => None,
+        },
+        _ => None,
+    });
+    let tag = asked.expect("it asks");
+    let text = core.misses_statement(tag, &[two]);
+    few.on_misses(one, (tag, vec![two], key(two).sign(&text)), &core, &mut out);
+    assert!(refused(&mut out), "signed by somebody else");
+    few.on_misses(one, (tag, vec![two], key(one).sign(&text)), &core, &mut out);
+    assert!(!refused(&mut out));
 }

@@ -98,5 +98,5 @@ fn every_bug_is_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
     restart::a_vote_is_not_cast_twice();
     checkpoints::the_proof_of_the_last_slot_stays();
-    assert_eq!(ALL.len(), 19);
+    assert_eq!(ALL.len(), 20);
 }

@@ -77,7 +77,7 @@ fn statements_that_can_not_be_are_refused() {
         says(&mut reach, 2, tag ^ 1, &[2], true).is_ok(),
         "an answer to an older question is late, not wrong"
     );
-    assert!(reach.near(&five()).is_empty(), "nobody said anything");
+    assert!(reach.near(&five(), 0).is_empty(), "nobody said anything");
 }
 
 /// u = 2, s = 1, o = 1: of five members three may go on, if none of them misses another, and each misses one of the other two.
@@ -97,17 +97,23 @@ fn a_claim_names_members_that_are_near_each_other() {
     for (from, misses) in [(1, &[5][..]), (2, &[4, 5]), (3, &[4, 5])] {
         says(&mut reach, from, tag, misses, true).expect("it can be");
     }
-    assert_eq!(reach.near(&five()), [ids(&[1, 2, 3])], "the others did not say anything");
+    assert_eq!(reach.near(&five(), 0), [ids(&[1, 2, 3])], "the others did not say anything");
     assert!(claims(&reach, &[1, 2, 3]), "4 may be slow towards 2 and 3");
     says(&mut reach, 4, tag, &[2, 3, 5], true).expect("it can be");
-    assert_eq!(reach.near(&five()), [ids(&[1, 2, 3]), ids(&[1, 4])], "4 misses two of them");
+    assert_eq!(reach.near(&five(), 0), [ids(&[1, 2, 3]), ids(&[1, 4])], "4 misses two of them");
     assert!(!claims(&reach, &[1, 2, 5]), "5 said nothing");
+
+    let without = [&[1, 2, 3][..], &[1, 4], &[2, 3], &[1, 3], &[1, 2], &[4], &[1]].map(ids);
+    let mut sets = reach.near(&five(), 1);
+    assert_eq!(sets[0], ids(&[1, 2, 3]), "the largest first");
+    sets.sort();
+    assert!(without.iter().all(|set| sets.contains(set)) && sets.len() == without.len(), "{sets:?}");
 
     // 1 hears both of the others: it would be no surprise if they were there.
     says(&mut reach, 1, tag, &[], true).expect("it can be");
     assert!(!claims(&reach, &[1, 2, 3]));
     let tag = reach.ask(at(200), PAUSE).expect("later");
-    assert!(reach.near(&five()).is_empty(), "what was said before counts no more");
+    assert!(reach.near(&five(), 0).is_empty(), "what was said before counts no more");
     says(&mut reach, 1, tag, &[4, 5], true).expect("it can be");
-    assert_eq!(reach.near(&five()), [ids(&[1])]);
+    assert_eq!(reach.near(&five(), 0), [ids(&[1])]);
 }
