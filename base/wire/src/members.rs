@@ -15,7 +15,7 @@
 use crate::batch::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
-use crate::membership::{ADDRESS_MAX, Memberships};
+use crate::membership::{ADDRESS_MAX, MEMBERS_MAX, Memberships};
 use bytes::Bytes;
 use quorate_types::{
     Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot, View,
@@ -38,6 +38,9 @@ pub enum SystemCommand {
     /// From the next slot of this instance on, another membership holds there. An ordering protocol decides this itself; nothing is
     /// executed.
     Holds(Holds),
+    /// From the next slot of this instance on these members count in small quorums, each as it named itself with a tag. An ordering protocol
+    /// decides this itself; nothing is executed.
+    Back(Vec<(ReplicaId, u64)>),
 }
 
 /// What the log of an instance says where its membership changes.
@@ -80,6 +83,14 @@ impl SystemCommand {
                 body.put_u64(holds.since.number());
                 body.put_u64(holds.begins.number());
                 body.extend_from_slice(&holds.change.encode());
+            }
+            Self::Back(members) => {
+                body.put_u8(6);
+                body.put_u8(members.len() as u8);
+                for (id, tag) in members {
+                    body.put_u16(id.number());
+                    body.put_u64(*tag);
+                }
             }
         }
         let mut bytes = Vec::new();
@@ -130,6 +141,17 @@ impl SystemCommand {
                 let leader = ReplicaId::new(r.u16()?);
                 let (since, begins) = (Slot::new(r.u64()?), View::new(r.u64()?));
                 Ok(Self::Holds(Holds { change: Memberships::decode(r.rest())?, since, begins, leader }))
+            }
+            6 => {
+                let count = usize::from(r.u8()?);
+                if count > MEMBERS_MAX {
+                    let (size, max) = (count as u64, MEMBERS_MAX as u64);
+                    return Err(Reject::TooLarge { what: "members that are back", size, max });
+                }
+                let member = |_| Ok((ReplicaId::new(r.u16()?), r.u64()?));
+                let members = (0..count).map(member).collect::<Result<_, Reject>>()?;
+                r.end()?;
+                Ok(Self::Back(members))
             }
             _ => Err(Reject::Malformed("system command")),
         }

@@ -128,9 +128,10 @@ impl Roster {
                 self.current = Some(change.now().clone());
                 Done::Ended(number)
             }
-            SystemCommand::Raise(_) | SystemCommand::Instances(_) | SystemCommand::Holds(_) => {
-                Done::Refused("it is not about the membership")
-            }
+            SystemCommand::Raise(_)
+            | SystemCommand::Instances(_)
+            | SystemCommand::Holds(_)
+            | SystemCommand::Back(_) => Done::Refused("it is not about the membership"),
         }
     }
 

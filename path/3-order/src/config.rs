@@ -19,6 +19,9 @@ pub struct OrderConfig {
     pub members: Vec<ReplicaId>,
     /// Which faults the cluster survives.
     pub faults: Faults,
+    /// Whether there is an oracle, where few members are slow. Without one the members gather small quorums by themselves, and the cluster
+    /// splits if ever more than s of them are slow.
+    pub oracle: bool,
     /// The cluster's id, which is part of everything that is signed.
     pub cluster: ClusterId,
     /// The seed of all randomness. It differs between replicas, and between two starts of one replica.
@@ -58,6 +61,7 @@ impl OrderConfig {
             me,
             members,
             faults: Faults::of(FaultModel::Crash),
+            oracle: true,
             cluster: ClusterId::new(0),
             seed,
             heartbeat: Span::from_millis(50),

@@ -6,7 +6,7 @@
 //! Tests: tests of the protocols; visigoth/tests.
 
 use crate::visigoth::Grant;
-use quorate_types::{ReplicaId, Trust, View};
+use quorate_types::{ReplicaId, Slot, Trust, View};
 use std::collections::BTreeMap;
 
 /// So many small quorums of one view are kept.
@@ -18,6 +18,8 @@ const VIEWS_MAX: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Granted {
     sets: BTreeMap<View, Vec<Vec<ReplicaId>>>,
+    /// The last slot that ended those before it; 0: none is known. Only where there is no oracle.
+    since: Slot,
 }
 
 impl Granted {
@@ -35,6 +37,15 @@ impl Granted {
     }
     pub(crate) fn is_empty(&self) -> bool {
         self.sets.is_empty()
+    }
+    /// The last slot that ended those before it.
+    pub(crate) fn since(&self) -> Slot {
+        self.since
+    }
+    /// This slot ends all that there were; 0: no such slot is known any more.
+    pub(crate) fn end(&mut self, since: Slot) {
+        self.sets.clear();
+        self.since = since;
     }
     /// Forgets those of earlier views than this.
     pub(crate) fn forget(&mut self, view: View) {

@@ -100,7 +100,7 @@ fn every_message_has_a_fixture_and_no_fixture_is_left_over() {
             .extend(sample.message.get().map(|message: &ModSmartMessage| mod_smart_variant(&message.body)));
     }
     assert_eq!(of_raft, (1..=8).collect(), "a message of Raft without a fixture");
-    assert_eq!(of_mod_smart, (1..=19).collect(), "a message of Mod-SMaRt without a fixture");
+    assert_eq!(of_mod_smart, (1..=20).collect(), "a message of Mod-SMaRt without a fixture");
     let files = fs::read_dir(fixtures()).expect("the fixtures' directory");
     let files: BTreeSet<String> =
         files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
@@ -143,5 +143,6 @@ fn mod_smart_variant(body: &ModSmartBody) -> u8 {
         ModSmartBody::Probe { .. } => 17,
         ModSmartBody::Probed { .. } => 18,
         ModSmartBody::Misses { .. } => 19,
+        ModSmartBody::Back { .. } => 20,
     }
 }

@@ -105,8 +105,12 @@ fn body() -> impl Strategy<Value = Body> {
         (slot(), any::<u64>()).prop_map(|(decided, round)| Body::AliveReply { decided, round }),
         any::<u64>().prop_map(|read| Body::Read { read }),
         (any::<u64>(), prop::option::of(slot())).prop_map(|(read, slot)| Body::ReadReply { read, slot }),
-        prop::collection::vec(prop::collection::vec(any::<u16>().prop_map(ReplicaId::new), 0..8), 0..4)
-            .prop_map(|sets| Body::Granted { sets }),
+        (
+            prop::collection::vec(prop::collection::vec(any::<u16>().prop_map(ReplicaId::new), 0..8), 0..4),
+            slot()
+        )
+            .prop_map(|(sets, since)| Body::Granted { sets, since }),
+        any::<u64>().prop_map(|tag| Body::Back { tag }),
         any::<u64>().prop_map(|tag| Body::Ask { tag }),
         any::<u64>().prop_map(|tag| Body::Probe { tag }),
         any::<u64>().prop_map(|tag| Body::Probed { tag }),

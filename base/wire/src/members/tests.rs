@@ -9,12 +9,14 @@ fn id(number: u16) -> ReplicaId {
     ReplicaId::new(number)
 }
 
-fn commands() -> [SystemCommand; 5] {
+fn commands() -> [SystemCommand; 6] {
     let created = Memberships::created(&[id(1), id(2)]);
     let changed = SystemCommand::Changed(MembershipId::new(7));
     let (since, begins, leader) = (Slot::new(6), View::new(1 << 41), id(2));
     let holds = SystemCommand::Holds(Holds { change: created.clone(), since, begins, leader });
-    [SystemCommand::Change(created), changed, SystemCommand::Raise(2), SystemCommand::Instances(4), holds]
+    let back = SystemCommand::Back(vec![(id(2), 5), (id(3), u64::MAX)]);
+    let (raise, instances) = (SystemCommand::Raise(2), SystemCommand::Instances(4));
+    [SystemCommand::Change(created), changed, raise, instances, holds, back]
 }
 
 fn batch(command: &SystemCommand) -> Batch {

@@ -31,6 +31,10 @@ fn batch(batch: &Batch) -> String {
         let memberships = crate::raft::show::memberships(&holds.change);
         return format!("{memberships}, {} first ({})", holds.leader, short(&digest));
     }
+    if let Some(SystemCommand::Back(members)) = SystemCommand::of(batch) {
+        let ids: Vec<String> = members.iter().map(|(id, _)| id.to_string()).collect();
+        return format!("{} count", ids.join(" "));
+    }
     let commands = batch.requests().flatten().filter_map(|(_, body, _)| Items::parse(body).ok());
     let text: Vec<String> = commands
         .flat_map(|items| {
@@ -116,7 +120,7 @@ pub(crate) fn message(message: &ModSmartMessage) -> String {
         Body::Read { .. } => format!("READ {view}"),
         Body::ReadReply { slot: Some(slot), .. } => format!("READ-REPLY {view} {slot}"),
         Body::ReadReply { slot: None, .. } => format!("READ-REPLY {view} not leading"),
-        Body::Granted { sets } => {
+        Body::Granted { sets, .. } => {
             let set =
                 |set: &Vec<ReplicaId>| set.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             format!("GRANTED {view} {}", sets.iter().map(set).collect::<Vec<_>>().join("; "))
@@ -124,6 +128,7 @@ pub(crate) fn message(message: &ModSmartMessage) -> String {
         Body::Ask { .. } => format!("ASK {view} whom do you miss"),
         Body::Probe { .. } => format!("PROBE {view}"),
         Body::Probed { .. } => format!("PROBED {view}"),
+        Body::Back { .. } => format!("BACK {view}"),
         Body::Misses { ids, .. } => {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
             format!("MISSES {view} {}", if ids.is_empty() { "nobody".into() } else { ids.join(" ") })

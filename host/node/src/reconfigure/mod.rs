@@ -282,8 +282,8 @@ impl Reconfigure {
         match command {
             SystemCommand::Raise(level) => return self.raised(look, level, out),
             SystemCommand::Instances(count) => return self.resized(look, count, out),
-            // This command belongs to the protocol, which acts on it by itself.
-            SystemCommand::Holds(_) => return,
+            // These belong to the protocol, which acts on them by itself.
+            SystemCommand::Holds(_) | SystemCommand::Back(_) => return,
             SystemCommand::Change(_) | SystemCommand::Changed(_) => self.begun.change = None,
         }
         if let SystemCommand::Change(change) = &command {

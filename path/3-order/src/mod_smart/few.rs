@@ -32,7 +32,7 @@ pub(super) struct Awaited<'a> {
 
 /// Messages that a leader awaits.
 #[derive(Clone, Copy)]
-enum Lack {
+pub(super) enum Lack {
     /// Statements for its view.
     Statements,
     /// Votes on the open slot.
@@ -45,17 +45,17 @@ enum Lack {
 
 /// What a leader lacks.
 #[derive(Clone, Copy)]
-struct Lacks {
-    what: Lack,
+pub(super) struct Lacks {
+    pub(super) what: Lack,
     /// When it is to ask whom the others miss, where members may lie.
     asks: Option<Time>,
     /// When it is to look whether it must do with fewer.
-    due: Time,
+    pub(super) due: Time,
 }
 
 impl Awaited<'_> {
     /// What this leader awaits. One moment for each slot: votes set no timers. [visigoth L10]
-    fn lacks(self) -> Option<Lacks> {
+    pub(super) fn lacks(self) -> Option<Lacks> {
         let core = self.core;
         let wait = core.slow_after()?;
         if !core.is_mine() || core.life.halted || !core.life.started {
@@ -80,7 +80,7 @@ impl Awaited<'_> {
     }
 
     /// Who did not lack it: voted for what this leader took, made a sound statement, or answered.
-    fn supporters(self, lack: Lack) -> Vec<ReplicaId> {
+    pub(super) fn supporters(self, lack: Lack) -> Vec<ReplicaId> {
         let mut set = match lack {
             Lack::Statements => supporters(self.gathered, self.core),
             Lack::Votes => self.voting.supporters(self.core),
@@ -337,7 +337,8 @@ impl Few {
         core.slow_after()?;
         let grants: BTreeSet<Grant> = self.binding(core).collect();
         let here = core.here(None);
-        let unknown = core.leads() && core.may_be_bound_in(here) && self.gather.may_be_bound(here);
+        let asks = core.config.oracle && core.leads();
+        let unknown = asks && core.may_be_bound_in(here) && self.gather.may_be_bound(here);
         let since = self.since.or_else(|| unknown.then(|| watch.entered()))?;
         Some(SmallQuorums { since, grants: grants.into_iter().collect() })
     }
@@ -370,7 +371,8 @@ impl Few {
     /// bind. Once it is decided, they bind nobody any more. [visigoth L23-L24]
     pub(super) fn shows_that_all_count(&mut self, core: &Core, out: &mut Effects) -> Option<Batch> {
         let here = core.here(None);
-        if !core.leads() || core.slow_after().is_none() || !core.may_be_bound_in(here) {
+        let asks = core.config.oracle && core.leads();
+        if !asks || core.slow_after().is_none() || !core.may_be_bound_in(here) {
             return None;
         }
         if self.gather.is_bound(here) {
@@ -436,7 +438,7 @@ impl Core {
         if sets.is_empty() {
             return;
         }
-        let body = Body::Granted { sets: sets.to_vec() };
+        let body = Body::Granted { sets: sets.to_vec(), since: self.granted.since() };
         match to {
             Some(to) => self.send(out, to, body, None),
             None => self.send_all(out, &body, None),

@@ -175,6 +175,8 @@ pub enum ModSmartBody {
     Granted {
         /// The members of each, by id.
         sets: Vec<Vec<ReplicaId>>,
+        /// The last slot that said which members count in small quorums; 0 where an oracle grants them.
+        since: Slot,
     },
     /// The leader asks whom the receiver misses; only where few members are slow, and some may lie.
     Ask {
@@ -199,6 +201,11 @@ pub enum ModSmartBody {
         ids: Vec<ReplicaId>,
         /// The sender's signature over the view, the tag, and these.
         signature: Signature,
+    },
+    /// The sender asks the leader that it counts in small quorums again; only where no oracle grants them.
+    Back {
+        /// What the log is to name.
+        tag: u64,
     },
     /// The answer to [`Self::Read`].
     ReadReply {
@@ -228,6 +235,7 @@ const ASK: u8 = 16;
 const PROBE: u8 = 17;
 const PROBED: u8 = 18;
 const MISSES: u8 = 19;
+const BACK: u8 = 20;
 /// The most small quorums in a message.
 pub const SETS_MAX: usize = 512;
 
@@ -364,6 +372,7 @@ impl ModSmartBody {
             Self::Probe { .. } => PROBE,
             Self::Probed { .. } => PROBED,
             Self::Misses { .. } => MISSES,
+            Self::Back { .. } => BACK,
         }
     }
 
@@ -382,11 +391,14 @@ impl ModSmartBody {
                 out.put_u64(*round);
             }
             Self::Read { read } => out.put_u64(*read),
-            Self::Granted { sets } => {
+            Self::Granted { sets, since } => {
                 out.put_u16(sets.len() as u16);
                 sets.iter().for_each(|set| put_ids(out, set));
+                out.put_u64(since.number());
             }
-            Self::Ask { tag } | Self::Probe { tag } | Self::Probed { tag } => out.put_u64(*tag),
+            Self::Ask { tag } | Self::Probe { tag } | Self::Probed { tag } | Self::Back { tag } => {
+                out.put_u64(*tag);
+            }
             Self::Misses { tag, ids, signature } => {
                 out.put_u64(*tag);
                 put_ids(out, ids);
@@ -417,11 +429,13 @@ impl ModSmartBody {
             READ => Self::Read { read: r.u64()? },
             GRANTED => {
                 let count = bounded(usize::from(r.u16()?), SETS_MAX, "small quorums")?;
-                Self::Granted { sets: (0..count).map(|_| read_ids(r)).collect::<Result<_, _>>()? }
+                let sets = (0..count).map(|_| read_ids(r)).collect::<Result<_, _>>()?;
+                Self::Granted { sets, since: Slot::new(r.u64()?) }
             }
             ASK => Self::Ask { tag: r.u64()? },
             PROBE => Self::Probe { tag: r.u64()? },
             PROBED => Self::Probed { tag: r.u64()? },
+            BACK => Self::Back { tag: r.u64()? },
             MISSES => Self::Misses { tag: r.u64()?, ids: read_ids(r)?, signature: read_signature(r)? },
             READ_REPLY => {
                 let (read, known, slot) = (r.u64()?, r.bool()?, Slot::new(r.u64()?));

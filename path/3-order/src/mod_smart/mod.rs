@@ -39,6 +39,7 @@ mod status;
 mod stops;
 mod sync;
 mod tenures;
+mod unaided;
 mod views;
 mod watch;
 
@@ -70,6 +71,7 @@ use std::collections::BTreeSet;
 use stops::Stops;
 use sync::Gathered;
 use tenures::number_of;
+use unaided::Unaided;
 use watch::Watch;
 
 /// No view is higher. A peer that names a higher view is refused.
@@ -87,6 +89,8 @@ pub struct ModSmartConfig {
     pub members: Vec<ReplicaId>,
     /// Which faults the cluster survives.
     pub faults: Faults,
+    /// Whether there is an oracle, where few members are slow.
+    pub oracle: bool,
     /// The cluster's id, which is part of everything that is signed.
     pub cluster: ClusterId,
     /// The instance, which is also signed. Instances have different leaders in the same view.
@@ -114,6 +118,7 @@ impl ModSmartConfig {
     pub fn of(config: &OrderConfig, instance: InstanceId) -> Self {
         Self {
             cluster: config.cluster,
+            oracle: config.oracle,
             instance,
             heartbeat: config.heartbeat,
             timeout: config.timeout,
@@ -132,6 +137,7 @@ impl ModSmartConfig {
             me,
             members,
             faults: faults.into(),
+            oracle: true,
             cluster: ClusterId::new(0),
             instance: InstanceId::new(1),
             seed,
@@ -172,6 +178,8 @@ pub struct ModSmart {
     reads: Reads,
     /// Small quorums, where few members are slow.
     few: Few,
+    /// The same, where there is no oracle.
+    unaided: Unaided,
     pace: Pace,
     /// Used only before the start.
     replay: Replay,
@@ -195,6 +203,7 @@ impl ModSmart {
             fetching: Fetching::default(),
             reads: Reads::default(),
             few: Few::new(seed),
+            unaided: Unaided::new(seed),
             pace: Pace::default(),
             replay: Replay::default(),
         }
@@ -266,7 +275,7 @@ impl ModSmart {
             Body::Probe { tag } if self.core.looks_for_others() => {
                 return self.core.send(out, from, Body::Probed { tag }, None);
             }
-            Body::Probed { tag } => return self.few.on_probed(from, tag),
+            Body::Probed { tag } if self.core.looks_for_others() => return self.few.on_probed(from, tag),
             _ if view != self.core.office.view() => return,
             _ => {}
         }
@@ -282,8 +291,11 @@ impl ModSmart {
                 self.reads.on_question(from, read, look, out);
             }
             Body::ReadReply { read, slot } => self.reads.on_reply(from, read, slot, &self.core, out),
-            Body::Granted { sets } => self.on_granted(from, sets, out),
+            Body::Granted { sets, since } => self.on_granted(from, sets, since, out),
             Body::Ask { tag } => self.few.on_ask(from, tag, &self.core, out),
+            Body::Probe { tag } => self.unaided.on_probe(from, tag, &self.core, out),
+            Body::Probed { tag } => self.unaided.on_probed(from, tag),
+            Body::Back { tag } => self.unaided.on_back(from, tag, &self.core, out),
             Body::Misses { tag, ids, signature } => {
                 self.few.on_misses(from, (tag, ids, signature), &self.core, out);
             }
@@ -335,6 +347,7 @@ impl ModSmart {
         self.pace.helped.clear();
         self.step_down_alone(out);
         self.count_all_again(out);
+        self.unaided.asks_to_count(&self.core, out);
         self.reads.beat(&self.core, out);
         self.look_at_the_clock(out);
         self.repeat(out);
@@ -399,6 +412,7 @@ impl Order for ModSmart {
             return;
         }
         self.watch.has_turn(self.core.life.now.since(self.pace.tick), self.core.config.timeout_max);
+        self.unaided.has_turn(&mut self.core);
         let first = self.core.ledger.begin();
         match input {
             Input::Propose(batch) => self.on_batch(batch, out),
@@ -425,7 +439,7 @@ impl Order for ModSmart {
         }
         self.end_shift(out);
         self.leave_if_idle(out);
-        self.ask_oracle(out);
+        self.go_on_with_few(out);
         self.announce(out);
         self.core.members.tell(self.core.ledger.last(), out);
         // [mod_smart L29]
@@ -436,8 +450,8 @@ impl Order for ModSmart {
 
     fn deadline(&self) -> Option<Time> {
         let tick = if self.core.ledger.has_begun() { self.pace.tick } else { self.core.life.now };
-        let few = self.few.deadline(self.awaited());
-        let next = few.map_or(tick, |due| due.min(tick));
+        let few = [self.few.deadline(self.awaited()), self.unaided.deadline(&self.core)];
+        let next = few.into_iter().flatten().fold(tick, Time::min);
         (self.core.life.started && !self.core.life.halted).then_some(next)
     }
 

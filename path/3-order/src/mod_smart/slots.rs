@@ -158,11 +158,16 @@ impl ModSmart {
         Awaited { core, voting, gathered, reads, watch }
     }
 
-    /// [visigoth L11-L15]
-    pub(super) fn ask_oracle(&mut self, out: &mut Effects) {
+    /// [visigoth L11-L15, L40-L43]
+    pub(super) fn go_on_with_few(&mut self, out: &mut Effects) {
         let Self { core, voting, gathered, reads, watch, .. } = self;
-        self.few.say_whom_it_misses(core, out);
-        self.few.ask(Awaited { core, voting, gathered, reads, watch }, out);
+        let awaited = Awaited { core, voting, gathered, reads, watch };
+        if core.config.oracle {
+            self.few.say_whom_it_misses(core, out);
+            self.few.ask(awaited, out);
+        } else if let Some(set) = self.unaided.gather(awaited, out) {
+            self.take_granted(vec![set], out);
+        }
     }
 
     /// [visigoth L16-L18]
@@ -180,7 +185,17 @@ impl ModSmart {
     }
 
     /// [visigoth L19-L21]
-    pub(super) fn on_granted(&mut self, from: ReplicaId, sets: Vec<Vec<ReplicaId>>, out: &mut Effects) {
+    pub(super) fn on_granted(
+        &mut self,
+        from: ReplicaId,
+        sets: Vec<Vec<ReplicaId>>,
+        since: Slot,
+        out: &mut Effects,
+    ) {
+        // What was gathered before or after others counted than here is said again. [visigoth L43]
+        if since != self.core.granted.since() {
+            return;
+        }
         let sets = self.few.heard(from, sets, &self.core, out);
         self.take_granted(sets, out);
     }
@@ -212,7 +227,9 @@ impl ModSmart {
             self.on_transfer(Some(next));
         }
         let idle = self.voting.proposed_and_open(&self.core).0 == 0 && !self.stops.is_leaving();
-        if idle && let Some(batch) = self.few.shows_that_all_count(&self.core, out) {
+        let shows = if idle { self.few.shows_that_all_count(&self.core, out) } else { None };
+        let counts = if self.stops.is_leaving() { None } else { self.unaided.proposes(&self.core) };
+        for batch in shows.into_iter().chain(counts) {
             self.voting.queue(batch);
             self.progress(out);
         }
@@ -231,6 +248,7 @@ impl ModSmart {
         let tenure = self.core.members.tenure_after(slot, &batch);
         // [mod_smart L78]
         let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
+        self.unaided.decided(slot, &batch, &mut self.core);
         self.core.ledger.decide(proof, batch, self.core.office.view(), known, out);
         self.voting.decided(slot);
         self.core.forget_few();

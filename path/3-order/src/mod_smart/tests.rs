@@ -22,4 +22,5 @@ mod rules;
 mod stops;
 mod sync;
 mod tenures;
+mod unaided;
 mod world;

@@ -173,6 +173,7 @@ impl ModSmart {
         self.stops.enter(view);
         self.core.members.forget_followers();
         self.few.enter();
+        self.unaided.enter();
         self.watch.enter(self.core.now(), left || self.rotation.was_whole());
         self.rates.enter(self.core.now(), self.core.leader());
         self.reads.fail(out);
@@ -412,6 +413,7 @@ impl ModSmart {
         self.rates.forget_leaders();
         self.gathered = Default::default();
         self.few.begin(self.core.config.seed);
+        self.unaided.enter();
         self.core.members.forget_followers();
         self.watch.enter(self.core.now(), true);
         self.rates.enter(self.core.now(), self.core.leader());
@@ -472,6 +474,7 @@ impl ModSmart {
         self.core.members.set_tenures(tenures);
         self.core.ledger.begin_after(slot);
         self.voting.begin_after(slot);
+        self.unaided.skipped_slots(&mut self.core);
         self.core.office.release(slot);
         self.fetching.forget(slot);
         self.watch.slot_is_over();

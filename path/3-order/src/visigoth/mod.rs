@@ -3,21 +3,26 @@
 //! The rules are Mod-SMaRt's, and so are the messages; what differs is which sets are quorums. n-s members always are. When fewer answer in
 //! time, n-u of them become one, for one view: the oracle grants it. `register` has the rule for that, `gather` asks. Then any two quorums
 //! share a member that tells the truth, so all that Mod-SMaRt concludes from quorums stands. If more than s are slow, nothing is decided
-//! until they come back; nothing wrong is decided.
+//! until they come back; nothing wrong is decided. An operator may do without the oracle: then `rounds` finds the sets, among the members that
+//! are `counted`, and that holds only as long as no more than s are slow.
 //!
 //! Source: Porto, Leitão, Li, Clement, Kate, Junqueira, Rodrigues, "Visigoth Fault Tolerance", EuroSys 2015. Retold line by line in
 //! docs/protocols/visigoth.md, with what differs. Tests: tests/ beside this file; tests/few.rs of Mod-SMaRt; check/sim.
 
 mod claim;
+mod counted;
 mod gather;
 mod reach;
 mod register;
+mod rounds;
 
 pub use claim::{Claim, Missing};
 pub(crate) use claim::{put_ids, read_ids};
+pub use counted::Counted;
 pub(crate) use gather::Gather;
 pub(crate) use reach::Reach;
 pub use register::{Grant, Refusal, Register};
+pub use rounds::{Gathering, Rounds};
 
 use bytes::Bytes;
 use quorate_types::{MembershipId, ReplicaId, Time, Trust, View};
@@ -74,4 +79,4 @@ pub(crate) struct Here<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

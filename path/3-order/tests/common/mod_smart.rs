@@ -47,11 +47,13 @@ fn of_few() -> Vec<(&'static str, &'static str, Body)> {
             "Two sets of two members are quorums of view 5.",
             Body::Granted {
                 sets: [[1, 2], [2, 3]].map(|set| set.into_iter().map(ReplicaId::new).collect()).to_vec(),
+                since: Slot::new(9),
             },
         ),
         ("ask", "Whom do you miss?", Body::Ask { tag: 7 }),
         ("probe", "Are you there?", Body::Probe { tag: 7 }),
         ("probed", "I am.", Body::Probed { tag: 7 }),
+        ("back", "I was away; count me again.", Body::Back { tag: 7 }),
         (
             "misses",
             "Two members gave no sign of life.",

@@ -344,6 +344,28 @@ impl World {
         }
     }
 
+    /// This replica gets no turn for so long: what would have come then comes after it.
+    pub(super) fn pause(&mut self, at: usize, span: Span) {
+        let end = self.now.plus(span);
+        let of_it = |event: &Event| match event {
+            Event::Arrive { to, .. } => *to == at,
+            Event::Synced { at: who, .. }
+            | Event::Loaded { at: who, .. }
+            | Event::Fetched { at: who, .. }
+            | Event::Vouched { at: who, .. }
+            | Event::Wake { at: who, .. }
+            | Event::Answered { at: who, .. } => *who == at,
+            Event::Asked { .. } => false,
+        };
+        while let Some((key, _)) = self.events.iter().find(|(key, event)| key.0 < end && of_it(event)) {
+            let key = *key;
+            let event = self.events.remove(&key).expect("found just now");
+            self.sequence += 1;
+            self.events.insert((end, self.sequence), event);
+        }
+        self.run(span);
+    }
+
     pub(super) fn connection(&mut self, one: usize, other: usize, up: bool) {
         for (at, peer) in [(one, other), (other, one)] {
             if one != other && self.is_up(at) && (!up || self.is_up(peer)) {

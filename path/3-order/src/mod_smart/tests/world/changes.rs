@@ -43,7 +43,11 @@ impl Changes {
 
     /// Whether what is decided about the membership was ordered, or says what holds.
     pub(super) fn knows(&self, batch: &Batch) -> bool {
-        let Some(SystemCommand::Holds(Holds { change, .. })) = SystemCommand::of(batch) else { return false };
+        let Holds { change, .. } = match SystemCommand::of(batch) {
+            Some(SystemCommand::Holds(holds)) => holds,
+            Some(SystemCommand::Back(_)) => return true,
+            _ => return false,
+        };
         let known = self.known.get(&change.now().number());
         let repeated = change.before().is_none() && known == Some(change.now());
         repeated || self.ordered.iter().any(|ordered| **ordered == change)
