@@ -621,7 +621,7 @@ impl Plan {
         plan_apart(self, profile, &mut Rng::of(seed, 9110));
         plan_moves(self, profile, &mut Rng::of(seed, 9111));
         plan_workers(self, &mut Rng::of(seed, 9113));
-        plan_oracle(self, &mut Rng::of(seed, 9114));
+        plan_oracle(self, profile, &mut Rng::of(seed, 9114));
         self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
     }
 

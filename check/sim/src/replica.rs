@@ -99,6 +99,7 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
     let keys = if lies { Keys::Keyed(Keyed::new(me, plan.seed)) } else { Keys::Trusting };
     OrderConfig {
         faults: Faults::of(plan.fault_model),
+        oracle: plan.oracle.is_some(),
         cluster: CLUSTER,
         heartbeat: Span::from_millis(heartbeat),
         timeout: Span::from_millis(election_min),

@@ -101,7 +101,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         feature_level_max: args.max_feature_level,
         mouth: lies.clone().map(|told| lies::mouth(&config, told)),
         lateness: args.slow.map(slow::told).transpose()?,
-        oracle,
+        oracle: oracle.flatten(),
         ..Options::default()
     };
     let running = Replica::new(config, service).with(options).start().map_err(|why| match why {

@@ -253,6 +253,9 @@ fn oracle_toml(oracle: &OracleConfig) -> String {
         OracleConfig::Zookeeper { servers } => {
             format!("\n[oracle]\nkind = \"zookeeper\"\nservers = {servers:?}\n")
         }
+        OracleConfig::None { because } => {
+            format!("\n[oracle]\nkind = \"none\"\nbecause = {because:?}\n")
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::layout::{self, DurabilityChoice, Plan, ServiceChoice};
 use crate::ordering::OrderChoice;
 use quorate::client::ClientFile;
-use quorate_runtime::{NEEDS_THE_RULE, OracleConfig};
+use quorate_runtime::{NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig};
 use quorate_types::FaultModel;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,7 +18,8 @@ mod tests;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OracleArgs {
     /// With visigoth faults and s below u: the service that decides between halves of the replicas. Another Quorate cluster by its
-    /// client.toml, an etcd or a ZooKeeper by addresses: quorate:FILE, etcd:HOST:PORT,... or zookeeper:HOST:PORT,...
+    /// client.toml, an etcd or a ZooKeeper by addresses: quorate:FILE, etcd:HOST:PORT,... or zookeeper:HOST:PORT,... With o = 0 a cluster
+    /// can do without: none:WHY, and if ever more than s replicas are slow, it splits, and both parts acknowledge writes
     #[arg(long, value_name = "KIND:WHERE")]
     oracle: Option<OracleWord>,
 }
@@ -29,19 +30,21 @@ enum OracleWord {
     Quorate(PathBuf),
     Etcd(Vec<String>),
     Zookeeper(Vec<String>),
+    None(String),
 }
 
 impl FromStr for OracleWord {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let usual = "write quorate:FILE, etcd:HOST:PORT,... or zookeeper:HOST:PORT,...";
+        let usual = "write quorate:FILE, etcd:HOST:PORT,..., zookeeper:HOST:PORT,..., or none:WHY";
         let (kind, place) = word.split_once(':').filter(|(_, place)| !place.is_empty()).ok_or(usual)?;
         let addresses = || place.split(',').map(|address| address.trim().to_owned()).collect();
         match kind {
             "quorate" => Ok(Self::Quorate(place.into())),
             "etcd" => Ok(Self::Etcd(addresses())),
             "zookeeper" => Ok(Self::Zookeeper(addresses())),
+            "none" => Ok(Self::None(place.to_owned())),
             other => Err(format!("there is no oracle of the kind {other:?}: {usual}")),
         }
     }
@@ -64,6 +67,8 @@ impl OracleArgs {
             Some(OracleWord::Etcd(_) | OracleWord::Zookeeper(_)) if model.may_lie() => {
                 Err(Failure::usage(NEEDS_THE_RULE))
             }
+            Some(OracleWord::None(_)) if model.may_lie() => Err(Failure::usage(NEEDS_AN_ORACLE)),
+            Some(OracleWord::None(because)) => Ok(Some(OracleConfig::None { because })),
             None => Ok(None),
             Some(OracleWord::Quorate(file)) => quorate(&file).map(Some),
             Some(OracleWord::Etcd(endpoints)) => Ok(Some(OracleConfig::Etcd { endpoints, tls: None })),

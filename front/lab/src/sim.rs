@@ -112,6 +112,10 @@ pub struct Args {
     /// Whether followers doubt a silent leader sooner while its words come regularly [default: the seed decides]
     #[arg(long, value_name = "true|false")]
     adapts: Option<bool>,
+    /// With visigoth faults and s below u: whether there is an oracle. Without one, runs in which more than s replicas are slow find that
+    /// the cluster splits
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    oracle: bool,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,
@@ -252,6 +256,11 @@ fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
             "--record and --compare are about all kinds of clusters: leave out what chooses one",
         ));
     }
+    if !args.oracle && (!profile.model().few_are_slow() || profile.model().may_lie()) {
+        return Err(Failure::usage(
+            "--oracle: only a visigoth cluster with s below u and o = 0 can do without one: leave it out",
+        ));
+    }
     if !profile.has_focus() {
         return Err(Failure::usage(
             "such clusters do not have this focus: `quorate sim --help` says which do",
@@ -320,6 +329,7 @@ fn options(args: Args) -> Outcome<Options> {
         apart: args.apart,
         moves: args.moves,
         adapts: args.adapts,
+        oracle: args.oracle,
         focus,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

@@ -18,16 +18,17 @@ use std::time::Duration;
 /// How long a service may take for an answer. The protocol asks again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The oracle that `[oracle]` names. Nothing is connected yet: a service that is away now may come later.
+/// The oracle that `[oracle]` names, if it names one. Nothing is connected yet: a service that is away now may come later.
 ///
 /// # Errors
 /// What is wrong with the files that it names.
-pub fn of(config: &OracleConfig) -> Result<Box<dyn Oracle>, String> {
-    Ok(match config {
+pub fn of(config: &OracleConfig) -> Result<Option<Box<dyn Oracle>>, String> {
+    Ok(Some(match config {
         OracleConfig::Quorate { cluster, client } => Box::new(own::Own::new(cluster, client)?),
         OracleConfig::Etcd { endpoints, tls } => Box::new(etcd::Etcd::new(endpoints, tls.as_ref())?),
         OracleConfig::Zookeeper { servers } => Box::new(zookeeper::ZooKeeper::new(servers)),
-    })
+        OracleConfig::None { .. } => return Ok(None),
+    }))
 }
 
 /// Asks one server after the other, beginning with the one that answered last; `at` is that one's place.

@@ -38,6 +38,10 @@ pub(crate) struct Situation<'a> {
     pub(crate) suspects: &'a [SuspectStatus],
     /// Instances that have small quorums, or may be bound by them.
     pub(crate) few: Vec<(InstanceId, SmallQuorums)>,
+    /// Instances in whose small quorums this replica does not count.
+    pub(crate) uncounted: Vec<InstanceId>,
+    /// Whether there is an oracle, where few replicas are slow.
+    pub(crate) oracle: bool,
 }
 
 impl Situation<'_> {
@@ -46,6 +50,7 @@ impl Situation<'_> {
         let mut problems = Vec::new();
         self.leader(&mut problems);
         self.few(&mut problems);
+        self.uncounted(&mut problems);
         self.disk(&mut problems);
         self.members(&mut problems);
         of_checkpoints(&mut problems);
@@ -69,6 +74,12 @@ impl Situation<'_> {
     fn few(&self, problems: &mut Vec<String>) {
         if !self.few.is_empty() {
             let few: Vec<String> = self.few.iter().map(|(id, _)| id.number().to_string()).collect();
+            if !self.oracle {
+                return problems.push(format!(
+                    "few replicas go on without the others, and without an oracle (instances {}): start what is missing",
+                    few.join(", ")
+                ));
+            }
             let grants = self.few.iter().flat_map(|(_, small)| &small.grants);
             let needed: BTreeSet<String> =
                 grants.flat_map(|grant| &grant.set).map(ReplicaId::to_string).collect();
@@ -78,6 +89,17 @@ impl Situation<'_> {
             problems.push(format!(
                 "few replicas may have gone on by a grant of the oracle (instances {}): until all count again, {needed} must not stop. Start what is missing, and look whether the oracle answers",
                 few.join(", ")
+            ));
+        }
+    }
+
+    fn uncounted(&self, problems: &mut Vec<String>) {
+        if !self.uncounted.is_empty() {
+            let instances: Vec<String> = self.uncounted.iter().map(|id| id.number().to_string()).collect();
+            problems.push(format!(
+                "this replica does not count where few go on (instances {}), since it started, stood still, or took a checkpoint. Until it \
+                 does it is one of those that have stopped: see that enough others are there",
+                instances.join(", ")
             ));
         }
     }

@@ -114,6 +114,7 @@ fn instances(node: &Node) -> InstancesStatus {
         decided: at.decided.number(),
         waited_ms: at.waited.millis(),
         small_quorums: group.status().small_quorums.map(|small| small_quorums(small, node.now)),
+        counts: group.status().counts,
         state: state_of(node, group.id()),
     });
     let next = all.next_generation();
@@ -170,6 +171,13 @@ fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &Seat
             .iter()
             .filter_map(|group| Some((group.id(), group.status().small_quorums?)))
             .collect(),
+        uncounted: node
+            .groups
+            .iter()
+            .filter(|group| group.status().counts == Some(false))
+            .map(|group| group.id())
+            .collect(),
+        oracle: node.config.order.oracle,
     };
     situation.problems(|problems| node.keeping.problems(problems))
 }

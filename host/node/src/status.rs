@@ -134,6 +134,9 @@ pub struct InstanceStatus {
     /// Small quorums that count, or may bind the present view, as far as this replica knows; only where few replicas are slow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_quorums: Option<SmallQuorumsStatus>,
+    /// Whether this replica counts in small quorums; only where few replicas are slow, and there is no oracle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<bool>,
     /// `here`, `leaves` or `comes` with the change under way, or `away`.
     pub state: &'static str,
 }

@@ -124,9 +124,11 @@ impl LocalCluster {
         if *self.asks.entry(replica).or_insert(asks) != asks {
             return Err(StartError::OtherOracle);
         }
-        options.oracle.get_or_insert_with(|| Box::new(self.oracle.clone()));
         let at = usize::from(replica.number()).wrapping_sub(1);
         let config = self.configs.get(at).expect("a replica of this cluster").clone();
+        if !config.does_without_an_oracle() {
+            options.oracle.get_or_insert_with(|| Box::new(self.oracle.clone()));
+        }
         let started = Replica::new(config, (self.service)()).with(options).start()?;
         self.running[at] = Some(started);
         Ok(())

@@ -41,7 +41,7 @@ pub use lanes::{Auto, Cores, Pillars, PlacementConfig, WorkerCount};
 pub use members::MemberConfig;
 use network::NetworkConfig;
 pub use opaque::ServiceConfig;
-pub use oracle::{NEEDS_THE_RULE, OracleConfig};
+pub use oracle::{NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig};
 pub use reads::ReadsConfig;
 use sessions::SessionsConfig;
 pub use signing::{SigningConfig, SigningKey};

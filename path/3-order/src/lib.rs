@@ -148,6 +148,8 @@ pub struct Status {
     pub open: Vec<Batch>,
     /// Small quorums that count, or may bind the present view, as far as is known here. Only where few members are slow.
     pub small_quorums: Option<visigoth::SmallQuorums>,
+    /// Whether this replica counts in small quorums, where there is no oracle; none elsewhere.
+    pub counts: Option<bool>,
     /// Whether it holds a lease at the time of its last step; none where there are no leases.
     pub lease: Option<bool>,
     /// How many questions for reads it answered by leases since the start. Checkers read it.
@@ -174,6 +176,7 @@ impl Status {
             lost: Vec::new(),
             open: Vec::new(),
             small_quorums: None,
+            counts: None,
             lease: None,
             answered_by_lease: 0,
             committed_membership: membership.now().number(),

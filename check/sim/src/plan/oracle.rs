@@ -1,6 +1,6 @@
 //! How well the oracle does, where few members are slow.
 
-use super::{MS, Plan};
+use super::{MS, Plan, Profile};
 use crate::random::Rng;
 
 /// The ways to the oracle and back, and when nobody reaches it.
@@ -25,9 +25,9 @@ impl OraclePlan {
     }
 }
 
-/// Where few members are slow there is an oracle. It works again when all faults end.
-pub(super) fn plan_oracle(plan: &mut Plan, rng: &mut Rng) {
-    if !plan.fault_model.few_are_slow() {
+/// Where few members are slow there is an oracle, unless none is wanted. It works again when all faults end.
+pub(super) fn plan_oracle(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    if !plan.fault_model.few_are_slow() || !profile.oracle {
         return;
     }
     let begins = rng.range(0, plan.heal_at);

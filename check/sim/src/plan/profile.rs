@@ -41,6 +41,8 @@ pub struct Profile {
     pub moves: Option<bool>,
     /// Whether followers doubt a silent leader sooner while its words come regularly; none: the seed decides.
     pub adapts: Option<bool>,
+    /// Whether there is an oracle, where few members are slow. Without one more slow members than are assumed split the cluster.
+    pub oracle: bool,
     /// The focus of the runs; none: the seed decides, mostly for no focus.
     pub focus: Option<Focus>,
 }
@@ -64,6 +66,7 @@ impl Default for Profile {
             apart: None,
             moves: None,
             adapts: None,
+            oracle: true,
             focus: None,
         }
     }
@@ -113,6 +116,7 @@ impl Profile {
             ("apart", self.apart.map(|word| word.to_string())),
             ("moves", self.moves.map(|word| word.to_string())),
             ("adapts", self.adapts.map(|word| word.to_string())),
+            ("oracle", (!self.oracle).then(|| "false".to_owned())),
             ("durability", sync),
             ("length", length.map(|times| times.to_string())),
         ];

@@ -22,6 +22,35 @@ fn nothing_is_lost_whatever_happens() {
     }
 }
 
+/// More members are slow than assumed, and there is no oracle: both halves go on, which a checker finds.
+#[test]
+fn without_an_oracle_the_cluster_splits() {
+    let split = (1..=60).find_map(|seed| {
+        let plan = Plan::new(seed, &Profile { oracle: false, ..profile(2, 1, 0) });
+        assert!(plan.oracle.is_none());
+        World::new(plan, Level::Hash).run().failure
+    });
+    let why = format!("{split:?}");
+    assert!(why.contains("agreement"), "{why}");
+}
+
+/// Within the assumptions nothing is lost without one either: two of four stop, and two go on.
+#[test]
+fn without_an_oracle_half_of_the_members_are_enough() {
+    // A replica that stands still for longer than T counts as one that stopped.
+    let numbers = Visigoth { u: 2, s: 1, o: 0, t_ms: 100 };
+    for seed in 1..=6 {
+        let fault_model = Some(FaultModel::Visigoth(numbers));
+        let calm =
+            Profile { replicas: Some(4), faults: false, oracle: false, fault_model, ..Profile::default() };
+        let mut plan = Plan::calm(seed, &calm);
+        (plan.workload.operations, plan.heal_at) = (60, 4_000_000_000);
+        plan.faults.extend((0..2).map(|who| (1_000_000_000, Fault::Lose { who })));
+        let failure = World::new(plan, Level::Hash).run().failure;
+        assert!(failure.is_none(), "seed {seed}: {failure:?}");
+    }
+}
+
 /// Two of four are gone for good, and two go on. One is not enough.
 #[test]
 fn half_of_the_members_are_enough() {

@@ -102,7 +102,7 @@ fn judges(mut one: Box<dyn Oracle>, mut other: Box<dyn Oracle>) {
 }
 
 fn connect(config: &OracleConfig) -> Box<dyn Oracle> {
-    quorate_oracle::of(config).expect("nothing is wrong with the files")
+    quorate_oracle::of(config).expect("nothing is wrong with the files").expect("there is one")
 }
 
 fn etcd_at(endpoints: &[String]) -> OracleConfig {

@@ -21,6 +21,7 @@ fn order() -> OrderStatus {
         lost: Vec::new(),
         open: Vec::new(),
         small_quorums: None,
+        counts: None,
         lease: None,
         answered_by_lease: 0,
         memberships: Vec::new(),
@@ -64,6 +65,8 @@ fn well<'a>(order: &'a OrderStatus, seats: &'a SeatsStatus) -> Situation<'a> {
         peers: &[],
         suspects: &[],
         few: Vec::new(),
+        uncounted: Vec::new(),
+        oracle: true,
     }
 }
 
@@ -118,6 +121,16 @@ fn few_replicas_answer() {
         |s| s.few = vec![(InstanceId::new(2), small(&[&[R1, R2], &[R2, R3]]))],
         "few replicas may have gone on by a grant of the oracle (instances X)",
         "(instances 2): until all count again, r1, r2, r3 must not stop",
+    );
+    one(
+        |s| (s.few, s.oracle) = (vec![(InstanceId::new(2), small(&[&[R1, R2]]))], false),
+        "few replicas go on without the others, and without an oracle (instances X)",
+        "(instances 2): start what is missing",
+    );
+    one(
+        |s| s.uncounted = vec![InstanceId::new(2)],
+        "this replica does not count where few go on (instances X)",
+        "(instances 2), since it started, stood still, or took a checkpoint. Until it does it is one of those that have stopped",
     );
 }
 

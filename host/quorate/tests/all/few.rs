@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quorate::client::{BlockingClient, Client, FaultModel};
 use quorate::{Config, InStore, LocalCluster, Options, ReplicaId, Service};
 use quorate_order::Protocol;
-use quorate_runtime::{Group, Held, MemoryOracle, Oracle};
+use quorate_runtime::{Group, Held, MemoryOracle, Oracle, OracleConfig};
 use quorate_types::{InstanceId, Visigoth};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -124,6 +124,41 @@ fn two_replicas_fewer_go_on() {
             waits_for(|| (1..=all).all(|id| says_not(&client, id, said)));
         }
         assert!(oracle.asked.load(Ordering::Relaxed) > 0);
+    }
+}
+
+/// There is no oracle, as the operator wrote down: two of four go on by themselves. Who comes back counts again after a moment, and then the
+/// others may stop. T is so long that no replica here stands still for it.
+#[test]
+fn two_of_four_go_on_without_an_oracle() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(Count)) };
+    let configure = |config: &mut Config| {
+        config.fault_model = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 0, t_ms: 700 });
+        config.protocol = Protocol::MOD_SMART;
+        (config.timing.election_min_ms, config.timing.election_max_ms) = (1500, 3000);
+        config.oracle = Some(OracleConfig::None { because: "all is in one process".into() });
+        config.instances = 2;
+    };
+    let with = |_| Options::default();
+    let mut cluster =
+        LocalCluster::start_with(directory.path(), 4, service, configure, with).expect("a cluster");
+    let client = client(&cluster, 0);
+    let session = client.open_session().expect("a session");
+    let counts = |expected: u64| {
+        let replies = session.call_one(b"count").expect("an answer");
+        assert_eq!(replies.first(), Some(&expected.to_le_bytes()[..]));
+    };
+    counts(1);
+    let all_count = || (1..=4).all(|id| says_not(&client, id, "\"counts\":false"));
+    waits_for(all_count);
+    let first = leader(&client);
+    let second = (1..=4).map(ReplicaId::new).find(|id| *id != first).expect("others");
+    for (expected, stopped) in [(2, [first, second]), (3, [ReplicaId::new(3), ReplicaId::new(4)])] {
+        stopped.iter().for_each(|id| drop(cluster.stop(*id)));
+        counts(expected);
+        stopped.iter().for_each(|id| cluster.restart(*id).expect("it starts"));
+        waits_for(all_count);
     }
 }
 

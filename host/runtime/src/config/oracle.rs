@@ -33,11 +33,20 @@ pub enum OracleConfig {
         /// The addresses for its clients, each `host:port`; the same on all replicas.
         servers: Vec<String>,
     },
+    /// None: the operator is sure that never more than s replicas are slow at a time.
+    None {
+        /// Why, in the operator's own words.
+        because: String,
+    },
 }
 
 /// Why some kinds do not do.
 pub const NEEDS_THE_RULE: &str = "oracle: with o above 0 a replica that lies could write there what it likes, so the oracle has to know the \
      rule: name another Quorate cluster that runs the service \"oracle\", or write o = 0";
+
+/// Why there must be one.
+pub const NEEDS_AN_ORACLE: &str = "oracle: with o above 0 a leader that lies could call others slow, so there must be an oracle: name another \
+     Quorate cluster that runs the service \"oracle\", or write o = 0";
 
 impl OracleConfig {
     /// The same with paths that begin in this directory.
@@ -47,7 +56,7 @@ impl OracleConfig {
             Self::Etcd { endpoints, tls } => {
                 Self::Etcd { endpoints, tls: tls.map(|files| files.relative_to(place)) }
             }
-            other @ Self::Zookeeper { .. } => other,
+            other @ (Self::Zookeeper { .. } | Self::None { .. }) => other,
         }
     }
 
@@ -59,6 +68,11 @@ impl OracleConfig {
             Self::Quorate { .. } => Ok(()),
             Self::Etcd { endpoints, .. } => check_addresses("endpoints", endpoints),
             Self::Zookeeper { servers } => check_addresses("servers", servers),
+            Self::None { because } if because.trim().is_empty() => invalid(
+                "oracle: because: write down why never more than s replicas are slow at a time: if ever more are, the cluster splits, and \
+                 both parts acknowledge writes",
+            ),
+            Self::None { .. } => Ok(()),
         }
     }
 }
@@ -70,6 +84,7 @@ impl fmt::Display for OracleConfig {
             Self::Quorate { cluster, .. } => write!(f, "quorate {}", cluster.to_lowercase()),
             Self::Etcd { endpoints, .. } => write!(f, "etcd {}", endpoints.join(",")),
             Self::Zookeeper { servers } => write!(f, "zookeeper {}", servers.join(",")),
+            Self::None { .. } => f.write_str("none"),
         }
     }
 }
@@ -102,6 +117,7 @@ impl Config {
             {
                 invalid(NEEDS_THE_RULE)
             }
+            Some(OracleConfig::None { .. }) if self.fault_model.may_lie() => invalid(NEEDS_AN_ORACLE),
             Some(oracle) => oracle.check().and_then(|()| self.check_is_another(oracle)),
             None => Ok(()),
         }
@@ -120,6 +136,7 @@ impl Config {
             }
             OracleConfig::Etcd { endpoints, .. } => endpoints,
             OracleConfig::Zookeeper { servers } => servers,
+            OracleConfig::None { .. } => return Ok(()),
         };
         let apart = self.members.iter().any(|member| !is_loopback(&member.address));
         match addresses.iter().find(|address| apart && is_loopback(address)) {
@@ -131,9 +148,20 @@ impl Config {
         }
     }
 
+    /// Whether the operator wrote down that there is no oracle.
+    pub fn does_without_an_oracle(&self) -> bool {
+        matches!(self.oracle, Some(OracleConfig::None { .. }))
+    }
+
     /// Checks everything, and whether there is an oracle, if the fault model needs one.
     pub(crate) fn check_with(&self, oracle: bool) -> Result<(), ConfigError> {
-        self.check().and_then(|()| self.check_oracle(oracle))
+        self.check()?;
+        if oracle && self.does_without_an_oracle() {
+            return invalid(
+                "oracle: the configuration says that there is none: leave the section out, or `Options::oracle`",
+            );
+        }
+        self.check_oracle(oracle || self.does_without_an_oracle())
     }
 
     /// Checks whether there is an oracle, if the fault model needs one.

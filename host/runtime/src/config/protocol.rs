@@ -93,6 +93,7 @@ impl Config {
             } else {
                 Faults::of(FaultModel::Crash)
             },
+            oracle: !self.does_without_an_oracle(),
             cluster: self.cluster_id()?,
             heartbeat: Span::from_millis(self.timing.heartbeat_ms),
             timeout: Span::from_millis(self.timing.election_min_ms),

@@ -1,6 +1,7 @@
 use super::{CheckpointMode, Config, MemberConfig, OracleConfig, ServiceConfig, SigningConfig, SigningKey};
+use quorate_log::SyncMode;
 use quorate_order::Protocol;
-use quorate_types::{ClusterId, FaultModel, Visigoth};
+use quorate_types::{ClusterId, FaultModel, ReplicaId, Visigoth};
 use std::collections::BTreeSet;
 
 fn config() -> Config {
@@ -188,6 +189,21 @@ fn few_slow_replicas_need_an_oracle() {
     ] {
         refused(&Config { oracle: Some(oracle), ..config.clone() }, word);
     }
+    // Who does without one writes down why, and all agree on it.
+    let without = |because: &str| OracleConfig::None { because: because.into() };
+    refused(&Config { oracle: Some(without(" ")), ..config.clone() }, "write down why");
+    let alone = Config { oracle: Some(without("two switches")), ..config.clone() };
+    alone.check_with(true).expect_err("one in the options, and none in the file");
+    let order = |config: &Config| {
+        config
+            .order_config(ReplicaId::new(1), vec![ReplicaId::new(1)], SyncMode::Group, 1)
+            .expect("it fits")
+            .oracle
+    };
+    assert_eq!((order(&config), order(&alone)), (true, false));
+    let another = Config { oracle: Some(without("a fast network")), ..config.clone() };
+    assert_eq!(alone.parameters(1), another.parameters(1));
+    assert_ne!(alone.parameters(1), config.parameters(1), "some would ask, and others not");
     // The same words must mean the same on each machine.
     refused(
         &Config {

@@ -412,7 +412,7 @@ impl Order for ModSmart {
             return;
         }
         self.watch.has_turn(self.core.life.now.since(self.pace.tick), self.core.config.timeout_max);
-        self.unaided.has_turn(&mut self.core);
+        self.unaided.has_turn(&self.core);
         let first = self.core.ledger.begin();
         match input {
             Input::Propose(batch) => self.on_batch(batch, out),

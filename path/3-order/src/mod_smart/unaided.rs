@@ -28,7 +28,6 @@ impl Unaided {
     }
 
     /// Whether this member counts in small quorums.
-    #[cfg(test)]
     pub(super) fn counts(&self) -> bool {
         self.counted.counts()
     }
@@ -46,16 +45,16 @@ impl Unaided {
         rounds.into_iter().chain(self.counted.due(wait)).min()
     }
 
-    /// This replica has a turn. If it had none for longer than T, it does not know what others gathered meanwhile. [visigoth L44]
-    pub(super) fn has_turn(&mut self, core: &mut Core) {
+    /// This replica has a turn. If it had none for longer than T, it does not know who answered in time, nor what others gathered meanwhile.
+    /// The small quorums of its view stay what they are: whoever left the view does not vote in it. [visigoth L44]
+    pub(super) fn has_turn(&mut self, core: &Core) {
         let Some(wait) = core.gathers_after() else { return };
         if self.counted.has_turn(core.now(), wait) {
             self.rounds.end();
-            core.granted.end(Slot::ZERO);
         }
     }
 
-    /// This replica took a checkpoint: it does not know what others gathered meanwhile. [visigoth L44]
+    /// This replica took a checkpoint: it does not know which slots said who counts. [visigoth L44]
     pub(super) fn skipped_slots(&mut self, core: &mut Core) {
         if core.gathers_after().is_some() {
             self.counted.lose();

@@ -37,6 +37,7 @@ pub(super) fn status(raft: &Raft) -> Status {
         lost: raft.counts.lost.iter().map(|(replica, entries)| (*replica, *entries)).collect(),
         open: Vec::new(),
         small_quorums: None,
+        counts: None,
         lease: raft.config.lease_drift_percent.map(|_| holds_lease(raft)),
         answered_by_lease: raft.counts.leased,
         membership: store.membership().clone(),
