@@ -1,5 +1,6 @@
 //! Golden scripts, and the suite that every ordering protocol must pass. One binary for all of it: each has to be linked.
 
+mod golden;
 mod merge;
 mod mod_smart;
 mod order_suite;
