@@ -13,7 +13,7 @@
 //! [`check_file`] runs a script against a [`Harness`]; [`raft::Cluster`] is the one for Raft, [`merge::Replicas`] the one for the
 //! merge; their modules list the commands. With `QUORATE_UPDATE=1` in the environment tests
 //! write the expected output anew. Scripts stand in
-//! `scripts/`, in the order in which `scripts/raft/README.md` and `scripts/merge/README.md` list them; the suite that every protocol passes is
+//! `scripts/`, a folder for each subject, in the order in which its `README.md` lists them; the suite that every protocol passes is
 //! `tests/all/order_suite.rs`. Tests of the runner itself: `src/*/tests.rs`.
 
 mod command;

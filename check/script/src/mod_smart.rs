@@ -4,8 +4,10 @@
 //! enters a view. This is the table "what must be durable before a message leaves" of docs/protocols/mod_smart.md, checked from the
 //! outside.
 
+mod oracle;
 mod show;
 
+pub(crate) use oracle::{CLUSTER, INSTANCE, KEYS, claim, rule};
 pub(crate) use show::{message, short, stored, view};
 
 use crate::world::Disk;

@@ -1,14 +1,17 @@
-//! The harness for Raft, and for Mod-SMaRt. What it prints is described in scripts/raft/README.md and scripts/mod_smart/README.md; `show`
-//! makes it.
+//! The harness for Raft, and for Mod-SMaRt. What it prints is described in scripts/raft/README.md, scripts/mod_smart/README.md and
+//! scripts/visigoth/README.md; `show` makes it.
 //!
 //! Commands (`R` is a replica, `R->S` a link):
 //!
-//! - `cluster n=3 [voters=] [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off] [lease=10]`: a new cluster, all
+//! - `cluster n=3 [voters=] [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off] [lease=10] [quiet]`: a new cluster, all
 //!   connected. With `voters` only the first ones are members; with `lease` leaders may have leases, and clocks differ by up to so
 //!   many percent.
 //! - `cluster n=4 protocol=mod-smart [faults=crash] [seed=] [autosync=off] [cache=]`: the same for Mod-SMaRt, with Byzantine faults unless it
 //!   says otherwise. With `faults=visigoth u=2 s=1 o=0 t=20` few members are slow, for longer than 20 ms, and there is an oracle.
-//! - `oracle on|off`: whether it can be reached. It answers at once.
+//! - `oracle on|off|late`: it answers at once; it can not be reached; it does at once what it is asked, and its answers are under way until
+//!   `tell R [again]`, which brings R the oldest one; `again`: a copy of it is still under way. `register`: what the oracle holds.
+//! - `claim R set=r1,r2,r3 view=2 [signed=r1] [decided=4]`: R makes up a claim, or what shows it: who of the set said that it misses the others,
+//!   and that all accepted something in view 4.
 //! - `members R voters=r1,r2 [learners=r3]`: R executed a command that asks for this membership.
 //! - `elect R`: R's deadline comes, messages flow until it leads and all know; prints outcomes only.
 //! - `expire R [quiet]`: R's deadline comes. `wait 50ms [still] [quiet]`: time passes for all; messages arrive at once, with
@@ -16,7 +19,7 @@
 //! - `deliver R->S [n]`, `deliver all`: the first message(s) on a link; everything that is under way, but not what follows
 //!   from it. `run [quiet]`: everything, until nothing is under way. `flying`: what is under way.
 //! - `drop R->S [n]`, `duplicate R->S`: the first message(s) are lost; a copy of the first goes to the end of the link.
-//! - `cut R`, `cut R->S`, `heal`: messages are lost silently. `disconnect R S`, `connect R S`: both notice.
+//! - `cut R`, `cut R->S`, `cut R,S T,U` (all links between the two sides), `heal`: messages are lost silently. `disconnect R S`, `connect R S`: both notice.
 //! - `crash R`, `restart R`: what is not durable is gone; nobody is told until the restart connects it.
 //! - `autosync on|off [R]`, `sync R [up to record]`: when what is written becomes durable. `autoload on|off`, `load R`:
 //!   when reads from the log are answered.
@@ -29,7 +32,7 @@
 //! - `propose R "a" "b"` (or `size=` bytes each), `propose R noop=4`: a no-op up to slot 4. `read R number`, `transfer R [S]`.
 //! - `status`, `log R`: print. `forge R->S Message key=value`: a message that R never sent.
 //!
-//! `quiet` prints only what a user of the protocol sees: decisions, leaders, reads, refusals.
+//! `quiet` prints only what a user of the protocol sees: decisions, leaders, reads, refusals; and what the oracle is asked, and says.
 
 mod forge;
 mod record;
@@ -38,16 +41,15 @@ pub(crate) mod show;
 pub use record::check_send;
 
 use crate::mod_smart;
-use crate::world::{Event, World};
+use crate::world::{Asked, Event, World};
 use crate::{Command, Harness};
 use quorate_auth::{Keyed, Keys};
 use quorate_order::OrderMessage;
-use quorate_order::mod_smart::{Referee, Statements};
-use quorate_order::visigoth::{Claim, Register};
+use quorate_order::visigoth::{OracleRequest, Wish};
 use quorate_order::{Input, Order, OrderConfig, Protocol};
 use quorate_types::{
-    AgreedTime, FaultModel, Faults, InstanceId, ItemsBuilder, MembershipId, RecordId, ReplicaId,
-    RequestNumber, SessionId, Slot, Span, Visigoth,
+    AgreedTime, FaultModel, Faults, ItemsBuilder, MembershipId, RecordId, ReplicaId, RequestNumber,
+    SessionId, Slot, Span, Visigoth,
 };
 use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, write_request};
 use std::sync::Arc;
@@ -142,25 +144,18 @@ fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     set(&mut config.cache_bytes, cache?);
     let lease = command.number("lease")?.map(u8::try_from).transpose();
     config.lease_drift_percent = lease.map_err(|_| "lease is a percentage")?;
-    let cluster = config.cluster;
+    config.cluster = mod_smart::CLUSTER;
     let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
-        let keys = if model.may_lie() { Keys::Keyed(Keyed::new(me, 1)) } else { Keys::Trusting };
+        let keys =
+            if model.may_lie() { Keys::Keyed(Keyed::new(me, mod_smart::KEYS)) } else { Keys::Trusting };
         let own = OrderConfig { me, members: members.to_vec(), seed, keys, ..config.clone() };
-        own.build(INSTANCE, 0)
+        own.build(mod_smart::INSTANCE, 0)
     };
     let seed = command.number("seed")?.unwrap_or(1);
     let mut world = World::with_voters(n, voters, seed, option("autosync")?, Box::new(build));
     if model.few_are_slow() && model.may_lie() {
-        let voters: Vec<ReplicaId> = (1..=voters).map(ReplicaId::new).collect();
-        let trust = Faults::of(model).among(voters.len() as u32);
-        world.set_oracle_rule(Box::new(move |register, claim| {
-            let statements = Statements { cluster, membership: MembershipId::FIRST, instance: INSTANCE };
-            let auth = Keyed::new(ReplicaId::new(1), 1);
-            let referee = Referee { statements, voters: &voters, trust, auth: &auth };
-            let register = Register::read(register.clone()).ok()?;
-            let next = referee.judge(&register, Claim::decode(claim).ok()?).ok()?;
-            (next != register).then(|| next.encode())
-        }));
+        let trust = Faults::of(model).among(u32::from(voters));
+        world.set_oracle_rule(mod_smart::rule(world.voters().to_vec(), trust));
     }
     world.check_sends(|disk, from, to, message| {
         check_send(disk, from, to, message);
@@ -168,8 +163,6 @@ fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     });
     Ok(world)
 }
-
-const INSTANCE: InstanceId = InstanceId::new(1);
 
 /// How many replicas the cluster begins with.
 fn voters(command: &Command, n: u16) -> Result<u16, String> {
@@ -187,7 +180,7 @@ impl Harness for Cluster {
         let mut world = self.world.take().ok_or("there is no cluster yet")?;
         let done = self.apply(&mut world, command);
         let mut events = world.take_events();
-        let quiet = matches!(command.name.as_str(), "run" | "wait" | "expire")
+        let quiet = matches!(command.name.as_str(), "cluster" | "run" | "wait" | "expire")
             && command.args.iter().any(|word| word == "quiet");
         if quiet || command.name == "elect" {
             events.retain(is_outcome);
@@ -199,7 +192,7 @@ impl Harness for Cluster {
     }
 }
 
-/// Whether the event is visible to a user of the protocol: no message and no record.
+/// Whether the event is visible to a user of the protocol, or to the oracle: no message and no record.
 fn is_outcome(event: &Event) -> bool {
     match event {
         Event::Sent(..)
@@ -209,8 +202,6 @@ fn is_outcome(event: &Event) -> bool {
         | Event::Durable(..)
         | Event::Loading(..)
         | Event::Examining(..)
-        | Event::Asks(..)
-        | Event::Told(..)
         | Event::Trimmed(..) => false,
         Event::Decided(..)
         | Event::Leader(..)
@@ -219,6 +210,9 @@ fn is_outcome(event: &Event) -> bool {
         | Event::Behind(..)
         | Event::Members(..)
         | Event::Rejected(..)
+        | Event::Asks(..)
+        | Event::Told(..)
+        | Event::Refused(..)
         | Event::Halted(..) => true,
     }
 }
@@ -227,11 +221,11 @@ impl Cluster {
     /// Carries out a command. Gives the output that it prints beside events.
     fn apply(&mut self, world: &mut World, command: &Command) -> Result<String, String> {
         let args: Vec<&str> = command.args.iter().map(String::as_str).collect();
-        if !matches!(command.name.as_str(), "cluster" | "propose" | "forge" | "members") {
+        if !matches!(command.name.as_str(), "cluster" | "propose" | "forge" | "members" | "claim") {
             command.only_options(&[])?;
         }
         match (command.name.as_str(), args.as_slice()) {
-            ("cluster", []) => {}
+            ("cluster", [] | ["quiet"]) => {}
             ("status", []) => return Ok(show::status(world)),
             ("log", [r]) => return Ok(show::log(world, replica(r, world)?)),
             ("flying", []) => return Ok(show::flying(world)),
@@ -344,6 +338,15 @@ fn network(world: &mut World, command: &Command, args: &[&str]) -> Result<String
                 world.cut(other, id);
             }
         }
+        ("cut", [some, others]) => {
+            for (one, other) in
+                some.split(',').flat_map(|one| others.split(',').map(move |other| (one, other)))
+            {
+                let (one, other) = (replica(one, world)?, replica(other, world)?);
+                world.cut(one, other);
+                world.cut(other, one);
+            }
+        }
         ("heal", []) => world.heal(),
         ("disconnect", [a, b]) => world.disconnect(replica(a, world)?, replica(b, world)?),
         ("connect", [a, b]) => world.connect(replica(a, world)?, replica(b, world)?),
@@ -375,7 +378,6 @@ fn disks(world: &mut World, command: &Command, args: &[&str]) -> Result<String, 
         }
         ("hold", [r]) => world.set_vouches(replica(r, world)?, false),
         ("vouch", [r]) => world.set_vouches(replica(r, world)?, true),
-        ("oracle", [word]) => world.set_oracle_away(!on_off(word)?),
         ("waits", [time]) => world.set_waits(span(time)?),
         ("crash", [r]) => world.crash(replica(r, world)?),
         ("restart", [r]) => {
@@ -386,6 +388,27 @@ fn disks(world: &mut World, command: &Command, args: &[&str]) -> Result<String, 
             world.restart(id);
         }
         _ => return checkpoints(world, command, args),
+    }
+    Ok(String::new())
+}
+
+/// The commands that concern the oracle.
+fn oracle(world: &mut World, command: &Command, args: &[&str]) -> Result<String, String> {
+    match (command.name.as_str(), args) {
+        ("register", []) => return Ok(show::registers(world)),
+        ("oracle", ["late"]) => world.set_oracle(Asked::Late),
+        ("oracle", [word]) => world.set_oracle(if on_off(word)? { Asked::Answered } else { Asked::Lost }),
+        ("tell", [r, rest @ ..]) => {
+            flags(&command.args[1..], &["again"])?;
+            let told = world.tell(replica(r, world)?, rest.contains(&"again"));
+            told.then_some(()).ok_or("no answer is under way to it")?;
+        }
+        ("claim", [r]) => {
+            let claim = mod_smart::claim(command, world.voters(), |name| replica(name, world))?;
+            let wish = Wish::Claim(claim.encode());
+            world.ask_oracle(replica(r, world)?, OracleRequest { membership: MembershipId::FIRST, wish });
+        }
+        _ => return Err("no such command, or not with these arguments".into()),
     }
     Ok(String::new())
 }
@@ -411,7 +434,7 @@ fn checkpoints(world: &mut World, command: &Command, args: &[&str]) -> Result<St
                 world.install(id).then_some(()).ok_or("there is no checkpoint")?;
             }
         }
-        _ => return Err("no such command, or not with these arguments".into()),
+        _ => return oracle(world, command, args),
     }
     Ok(String::new())
 }

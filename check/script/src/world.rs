@@ -21,6 +21,9 @@ use std::sync::Arc;
 mod checkpoints;
 mod oracle;
 
+pub use oracle::Asked;
+pub(crate) use oracle::Rule;
+
 /// Makes the protocol of one replica, given the replica, the members and the seed.
 pub type Build = Box<dyn Fn(ReplicaId, &[ReplicaId], u64) -> Box<dyn Order>>;
 
@@ -76,6 +79,8 @@ pub enum Event {
     Asks(ReplicaId, OracleRequest),
     /// The oracle answers: the version of the register, and its value.
     Told(ReplicaId, u64, Bytes),
+    /// The oracle grants nothing of what a replica claimed, for this reason. The replica is not told the reason.
+    Refused(ReplicaId, String),
     /// A replica can not continue.
     Halted(ReplicaId, Halt),
 }
@@ -216,6 +221,10 @@ impl World {
     /// All replicas.
     pub fn members(&self) -> &[ReplicaId] {
         &self.members
+    }
+    /// The replicas that are members at the beginning.
+    pub fn voters(&self) -> &[ReplicaId] {
+        &self.members[..self.voters]
     }
     /// The time that all share.
     pub fn now(&self) -> Time {
@@ -555,6 +564,7 @@ impl World {
         replica.held.clear();
         replica.loading.clear();
         replica.examining.clear();
+        self.forget_answers(id);
     }
 
     /// A replica restarts so fast that messages on their way reach it after the restart and no other replica notices.

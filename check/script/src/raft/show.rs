@@ -9,7 +9,7 @@ use quorate_order::OrderMessage;
 use quorate_order::Stored;
 use quorate_order::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_order::visigoth::{Claim, Grant, OracleRequest, Register, Wish};
-use quorate_types::{Items, ReplicaId};
+use quorate_types::{Items, MembershipId, ReplicaId};
 use quorate_wire::{Batch, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -91,6 +91,7 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
         Event::Told(by, version, value) => {
             alone(by, format!("is told by the oracle: version {version}, {}", register(value)))
         }
+        Event::Refused(by, why) => alone(by, format!("is granted nothing: {why}")),
         Event::Trimmed(by, id) => alone(by, format!("keeps {id} and later")),
         Event::Rejected(by, from, why) => alone(by, format!("refuses {from}: {why}")),
         Event::Halted(by, why) => alone(by, format!("halts: {why}")),
@@ -112,16 +113,25 @@ fn claim(bytes: &Bytes) -> String {
     format!("{} in {}, since {}{shown}", list(&claim.set), mod_smart::view(claim.view), said.join(", "))
 }
 
+fn grant(Grant { view, set }: &Grant) -> String {
+    let set: Vec<_> = set.iter().map(ToString::to_string).collect();
+    format!("{} in {}", set.join(" "), mod_smart::view(*view))
+}
+
 /// The small quorums in a register of the oracle.
 fn register(value: &Bytes) -> String {
     let Ok(register) = Register::read(value.clone()) else { return "unreadable".into() };
-    let grant = |grant: &Grant| {
-        let set: Vec<_> = grant.set.iter().map(ToString::to_string).collect();
-        format!("{} in {}", set.join(" "), mod_smart::view(grant.view))
-    };
     let grants: Vec<_> = register.grants().iter().map(grant).collect();
     let list = if grants.is_empty() { "nothing".to_owned() } else { grants.join(", ") };
     format!("{list}, from {} on", mod_smart::view(register.floor()))
+}
+
+/// A line per register of the oracle that is not empty.
+pub(super) fn registers(world: &World) -> String {
+    let line = |(membership, (version, value)): (&MembershipId, &(u64, Bytes))| {
+        format!("membership {}: version {version}, {}\n", membership.number(), register(value))
+    };
+    world.registers().iter().filter(|(_, held)| held.0 > 0).map(line).collect()
 }
 
 pub(super) fn message(message: &RaftMessage) -> String {
@@ -294,6 +304,9 @@ pub(super) fn status(world: &World) -> String {
         let _ = write!(out, "{id}  {view} {role}, decided {}", status.decided);
         if order.standing().in_flight > 0 {
             let _ = write!(out, ", {} in flight", order.standing().in_flight);
+        }
+        for grant in status.small_quorums.iter().flat_map(|small| &small.grants) {
+            let _ = write!(out, ", small quorum {}", self::grant(grant));
         }
         for (member, lacks, heard) in status.members {
             let lacks = match lacks {

@@ -7,3 +7,4 @@ mod order_suite;
 mod raft;
 mod suite;
 mod toy;
+mod visigoth;
