@@ -3,9 +3,10 @@
 //! Each kind of service has a file: `own` another Quorate cluster, which runs `service`, `etcd`, `zookeeper`. A register is a key
 //! there, whose version is the service's own. Only `service` knows the rule, as is needed where replicas may lie.
 //!
-//! Tests: tests/all.
+//! Tests: tests/all; fuzzing/tests.rs.
 
 mod etcd;
+pub mod fuzzing;
 mod own;
 mod service;
 mod zookeeper;

@@ -68,7 +68,7 @@ impl Ask {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Reject> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Reject> {
         let mut r = Reader::new(Bytes::copy_from_slice(bytes), "question for an oracle");
         let ask = match r.u8()? {
             1 => {

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) mod mod_smart;
+pub(crate) mod oracle;
 
 /// A message whose bytes are pinned.
 pub(crate) struct Sample {
@@ -36,9 +37,9 @@ pub(crate) fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// The corpus of the fuzz target.
-pub(crate) fn corpus() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/order_message")
+/// The corpus of a fuzz target.
+pub(crate) fn corpus(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
 /// Whether the person who runs the tests approves of bytes that changed.
