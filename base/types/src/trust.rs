@@ -210,9 +210,11 @@ impl Trust {
         if self.o > 0 { self.u + self.o + 1 } else { self.n }
     }
     /// How many members must say that they heard a request before all replicas can come to know it. Enough of these members do not lie to
-    /// convince the others.
+    /// convince the others. Nobody waits for more members than there are once u have stopped. Where few are slow these are s+o+1, so enough
+    /// as long as o is at most s.
     pub const fn spreads(self) -> u32 {
-        self.u + self.o + 1
+        let (sure, there) = (self.u + self.o + 1, self.collect());
+        if sure < there { sure } else { there }
     }
     /// At least one of this many members tells the truth, so what all of them say is true.
     pub const fn truth(self) -> u32 {

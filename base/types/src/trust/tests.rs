@@ -74,6 +74,26 @@ fn whatever_is_chosen_the_sizes_fit() {
     assert!(seen > 150, "{seen} of them");
 }
 
+/// What so many members say that they heard is known to all: enough of them tell the truth for the others to believe it, and so many are
+/// there although u have stopped. Where nothing is known of who is slow, that holds although u of those that said it stop.
+#[test]
+fn what_spreads_convinces_the_others_and_waits_for_nobody_who_stopped() {
+    let mut seen = 0;
+    let makes_sense = |Trust { u, s, o, .. }: &Trust| s >= u || o <= s;
+    for trust in (1..=9).flat_map(all).filter(makes_sense) {
+        let Trust { n, u, s, o } = trust;
+        let spreads = trust.spreads();
+        assert!(spreads <= n - u, "{trust:?}: {spreads} of {n}");
+        assert!(spreads - o >= trust.truth(), "{trust:?}: {spreads} with {o} liars");
+        assert!(s < u || spreads - u >= trust.truth(), "{trust:?}: {spreads} of which {u} stop");
+        seen += 1;
+    }
+    assert!(seen > 300, "{seen} of them");
+    let spreads = |n, u, s, o| Trust::new(n, u, s, o).map(Trust::spreads);
+    assert_eq!([spreads(4, 1, 4, 1), spreads(7, 2, 7, 2), spreads(6, 2, 2, 1)], [Some(3), Some(5), Some(4)]);
+    assert_eq!([spreads(5, 2, 1, 1), spreads(6, 2, 1, 1), spreads(8, 2, 1, 1)], [Some(3), Some(4), Some(4)]);
+}
+
 /// With one member less there is a quorum too few: two of them share nobody, or who is needed has stopped.
 #[test]
 fn with_fewer_members_the_sizes_do_not_fit() {

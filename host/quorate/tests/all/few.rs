@@ -2,7 +2,7 @@
 
 use crate::count::Count;
 use bytes::Bytes;
-use quorate::client::{BlockingClient, Client, FaultModel};
+use quorate::client::{Authentication, BlockingClient, Client, FaultModel};
 use quorate::{Config, InStore, LocalCluster, Options, ReplicaId, Service};
 use quorate_order::Protocol;
 use quorate_runtime::{Group, Held, MemoryOracle, Oracle, OracleConfig};
@@ -70,7 +70,7 @@ fn client(cluster: &LocalCluster, o: u32) -> BlockingClient {
 
 fn leader(client: &BlockingClient) -> ReplicaId {
     let leads = |id: &ReplicaId| says(client, id.number(), "\"leading\":true");
-    (1..=4).map(ReplicaId::new).find(leads).unwrap_or(ReplicaId::new(1))
+    (1..=5).map(ReplicaId::new).find(leads).unwrap_or(ReplicaId::new(1))
 }
 
 /// Whether the status of this replica says so.
@@ -159,6 +159,29 @@ fn two_of_four_go_on_without_an_oracle() {
         counts(expected);
         stopped.iter().for_each(|id| cluster.restart(*id).expect("it starts"));
         waits_for(all_count);
+    }
+}
+
+/// While two of five are away, one of which led, a client that signs comes and opens a session: those that are left are enough to spread
+/// the opening.
+#[test]
+fn clients_that_sign_come_while_two_are_away() {
+    let (directory, oracle) = (tempfile::tempdir().expect("a directory"), Watched::default());
+    let mut cluster = cluster(directory.path(), 1, 1, &oracle);
+    let leads = leader(&client(&cluster, 1));
+    let config = cluster.config(leads).expect("a replica");
+    let id = config.cluster_id().expect("an id");
+    let second = (1..=5).map(ReplicaId::new).find(|id| *id != leads).expect("others");
+    let mut count = 0;
+    for stopped in [leads, second] {
+        drop(cluster.stop(stopped));
+        let builder = Client::builder().members(cluster.members()).fault_model(model(1)).cluster(id);
+        let builder = builder.authentication(Authentication::Signatures).timeout(PATIENCE);
+        let client = builder.build_blocking().expect("a client");
+        let session = client.open_session().expect("a session");
+        let replies = session.call_one(b"count").expect("an answer");
+        count += 1;
+        assert_eq!(replies.first(), Some(&u64::to_le_bytes(count)[..]));
     }
 }
 

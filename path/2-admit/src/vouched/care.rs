@@ -4,6 +4,7 @@
 //! heard gets no votes and loses its office. A few such clients could do that to one leader after the other, and no client would be served.
 //! So when a view ends, all take care in the next one. A replica that hears a request tells all others, and repeats a request that f+1
 //! others told. A leader proposes what 2f+1 members told, itself among them: f+1 of these are honest, so every replica can come to vouch.
+//! (Other faults have other sizes, [`Trust::spreads`](quorate_types::Trust::spreads). They are never more than must be there.)
 //! Requests that fewer told wait, and later requests of the session wait behind them; no leader counts as slow for that. `openings` does
 //! the same for openings with a key.
 //!

@@ -3,8 +3,11 @@
 use super::*;
 use crate::facts::Place;
 use bytes::Bytes;
-use quorate_types::{AgreedTime, ConnId, FaultModel, ItemsBuilder, SessionKey, Slot, View, Waited};
-use quorate_wire::{AnswerMode, Batch, BatchHeader, RequestProof, write_request};
+use quorate_auth::ClientKey;
+use quorate_types::{AgreedTime, ConnId, FaultModel, ItemsBuilder, SessionKey, Slot, View, Visigoth, Waited};
+use quorate_wire::{
+    AnswerMode, Batch, BatchHeader, RequestProof, RequestSigner, write_opening, write_request,
+};
 
 pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
 
@@ -191,6 +194,36 @@ fn what_waits_is_given_watched_and_said() {
     assert!(intake.look(at(4), &follower, &mut out));
     assert_eq!(out, [Out::Unwatch { instance: ONE, name }]);
     assert_eq!((intake.byte_len(), intake.deadline()), (0, None));
+}
+
+/// Where few are slow, two of five members have stopped, one after the other as leaders. The three that are left are enough for the next
+/// leader, which takes care: for requests, and for openings with a key.
+#[test]
+fn who_is_left_is_enough_for_a_careful_leader() {
+    let members: Vec<_> = (1..=5).map(ReplicaId::new).collect();
+    let faults = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 1, t_ms: 50 }).into();
+    let usual = config(ClusterId::new(1), LIMITS, RequestChecks::Ed25519);
+    let mut intake = Vouched::new(VouchedConfig { members, faults, ..usual });
+    let leader = Replica { view: View::new(3), ..replica(true) };
+    intake.led(at(1), &leader, ONE, Some(ReplicaId::new(1)), false);
+    let request = pays(1, "pay bob 5");
+    assert_eq!(arrive(&mut intake, at(1), &leader, &request), [], "only this replica heard it");
+    let key = ClientKey::new(ClusterId::new(1), [1; 32]);
+    let (body, number) = (write_opening(ALICE, Some(key.key())), RequestNumber::new(8));
+    let (kind, len, proof) = (RequestKind::OpenSession, body.len() as u32, RequestProof::Signature);
+    let session = SessionId::NONE;
+    let header = RequestHeader { session, number, lowest_unanswered: number, kind, len, proof };
+    let opening = [&header.bytes()[..], &body, &key.sign(&header.bytes(), &body)].concat().into();
+    assert_eq!(arrive(&mut intake, at(1), &leader, &opening), [], "the same");
+    for bytes in [request, opening] {
+        let mut says = |member: u16| {
+            let mut out = Vec::new();
+            intake.from_member(at(1), &leader, ReplicaId::new(member), &bytes, &mut out);
+            out
+        };
+        assert_eq!(says(2), []);
+        assert_eq!(says(3), [Out::Admit { instance: ONE, requests: bytes.clone() }]);
+    }
 }
 
 /// A replica that took a checkpoint of another one executed nothing of what waits here, and yet some of it is done.
