@@ -4,7 +4,7 @@
 
 use crate::campaign::{Campaign, run};
 use crate::plan::{Focus, Profile};
-use quorate_types::{FaultModel, plant};
+use quorate_types::{FaultModel, Visigoth, plant};
 
 /// What to do when a build contains no planted bugs.
 pub const HOW: &str = "this build holds no planted bugs; build one that does, and run it:
@@ -17,8 +17,8 @@ pub struct Bug {
     pub name: &'static str,
     /// What is wrong.
     pub what: &'static str,
-    /// Whether it is looked for in clusters that survive Byzantine faults.
-    pub byzantine: bool,
+    /// The fault model of the clusters in which it is looked for, unless any will do.
+    pub fault_model: Option<FaultModel>,
     /// The focus of the runs in which it is looked for.
     pub focus: Option<Focus>,
     /// Where on lanes the parts of replicas stand in the runs in which it is looked for.
@@ -37,23 +37,30 @@ pub enum Lanes {
 }
 
 const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: false, focus: None, lanes: Lanes::AsDrawn }
+    Bug { name, what, fault_model: None, focus: None, lanes: Lanes::AsDrawn }
 }
 
 const fn about(focus: Focus, name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: focus.lies(), focus: Some(focus), lanes: Lanes::AsDrawn }
+    let fault_model = if focus.lies() { Some(FaultModel::Byzantine) } else { None };
+    Bug { fault_model, focus: Some(focus), ..bug(name, what) }
 }
 
 const fn byzantine(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: true, focus: None, lanes: Lanes::AsDrawn }
+    Bug { fault_model: Some(FaultModel::Byzantine), ..bug(name, what) }
+}
+
+/// Five replicas survive two faults, one of which may be a lie.
+const fn few_are_slow(name: &'static str, what: &'static str) -> Bug {
+    let model = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 1, t_ms: 20 });
+    Bug { fault_model: Some(model), ..bug(name, what) }
 }
 
 const fn apart(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: false, focus: None, lanes: Lanes::Apart }
+    Bug { lanes: Lanes::Apart, ..bug(name, what) }
 }
 
 const fn moving(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: false, focus: None, lanes: Lanes::Moving }
+    Bug { lanes: Lanes::Moving, ..bug(name, what) }
 }
 
 /// All of them.
@@ -175,10 +182,11 @@ pub const BUGS: &[Bug] = &[
     byzantine("smart-votes-unvouched", "a replica votes for what its host does not vouch for"),
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("reply-of-one", "a client takes one replica's word"),
+    few_are_slow("reply-of-one", "a client takes one replica's word, where few are slow and one may lie"),
     about(Focus::Idle, "time-held-back", "a replica takes whatever time a leader holds back"),
     byzantine("smart-shown-is-not-had", "a replica follows a view whose slots nobody can give it"),
     Bug {
-        byzantine: true,
+        fault_model: Some(FaultModel::Byzantine),
         ..about(
             Focus::Beginnings,
             "smart-founded-at-zero",
@@ -230,9 +238,8 @@ pub const BUGS: &[Bug] = &[
 impl Bug {
     /// The profile of the runs in which it is looked for.
     pub fn profile(&self, profile: Profile) -> Profile {
-        let fault_model = if self.byzantine { Some(FaultModel::Byzantine) } else { profile.fault_model };
         Profile {
-            fault_model,
+            fault_model: self.fault_model.or(profile.fault_model),
             focus: self.focus.or(profile.focus),
             apart: if self.lanes == Lanes::Apart { Some(true) } else { profile.apart },
             moves: if self.lanes == Lanes::Moving { Some(true) } else { profile.moves },
