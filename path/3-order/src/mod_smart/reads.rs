@@ -59,8 +59,8 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Whether the open slot may be decided elsewhere and end the membership. Then members that are not asked here may decide later slots.
-    /// So a reader waits until that is over, and the new members are asked. [mod_smart L125]
+    /// Whether the open slot may be decided elsewhere and end the membership, or the small quorums known here. Then members that are not asked
+    /// here may decide later slots. So a reader waits until that is over, and the new members are asked. [mod_smart L125, visigoth L49]
     fn may_change_now(&self) -> bool {
         let slot = self.core.decided().next();
         let proposed = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
@@ -70,7 +70,9 @@ impl Look<'_> {
         };
         let taken = self.voting.open.batches.values().map(|(batch, _)| batch);
         let mut open = proposed.into_iter().chain(forced).map(|(_, batch)| batch).chain(taken);
-        open.any(|batch| self.core.members.tenure_after(slot, batch).is_some())
+        open.any(|batch| {
+            self.core.members.tenure_after(slot, batch).is_some() || self.core.says_who_counts(batch)
+        })
     }
 
     /// The highest slot that any replica may have decided. [mod_smart L95]

@@ -151,6 +151,11 @@ impl Unaided {
 }
 
 impl Core {
+    /// Whether this batch says who counts, and so ends the small quorums of before.
+    pub(super) fn says_who_counts(&self, batch: &Batch) -> bool {
+        self.gathers_after().is_some() && matches!(SystemCommand::of(batch), Some(SystemCommand::Back(_)))
+    }
+
     /// T, where small quorums are gathered without an oracle.
     pub(super) fn gathers_after(&self) -> Option<Span> {
         self.slow_after().filter(|_| !self.config.oracle)

@@ -101,6 +101,43 @@ fn who_was_paused_does_not_count() {
     assert!(world.run_until(Span::from_secs(5), |world| counts(world, 2)), "{}", world.describe());
 }
 
+/// Two of four go on, and one that is back is about to count. It may count elsewhere already, and others may have gone on with it: so a read
+/// waits until that is decided here, too.
+#[test]
+fn no_read_is_confirmed_while_it_may_change_who_counts() {
+    let mut world = world(1, plan(2, 1));
+    let leader = world.leader().expect("there is one");
+    let others: Vec<usize> = (0..4).filter(|at| *at != leader).collect();
+    others[1..].iter().for_each(|at| world.crash(*at));
+    assert!(decides(&mut world, Span::from_secs(5)));
+    let open = |world: &World| {
+        let smart = world.order(leader);
+        let tally = smart.voting.tallies.get(&smart.core.decided().next());
+        let proposal = tally.and_then(|tally| tally.proposal.as_ref());
+        proposal.is_some_and(|(_, batch)| smart.core.says_who_counts(batch))
+    };
+    // The leader's disk takes its time for its vote.
+    world.sync_max = Span::from_millis(400);
+    world.start(others[1]);
+    (0..4).for_each(|at| world.connection(at, others[1], true));
+    let mut looked = 0;
+    for at in 0..20_000 {
+        world.run(Span::from_nanos(100_000));
+        if open(&world) {
+            world.step(leader, Input::Read(at));
+            world.run(Span::from_millis(6));
+            looked += u64::from(open(&world));
+            assert!(!open(&world) || world.confirmed.is_empty(), "{:?}", world.confirmed);
+        }
+    }
+    assert!(looked > 0, "{}", world.describe());
+    world.heal();
+    world.run(Span::from_secs(2));
+    let leader = world.leader().expect("there is one");
+    world.step(leader, Input::Read(0));
+    assert!(world.run_until(Span::from_secs(2), |world| !world.confirmed.is_empty()), "{}", world.describe());
+}
+
 /// More than s are slow: both halves go on, and decide different values. That is what the oracle prevents.
 #[test]
 #[should_panic(expected = "decides something else")]

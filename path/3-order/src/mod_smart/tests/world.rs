@@ -185,6 +185,8 @@ pub(super) struct World {
     pub(super) served: bool,
     pub(super) changes: Changes,
     pub(super) oracle: Oracle,
+    /// Reads that were confirmed: where, and for which slot.
+    pub(super) confirmed: Vec<(usize, Slot)>,
 }
 
 impl World {
@@ -215,6 +217,7 @@ impl World {
             served: true,
             changes: Changes::new(plan.members),
             oracle: Oracle::default(),
+            confirmed: Vec::new(),
         };
         world.begin_with_state();
         (0..plan.members).for_each(|at| world.start(at));
@@ -490,7 +493,8 @@ impl World {
             }
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
-            Effect::LeaderChanged { .. } | Effect::ReadConfirmed { .. } | Effect::ReadFailed { .. } => {}
+            Effect::ReadConfirmed { slot, .. } => self.confirmed.push((at, slot)),
+            Effect::LeaderChanged { .. } | Effect::ReadFailed { .. } => {}
             Effect::Oracle(request) => self.ask_oracle(at, request),
             Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }
