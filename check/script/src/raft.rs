@@ -7,7 +7,8 @@
 //!   connected. With `voters` only the first ones are members; with `lease` leaders may have leases, and clocks differ by up to so
 //!   many percent.
 //! - `cluster n=4 protocol=mod-smart [faults=crash] [seed=] [autosync=off] [cache=]`: the same for Mod-SMaRt, with Byzantine faults unless it
-//!   says otherwise. With `faults=visigoth u=2 s=1 o=0 t=20` few members are slow, for longer than 20 ms, and there is an oracle.
+//!   says otherwise. With `faults=visigoth u=2 s=1 o=0 t=20` few members are slow, for longer than 20 ms, and there is an oracle, unless
+//!   `oracle=off` says that there is none.
 //! - `oracle on|off|late`: it answers at once; it can not be reached; it does at once what it is asked, and its answers are under way until
 //!   `tell R [again]`, which brings R the oldest one; `again`: a copy of it is still under way. `register`: what the oracle holds.
 //! - `claim R set=r1,r2,r3 view=2 [signed=r1] [decided=4]`: R makes up a claim, or what shows it: who of the set said that it misses the others,
@@ -120,7 +121,7 @@ fn flags(words: &[String], known: &[&str]) -> Result<(), String> {
 fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
     let able = protocol.able();
     let mut known = vec!["n", "voters", "protocol", "seed", "autosync", "cache"];
-    known.extend(["faults", "u", "s", "o", "t"].iter().filter(|_| able.lies));
+    known.extend(["faults", "u", "s", "o", "t", "oracle"].iter().filter(|_| able.lies));
     known.extend(able.leases.then_some("lease"));
     known.extend(["window", "message", "reload"].iter().filter(|_| able.pipelined));
     command.only_options(&known)?;
@@ -136,7 +137,7 @@ fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
         word => return Err(format!("{word} are no faults")),
     };
     let mut config = OrderConfig::new(protocol, ReplicaId::new(1), Vec::new(), 0);
-    (config.faults, config.reload) = (model.into(), option("reload")?);
+    (config.faults, config.reload, config.oracle) = (model.into(), option("reload")?, option("oracle")?);
     let [window, message, cache] = ["window", "message", "cache"].map(|key| command.number(key));
     let set = |field: &mut usize, value: Option<u64>| *field = value.map_or(*field, |v| v as usize);
     set(&mut config.window_bytes, window?);

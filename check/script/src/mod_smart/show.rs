@@ -32,8 +32,7 @@ fn batch(batch: &Batch) -> String {
         return format!("{memberships}, {} first ({})", holds.leader, short(&digest));
     }
     if let Some(SystemCommand::Back(members)) = SystemCommand::of(batch) {
-        let ids: Vec<String> = members.iter().map(|(id, _)| id.to_string()).collect();
-        return format!("{} count", ids.join(" "));
+        return crate::raft::show::counted(&members);
     }
     let commands = batch.requests().flatten().filter_map(|(_, body, _)| Items::parse(body).ok());
     let text: Vec<String> = commands

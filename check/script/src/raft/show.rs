@@ -207,13 +207,21 @@ pub(crate) fn memberships(memberships: &Memberships) -> String {
     memberships.all().map(one).collect::<Vec<_>>().join(" and ")
 }
 
+/// The members that count from now on.
+pub(crate) fn counted(members: &[(ReplicaId, u64)]) -> String {
+    let ids: Vec<String> = members.iter().map(|(id, _)| id.to_string()).collect();
+    format!("{} count", ids.join(" "))
+}
+
 /// The commands of a batch.
 pub(super) fn batch(batch: &Batch) -> String {
     if let Some(target) = batch.no_op_target() {
         return format!("no-op to {target}");
     }
-    if let Some(SystemCommand::Holds(holds)) = SystemCommand::of(batch) {
-        return memberships(&holds.change);
+    match SystemCommand::of(batch) {
+        Some(SystemCommand::Holds(holds)) => return memberships(&holds.change),
+        Some(SystemCommand::Back(members)) => return counted(&members),
+        _ => {}
     }
     let mut shown = Vec::new();
     for request in batch.requests() {
