@@ -7,16 +7,18 @@ use quorate_order::visigoth::Register;
 use quorate_runtime::{Group, Held};
 use quorate_types::{ReplicaId, Trust};
 use quorate_wire::Reader;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Longer replies are cut off by the sessions.
 const REPLY_BYTES_MAX: usize = 4 << 20;
 
-/// The service, and what is known to be in each register that was asked about: the question for it, and the answer.
+/// What the service keeps, and what was asked: the questions what the registers hold.
 struct Oracle {
     store: Store,
-    registers: BTreeMap<Vec<u8>, Result<Held, String>>,
+    asked: BTreeSet<Vec<u8>>,
 }
+
+type Entry = (Vec<u8>, Vec<u8>);
 
 fn reply(run: impl FnOnce(&mut ReplySink<'_>)) -> Result<Held, String> {
     let mut out = Vec::new();
@@ -35,54 +37,63 @@ impl Oracle {
         reply(|sink| Registers.query(&self.store, question, &HERE, sink))
     }
 
+    fn entries(&self) -> BTreeSet<Entry> {
+        self.store.range(b"", None).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    }
+
+    /// Carries out a command. Returns the reply, and the entries that it wrote.
+    fn execute(&mut self, command: &[u8]) -> (Result<Held, String>, BTreeSet<Entry>) {
+        let before = self.entries();
+        let done = reply(|sink| Registers.execute(&mut self.store, command, &HERE, sink));
+        let after = self.entries();
+        let kept =
+            |(key, _): &Entry| after.range((key.clone(), Vec::new())..).next().is_some_and(|at| at.0 == *key);
+        assert!(before.iter().all(kept), "nothing is ever taken away");
+        (done, after.difference(&before).cloned().collect())
+    }
+
     /// Asks this as a question and as a command.
     fn ask(&mut self, bytes: &[u8]) {
-        let ask = Ask::decode(bytes);
-        let register = ask.as_ref().ok().map(|ask| {
-            assert_eq!(ask.encode(), bytes, "what is read is what was written");
-            register_of(ask)
-        });
-        if let Some(register) = &register {
-            let held = self.query(register);
-            let before = self.registers.entry(register.clone()).or_insert(held.clone());
-            assert_eq!(*before, held, "nobody asked for a change");
-        }
         let answered = self.query(bytes);
-        let done = reply(|sink| Registers.execute(&mut self.store, bytes, &HERE, sink));
-        let Ok(ask) = ask else {
-            assert!(answered.is_err() && done.is_err(), "it is no question");
-            return self.look_at_all();
+        let Ok(ask) = Ask::decode(bytes) else {
+            let (done, written) = self.execute(bytes);
+            assert!(answered.is_err() && done.is_err() && written.is_empty(), "it is no question");
+            return;
         };
-        let register = register.expect("a question is about a register");
-        let before = self.registers[&register].clone();
+        assert_eq!(ask.encode(), bytes, "what is read is what was written");
+        let register = register_of(&ask);
+        let before = self.query(&register);
+        let (done, written) = self.execute(bytes);
         let after = self.query(&register);
-        match &ask {
-            Ask::Read { .. } | Ask::Look { .. } => assert!(answered == before && done.is_err()),
-            Ask::Swap { version, value, .. } => {
+        self.asked.insert(register);
+        // Apart from how many entries there are.
+        let written: Vec<Entry> = written.into_iter().filter(|(key, _)| key != b"n").collect();
+        match ask {
+            Ask::Read { .. } | Ask::Look { .. } => {
+                assert!(
+                    answered == before && done.is_err() && written.is_empty(),
+                    "a question changes nothing"
+                );
+            }
+            Ask::Swap { name, version, value } => {
                 let before = before.expect("such a register can always be read");
-                let swapped = before.0 == *version;
-                let next = if swapped { (version + 1, value.clone()) } else { before };
+                let swapped = before.0 == version;
+                let next = if swapped { (version + 1, value) } else { before };
                 assert!(answered.is_err() && done == Ok(next), "it swaps the version that is named");
                 assert_eq!(done, after);
+                let only = written.iter().all(|(key, _)| *key == [b"p", &name[..]].concat());
+                assert!(only && written.len() == usize::from(swapped), "no other register");
             }
             Ask::Judge { group, .. } => {
                 assert!(answered.is_err() && done == after, "who is refused learns what the register holds");
+                let of = |kind| written.iter().filter(|(key, _)| key[0] == kind).count();
+                let (members, registers) = (of(b'g'), of(b'j'));
+                assert!(members <= 1 && members + registers == written.len(), "no register that swaps");
+                assert_eq!(registers, usize::from(after != before), "no other register");
                 if after != before {
-                    judged(group.clone(), before.expect("it is known"), after.clone().expect("it is known"));
+                    judged(group, before.expect("it is known"), after.expect("it is known"));
                 }
             }
-        }
-        self.registers.insert(register, after);
-        self.look_at_all();
-    }
-
-    /// Every register is as it is known to be. Only a cluster that nobody spoke for may be another one's by now.
-    fn look_at_all(&mut self) {
-        let questions: Vec<Vec<u8>> = self.registers.keys().cloned().collect();
-        for question in questions {
-            let now = self.query(&question);
-            let held = self.registers.insert(question, now.clone()).expect("it was there");
-            assert!(now == held || now.is_err() && held == Ok(Held::default()), "{held:?} became {now:?}");
         }
     }
 }
@@ -111,20 +122,20 @@ fn judged(group: Bytes, before: Held, after: Held) {
 }
 
 /// Questions and commands, each with its length (u16) before it, which come to a service that knows nothing. Whatever they are, each gets an
-/// answer; a register changes only by what names it and its version, or by a claim; and then members believe it. Returns what was asked
-/// about, and the last answer.
+/// answer; a register changes only by what names it and its version, or by a claim; and then members believe it. Returns what the registers
+/// hold then that were asked about.
 ///
 /// # Panics
 /// When that does not hold.
 pub fn service(data: &[u8]) -> Vec<Result<Held, String>> {
-    let mut oracle = Oracle { store: Store::new(), registers: BTreeMap::new() };
+    let mut oracle = Oracle { store: Store::new(), asked: BTreeSet::new() };
     let mut r = Reader::new(Bytes::copy_from_slice(data), "questions");
     while let Ok(len) = r.u16() {
         // The last one may be cut off.
         let Ok(ask) = r.bytes(usize::from(len).min(r.remaining())) else { break };
         oracle.ask(&ask);
     }
-    oracle.registers.into_values().collect()
+    oracle.asked.iter().map(|question| oracle.query(question)).collect()
 }
 
 #[cfg(test)]

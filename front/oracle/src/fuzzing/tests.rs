@@ -41,7 +41,7 @@ fn judge(instance: InstanceId, group: &Group, claim: Bytes) -> Vec<u8> {
 /// The claims of a seed of `oracle_claims`, and who makes them.
 fn claims(sizes: &str) -> (Group, Vec<Bytes>) {
     let seed = fs::read(corpus("oracle_claims").join(format!("seed_{sizes}_signed"))).expect("a seed");
-    let group = Members::of(seed[0]).group.expect("they have real keys");
+    let group = Members::of(seed[0]).group.clone().expect("they have real keys");
     let mut r = Reader::new(seed[1..].to_vec().into(), "claims");
     let mut claims = Vec::new();
     while let Ok(len) = r.u16() {

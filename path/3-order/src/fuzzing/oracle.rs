@@ -9,6 +9,7 @@ use bytes::Bytes;
 use quorate_auth::{Authenticator, Ed25519, Keyed, Keys, Signature};
 use quorate_types::{ClusterId, InstanceId, MembershipId, ReplicaId, Trust, View, Visigoth};
 use quorate_wire::Reader;
+use std::sync::OnceLock;
 
 /// What the members sign: those of the only instance.
 pub const STATEMENTS: Statements =
@@ -40,7 +41,12 @@ impl Members {
     ///
     /// # Panics
     /// When the numbers in this file contradict each other.
-    pub fn of(byte: u8) -> Self {
+    pub fn of(byte: u8) -> &'static Self {
+        static MADE: [OnceLock<Members>; 256] = [const { OnceLock::new() }; 256];
+        MADE[usize::from(byte)].get_or_init(|| Self::make(byte))
+    }
+
+    fn make(byte: u8) -> Self {
         let [u, s, o] = SIZES[usize::from(byte & 15) % SIZES.len()];
         let sizes = Visigoth { u, s, o, t_ms: 1 };
         let voters: Vec<ReplicaId> = (1..=sizes.members_min() as u16).map(ReplicaId::new).collect();

@@ -1,6 +1,6 @@
 //! Samples of what an oracle keeps and is shown, for the fuzz targets.
 
-use quorate_auth::Signed;
+use quorate_auth::{Signature, Signed};
 use quorate_order::fuzzing::{Members, STATEMENTS};
 use quorate_order::ledger::Proof;
 use quorate_order::visigoth::{Claim, Grant, Missing, Register};
@@ -18,14 +18,19 @@ fn set(members: &Members, from: usize) -> Vec<ReplicaId> {
 
 /// Each of the set signed that it misses all others.
 fn claim(members: &Members, view: u64, set: &[ReplicaId], proof: Option<Proof>) -> Claim {
+    let misses = members.voters.iter().filter(|id| !set.contains(id)).copied().collect();
+    Claim { proof, ..said(members, view, set, misses) }
+}
+
+/// Each of the set signed that it misses these.
+fn said(members: &Members, view: u64, set: &[ReplicaId], misses: Vec<ReplicaId>) -> Claim {
     let view = View::new(view);
-    let misses: Vec<ReplicaId> = members.voters.iter().filter(|id| !set.contains(id)).copied().collect();
     let text = STATEMENTS.misses(view, TAG, &misses);
     let says = |id: &ReplicaId| {
         let signature = members.keys[usize::from(id.number()) - 1].build().sign(&text);
         Missing { from: *id, misses: misses.clone(), signature }
     };
-    Claim { view, tag: TAG, set: set.to_vec(), said: set.iter().map(says).collect(), proof }
+    Claim { view, tag: TAG, set: set.to_vec(), said: set.iter().map(says).collect(), proof: None }
 }
 
 /// These signed that they accepted a value in a view.
@@ -37,7 +42,7 @@ fn proof(members: &Members, view: u64, by: &[ReplicaId]) -> Option<Proof> {
     Some(Proof { slot, view, digest, accepts })
 }
 
-/// Inputs of the target `oracle_claims`: name and bytes. Four of the eight claims are granted, in views 2 to 5, and view 4 is the floor then.
+/// Inputs of the target `oracle_claims`: name and bytes. Four of the ten claims are granted, in views 2 to 5, and view 4 is the floor then.
 pub(crate) fn claims() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     for ((numbers, sizes), (keys, kind)) in NUMBERS.iter().flat_map(|n| KEYS.iter().map(move |k| (n, k))) {
@@ -45,10 +50,15 @@ pub(crate) fn claims() -> Vec<(String, Vec<u8>)> {
         let all = &members.voters[..];
         let last = all.len() - members.trust.smallest() as usize;
         let (one, other, usual) =
-            (set(&members, 0), set(&members, last), &all[..members.trust.agreement() as usize]);
-        let next = |view, set: &[ReplicaId], proof| claim(&members, view, set, proof);
-        let proof = |view, by: &[ReplicaId]| proof(&members, view, by);
+            (set(members, 0), set(members, last), &all[..members.trust.agreement() as usize]);
+        let next = |view, set: &[ReplicaId], proof| claim(members, view, set, proof);
+        let proof = |view, by: &[ReplicaId]| proof(members, view, by);
+        let mut unsigned = next(2, &one, None);
+        unsigned.said[0].signature = Signature::NONE;
         let whole = [
+            // They do not say that they miss the others, or do not sign it. Where nobody signs the second one is granted.
+            said(members, 2, &one, Vec::new()),
+            unsigned,
             next(2, &one, None),
             // It is granted already.
             next(2, &one, None),
@@ -85,10 +95,10 @@ pub(crate) fn registers() -> Vec<(String, Vec<u8>)> {
                 .with(grant, View::new(decided), &members.voters, members.trust)
                 .expect("the rule allows it")
         };
-        let last = members.voters.len() - set(&members, 0).len();
-        let first = with(Register::default(), grant(2, set(&members, 0)), 1);
+        let last = members.voters.len() - set(members, 0).len();
+        let first = with(Register::default(), grant(2, set(members, 0)), 1);
         let all = with(first.clone(), grant(2, members.voters.clone()), 1);
-        let later = with(all.clone(), grant(4, set(&members, last)), 3);
+        let later = with(all.clone(), grant(4, set(members, last)), 3);
         let mut seed = |name: &str, bytes: &[u8]| {
             seeds.push((format!("seed_{sizes}_{name}"), [&[numbers][..], bytes].concat()));
         };
