@@ -12,7 +12,10 @@ use quorate_etcd_grpc::pb::etcdserverpb::{
 use quorate_runtime::{Held, Oracle, TlsFiles};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tonic::Status;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+
+const OTHER: &str = "an answer to another question";
 
 /// A client of etcd.
 pub(crate) struct Etcd {
@@ -39,12 +42,15 @@ impl Etcd {
     fn connect(&self, endpoint: &str) -> Result<Channel, String> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let to = Endpoint::from_shared(format!("{scheme}://{endpoint}")).map_err(|why| why.to_string())?;
-        let to = to.connect_timeout(PATIENCE).timeout(PATIENCE).tcp_keepalive(Some(Duration::from_secs(10)));
+        let to = to.timeout(PATIENCE).tcp_keepalive(Some(Duration::from_secs(10)));
         let to = match &self.tls {
             Some(tls) => to.tls_config(tls.clone()).map_err(|why| with_causes(&why))?,
             None => to,
         };
-        self.runtime.block_on(to.connect()).map_err(|why| with_causes(&why))
+        // The endpoint's own limit does not cover the TLS handshake.
+        let connect = async { tokio::time::timeout(PATIENCE, to.connect()).await };
+        let connected = self.runtime.block_on(connect).map_err(|_| "no connection in time".to_owned())?;
+        connected.map_err(|why| with_causes(&why))
     }
 
     fn ask(&self, channel: Channel, register: &str, swap: Option<&Held>) -> Result<Held, String> {
@@ -52,9 +58,8 @@ impl Etcd {
         let range = RangeRequest { key: key.clone(), ..RangeRequest::default() };
         let mut client = KvClient::new(channel);
         let Some((version, value)) = swap else {
-            let answer =
-                self.runtime.block_on(client.range(range)).map_err(|why| why.message().to_owned())?;
-            return Ok(held(answer.get_ref()));
+            let answer = self.runtime.block_on(client.range(range)).map_err(|why| in_words(&why))?;
+            return held(&key, answer.get_ref());
         };
         let op = |request| RequestOp { request: Some(request) };
         let put = PutRequest { key: key.clone(), value: value.clone(), ..PutRequest::default() };
@@ -62,7 +67,7 @@ impl Etcd {
         let compare = Compare {
             result: CompareResult::Equal.into(),
             target: CompareTarget::Version.into(),
-            key,
+            key: key.clone(),
             target_union: Some(TargetUnion::Version(number)),
             ..Compare::default()
         };
@@ -71,23 +76,31 @@ impl Etcd {
             success: vec![op(Request::RequestPut(put))],
             failure: vec![op(Request::RequestRange(range))],
         };
-        let answer = self.runtime.block_on(client.txn(txn)).map_err(|why| why.message().to_owned())?;
+        let answer = self.runtime.block_on(client.txn(txn)).map_err(|why| in_words(&why))?;
         let answer = answer.into_inner();
         if answer.succeeded {
             return Ok((version + 1, value.clone()));
         }
         match answer.responses.into_iter().next().and_then(|op| op.response) {
-            Some(Response::ResponseRange(range)) => Ok(held(&range)),
-            _ => Err("an answer to another question".to_owned()),
+            Some(Response::ResponseRange(range)) => held(&key, &range),
+            _ => Err(OTHER.to_owned()),
         }
     }
 }
 
-fn held(range: &RangeResponse) -> Held {
-    let entry = range.kvs.first();
-    entry.map_or_else(Held::default, |entry| {
-        (u64::try_from(entry.version).unwrap_or_default(), entry.value.clone())
-    })
+/// The version and value of this key.
+fn held(key: &[u8], range: &RangeResponse) -> Result<Held, String> {
+    let Some(entry) = range.kvs.first() else { return Ok(Held::default()) };
+    if entry.key != key {
+        return Err(OTHER.to_owned());
+    }
+    let version = u64::try_from(entry.version).map_err(|_| "a version below zero".to_owned())?;
+    Ok((version, entry.value.clone()))
+}
+
+/// Why etcd, or the way to it, refuses.
+fn in_words(why: &Status) -> String {
+    if why.message().is_empty() { why.code().to_string() } else { why.message().to_owned() }
 }
 
 fn certificates(files: &TlsFiles) -> Result<ClientTlsConfig, String> {

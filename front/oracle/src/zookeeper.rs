@@ -7,7 +7,7 @@
 use crate::{PATIENCE, one_of};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use quorate_runtime::{Held, Oracle};
-use std::io::{Read as _, Write as _};
+use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Instant;
 
@@ -26,6 +26,7 @@ const SYNC: i32 = 9;
 const ALL_RIGHTS: i32 = 31;
 
 const NO_NODE: i32 = -101;
+const NO_RIGHT: i32 = -102;
 const BAD_VERSION: i32 = -103;
 const NODE_EXISTS: i32 = -110;
 
@@ -69,6 +70,15 @@ impl Oracle for ZooKeeper {
 /// An error of ZooKeeper, by its number.
 struct Refused(i32);
 
+impl Refused {
+    fn in_words(&self) -> String {
+        match self.0 {
+            NO_RIGHT => "ZooKeeper refuses it: let everybody make and write nodes below /quorate".to_owned(),
+            number => format!("ZooKeeper refuses it, with error {number}"),
+        }
+    }
+}
+
 /// A connection with a session.
 struct Connection {
     stream: TcpStream,
@@ -84,7 +94,7 @@ impl Connection {
         let mut last = "the name has no address".to_owned();
         for address in addresses {
             match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => return Self::begin(stream).map_err(|why| why.to_string()),
+                Ok(stream) => return Self::begin(stream).map_err(|why| in_words(&why)),
                 Err(why) => last = why.to_string(),
             }
         }
@@ -94,7 +104,6 @@ impl Connection {
     /// Opens a session.
     fn begin(stream: TcpStream) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut connection = Self { stream, xid: 0, used: Instant::now(), session_ms: 0 };
         let mut hello = BytesMut::new();
@@ -108,9 +117,10 @@ impl Connection {
         let mut answer = connection.receive()?;
         let _version = answer.try_get_i32().map_err(short)?;
         let agreed = answer.try_get_i32().map_err(short)?;
-        connection.session_ms = u32::try_from(agreed).ok().filter(|ms| *ms > 0).ok_or_else(|| {
-            std::io::Error::other("the server opens no session: it may have lost its quorum")
-        })?;
+        connection.session_ms = u32::try_from(agreed)
+            .ok()
+            .filter(|ms| *ms > 0)
+            .ok_or_else(|| Error::other("the server opens no session: it may have lost its quorum"))?;
         Ok(connection)
     }
 
@@ -137,8 +147,8 @@ impl Connection {
         self.used = Instant::now();
         match done {
             Ok(Ok(held)) => Ok(held),
-            Ok(Err(Refused(number))) => Err(format!("ZooKeeper refuses it, with error {number}")),
-            Err(why) => Err(why.to_string()),
+            Ok(Err(refused)) => Err(refused.in_words()),
+            Err(why) => Err(in_words(&why)),
         }
     }
 
@@ -160,7 +170,7 @@ impl Connection {
             return Err(short(bytes::TryGetError { requested: 36, available: answer.remaining() }));
         }
         answer.advance(32);
-        let version = u64::try_from(answer.get_i32()).map_err(std::io::Error::other)?;
+        let version = u64::try_from(answer.get_i32()).map_err(|_| Error::other("a version below zero"))?;
         Ok(Ok((version + 1, value)))
     }
 
@@ -215,7 +225,7 @@ impl Connection {
         let _change = answer.try_get_i64().map_err(short)?;
         let error = answer.try_get_i32().map_err(short)?;
         if xid != self.xid {
-            return Err(std::io::Error::other("an answer to another request"));
+            return Err(Error::other("an answer to another request"));
         }
         Ok(if error == 0 { Ok(answer) } else { Err(Refused(error)) })
     }
@@ -226,21 +236,49 @@ impl Connection {
         self.stream.write_all(&frame)
     }
 
+    /// Waits for an answer, and no longer, however slowly it comes.
     fn receive(&mut self) -> std::io::Result<Bytes> {
+        let until = Instant::now() + PATIENCE;
         let mut length = [0; 4];
-        self.stream.read_exact(&mut length)?;
+        self.fill(&mut length, until)?;
         let length = usize::try_from(i32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > ANSWER_MAX {
-            return Err(std::io::Error::other("what answers there is no ZooKeeper"));
+            return Err(Error::other("what answers there is no ZooKeeper"));
         }
         let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
+        self.fill(&mut body, until)?;
         Ok(body.into())
+    }
+
+    fn fill(&mut self, mut bytes: &mut [u8], until: Instant) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(bytes) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => bytes = &mut bytes[read..],
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
     }
 }
 
-fn short(_: bytes::TryGetError) -> std::io::Error {
-    std::io::Error::other("an answer that is too short")
+/// What went wrong on a connection. The system's own words for these say nothing.
+fn in_words(why: &Error) -> String {
+    match why.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_owned(),
+        ErrorKind::UnexpectedEof => "it closed the connection instead of an answer".to_owned(),
+        _ => why.to_string(),
+    }
+}
+
+fn short(_: bytes::TryGetError) -> Error {
+    Error::other("an answer that is too short")
 }
 
 fn put_buffer(to: &mut BytesMut, bytes: &[u8]) {

@@ -1,6 +1,8 @@
 //! Each kind of service as the oracle: what all of them must do, and what becomes of an oracle that is away or no oracle at all.
 
+mod etcd;
 mod servers;
+mod zookeeper;
 
 use bytes::Bytes;
 use quorate::client::Client;
@@ -13,7 +15,8 @@ use quorate_order::visigoth::{Claim, Missing, Register};
 use quorate_runtime::{Group, Oracle, OracleConfig, TlsFiles};
 use quorate_skipped::skipped;
 use quorate_types::{ClusterId, Holder, InstanceId, MembershipId, Name, View, Visigoth};
-use servers::{etcd, garbage, zookeeper};
+use servers::{address_of, garbage};
+use std::net::TcpListener;
 use std::path::Path;
 
 fn bytes(text: &'static str) -> Bytes {
@@ -157,7 +160,7 @@ fn another_quorate_cluster() {
 
 #[test]
 fn an_etcd() {
-    let Some(server) = etcd(None) else {
+    let Some(server) = servers::etcd(None) else {
         return skipped("there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is");
     };
     // The first address is dead.
@@ -166,21 +169,28 @@ fn an_etcd() {
     behaves(connect(&config), connect(&config));
 }
 
+/// The certificates of a server and of a client.
+fn certificates(place: &Path) -> [TlsFiles; 2] {
+    let office = Office::create(&place.join("ca"), ClusterId::new(7)).expect("an authority");
+    let issue = |name: &'static str, holder: Holder| {
+        let to = Destination { directory: place, name };
+        let files = office.issue(&to, &holder, &["127.0.0.1".to_owned()], 1).expect("a certificate");
+        TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key }
+    };
+    [
+        issue("server", Holder::Replica(ReplicaId::new(1))),
+        issue("client", Holder::Client(Name::parse("oracle").expect("a name"))),
+    ]
+}
+
 /// Both sides show certificates. Without one the server is not reached.
 #[test]
 fn an_etcd_with_certificates() {
     let place = tempfile::tempdir().expect("a directory");
-    let office = Office::create(&place.path().join("ca"), ClusterId::new(7)).expect("an authority");
-    let issue = |name: &'static str, holder: Holder| {
-        let to = Destination { directory: place.path(), name };
-        let files = office.issue(&to, &holder, &["127.0.0.1".to_owned()], 1).expect("a certificate");
-        TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key }
-    };
-    let served = issue("server", Holder::Replica(ReplicaId::new(1)));
-    let Some(server) = etcd(Some(&served)) else {
+    let [served, tls] = certificates(place.path());
+    let Some(server) = servers::etcd(Some(&served)) else {
         return skipped("there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is");
     };
-    let tls = issue("client", Holder::Client(Name::parse("oracle").expect("a name")));
     let config = OracleConfig::Etcd { endpoints: vec![server.address()], tls: Some(tls) };
     server.wait(|| connect(&config));
     behaves(connect(&config), connect(&config));
@@ -189,7 +199,7 @@ fn an_etcd_with_certificates() {
 
 #[test]
 fn a_zookeeper() {
-    let Some(server) = zookeeper() else {
+    let Some(server) = servers::zookeeper() else {
         return skipped("there is no ZooKeeper: name the folder of its jars in ZOOKEEPER");
     };
     let config = zookeeper_at(&["127.0.0.1:1".to_owned(), server.address()]);
@@ -209,6 +219,16 @@ fn what_is_no_oracle_gives_an_error() {
                 assert!(why.contains(&address), "{why}");
             }
         }
+    }
+    // Somebody takes the connection, and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (address, place) = (address_of(&silent), tempfile::tempdir().expect("a directory"));
+    let [_, tls] = certificates(place.path());
+    let servers = [address.clone()];
+    let safe = OracleConfig::Etcd { endpoints: servers.to_vec(), tls: Some(tls) };
+    for config in [etcd_at(&servers), safe, zookeeper_at(&servers)] {
+        let why = connect(&config).serve("quorate/1/1/1", None).expect_err("no answer");
+        assert!(why.contains(&address), "{why}");
     }
     for config in [etcd_at(&["127.0.0.1:1".to_owned()]), zookeeper_at(&["127.0.0.1:1".to_owned()])] {
         let why = connect(&config).serve("quorate/1/1/1", None).expect_err("nobody listens");

@@ -16,6 +16,11 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
+/// Where a listener is reached.
+pub(crate) fn address_of(listener: &TcpListener) -> String {
+    listener.local_addr().expect("an address").to_string()
+}
+
 /// A running server, which ends with this.
 pub(crate) struct Server {
     child: Child,
@@ -97,7 +102,7 @@ pub(crate) fn zookeeper() -> Option<Server> {
 /// A server that answers this to everything, and where it listens.
 pub(crate) fn garbage(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
+    let address = address_of(&listener);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let (mut stream, mut first) = (stream, [0; 1]);
