@@ -11,7 +11,7 @@ use quorate::client::{ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
 use quorate_runtime::{DataDirectory, Identity, OracleConfig, SigningKey};
 use quorate_tls::write_private;
-use quorate_types::{ClusterId, Faults, Holder, Incarnation, Name, ReplicaId};
+use quorate_types::{ClusterId, Holder, Incarnation, Name, ReplicaId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -324,25 +324,7 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
 
 fn check_members(plan: &Plan) -> Outcome<()> {
     let members = &plan.members[..];
-    let faults = Faults::of(plan.order.fault_model);
-    if let Some(numbers) = plan.order.fault_model.visigoth() {
-        numbers.check_members(members.len() as u32).map_err(|why| Failure::usage(why.to_string()))?;
-    } else if !members.is_empty() && !faults.fit(members.len() as u32) {
-        return Err(Failure::usage(format!(
-            "to survive one replica that lies, a cluster needs 4 replicas; here are {}",
-            members.len()
-        )));
-    }
-    if members.is_empty() || members.len() > 64 {
-        return Err(Failure::usage(format!("a cluster has 1 to 64 replicas, not {}", members.len())));
-    }
-    let most = faults.among(members.len() as u32).faults();
-    if let Some(faults) = plan.order.faults.filter(|faults| !(1..=most).contains(faults)) {
-        let (count, model) = (members.len(), plan.order.fault_model.name());
-        return Err(Failure::usage(format!(
-            "{count} replicas survive {most} {model} faults at most: leave --faults {faults} out, or name more replicas"
-        )));
-    }
+    plan.order.check_members(members.len())?;
     for (at, (replica, address)) in members.iter().enumerate() {
         for (other, other_address) in &members[..at] {
             if replica == other {

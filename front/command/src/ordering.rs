@@ -5,7 +5,8 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use quorate::client::Authentication;
 use quorate_order::{Feature, Protocol};
-use quorate_types::{FaultModel, Visigoth};
+use quorate_types::{FaultModel, Faults, Visigoth};
+use quorate_wire::MEMBERS_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -268,6 +269,32 @@ impl OrderArgs {
 }
 
 impl OrderChoice {
+    /// Refuses so many replicas, if they are too few for these faults, or too many.
+    ///
+    /// # Errors
+    /// Why, and how many there may be.
+    pub fn check_members(self, count: usize) -> Outcome<()> {
+        if !(1..=MEMBERS_MAX).contains(&count) {
+            return Err(Failure::usage(format!("a cluster has 1 to {MEMBERS_MAX} replicas, not {count}")));
+        }
+        let (faults, n) = (Faults::of(self.fault_model), count as u32);
+        if let Some(numbers) = self.fault_model.visigoth() {
+            numbers.check_members(n).map_err(|why| Failure::usage(why.to_string()))?;
+        } else if !faults.fit(n) {
+            return Err(Failure::usage(format!(
+                "to survive one replica that lies, a cluster needs 4 replicas; here are {count}"
+            )));
+        }
+        let most = faults.among(n).faults();
+        match self.faults {
+            Some(chosen) if !(1..=most).contains(&chosen) => Err(Failure::usage(format!(
+                "{count} replicas survive {most} {} faults at most: leave --faults {chosen} out, or name more replicas",
+                self.fault_model.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The choices as lines of a configuration; what is left out is the default.
     pub fn to_toml(self) -> String {
         let faults = self.faults.map_or(String::new(), |faults| format!("faults = {faults}\n"));

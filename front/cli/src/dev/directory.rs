@@ -58,12 +58,16 @@ pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
     let path = args.dir.as_path();
     let shown = path.display();
     refuse_foreign(path)?;
+    let marker = path.join(DEV_MARKER);
+    // What can not be is refused before anything is made, or thrown away.
+    if args.fresh || !marker.exists() {
+        choose(args)?;
+    }
     fs::create_dir_all(path).doing(format_args!("make {shown}"))?;
     let lock = lock(path)?;
     if args.fresh {
         clear(path)?;
     }
-    let marker = path.join(DEV_MARKER);
     let made = !marker.exists();
     let choices = if made { make(path, args)? } else { read(&marker, args)? };
     let cluster = Cluster::read(&path.join(CLIENT_FILE), "Start over with `quorate dev --fresh`")?;
@@ -128,9 +132,8 @@ fn clear(path: &Path) -> Outcome<()> {
     if path.join(DEV_MARKER).exists() { remove(Path::new(DEV_MARKER)) } else { Ok(()) }
 }
 
-fn make(path: &Path, args: &Args) -> Outcome<Choices> {
-    // What an interrupted first start left was never used.
-    clear(path)?;
+/// The choices for a new cluster.
+fn choose(args: &Args) -> Outcome<Choices> {
     let choices = Choices {
         replicas: args.replicas.unwrap_or(args.order.replicas()),
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
@@ -140,6 +143,14 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         order: args.order.choice()?,
         plain: args.plain,
     };
+    choices.order.check_members(usize::from(choices.replicas))?;
+    Ok(choices)
+}
+
+fn make(path: &Path, args: &Args) -> Outcome<Choices> {
+    let choices = choose(args)?;
+    // What an interrupted first start left was never used.
+    clear(path)?;
     // Behind the ports for replicas and clients come those for clients of etcd.
     let wanted = if choices.service == ServiceChoice::Etcd { 2 * choices.replicas } else { choices.replicas };
     let few = choices.order.fault_model.few_are_slow();

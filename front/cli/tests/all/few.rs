@@ -115,6 +115,24 @@ fn slow_is_for_clusters_of_dev() {
     assert_eq!(cluster.ctrl_c(), Some(0));
 }
 
+/// What can not be is refused before anything is made, the oracle included, and before anything is thrown away.
+#[test]
+fn a_cluster_that_can_not_be_leaves_nothing_behind() {
+    let place = tempfile::tempdir().expect("a directory");
+    let dir = place.path().join("dev");
+    let shown = dir.to_str().expect("UTF-8");
+    let dev =
+        |more: &[&str]| quorate(&[&["dev", "--dir", shown, "--replicas", "3"][..], &MODEL, more].concat());
+    dev(&[]).fails(2, &["3 replicas are too few", "n >= u + min(u,s) + o + 1"]);
+    assert!(!dir.exists());
+    std::fs::create_dir(&dir).expect("a directory");
+    for file in ["dev.lock", "kept"] {
+        std::fs::write(dir.join(file), "").expect("written");
+    }
+    dev(&["--fresh"]).fails(2, &["3 replicas are too few"]);
+    assert!(dir.join("kept").exists() && !dir.join("oracle").exists());
+}
+
 #[test]
 fn a_cluster_is_made_with_its_oracle() {
     let place = tempfile::tempdir().expect("a directory");

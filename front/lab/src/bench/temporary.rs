@@ -50,6 +50,10 @@ impl Temporary {
         settings: &Settings,
         nets: Option<&Nets>,
     ) -> Outcome<Self> {
+        let replicas = usize::from(measurement.replicas());
+        let order = measurement.order.choice()?;
+        // Before anything is made.
+        order.check_members(replicas)?;
         let scratch = &measurement.scratch;
         fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
         // Each gets a number, since two may be compared.
@@ -59,8 +63,6 @@ impl Temporary {
         }
         let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let certificates = (!measurement.plain).then_some(DAYS);
-        let replicas = usize::from(measurement.replicas());
-        let order = measurement.order.choice()?;
         let oracle = if order.fault_model.few_are_slow() { usize::from(OWN_REPLICAS) } else { 0 };
         let mut free = addresses(2 * replicas + oracle)?;
         let own = Own {
