@@ -42,10 +42,16 @@ impl Granted {
     pub(crate) fn since(&self) -> Slot {
         self.since
     }
-    /// This slot ends all that there were; 0: no such slot is known any more.
-    pub(crate) fn end(&mut self, since: Slot) {
-        self.sets.clear();
+    /// This slot ends those that lack one of these members: they may have taken it for stopped.
+    pub(crate) fn end_without(&mut self, members: &[ReplicaId], since: Slot) {
+        let has = |set: &Vec<ReplicaId>| members.iter().all(|id| set.contains(id));
+        self.sets.values_mut().for_each(|sets| sets.retain(has));
+        self.sets.retain(|_, sets| !sets.is_empty());
         self.since = since;
+    }
+    /// It is not known any more which slots ended what.
+    pub(crate) fn end(&mut self) {
+        *self = Self::default();
     }
     /// Forgets those of earlier views than this.
     pub(crate) fn forget(&mut self, view: View) {

@@ -276,6 +276,8 @@ impl ModSmart {
                 return self.core.send(out, from, Body::Probed { tag }, None);
             }
             Body::Probed { tag } if self.core.looks_for_others() => return self.few.on_probed(from, tag),
+            Body::Probe { tag } => return self.on_probe(from, view, tag, out),
+            Body::Probed { tag } => return self.on_probed(from, view, tag, out),
             _ if view != self.core.office.view() => return,
             _ => {}
         }
@@ -293,9 +295,7 @@ impl ModSmart {
             Body::ReadReply { read, slot } => self.reads.on_reply(from, read, slot, &self.core, out),
             Body::Granted { sets, since } => self.on_granted(from, sets, since, out),
             Body::Ask { tag } => self.few.on_ask(from, tag, &self.core, out),
-            Body::Probe { tag } => self.unaided.on_probe(from, tag, &self.core, out),
-            Body::Probed { tag } => self.unaided.on_probed(from, tag),
-            Body::Back { tag } => self.unaided.on_back(from, tag, &self.core, out),
+            Body::Back { tag } => self.on_back(from, tag, out),
             Body::Misses { tag, ids, signature } => {
                 self.few.on_misses(from, (tag, ids, signature), &self.core, out);
             }
@@ -347,7 +347,7 @@ impl ModSmart {
         self.pace.helped.clear();
         self.step_down_alone(out);
         self.count_all_again(out);
-        self.unaided.asks_to_count(&self.core, out);
+        self.ask_to_count(out);
         self.reads.beat(&self.core, out);
         self.look_at_the_clock(out);
         self.repeat(out);

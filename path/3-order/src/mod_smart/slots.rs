@@ -18,7 +18,7 @@ use crate::visigoth::Grant;
 use crate::visigoth::OracleAnswer;
 use crate::{Effects, Stored, Waited};
 use quorate_auth::Signature;
-use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, planted};
+use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::{Batch, Memberships};
 use std::sync::Arc;
 
@@ -124,13 +124,14 @@ impl ModSmart {
 
     /// The leader proposes its own proposal, or a batch that waits. [mod_smart L10-L11]
     fn propose_next(&mut self, out: &mut Effects) {
-        let (stops, watch, core) = (&self.stops, &self.watch, &self.core);
+        let (stops, watch, core, unaided) = (&self.stops, &self.watch, &self.core, &self.unaided);
         let own = || {
             let members = &core.members;
             if stops.is_leaving() {
                 None
             } else {
-                members.own_proposal(core.decided(), |id| watch.hears(id, core))
+                let own = members.own_proposal(core.decided(), |id| watch.hears(id, core));
+                own.or_else(|| unaided.proposes(core))
             }
         };
         if self.voting.propose_next(own, core, out) {
@@ -228,9 +229,47 @@ impl ModSmart {
         }
         let idle = self.voting.proposed_and_open(&self.core).0 == 0 && !self.stops.is_leaving();
         let shows = if idle { self.few.shows_that_all_count(&self.core, out) } else { None };
-        let counts = if self.stops.is_leaving() { None } else { self.unaided.proposes(&self.core) };
-        for batch in shows.into_iter().chain(counts) {
+        if let Some(batch) = shows {
             self.voting.queue(batch);
+            self.progress(out);
+        }
+    }
+
+    /// [visigoth L41]
+    pub(super) fn on_probe(&mut self, from: ReplicaId, view: View, tag: u64, out: &mut Effects) {
+        self.unaided.on_probe(from, tag, &self.core, out);
+        self.meet_at_once(from, view, &Body::Probe { tag }, out);
+    }
+
+    /// [visigoth L41]
+    pub(super) fn on_probed(&mut self, from: ReplicaId, view: View, tag: u64, out: &mut Effects) {
+        self.unaided.on_probed(from, tag, view == self.core.office.view());
+        self.meet_at_once(from, view, &Body::Probed { tag }, out);
+    }
+
+    /// One of two that look for each other is in an older view, and is to follow, whatever it was shown lately.
+    fn meet_at_once(&mut self, from: ReplicaId, view: View, body: &Body, out: &mut Effects) {
+        let own = self.core.office.view();
+        if view != own && self.core.gathers_after().is_some() {
+            self.pace.shown.remove(&from);
+            if view < own {
+                self.show_certificate(from, out);
+            } else {
+                self.ask_for_certificate(from, body, out);
+            }
+        }
+    }
+
+    /// [visigoth L46]
+    pub(super) fn on_back(&mut self, from: ReplicaId, tag: u64, out: &mut Effects) {
+        self.unaided.on_back(from, tag, &self.core, out);
+        self.progress(out);
+    }
+
+    /// [visigoth L45]
+    pub(super) fn ask_to_count(&mut self, out: &mut Effects) {
+        self.unaided.asks_to_count(&self.core, out);
+        if self.core.gathers_after().is_some() {
             self.progress(out);
         }
     }
@@ -350,6 +389,9 @@ impl ModSmart {
             Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
             Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
             Body::Fetch { slot, count } => self.on_fetch(from, slot, count, out),
+            // [visigoth L41]
+            Body::Probe { tag } => self.unaided.on_probe(from, tag, &self.core, out),
+            Body::Probed { tag } => self.unaided.on_probed(from, tag, false),
             // A replica in an earlier membership lacks the slot that ended it. [mod_smart L118]
             _ if !later => theirs.into_iter().for_each(|theirs| self.help(from, theirs, out)),
             _ => {}

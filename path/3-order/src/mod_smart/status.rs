@@ -37,7 +37,7 @@ pub(super) fn status(smart: &ModSmart) -> Status {
         open: smart.voting.open.batches.values().map(|(batch, _)| batch.clone()).collect(),
         lease: None,
         small_quorums: smart.few.small(core, &smart.watch),
-        counts: core.gathers_after().map(|_| smart.unaided.counts()),
+        counts: core.gathers_after().filter(|_| core.votes()).map(|_| smart.unaided.counts()),
         answered_by_lease: 0,
         membership: tenures.now().members.clone(),
         committed_membership: core.members.established_number(core.decided()),

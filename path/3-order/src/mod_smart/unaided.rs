@@ -42,7 +42,7 @@ impl Unaided {
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
         let wait = core.gathers_after()?;
         let rounds = self.rounds.due(wait.times(2)).filter(|due| *due > core.now());
-        rounds.into_iter().chain(self.counted.due(wait)).min()
+        rounds.into_iter().chain(self.counted.due(wait).filter(|_| core.votes())).min()
     }
 
     /// This replica has a turn. If it had none for longer than T, it does not know who answered in time, nor what others gathered meanwhile.
@@ -59,7 +59,7 @@ impl Unaided {
         if core.gathers_after().is_some() {
             self.counted.lose();
             self.rounds.end();
-            core.granted.end(Slot::ZERO);
+            core.granted.end();
         }
     }
 
@@ -95,18 +95,24 @@ impl Unaided {
         }
     }
 
-    /// The leader asks for a sign of life. [visigoth L41]
+    /// A leader asks for a sign of life. Whoever counts gives it, and says in which view it is: one that is there must not be taken for
+    /// stopped. A disk that does not write any more gives none. [visigoth L41]
     pub(super) fn on_probe(&self, from: ReplicaId, tag: u64, core: &Core, out: &mut Effects) {
-        if from != core.leader() || core.gathers_after().is_none() {
+        if core.gathers_after().is_none() {
             return reject(out, from, Reject::NotAllowed("a question for a sign of life"));
         }
         if self.counted.counts() {
-            core.send(out, from, Body::Probed { tag }, None);
+            core.send(out, from, Body::Probed { tag }, Some(core.ledger.records().last()));
         }
     }
 
-    pub(super) fn on_probed(&mut self, from: ReplicaId, tag: u64) {
-        self.rounds.answered(from, tag);
+    /// A member gives a sign of life, from this view or from elsewhere. [visigoth L41]
+    pub(super) fn on_probed(&mut self, from: ReplicaId, tag: u64, here: bool) {
+        if here {
+            self.rounds.answered(from, tag);
+        } else {
+            self.rounds.answered_elsewhere(tag);
+        }
     }
 
     /// Tells the leader that this member is to count. [visigoth L45]
@@ -130,9 +136,9 @@ impl Unaided {
     }
 
     /// The batch that says who counts, at a leader that was asked. [visigoth L46]
-    pub(super) fn proposes(&mut self, core: &Core) -> Option<Batch> {
-        core.gathers_after().filter(|_| core.leads())?;
-        let members = self.counted.proposes(core.now(), core.config.repeat)?;
+    pub(super) fn proposes(&self, core: &Core) -> Option<Batch> {
+        core.gathers_after()?;
+        let members = self.counted.proposes()?;
         let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None };
         Some(SystemCommand::Back(members).batch(header))
     }
@@ -145,7 +151,8 @@ impl Unaided {
         if let Some(SystemCommand::Back(members)) = SystemCommand::of(batch) {
             self.counted.decided(&members, core.config.me);
             self.rounds.end();
-            core.granted.end(slot);
+            let named: Vec<ReplicaId> = members.iter().map(|(id, _)| *id).collect();
+            core.granted.end_without(&named, slot);
         }
     }
 }

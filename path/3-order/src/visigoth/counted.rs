@@ -2,10 +2,10 @@
 //!
 //! There, sets meet because members that stopped stay away. So a member that started again, or had no turn for longer than T, or took a
 //! checkpoint, does not count, until the log says that it does: it tells the leader so with a tag of its own, and the leader proposes that.
-//! Whatever was gathered before that slot may have taken the member for stopped, so it is no quorum after it. Until then the member votes
+//! What was gathered without it before that slot may have taken it for stopped, so that is no quorum after it. Until then the member votes
 //! as all others do, and counts in the usual quorum, which rests on what members wrote down.
 //!
-//! Tests: tests/counted.rs; mod_smart/tests/rounds.rs.
+//! Tests: tests/counted.rs; mod_smart/tests/unaided.rs.
 
 use quorate_types::{Random, ReplicaId, Span, Time, planted};
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub struct Counted {
     turn: Option<Time>,
     /// Who asks a leader, with its tag.
     asks: BTreeMap<ReplicaId, u64>,
-    /// When the leader last proposed that they count.
-    proposed: Option<Time>,
+    /// The last tag of each member that was decided here. A member that lags asks with it until it gets there.
+    named: BTreeMap<ReplicaId, u64>,
 }
 
 impl Counted {
@@ -31,7 +31,7 @@ impl Counted {
         let mut tags = Random::new(seed);
         let tag = tags.next();
         let counts = planted("visigoth-counted-at-once");
-        Self { tags, tag, counts, turn: None, asks: BTreeMap::new(), proposed: None }
+        Self { tags, tag, counts, turn: None, asks: BTreeMap::new(), named: BTreeMap::new() }
     }
 
     /// Whether this member counts.
@@ -66,31 +66,28 @@ impl Counted {
         (!self.counts).then_some(self.tag)
     }
 
-    /// A member asks its leader that it counts.
+    /// A member asks its leader that it counts. [visigoth L46]
     pub fn asked(&mut self, from: ReplicaId, tag: u64) {
-        self.asks.insert(from, tag);
+        if self.named.get(&from) != Some(&tag) {
+            self.asks.insert(from, tag);
+        }
     }
 
     /// Another view was entered: whoever still asks says so again.
     pub fn enter(&mut self) {
         self.asks.clear();
-        self.proposed = None;
     }
 
-    /// Whom the leader proposes to count, unless it did so a short time ago. [visigoth L46]
-    pub fn proposes(&mut self, now: Time, repeat: Span) -> Option<Vec<(ReplicaId, u64)>> {
-        let early = self.proposed.is_some_and(|at| now.since(at) < repeat);
-        if self.asks.is_empty() || early {
-            return None;
-        }
-        self.proposed = Some(now);
-        Some(self.asks.iter().map(|(id, tag)| (*id, *tag)).collect())
+    /// Whom a leader proposes to count in its next slot. [visigoth L46]
+    pub fn proposes(&self) -> Option<Vec<(ReplicaId, u64)>> {
+        let asks = self.asks.iter().map(|(id, tag)| (*id, *tag));
+        (!self.asks.is_empty()).then(|| asks.collect())
     }
 
     /// It was decided that these count from the next slot on. [visigoth L47]
     pub fn decided(&mut self, members: &[(ReplicaId, u64)], me: ReplicaId) {
         self.counts |= members.contains(&(me, self.tag));
-        self.proposed = None;
         self.asks.retain(|id, tag| !members.contains(&(*id, *tag)));
+        self.named.extend(members.iter().copied());
     }
 }

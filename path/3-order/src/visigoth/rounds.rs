@@ -5,9 +5,9 @@
 //! leader gathers without it. So the leader asks a second time, with another tag: late answers of the first round are no answers of the
 //! second. Those that answered at all are the set. Any two such sets share a member, as long as members that stopped do not answer later
 //! ([`super::Counted`]), and no more than s are slow: whoever ends its first round later finds in its second one only members that are there
-//! still.
+//! still. A member that is there, but in another view, is no answer, and has not stopped either: then the round says nothing.
 //!
-//! Source: Visigoth Fault Tolerance, EuroSys 2015, section 3.2.2. Tests: tests/rounds.rs; check/model searches all schedules.
+//! Source: Visigoth Fault Tolerance, EuroSys 2015, section 3.2.2. Tests: tests/rounds.rs, mod_smart/tests/unaided.rs.
 
 use quorate_types::{Random, ReplicaId, Span, Time, planted};
 use std::collections::BTreeSet;
@@ -20,6 +20,8 @@ struct Round {
     heard: BTreeSet<ReplicaId>,
     /// Who answered in the first round, once that is over.
     first: Option<BTreeSet<ReplicaId>>,
+    /// Whether a member is there, and in another view: it is neither in the set, nor has it stopped.
+    elsewhere: bool,
 }
 
 /// What comes next.
@@ -58,7 +60,7 @@ impl Rounds {
         }
         self.begun = Some(now);
         let tag = self.tags.next();
-        self.round = Some(Round { tag, at: now, heard: BTreeSet::new(), first: None });
+        self.round = Some(Round { tag, at: now, heard: BTreeSet::new(), first: None, elsewhere: false });
         Some(tag)
     }
 
@@ -66,6 +68,14 @@ impl Rounds {
     pub fn answered(&mut self, from: ReplicaId, tag: u64) {
         if let Some(round) = self.round.as_mut().filter(|round| round.tag == tag) {
             round.heard.insert(from);
+        }
+    }
+
+    /// A member that counts answered from another view, or another membership. The round says nothing, since silence would not mean that
+    /// those that are silent have stopped; once that member is here, or the leader there, another one will. [visigoth L41]
+    pub fn answered_elsewhere(&mut self, tag: u64) {
+        if let Some(round) = self.round.as_mut().filter(|round| round.tag == tag) {
+            round.elsewhere |= !planted("visigoth-elsewhere-is-gone");
         }
     }
 
@@ -77,12 +87,15 @@ impl Rounds {
     /// Ends a round that lasted long enough, and in which this many members answered. [visigoth L41-L42]
     pub fn go_on(&mut self, now: Time, wait: Span, smallest: usize) -> Option<Gathering> {
         let wait = if planted("visigoth-timer-short") { wait.divided(2) } else { wait };
-        let over = |round: &mut Round| now >= round.at.plus(wait) && round.heard.len() >= smallest;
+        let over = |round: &mut Round| {
+            now >= round.at.plus(wait) && round.heard.len() >= smallest && !round.elsewhere
+        };
         let Round { tag, heard, first, .. } = self.round.take_if(over)?;
         match first {
             None if !planted("visigoth-one-round") => {
                 let tag = if planted("visigoth-tag-reused") { tag } else { self.tags.next() };
-                self.round = Some(Round { tag, at: now, heard: BTreeSet::new(), first: Some(heard) });
+                let (first, heard) = (Some(heard), BTreeSet::new());
+                self.round = Some(Round { tag, at: now, heard, first, elsewhere: false });
                 Some(Gathering::Ask(tag))
             }
             first => {

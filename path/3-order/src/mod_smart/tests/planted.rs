@@ -32,13 +32,14 @@ fn unaided() {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 53] = [
+const BUGS: [Bug; 54] = [
     ("visigoth-grants-unmet", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("visigoth-floor-too-high", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("visigoth-floor-unproven", referee::only_what_was_decided_raises_the_floor),
     ("visigoth-claim-unsaid", referee::what_nobody_said_is_refused),
     ("visigoth-one-round", unaided),
     ("visigoth-tag-reused", unaided),
+    ("visigoth-elsewhere-is-gone", rounds::who_is_there_elsewhere_is_not_gone),
     ("visigoth-timer-short", rounds::those_that_answered_in_either_round_are_the_set),
     ("visigoth-counted-at-once", counted::a_member_counts_once_the_log_names_its_tag),
     ("smart-leaves-when-idle", stops::a_leader_that_can_not_finish_hands_over_all_the_same),

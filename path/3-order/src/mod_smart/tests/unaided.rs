@@ -193,14 +193,21 @@ fn gone(world: &World) -> usize {
 
 /// Whatever happens within the assumptions, at the worst moments: crashes that come while votes and statements are under way, and slow pairs.
 pub(super) fn within_the_assumptions(seed: u64, u: u32) {
-    let mut world = world(seed, plan(u, 1));
+    let often = |config| ModSmartConfig {
+        heartbeat: Span::from_millis(10),
+        rotate_after: 5,
+        ..(plan(2, 1).configure)(config)
+    };
+    let plan = if seed.is_multiple_of(3) { Plan { configure: often, ..plan(u, 1) } } else { plan(u, 1) };
+    let mut world = world(seed, plan);
     // A message, and what its receiver writes, take less than T.
     let (delay, sync) = if seed.is_multiple_of(2) { (2, 4) } else { (8, 9) };
     (world.delay_max, world.sync_max) = (Span::from_millis(delay), Span::from_millis(sync));
+    world.doubled = 30;
     let members = world.members() as u64;
     for _ in 0..60 {
         let at = world.random.below(members) as usize;
-        match world.random.below(12) {
+        match world.random.below(14) {
             0..3 => {
                 world.ask(50);
             }
@@ -215,6 +222,9 @@ pub(super) fn within_the_assumptions(seed: u64, u: u32) {
             11 if world.is_up(at) => {
                 let target = world.random.below(members) as usize;
                 world.step(at, Input::Transfer(Some(replica(target))));
+            }
+            12 if counts(&world, at) && gone(&world) < u as usize => {
+                world.pause(at, Span::from_millis(2 * T))
             }
             _ => {}
         }

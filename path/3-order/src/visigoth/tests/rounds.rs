@@ -62,3 +62,21 @@ fn rounds_that_last_too_long_begin_anew() {
     rounds.answered(id(1), again);
     assert!(matches!(rounds.go_on(at(140), WAIT, 1), Some(Gathering::Ask(_))));
 }
+
+/// One that is in another view has not stopped, so who is silent need not have either.
+#[test]
+pub(crate) fn who_is_there_elsewhere_is_not_gone() {
+    let mut rounds = Rounds::new(1);
+    let first = rounds.begin(at(0), PAUSE).expect("nothing is under way");
+    rounds.answered(id(1), first);
+    rounds.answered(id(2), first);
+    rounds.answered_elsewhere(first + 1);
+    let Some(Gathering::Ask(second)) = rounds.go_on(at(40), WAIT, 2) else { panic!("a second round") };
+    rounds.answered(id(1), second);
+    rounds.answered(id(2), second);
+    rounds.answered_elsewhere(second);
+    assert_eq!(rounds.go_on(at(99), WAIT, 2), None);
+    let again = rounds.begin(at(100), PAUSE).expect("the last one said nothing");
+    [1, 2, 3].into_iter().for_each(|member| rounds.answered(id(member), again));
+    assert!(matches!(rounds.go_on(at(140), WAIT, 2), Some(Gathering::Ask(_))));
+}
