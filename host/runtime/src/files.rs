@@ -193,7 +193,13 @@ impl Files for CheckpointFiles {
     }
 
     fn len(&mut self, name: &str) -> io::Result<u64> {
-        self.opened(name).map(|open| open.len)
+        self.with("reading", name, |open| {
+            // Somebody else may have cut it since it was opened. What is appended past the page cache is not all in the file yet.
+            if open.direct.is_none() {
+                open.len = open.file.metadata()?.len();
+            }
+            Ok(open.len)
+        })
     }
 
     fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes> {

@@ -87,7 +87,7 @@ fn a_scrub_mends_what_rots_while_a_replica_runs() {
         })
     });
     assert_eq!(mended(&scrub(&cluster, 0)), 0, "it is sound before");
-    for rot in [Rot::Header, Rot::Manifest, Rot::Footer, Rot::Footers, Rot::Part, Rot::Parts] {
+    for rot in [Rot::Header, Rot::Manifest, Rot::Footer, Rot::Footers, Rot::End, Rot::Part, Rot::Parts] {
         let at = random.below(REPLICAS as u64) as usize;
         let files = damage::checkpoints(&cluster, at);
         for (place, file) in files.iter().enumerate() {

@@ -43,6 +43,22 @@ fn what_was_appended_is_read_wherever_it_was_cut() {
     });
 }
 
+/// The file is open here while somebody else cuts it.
+#[test]
+fn a_file_is_as_long_as_it_is_on_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = CheckpointFiles::new(directory.path()).unwrap();
+    files.create("9.full").unwrap();
+    files.append("9.full", &[bytes("abcdef")]).unwrap();
+    files.sync("9.full").unwrap();
+    assert_eq!(files.read("9.full", 0, 6).unwrap(), "abcdef");
+    let other = std::fs::OpenOptions::new().write(true).open(directory.path().join("9.full")).unwrap();
+    other.set_len(4).unwrap();
+    assert_eq!(files.len("9.full").unwrap(), 4);
+    files.append("9.full", &[bytes("EF")]).unwrap();
+    assert_eq!(files.read("9.full", 0, 6).unwrap(), "abcdEF");
+}
+
 /// Files are written in pieces, and what is left over goes another way: everything arrives however it is cut and synced.
 #[test]
 fn large_files_arrive_whole_however_they_are_written() {

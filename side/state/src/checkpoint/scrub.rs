@@ -108,6 +108,15 @@ impl Scrub {
 /// Compares everything in a file that exists twice, and repairs it.
 fn copies(files: &mut dyn Files, footer: &Footer, layout: &Layout, found: &mut Vec<Found>) -> u64 {
     let (seq, name, len) = (footer.seq, footer.name(), footer.file_len());
+    let (manifest, foot): (Bytes, _) =
+        (Layout::encode(&layout.manifest, &layout.places).into(), footer.encode());
+    if files.len(&name).is_ok_and(|there| there < len) {
+        found.push(Found::Rot { seq, at: 0, place: RotAt::Copy });
+        found.push(match lengthen(files, footer, [&manifest, &manifest, &foot, &foot]) {
+            Ok(()) => Found::Mended { seq, place: RotAt::Copy },
+            Err(trouble) => Found::Failed(trouble),
+        });
+    }
     let mut bytes = 0;
     let mut compare = |files: &mut dyn Files, at: u64, right: &Bytes| {
         bytes += right.len() as u64;
@@ -125,17 +134,31 @@ fn copies(files: &mut dyn Files, footer: &Footer, layout: &Layout, found: &mut V
     };
     compare(files, 0, &Bytes::copy_from_slice(&header(footer.kind, footer.border)));
     debug_assert!(HEADER <= footer.layout_at);
-    let right: Bytes = Layout::encode(&layout.manifest, &layout.places).into();
     for copy in 0..2 {
         // Read as a whole only when it is not what its digest says: nothing is compared twice.
         match read_copy(files, &name, footer, copy) {
-            Ok(Some(there)) => debug_assert!(there == right),
-            _ => compare(files, footer.layout_at + copy * footer.layout_len, &right),
+            Ok(Some(there)) => debug_assert!(there == manifest),
+            _ => compare(files, footer.layout_at + copy * footer.layout_len, &manifest),
         }
     }
-    let right = footer.encode();
     for copy in [1, 2] {
-        compare(files, len - copy * FOOTER, &right);
+        compare(files, len - copy * FOOTER, &foot);
     }
     bytes + 2 * footer.layout_len
+}
+
+/// Appends what a file lacks at its end: a part of what exists twice, since one copy of the manifest is there.
+fn lengthen(files: &mut dyn Files, footer: &Footer, ends: [&Bytes; 4]) -> Result<(), Trouble> {
+    let name = footer.name();
+    let mut there = files.len(&name).map_err(Trouble::write(&name))?.saturating_sub(footer.layout_at);
+    let mut missing = Vec::new();
+    for end in ends {
+        let len = end.len() as u64;
+        if there < len {
+            missing.push(end.slice(there as usize..));
+        }
+        there = there.saturating_sub(len);
+    }
+    files.append(&name, &missing).map_err(Trouble::write(&name))?;
+    files.sync(&name).map_err(Trouble::sync(&name))
 }

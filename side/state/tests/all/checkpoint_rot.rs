@@ -157,6 +157,34 @@ fn a_scrub_finds_and_mends_everything() {
     assert!(parts > 20 && copies > 20, "{parts} rotten parts, {copies} rotten copies");
 }
 
+/// A replica that runs has a file without its end. What is gone exists twice as long as one manifest is whole.
+#[test]
+fn a_scrub_lengthens_a_file_that_was_cut() {
+    let (mut lengthened, mut lost) = (0, 0);
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed + 4500);
+        let history = History::random(&mut rng, Mode::Differential, 4);
+        let files = written(&history, &mut rng);
+        let (mut replica, _) = damaged(&history, &files, &mut rng, 0);
+        replica.reopen();
+        let name = files.keys().nth(rng.below(files.len() as u64) as usize).expect("a file");
+        let mut bytes = files[name].clone();
+        // The two footers have 8 KiB together.
+        bytes.truncate(bytes.len() - 1 - rng.below(9000) as usize);
+        replica.disk.put(name, bytes);
+        let found = scrub_and_repair(&mut replica);
+        if found.iter().any(|(_, place)| *place == RotAt::Whole) {
+            lost += 1;
+            continue;
+        }
+        assert!(!found.is_empty(), "seed {seed}: nothing was found");
+        assert!(replica.disk.all() == files, "seed {seed}: {name} is as it was");
+        assert!(scrub_and_repair(&mut replica).is_empty(), "seed {seed}: nothing is left");
+        lengthened += 1;
+    }
+    assert!(lengthened > 60 && lost > 0, "{lengthened} are whole again, {lost} are not");
+}
+
 #[test]
 fn what_is_damaged_at_start_is_repaired_in_place() {
     let mut repaired = 0;

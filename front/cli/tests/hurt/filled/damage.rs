@@ -62,12 +62,14 @@ pub(crate) enum Rot {
     Footers,
     /// The file is gone.
     Gone,
-    /// Its end is gone.
+    /// A part of its end is gone, which exists twice.
+    End,
+    /// Its end is gone, and all manifests with it.
     Cut,
 }
 
 impl Rot {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Part,
         Self::Parts,
         Self::Header,
@@ -76,6 +78,7 @@ impl Rot {
         Self::Footer,
         Self::Footers,
         Self::Gone,
+        Self::End,
         Self::Cut,
     ];
 
@@ -108,7 +111,8 @@ impl Rot {
             // Its checksum covers all of it.
             Self::Footer => flip_in(len - FOOTER * random.between(1, 2), FOOTER, random),
             Self::Footers => (1..=2).for_each(|footer| flip_in(len - FOOTER * footer, FOOTER, random)),
-            Self::Cut => file.set_len(random.between(len / 4, len - FOOTER)).unwrap(),
+            Self::End => file.set_len(random.between(layout.at + layout.len, len - 1)).unwrap(),
+            Self::Cut => file.set_len(random.between(len / 4, layout.at + layout.len - 1)).unwrap(),
             Self::Gone => {}
         }
     }
