@@ -8,7 +8,7 @@
 
 use super::core::Core;
 use super::normal::{AHEAD_MAX, Tally};
-use super::tenures::holds_of;
+use super::tenures::only_holds;
 use crate::mod_smart::message::WRITES_MAX;
 use crate::{Effect, Effects, Waited};
 use quorate_types::{Digest, Slot, planted};
@@ -55,7 +55,7 @@ impl Vouched {
     /// Asks about the first proposal for a slot in a view. [mod_smart L100]
     pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, core: &Core, out: &mut Effects) {
         // This replica itself can check what a batch says of the membership.
-        if core.may_lie() && !self.contains(slot, digest) && holds_of(batch).is_none() {
+        if core.may_lie() && !self.contains(slot, digest) && only_holds(batch).is_none() {
             out.push(Effect::Examine { slot, digest, batch: batch.clone() });
         }
     }
@@ -82,7 +82,7 @@ impl Vouched {
             return true;
         }
         let proposal = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
-        let holds = proposal.and_then(|(_, batch)| holds_of(batch));
+        let holds = proposal.and_then(|(_, batch)| only_holds(batch));
         if holds.is_some_and(|holds| core.members.vouch_for(&holds)) {
             return true;
         }

@@ -127,6 +127,18 @@ pub(super) fn holds_of(batch: &Batch) -> Option<Holds> {
     }
 }
 
+/// The same, if the batch is what an honest leader proposes with that: its header holds nothing, so no time and no border. The host is not
+/// asked about it, so nobody else looks at that. [mod_smart L122]
+pub(super) fn only_holds(batch: &Batch) -> Option<Holds> {
+    holds_of(batch)
+        .filter(|holds| planted("smart-holds-with-time") || sealed(holds.clone()).bytes() == batch.bytes())
+}
+
+fn sealed(holds: Holds) -> Batch {
+    let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None };
+    SystemCommand::Holds(holds).batch(header)
+}
+
 /// The tenures of an instance, oldest first and at least one: those of the floor's slot and of all slots since.
 #[derive(Clone, Debug)]
 pub(super) struct Tenures {
@@ -211,8 +223,7 @@ impl Tenures {
     pub(super) fn batch(&self, change: Option<&Memberships>, leader: ReplicaId) -> Batch {
         let Tenure { members, since, begins } = self.now().clone();
         let change = change.unwrap_or(&members).clone();
-        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None };
-        SystemCommand::Holds(Holds { change, since, begins, leader }).batch(header)
+        sealed(Holds { change, since, begins, leader })
     }
 
     /// Whether this batch only establishes the present tenure.

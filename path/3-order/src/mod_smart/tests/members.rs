@@ -324,6 +324,30 @@ fn a_change_that_nobody_ordered_finds_no_votes() {
     assert_eq!(receivers(&effects, wrote), [1, 2, 3]);
 }
 
+/// The host would not see a time that a lying leader puts beside a change: all sessions would be over.
+#[test]
+pub(super) fn a_change_with_a_time_beside_it_is_none() {
+    let now = membership(2, &[0, 1, 2, 3], &[4]);
+    let (change, batch) = first_change(4, &now, 1);
+    let Some(SystemCommand::Holds(holds)) = SystemCommand::of(&batch) else { panic!("{batch:?}") };
+    let header = batch.header();
+    for header in [
+        BatchHeader { time: AgreedTime::from_nanos(u64::MAX), ..header },
+        BatchHeader { base: Some(AgreedTime::ZERO), ..header },
+        BatchHeader { border: true, ..header },
+        BatchHeader { seed: 1, ..header },
+    ] {
+        let mut one = One::new(0, 4, Byzantine);
+        one.vouches = false;
+        one.step(Input::Membership(change.clone()));
+        let batch = SystemCommand::Holds(holds.clone()).batch(header);
+        let effects = one.hear(1, 1, Body::Propose { slot: Slot::FIRST, batch });
+        assert!(receivers(&effects, |body| matches!(body, Body::Write { .. })).is_empty(), "{header:?}");
+        let asked = effects.iter().filter(|effect| matches!(effect, Effect::Examine { .. }));
+        assert_eq!(asked.count(), 1, "as about any other batch: {header:?}");
+    }
+}
+
 #[test]
 fn a_restart_in_the_middle_goes_on_with_the_new_members() {
     let now = membership(2, &[0, 1, 3], &[]);

@@ -25,20 +25,16 @@ fn hasty(how: How) {
     schedules(Plan { configure: super::chaos::hasty, ..Plan::byzantine(4) }, &[how]);
 }
 
-fn unaided() {
-    (0..3000).for_each(|seed| super::unaided::within_the_assumptions(seed, 2));
-}
-
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 54] = [
+const BUGS: [Bug; 55] = [
     ("visigoth-grants-unmet", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("visigoth-floor-too-high", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("visigoth-floor-unproven", referee::only_what_was_decided_raises_the_floor),
     ("visigoth-claim-unsaid", referee::what_nobody_said_is_refused),
-    ("visigoth-one-round", unaided),
-    ("visigoth-tag-reused", unaided),
+    ("visigoth-one-round", rounds::those_that_answered_in_either_round_are_the_set),
+    ("visigoth-tag-reused", rounds::those_that_answered_in_either_round_are_the_set),
     ("visigoth-elsewhere-is-gone", rounds::who_is_there_elsewhere_is_not_gone),
     ("visigoth-timer-short", rounds::those_that_answered_in_either_round_are_the_set),
     ("visigoth-counted-at-once", counted::a_member_counts_once_the_log_names_its_tag),
@@ -85,6 +81,7 @@ const BUGS: [Bug; 54] = [
     ("smart-all-have-shifts", rotation::who_failed_is_passed_over),
     ("read-at-once", restart::reads_wait_for_what_was_accepted),
     ("smart-proof-of-any-membership", members::a_slot_is_proven_by_its_own_membership),
+    ("smart-holds-with-time", members::a_change_with_a_time_beside_it_is_none),
     ("smart-views-go-on", members::a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_decided),
     ("smart-views-go-on", || schedules(Plan { changes: true, ..Plan::crash(3) }, &[])),
 ];

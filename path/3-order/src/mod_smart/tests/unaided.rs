@@ -192,7 +192,7 @@ fn gone(world: &World) -> usize {
 }
 
 /// Whatever happens within the assumptions, at the worst moments: crashes that come while votes and statements are under way, and slow pairs.
-pub(super) fn within_the_assumptions(seed: u64, u: u32) {
+fn within_the_assumptions(seed: u64, u: u32) {
     let often = |config| ModSmartConfig {
         heartbeat: Span::from_millis(10),
         rotate_after: 5,

@@ -4,7 +4,7 @@ use super::{Machine, World, place, replica};
 use crate::Input;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{FaultModel, Faults, MembershipId, ReplicaId, Slot};
-use quorate_wire::{Batch, Holds, Member, MemberRole, Membership, Memberships, SystemCommand};
+use quorate_wire::{Batch, BatchHeader, Holds, Member, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -43,14 +43,15 @@ impl Changes {
 
     /// Whether what is decided about the membership was ordered, or says what holds.
     pub(super) fn knows(&self, batch: &Batch) -> bool {
-        let Holds { change, .. } = match SystemCommand::of(batch) {
-            Some(SystemCommand::Holds(holds)) => holds,
+        let command = SystemCommand::of(batch);
+        let Holds { change, .. } = match &command {
+            Some(holds @ SystemCommand::Holds(said)) if holds.batch(BatchHeader::default()) == *batch => said,
             Some(SystemCommand::Back(_)) => return true,
             _ => return false,
         };
         let known = self.known.get(&change.now().number());
         let repeated = change.before().is_none() && known == Some(change.now());
-        repeated || self.ordered.iter().any(|ordered| **ordered == change)
+        repeated || self.ordered.iter().any(|ordered| **ordered == *change)
     }
 
     /// A slot is voted on by one membership.
