@@ -9,6 +9,7 @@ mod beginning;
 mod calm;
 mod dead;
 mod disks;
+mod executor;
 mod focus;
 mod instances;
 mod leases;
@@ -36,6 +37,8 @@ use beginning::plan_beginning;
 use dead::plan_dead;
 pub use disks::DiskFault;
 use disks::{plan_disks, spare_witnesses};
+pub use executor::SideBySide;
+use executor::plan_executor;
 pub use focus::Focus;
 use focus::plan_focus;
 use instances::plan_instances;
@@ -425,6 +428,8 @@ pub struct Plan {
     pub signs: bool,
     /// The threads on which replicas have signatures checked. None: lanes check them.
     pub workers: Option<Workers>,
+    /// How commands run side by side. None: they run one after the other.
+    pub executor: Option<SideBySide>,
     /// How well the oracle does, where there is one.
     pub oracle: Option<OraclePlan>,
     /// Whether clients put tags for the replicas under their requests, and send to the leader first.
@@ -547,6 +552,7 @@ impl Plan {
             apart: None,
             signs: false,
             workers: None,
+            executor: None,
             oracle: None,
             tags: false,
             rotate_after: 0,
@@ -622,6 +628,7 @@ impl Plan {
         plan_moves(self, profile, &mut Rng::of(seed, 9111));
         plan_workers(self, &mut Rng::of(seed, 9113));
         plan_oracle(self, profile, &mut Rng::of(seed, 9114));
+        plan_executor(self, profile, &mut Rng::of(seed, 9115));
         self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
     }
 
@@ -664,8 +671,7 @@ fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
     plan.service.hears = true;
 }
 
-/// The kinds of faults that a mode of durability survives. A replica that lost its memory, or what it had acknowledged, would be another
-/// replica.
+/// The kinds of faults that a mode of durability survives. A replica that lost its memory, or what it had acknowledged, would be
 /// another replica.
 fn kinds(plan: &Plan) -> Vec<u8> {
     match plan.log.sync {

@@ -103,6 +103,15 @@ pub enum Event {
         /// The number of the work.
         work: u64,
     },
+    /// Workers of a replica ran commands, or did not.
+    Worked {
+        /// The replica.
+        who: usize,
+        /// Its life.
+        life: u32,
+        /// The number of the work.
+        work: u64,
+    },
     /// A question arrives at the oracle, or its answer at the replica.
     Letter {
         /// The replica.

@@ -14,7 +14,7 @@ use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
 use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
-use quorate_execute::{Execution, Sequential, SessionLimits};
+use quorate_execute::{Execution, InOrder, Sequential, SessionLimits, Worked};
 use quorate_log::{Log, SyncMode};
 use quorate_node::{Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits};
 use quorate_order::OrderConfig;
@@ -62,6 +62,10 @@ pub struct Replica {
     pub keeping: Keeping,
     /// What its workers found, before it hears of it.
     pub checked: BTreeMap<u64, Option<Vec<bool>>>,
+    /// What workers answered that is on its way, by the numbers of the work.
+    pub worked: BTreeMap<u64, Worked>,
+    /// How many pieces of work it gave out.
+    pub works: u64,
     /// Where the service reports what it executed.
     pub tap: Tap,
     /// The watching clients at this replica, in this life.
@@ -128,6 +132,8 @@ impl Replica {
             held: (false, false, false),
             keeping: Keeping::new(files),
             checked: BTreeMap::new(),
+            worked: BTreeMap::new(),
+            works: 0,
             tap: Tap::default(),
             front: None,
             halt: None,
@@ -219,6 +225,7 @@ impl Replica {
             None => Watched::new(plan.service, Some(self.tap.clone())),
         });
         let (log_id, log, seed) = (config.log_id, config.log.clone(), config.seed);
+        let me = usize::from(config.members.me().number());
         let memory = log.sync == SyncMode::Memory;
         let opened = Keeper::open(&mut self.keeping.files, memory);
         if self.keeping.files.take_death() {
@@ -235,10 +242,15 @@ impl Replica {
             self.keeping.files.power_loss();
         }
         let (tap, rng) = (self.tap.clone(), Rng::of(seed, 9090));
+        let side_by_side = plan.executor.filter(|executor| executor.is_for(me));
         let node = restoring.finish_with(log?, service, |executor| -> Box<dyn Execution> {
-            match plan.lateness {
-                Some(lateness) => Box::new(Late::new(executor, lateness, rng, tap)),
-                None => Box::new(Sequential::new(executor)),
+            match (plan.lateness, side_by_side) {
+                (Some(lateness), _) => Box::new(Late::new(executor, lateness, rng, tap)),
+                (None, Some(plan)) => match InOrder::new(executor, plan.workers, Box::new(plan.watch(rng))) {
+                    Ok(in_order) => Box::new(in_order),
+                    Err(executor) => Box::new(Sequential::new(*executor)),
+                },
+                (None, None) => Box::new(Sequential::new(executor)),
             }
         });
         let node = node.map_err(NoStart::Halt)?;
@@ -271,6 +283,7 @@ impl Replica {
         self.storage.die(machine);
         self.keeping.die(machine);
         self.checked.clear();
+        self.worked.clear();
         self.held = (false, false, false);
     }
 }

@@ -9,12 +9,15 @@ use crate::random::Rng;
 use crate::watching::{ETCD, Feed, compaction_at, put_of};
 use quorate_etcd::{Etcd, EtcdConfig, Reply};
 use quorate_execute::{
-    CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, MembershipNow, ObjectService,
-    ReplySink, Service, SessionEnd, Store, Tells, Tracked, Version,
+    CheckpointError, CheckpointSink, CheckpointSource, Context, Events, InStore, KeyUse, MembershipNow,
+    ObjectService, Observer, Parallel, ParallelService, Ran, ReplySink, Service, SessionEnd, StateView,
+    Store, Tells, Tracked, Version,
 };
 use quorate_kv::{Kv, KvConfig};
 use quorate_types::{AgreedTime, Span, planted};
 use quorate_wire::FEATURE_LEVEL;
+use std::any::Any;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -147,11 +150,9 @@ impl Tap {
     }
 }
 
-/// The objects, and everything that can happen to them.
+/// The objects, and everything that can happen to them. What was executed is told as [`Told`].
 struct Objects {
     kv: Kv,
-    /// The store that is watched, if there is one.
-    etcd: Option<Etcd>,
     bulk: u64,
     hears: bool,
     alarm: u64,
@@ -161,58 +162,48 @@ struct Objects {
 }
 
 impl Objects {
-    fn run(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+    fn run(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         match command.split_first() {
             Some((&APPEND, rest)) => {
-                let mut parts = rest.splitn(2, |byte| *byte == 0);
-                let (list, token) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-                let key = list_key(list);
-                let mut tokens = store.get(&key).map_or_else(Vec::new, <[u8]>::to_vec);
+                let (key, token) = append_of(rest);
+                let mut tokens = view.get(&key).map_or_else(Vec::new, Cow::into_owned);
                 if !tokens.is_empty() {
                     tokens.push(b',');
                 }
                 tokens.extend_from_slice(token);
-                store.put(&key, &tokens);
+                view.put(&key, &tokens);
                 reply.write(b"appended");
             }
-            _ => self.kv.execute(store, command, ctx, reply),
-        }
-    }
-
-    /// Changes a key of the watched store, and compacts it now and then.
-    fn change_etcd(&mut self, store: &mut Store, op: (u32, u32), ctx: &Context) {
-        let Some(etcd) = &mut self.etcd else { return };
-        let mut run = |command: &[u8]| {
-            let mut reply = Vec::new();
-            etcd.execute(store, command, ctx, &mut ReplySink::new(&mut reply, 1 << 16));
-            Reply::decode(&reply).map_or(0, |done| done.revision)
-        };
-        if let Some(compaction) = compaction_at(run(&put_of(op))) {
-            run(&compaction);
-            etcd.deadline_reached(store, ctx);
+            _ => self.kv.execute(view, command, ctx, reply),
         }
     }
 
     /// Changes one of the large objects; the first time all of them.
-    fn change_bulk(&self, store: &mut Store, op: (u32, u32)) {
+    fn change_bulk(&self, view: &mut StateView<'_>, op: (u32, u32)) {
         if self.bulk == 0 {
             return;
         }
         let mut rng = Rng::of(u64::from(op.0) << 32 | u64::from(op.1), 77);
-        let missing =
-            (0..BULKY_OBJECTS).filter(|number| store.get(&bulky(*number)).is_none()).collect::<Vec<_>>();
+        let missing = (0..BULKY_OBJECTS).filter(|number| !view.contains(&bulky(*number))).collect::<Vec<_>>();
         let changed = rng.below(BULKY_OBJECTS);
         for number in missing.into_iter().chain([changed]) {
             let mut value = vec![number as u8; self.bulk as usize];
             value[..8].copy_from_slice(&rng.number().to_le_bytes());
-            store.put(&bulky(number), &value);
+            view.set(&bulky(number), &value);
         }
     }
 }
 
+/// The key and the token of an append.
+fn append_of(rest: &[u8]) -> (Vec<u8>, &[u8]) {
+    let mut parts = rest.splitn(2, |byte| *byte == 0);
+    let (list, token) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    (list_key(list), token)
+}
+
 /// The number that an object begins with.
-fn counted(store: &Store, key: &[u8]) -> u64 {
-    store.get(key).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+fn counted(view: &StateView<'_>, key: &[u8]) -> u64 {
+    view.get(key).and_then(|value| value.first_chunk().copied()).map_or(0, u64::from_le_bytes)
 }
 
 fn list_key(list: &[u8]) -> Vec<u8> {
@@ -228,29 +219,29 @@ fn filler(number: u64) -> Vec<u8> {
     format!("filler/{number:08}").into_bytes()
 }
 
-impl ObjectService for Objects {
-    fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+impl ParallelService for Objects {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         let mut answer = Vec::new();
         let mut sink = ReplySink::new(&mut answer, reply.room());
-        self.run(store, command.get(NAME..).unwrap_or_default(), ctx, &mut sink);
+        self.run(view, command.get(NAME..).unwrap_or_default(), ctx, &mut sink);
         reply.write(&answer);
-        self.change_bulk(store, op_of(command));
-        self.change_etcd(store, op_of(command), ctx);
+        self.change_bulk(view, op_of(command));
         if self.alarm > 0 {
-            store.put(ALARM, &ctx.time().plus(Span::from_nanos(self.alarm)).nanos().to_le_bytes());
+            view.set(ALARM, &ctx.time().plus(Span::from_nanos(self.alarm)).nanos().to_le_bytes());
         }
         if ctx.level() < FEATURE_LEVEL {
-            store.put(OLD_LEVEL, &ctx.level().to_le_bytes());
+            view.set(OLD_LEVEL, &ctx.level().to_le_bytes());
         }
         let Some(tap) = &self.tap else { return };
+        // Only where commands run one after the other: a run on a view may not count.
         if std::mem::take(&mut tap.lock().corrupt) {
-            store.put(CORRUPTION, &ctx.seq().number().to_le_bytes());
-            tap.push(Told::Corrupted(ctx.seq().number()));
+            view.set(CORRUPTION, &ctx.seq().number().to_le_bytes());
+            view.tell(Told::Corrupted(ctx.seq().number()));
         }
         if planted("state-of-its-own") && self.queries.load(Ordering::Relaxed) > 0 {
-            store.put(b"\xfequeries", &self.queries.load(Ordering::Relaxed).to_le_bytes());
+            view.set(b"\xfequeries", &self.queries.load(Ordering::Relaxed).to_le_bytes());
         }
-        tap.push(Told::Ran(Row {
+        view.tell(Told::Ran(Row {
             seq: ctx.seq().number(),
             time: ctx.time().nanos(),
             seed: ctx.seed(),
@@ -260,20 +251,28 @@ impl ObjectService for Objects {
         }));
     }
 
-    fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+    fn query(&self, view: &StateView<'_>, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         match query.split_first() {
-            Some((&CORRUPTED, _)) => reply.write(store.get(CORRUPTION).unwrap_or_default()),
-            Some((&LIST, list)) => reply.write(store.get(&list_key(list)).unwrap_or_default()),
-            Some((&ETCD, query)) => {
-                if let Some(etcd) = &self.etcd {
-                    etcd.query(store, query, ctx, reply);
-                }
-            }
-            _ => self.kv.query(store, query, ctx, reply),
+            Some((&CORRUPTED, _)) => reply.write(view.get(CORRUPTION).as_deref().unwrap_or_default()),
+            Some((&LIST, list)) => reply.write(view.get(&list_key(list)).as_deref().unwrap_or_default()),
+            _ => self.kv.query(view, query, ctx, reply),
         }
-        if !matches!(query.first(), Some(&(CORRUPTED | ETCD))) {
+        if query.first() != Some(&CORRUPTED) {
             self.queries.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Sometimes wrong: some keys are left out, and some are others.
+    fn hints(&self, command: &[u8], uses: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        let op = op_of(command);
+        let command = command.get(NAME..).unwrap_or_default();
+        match command.split_first() {
+            _ if op.1 % 7 == 3 => return false,
+            _ if op.1 % 11 == 5 => uses(KeyUse::Write(b"another")),
+            Some((&APPEND, rest)) => uses(KeyUse::Write(&append_of(rest).0)),
+            _ => return self.kv.keys(command, false, uses),
+        }
+        true
     }
 
     fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
@@ -286,32 +285,88 @@ impl ObjectService for Objects {
         }
     }
 
+    fn next_deadline(&self, view: &StateView<'_>) -> Option<AgreedTime> {
+        let at = *view.get(ALARM)?.first_chunk::<8>()?;
+        Some(AgreedTime::from_nanos(u64::from_le_bytes(at)))
+    }
+
+    fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
+        view.remove(ALARM);
+        view.tell(Told::Rang(ctx.seq().number()));
+    }
+
+    fn session_ended(&self, view: &mut StateView<'_>, why: SessionEnd, ctx: &Context) {
+        if self.hears {
+            let (ended, session) = (counted(view, ENDED) + 1, ctx.session());
+            let last = format!("{why:?} {} {session} at {}", ctx.client(), ctx.seq());
+            view.set(ENDED, &[&ended.to_le_bytes(), last.as_bytes()].concat());
+        }
+    }
+
+    fn membership_changed(&self, view: &mut StateView<'_>, now: &MembershipNow, ctx: &Context) {
+        if self.hears {
+            let changes = counted(view, MEMBERS) + 1;
+            let last = format!("{} {:?} at {}", now.number, now.replicas, ctx.seq());
+            view.set(MEMBERS, &[&changes.to_le_bytes(), last.as_bytes()].concat());
+        }
+    }
+}
+
+/// The objects, beside a store that is watched, if there is one.
+struct Whole {
+    objects: Parallel<Objects>,
+    etcd: Option<Etcd>,
+    tap: Option<Tap>,
+}
+
+impl Whole {
+    /// Changes a key of the watched store, and compacts it now and then.
+    fn change_etcd(&mut self, store: &mut Store, op: (u32, u32), ctx: &Context) {
+        let Some(etcd) = &mut self.etcd else { return };
+        let mut run = |command: &[u8]| {
+            let mut reply = Vec::new();
+            etcd.execute(store, command, ctx, &mut ReplySink::new(&mut reply, 1 << 16));
+            Reply::decode(&reply).map_or(0, |done| done.revision)
+        };
+        if let Some(compaction) = compaction_at(run(&put_of(op))) {
+            run(&compaction);
+            etcd.deadline_reached(store, ctx);
+        }
+    }
+}
+
+impl ObjectService for Whole {
+    fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        self.objects.execute(store, command, ctx, reply);
+        self.change_etcd(store, op_of(command), ctx);
+    }
+
+    fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        match (query.split_first(), &self.etcd) {
+            (Some((&ETCD, query)), Some(etcd)) => etcd.query(store, query, ctx, reply),
+            (Some((&ETCD, _)), None) => {}
+            _ => self.objects.query(store, query, ctx, reply),
+        }
+    }
+
+    fn objects(&self, bytes: &[u8], is_query: bool, each: &mut dyn FnMut(&[u8])) {
+        self.objects.objects(bytes, is_query, each);
+    }
+
     fn next_deadline(&self, store: &Store) -> Option<AgreedTime> {
-        let at = store.get(ALARM)?.first_chunk::<8>()?;
-        Some(AgreedTime::from_nanos(u64::from_le_bytes(*at)))
+        self.objects.next_deadline(store)
     }
 
     fn deadline_reached(&mut self, store: &mut Store, ctx: &Context) {
-        store.remove(ALARM);
-        if let Some(tap) = &self.tap {
-            tap.push(Told::Rang(ctx.seq().number()));
-        }
+        self.objects.deadline_reached(store, ctx);
     }
 
     fn session_ended(&mut self, store: &mut Store, why: SessionEnd, ctx: &Context) {
-        if self.hears {
-            let (ended, session) = (counted(store, ENDED) + 1, ctx.session());
-            let last = format!("{why:?} {} {session} at {}", ctx.client(), ctx.seq());
-            store.put(ENDED, &[&ended.to_le_bytes(), last.as_bytes()].concat());
-        }
+        self.objects.session_ended(store, why, ctx);
     }
 
     fn membership_changed(&mut self, store: &mut Store, now: &MembershipNow, ctx: &Context) {
-        if self.hears {
-            let changes = counted(store, MEMBERS) + 1;
-            let last = format!("{} {:?} at {}", now.number, now.replicas, ctx.seq());
-            store.put(MEMBERS, &[&changes.to_le_bytes(), last.as_bytes()].concat());
-        }
+        self.objects.membership_changed(store, now, ctx);
     }
 
     fn restored(&mut self, store: &Store) {
@@ -321,13 +376,36 @@ impl ObjectService for Objects {
     }
 
     fn tells(&mut self) -> Option<&mut dyn Tells> {
-        self.etcd.as_mut()?.tells()
+        Some(self)
+    }
+
+    fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        self.objects.parallel().filter(|_| self.etcd.is_none())
+    }
+
+    fn adopt(&mut self, store: &mut Store, ran: &mut Ran) {
+        self.objects.adopt(store, ran);
+    }
+}
+
+/// What the objects told goes to the tap; the observer is that of the watched store.
+impl Tells for Whole {
+    fn observer(&mut self) -> Option<Box<dyn Observer>> {
+        self.etcd.as_mut()?.tells()?.observer()
+    }
+
+    fn take_events(&mut self) -> Option<Events> {
+        let told = Tells::take_events(&mut self.objects).and_then(Events::of::<Vec<Box<dyn Any + Send>>>);
+        for told in told.into_iter().flatten().filter_map(|told| told.downcast::<Told>().ok()) {
+            self.tap.iter().for_each(|tap| tap.push((*told).clone()));
+        }
+        self.etcd.as_mut()?.tells()?.take_events()
     }
 }
 
 /// The service: the objects, and the part of them that the engine sees.
 pub struct Watched {
-    objects: InStore<Objects>,
+    objects: InStore<Whole>,
     kind: Kind,
     tap: Option<Tap>,
     /// The objects as they were when changes were reported last.
@@ -349,14 +427,14 @@ impl Watched {
     fn made(config: ServiceConfig, tap: Option<Tap>, etcd: Option<Etcd>) -> Self {
         let objects = Objects {
             kv: Kv::new(KvConfig::default()),
-            etcd,
             bulk: config.bulk,
             hears: config.hears,
             alarm: config.alarm,
             tap: tap.clone(),
             queries: AtomicU64::new(0),
         };
-        let mut objects = InStore::new(objects);
+        let objects = Parallel::new(objects);
+        let mut objects = InStore::new(Whole { objects, etcd, tap: tap.clone() });
         if let Some(store) = objects.store_mut() {
             for number in 0..config.filled.div_ceil(FILLER_BYTES) {
                 store.put(&filler(number), &[number as u8; FILLER_BYTES as usize]);
@@ -423,6 +501,14 @@ impl Service for Watched {
 
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         Service::tells(&mut self.objects)
+    }
+
+    fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        if self.kind == Kind::InStore { Service::parallel(&self.objects) } else { None }
+    }
+
+    fn adopt(&mut self, ran: &mut Ran) {
+        Service::adopt(&mut self.objects, ran);
     }
 
     fn store(&self) -> Option<&Store> {

@@ -178,6 +178,7 @@ impl Trip {
             apart: self.apart,
             signs: false,
             workers: None,
+            executor: None,
             oracle: None,
             tags: byzantine,
             rotate_after: 0,

@@ -192,6 +192,7 @@ impl World {
             Event::Side { who, life } => self.side_done(who, life),
             Event::Keep { who, life } => self.keeper_done(who, life),
             Event::Checked { who, life, work } => self.checked(who, life, work),
+            Event::Worked { who, life, work } => self.worked(who, life, work),
             Event::Letter { who, life, letter } => self.letter(who, life, letter),
             Event::Fault { index } => self.begin_fault(index),
             Event::Ends { index } => self.end_fault(index),

@@ -3,7 +3,7 @@
 use crate::etcd;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd_grpc::Hub;
-use quorate_execute::{InStore, Service};
+use quorate_execute::{InStore, Parallel, Service};
 use quorate_kit::settings::{self, SettingsError};
 use quorate_kv::{Echo, Kv, KvConfig, Tally};
 use quorate_oracle::Registers;
@@ -105,11 +105,9 @@ pub(crate) fn service(config: &ServiceConfig, hub: &Hub) -> Outcome<Box<dyn Serv
         "echo" => Box::new(Echo::default()),
         _ => {
             let limits = kv(&config.settings).map_err(|why| Failure::usage(why.to_string()))?;
-            Box::new(InStore::new(Kv::new(KvConfig {
-                key_bytes_max: limits.key_bytes,
-                value_bytes_max: limits.value_bytes,
-                ..KvConfig::default()
-            })))
+            let (key_bytes_max, value_bytes_max) = (limits.key_bytes, limits.value_bytes);
+            let config = KvConfig { key_bytes_max, value_bytes_max, ..KvConfig::default() };
+            Box::new(InStore::new(Parallel::new(Kv::new(config))))
         }
     })
 }

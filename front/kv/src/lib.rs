@@ -1,6 +1,7 @@
 //! The key-value service: put, get, delete, scan, compare-and-swap, transactions; and two services for measurements.
 //!
-//! [`Kv`] keeps its state in the object store ([`quorate_execute::ObjectService`]); it runs as `InStore::new(Kv::new(config))`.
+//! [`Kv`] keeps its state in the object store ([`quorate_execute::ParallelService`]); it runs as
+//! `InStore::new(Parallel::new(Kv::new(config)))`.
 //! A client encodes a [`KvCommand`] or [`KvQuery`] and decodes a [`KvReply`]; the bytes are drawn in docs/formats/kv.md. Gets and scans are queries (weak or strong reads) and also
 //! commands (ordered like writes). Start with `service.rs`. Tests: `tests/`.
 

@@ -5,7 +5,7 @@
 //! `tests/all/kv_model.rs`.
 
 use crate::codec::{self, Condition, KvCommand, KvError, KvQuery, KvReply, Operation, Scan};
-use quorate_execute::{Context, KeyUse, ObjectService, ReplySink, Store};
+use quorate_execute::{Context, KeyUse, ParallelService, ReplySink, StateView};
 
 /// The limits of commands. They must be the same in all replicas of a cluster, since replies depend on them; they are no part of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,8 @@ impl Default for KvConfig {
 /// The most bytes that a scan's reply needs besides keys and values: around each entry, and around the key to continue at.
 const MORE_BYTES: usize = 16;
 
-/// The service, to be run [`InStore`](quorate_execute::InStore). Each key with a value is one object of the store.
+/// The service. Its commands may run at the same time: run it [`Parallel`](quorate_execute::Parallel)
+/// [`InStore`](quorate_execute::InStore). Each key with a value is one object of the store.
 #[derive(Clone, Debug, Default)]
 pub struct Kv {
     config: KvConfig,
@@ -51,24 +52,24 @@ impl Kv {
 
     fn run(
         &self,
-        store: &mut Store,
+        view: &mut StateView<'_>,
         command: &KvCommand<'_>,
         reply: &mut ReplySink<'_>,
     ) -> Result<(), KvError> {
         match command {
             KvCommand::One(operation) => {
                 self.check(operation)?;
-                operate(store, operation, reply);
+                operate(view, operation, reply);
             }
-            KvCommand::Scan(scan) => self.scan(store, scan, reply)?,
+            KvCommand::Scan(scan) => self.scan(view, scan, reply)?,
             KvCommand::Swap { key, condition, value } => {
                 self.check(&Operation::Put { key, value })?;
-                if holds(store, key, condition) {
-                    store.put(key, value);
+                if holds(view, key, condition) {
+                    view.set(key, value);
                     reply.write(&[codec::SWAPPED]);
                 } else {
                     reply.write(&[codec::NOT_SWAPPED]);
-                    write_option(reply, store.get(key));
+                    write_option(reply, view.get(key).as_deref());
                 }
             }
             KvCommand::Transaction { compares, then, otherwise } => {
@@ -78,11 +79,11 @@ impl Kv {
                 }
                 compares.iter().try_for_each(|compare| self.check_key(compare.key))?;
                 then.iter().chain(otherwise).try_for_each(|operation| self.check(operation))?;
-                let succeeded = compares.iter().all(|compare| holds(store, compare.key, &compare.condition));
+                let succeeded = compares.iter().all(|compare| holds(view, compare.key, &compare.condition));
                 let list = if succeeded { then } else { otherwise };
                 reply.write(&[codec::TRANSACTION_DONE, u8::from(succeeded)]);
                 write_number(reply, list.len() as u64);
-                list.iter().for_each(|operation| operate(store, operation, reply));
+                list.iter().for_each(|operation| operate(view, operation, reply));
             }
         }
         Ok(())
@@ -103,7 +104,7 @@ impl Kv {
         if key.len() as u64 > max { Err(KvError::KeyTooLong { max }) } else { Ok(()) }
     }
 
-    fn scan(&self, store: &Store, scan: &Scan<'_>, reply: &mut ReplySink<'_>) -> Result<(), KvError> {
+    fn scan(&self, view: &StateView<'_>, scan: &Scan<'_>, reply: &mut ReplySink<'_>) -> Result<(), KvError> {
         self.check_key(scan.start)?;
         self.check_key(scan.end)?;
         let entries_max = match scan.limit {
@@ -115,27 +116,27 @@ impl Kv {
         let bytes_max = reply.len() + room.min(self.config.scan_bytes_max as usize);
         reply.write(&[codec::ENTRIES]);
         let end = (!scan.end.is_empty()).then_some(scan.end);
-        for (entries, (key, value)) in (0u64..).zip(store.range(scan.start, end)) {
+        for (entries, (key, value)) in (0u64..).zip(view.range(scan.start, end)) {
             let full = reply.len() + key.len() + value.len() + MORE_BYTES > bytes_max;
             if entries == entries_max || (full && entries > 0) {
                 reply.write(&[codec::MORE]);
-                write_string(reply, key);
+                write_string(reply, &key);
                 return Ok(());
             }
             reply.write(&[codec::ENTRY]);
-            write_string(reply, key);
-            write_string(reply, value);
+            write_string(reply, &key);
+            write_string(reply, &value);
         }
         reply.write(&[codec::END]);
         Ok(())
     }
 }
 
-impl ObjectService for Kv {
-    fn execute(&mut self, store: &mut Store, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+impl ParallelService for Kv {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         let done = KvCommand::decode(command)
             .map_err(|_| KvError::Malformed)
-            .and_then(|command| self.run(store, &command, reply));
+            .and_then(|command| self.run(view, &command, reply));
         if let Err(error) = done {
             write_error(reply, error);
         }
@@ -181,10 +182,12 @@ impl ObjectService for Kv {
         true
     }
 
-    fn query(&self, store: &Store, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+    fn query(&self, view: &StateView<'_>, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         let done = match KvQuery::decode(query) {
-            Ok(KvQuery::Get { key }) => self.check_key(key).map(|()| write_value(reply, store.get(key))),
-            Ok(KvQuery::Scan(scan)) => self.scan(store, &scan, reply),
+            Ok(KvQuery::Get { key }) => {
+                self.check_key(key).map(|()| write_value(reply, view.get(key).as_deref()))
+            }
+            Ok(KvQuery::Scan(scan)) => self.scan(view, &scan, reply),
             Err(_) => Err(KvError::Malformed),
         };
         if let Err(error) = done {
@@ -216,19 +219,19 @@ fn name_range(scan: &Scan<'_>, used: &mut dyn FnMut(KeyUse<'_>)) {
     used(KeyUse::ReadRange { start: scan.start, end: (!scan.end.is_empty()).then_some(scan.end) });
 }
 
-fn holds(store: &Store, key: &[u8], condition: &Condition<'_>) -> bool {
+fn holds(view: &StateView<'_>, key: &[u8], condition: &Condition<'_>) -> bool {
     match condition {
-        Condition::Absent => store.get(key).is_none(),
-        Condition::Present => store.get(key).is_some(),
-        Condition::Equals(value) => store.get(key) == Some(*value),
+        Condition::Absent => !view.contains(key),
+        Condition::Present => view.contains(key),
+        Condition::Equals(value) => view.get(key).as_deref() == Some(*value),
     }
 }
 
-fn operate(store: &mut Store, operation: &Operation<'_>, reply: &mut ReplySink<'_>) {
+fn operate(view: &mut StateView<'_>, operation: &Operation<'_>, reply: &mut ReplySink<'_>) {
     match operation {
-        Operation::Put { key, value } => write_flag(reply, codec::PUT, store.put(key, value)),
-        Operation::Get { key } => write_value(reply, store.get(key)),
-        Operation::Delete { key } => write_flag(reply, codec::DELETE, store.remove(key)),
+        Operation::Put { key, value } => write_flag(reply, codec::PUT, view.put(key, value)),
+        Operation::Get { key } => write_value(reply, view.get(key).as_deref()),
+        Operation::Delete { key } => write_flag(reply, codec::DELETE, view.remove(key)),
     }
 }
 

@@ -101,6 +101,9 @@ pub struct Args {
     /// Execution is late: batches are final some batches later, and some are executed, taken back and executed again
     #[arg(long)]
     late: bool,
+    /// How most replicas execute commands; the others run them one after the other, and all must come to the same state
+    #[arg(long, value_name = "EXECUTOR", value_enum, default_value = "sequential", conflicts_with = "late")]
+    executor: ExecutorChoice,
     /// Whether parts of replicas have lanes of their own: the gate and the protocols of instances, which have their turns late [default: the seed
     /// decides]
     #[arg(long, value_name = "true|false")]
@@ -145,6 +148,15 @@ pub struct Args {
     /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// How commands run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ExecutorChoice {
+    /// One after the other
+    Sequential,
+    /// At the same time, with the effect of one after the other
+    Ordered,
 }
 
 /// What runs are about.
@@ -292,8 +304,7 @@ fn model_of(args: &Args) -> Outcome<Option<FaultModel>> {
 /// The options for the library; refuses what it can not do.
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
-    let lies = args.liars.is_some_and(|count| count > 0);
-    let focus = args.focus.map(Focus::from);
+    let (lies, focus) = (args.liars.is_some_and(|count| count > 0), args.focus.map(Focus::from));
     let about_lies = focus.is_some_and(Focus::lies);
     let model = model_of(&args)?;
     let few = model.is_some_and(FaultModel::few_are_slow);
@@ -329,6 +340,7 @@ fn options(args: Args) -> Outcome<Options> {
         apart: args.apart,
         moves: args.moves,
         adapts: args.adapts,
+        ordered: args.executor == ExecutorChoice::Ordered,
         oracle: args.oracle,
         focus,
         faults: !args.no_faults,

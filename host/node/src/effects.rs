@@ -5,6 +5,7 @@ use crate::lanes::Part;
 use crate::status::NodeStatus;
 use bytes::Bytes;
 use quorate_auth::CheckWork;
+use quorate_execute::{Work, Worked};
 use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, WriteId};
 use quorate_order::visigoth::{OracleAnswer, OracleRequest};
 use quorate_state::checkpoint::{Job, Report};
@@ -17,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// An event for the node.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Input {
     /// A connection was accepted. Frames of at most a hello's size are let through until [`Effect::FrameLimit`].
     Accepted {
@@ -99,6 +100,8 @@ pub enum Input {
         /// Which of its signatures are right; `None` if nobody checked them.
         right: Option<Vec<bool>>,
     },
+    /// The answer to [`Effect::Work`].
+    Worked(Worked),
     /// The answer to [`Effect::Oracle`].
     Oracle {
         /// The instance in the question.
@@ -213,6 +216,8 @@ pub enum Effect {
     /// Check these signatures on another thread, at any time and in any order; answered with [`Input::Checked`]. An answer that does not
     /// come costs time, and nothing else.
     Check(CheckWork),
+    /// Run these commands on another thread, at any time and in any order; answered with [`Input::Worked`]. Everything waits for an answer.
+    Work(Work),
     /// Ask the oracle, at any time and in any order; answered with [`Input::Oracle`]. Questions that are not answered are asked again. Only
     /// where few members are slow.
     Oracle(OracleWork),

@@ -15,7 +15,7 @@ use crate::reconfigure::Reconfigure;
 use crate::report;
 use crate::status::NodeStatus;
 use quorate_admit::{Intake, KnownMember};
-use quorate_execute::{Agreed, Executor, Publisher};
+use quorate_execute::{Agreed, Executor, Publisher, Worked};
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
 use quorate_order::visigoth::OracleAnswer;
@@ -327,7 +327,7 @@ impl Node {
             (Input::Run(Part::Gate), Some(lane)) => lane.take_turn(now, out),
             (Input::Run(Part::Group(id)), _) => self.groups.run_lane(now, *id, out),
             (Input::Frame { conn, frame }, Some(lane)) => lane.framed(now, *conn, frame.clone(), out),
-            (input, Some(lane)) => match gate::In::of(input.clone()) {
+            (input, Some(lane)) => match gate::In::of(input) {
                 Some(happened) => lane.happened(now, happened, out),
                 None => return false,
             },
@@ -340,6 +340,12 @@ impl Node {
         }
         out.push(Effect::Run(Part::Main));
         true
+    }
+
+    /// Workers ran commands: more may be final, and delivered.
+    pub(crate) fn on_worked(&mut self, now: Time, done: Worked, out: &mut Effects) {
+        self.engine.worked(done);
+        self.deliver(now, out);
     }
 
     /// The main lane hears everything that other lanes have said until now.

@@ -19,9 +19,6 @@ use quorate_wire::{
     Batch, ClientMessage, FrameKind, OutFrame, SystemCommand, caught_up_frame, write_position,
 };
 
-/// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
-const COPY_BYTES: usize = 256 << 10;
-
 /// Inputs, and the parts that take them.
 impl Node {
     /// Reacts to one input. The host must read `now` after everything in the input had arrived; for [`Input::TurnEnd`], after everything in
@@ -55,6 +52,7 @@ impl Node {
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
             Input::Kept(report) => self.keep_called_in(now, In::Kept(report), out),
             Input::Checked { id, right } => self.on_checked(now, id, right, out),
+            Input::Worked(done) => self.on_worked(now, done, out),
             Input::Oracle { instance, answer } => self.on_oracle(now, instance, answer, out),
             Input::Deadline => self.on_deadline(now, out),
             Input::Accepted { conn, from } => self.at_gate(now, At::Accepted { conn, from }, out),
@@ -190,7 +188,7 @@ impl Node {
         let (guide, look) = self.guide();
         guide.end_turn(&look, out);
         self.admitting.end_turn();
-        self.engine.end_turn();
+        self.engine.end_turn(out);
         self.journal.end_turn(now, out);
         self.lead(now, leading::In::TurnEnd, out);
         self.journal.sync_later(now);
@@ -475,7 +473,7 @@ impl Node {
             keeping::Out::CountWrong => self.gate.count_wrong(),
             keeping::Out::Say { text, bad } => out.event(Event::State { text, bad }),
             keeping::Out::Halt(halt) => out.push(Effect::Halt(halt)),
-            keeping::Out::CopyAhead => self.engine.prepare_image(COPY_BYTES),
+            keeping::Out::CopyAhead => self.engine.prepare_image(),
             keeping::Out::CaptureAhead(border) => {
                 self.engine.ahead(border);
                 self.finish(now, out);

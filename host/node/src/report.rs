@@ -51,6 +51,7 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
         requests: counts.requests,
         batches: counts.batches,
         reads: counts.reads,
+        execution: node.engine.parallelism(),
         lease: order.lease,
         rejected: node.gate.rejected(),
         problems: problems(node, &peers, &order, &seats),

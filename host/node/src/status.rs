@@ -1,5 +1,6 @@
 //! The status that `quorate status` shows. The field names are part of the JSON that programs read.
 
+use quorate_execute::Parallelism;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -50,6 +51,9 @@ pub struct NodeStatus {
     pub batches: u64,
     /// Reads answered since the start of the process.
     pub reads: u64,
+    /// How commands run on workers; only where they may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Parallelism>,
     /// Whether this replica answers strong reads by a lease at the moment; none where the configuration has no leases.
     pub lease: Option<bool>,
     /// Frames that broke the rules.

@@ -397,8 +397,9 @@ impl Node {
 
 /// Execution, reads and agreed time.
 impl Node {
-    /// Delivers what the global log has, and takes what became final.
+    /// Takes what became final, and delivers what the global log has.
     pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
+        self.finish(now, out);
         while let Some(delivery) = self.engine.next(now) {
             if let Delivery::Batch { seq, instance, batch } = delivery {
                 self.delivered(now, (seq, instance), &batch, out);
@@ -424,10 +425,9 @@ impl Node {
 
     /// Time passed, so more may be final. If a border held up delivery, delivery goes on.
     pub(crate) fn finish_late(&mut self, now: Time, out: &mut Effects) {
-        let held = self.engine.is_at_border();
-        self.finish(now, out);
-        if held {
-            self.deliver(now, out);
+        match self.engine.is_at_border() {
+            true => self.deliver(now, out),
+            false => self.finish(now, out),
         }
     }
 

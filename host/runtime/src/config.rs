@@ -22,6 +22,7 @@ use crate::workers::checks_away;
 
 mod access;
 mod checkpoints;
+mod execution;
 mod lanes;
 mod members;
 mod network;
@@ -37,6 +38,7 @@ mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
+pub use execution::{ExecutionConfig, ExecutorCount, ExecutorKind};
 pub use lanes::{Auto, Cores, Pillars, PlacementConfig, WorkerCount};
 pub use members::MemberConfig;
 use network::NetworkConfig;
@@ -346,6 +348,9 @@ pub struct Config {
     /// Times.
     #[serde(default)]
     pub timing: TimingConfig,
+    /// How commands are executed.
+    #[serde(default, skip_serializing_if = "ExecutionConfig::is_default")]
+    pub execution: ExecutionConfig,
     /// Strong reads.
     #[serde(default, skip_serializing_if = "ReadsConfig::is_default")]
     pub reads: ReadsConfig,
@@ -439,6 +444,7 @@ impl Config {
             front: BTreeMap::new(),
             durability: DurabilityConfig::default(),
             timing: TimingConfig::default(),
+            execution: ExecutionConfig::default(),
             reads: ReadsConfig::default(),
             limits: LimitsConfig::default(),
             sessions: SessionsConfig::default(),
@@ -501,6 +507,7 @@ impl Config {
         }
         self.check_timing()?;
         self.reads.check(&self.timing)?;
+        self.execution.check()?;
         self.check_limits()?;
         let sessions = &self.sessions;
         range("sessions: max", sessions.max, 1..=100_000, "100000")?;

@@ -5,6 +5,7 @@ use crate::disk::Disk;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
+use quorate_execute::Worked;
 use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, Write, WriteId};
 use quorate_node::{NodeStatus, SegmentScrub};
 use quorate_order::visigoth::OracleAnswer;
@@ -50,6 +51,8 @@ pub(crate) enum Completion {
         id: u64,
         right: Option<Vec<bool>>,
     },
+    /// Workers ran commands, or did not.
+    Worked(Worked),
     /// The oracle answered.
     Oracle {
         instance: InstanceId,

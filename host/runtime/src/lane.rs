@@ -12,7 +12,7 @@ use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
 use crate::oracle::{OracleStatus, Oracles};
 use crate::throttle::Throttle;
-use crate::workers::{Workers, WorkersStatus};
+use crate::workers::{Crew, WorkersStatus};
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -79,7 +79,7 @@ pub(crate) struct Parts {
     pub(crate) listener: TcpListener,
     pub(crate) disk: DiskThreads,
     pub(crate) keeper: KeeperThread,
-    pub(crate) workers: Workers,
+    pub(crate) crew: Crew,
     /// The oracle, where few members are slow.
     pub(crate) oracles: Option<Oracles>,
     pub(crate) mailbox: Mailbox,
@@ -157,7 +157,7 @@ pub(crate) struct Lane {
     listener: TcpListener,
     disk: DiskThreads,
     keeper: KeeperThread,
-    workers: Workers,
+    crew: Crew,
     oracles: Option<Oracles>,
     mailbox: Mailbox,
     completions: Receiver<Completion>,
@@ -185,7 +185,7 @@ impl Lane {
     /// # Errors
     /// The error of the system.
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { mut node, poll, others, sleeper, listener, disk, keeper, workers, mailbox, .. } = parts;
+        let Parts { mut node, poll, others, sleeper, listener, disk, keeper, crew, mailbox, .. } = parts;
         let Parts {
             oracles,
             completions,
@@ -228,7 +228,7 @@ impl Lane {
             listener,
             disk,
             keeper,
-            workers,
+            crew,
             oracles,
             mailbox,
             completions,
@@ -281,7 +281,7 @@ impl Lane {
         drop(self.sides);
         self.disk.stop();
         self.keeper.stop();
-        self.workers.stop();
+        self.crew.stop();
         self.clerk.stop();
         // The endpoint's thread may wait for an answer, and does so no longer once its question is gone.
         drop(self.completions);
@@ -471,6 +471,7 @@ impl Lane {
             Completion::Scrubbed { segment, result } => self.step(now, Input::Scrubbed { segment, result }),
             Completion::Kept(report) => self.step(now, Input::Kept(report)),
             Completion::Checked { id, right } => self.step(now, Input::Checked { id, right }),
+            Completion::Worked(done) => self.step(now, Input::Worked(done)),
             Completion::Oracle { instance, answer } => self.step(now, Input::Oracle { instance, answer }),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
             Completion::Resolved { replica, link, addresses } => {
@@ -516,7 +517,8 @@ impl Lane {
                         self.keeper.wait();
                     }
                 }
-                Effect::Check(work) => self.workers.check(work),
+                Effect::Check(work) => self.crew.workers.check(work),
+                Effect::Work(work) => self.crew.executors.execute(work),
                 // Only where few members are slow, and such a replica has an oracle.
                 Effect::Oracle(work) => self.oracles.iter().for_each(|oracles| oracles.ask(work.clone())),
                 Effect::Release(unneeded) => self.keeper.release(unneeded.0),
@@ -576,6 +578,9 @@ impl Lane {
             buffers: BufferStatus,
             lanes: Vec<LaneStatus>,
             workers: WorkersStatus,
+            /// The workers that run commands; `None` where commands run one after the other.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            executors: Option<WorkersStatus>,
             /// `None` where no fault model needs one.
             #[serde(skip_serializing_if = "Option::is_none")]
             oracle: Option<OracleStatus>,
@@ -590,16 +595,28 @@ impl Lane {
         node.problems.extend(tls.iter().flat_map(TlsStatus::problems));
         let disk = self.clerk.disk();
         let buffers = self.sides.with_buffers(self.sockets.buffer_status());
-        let workers = self.workers.status();
+        let workers = self.crew.workers.status();
+        let executors = Some(self.crew.executors.status()).filter(|executors| executors.count > 0);
         let oracle = self.oracles.as_ref().map(Oracles::status);
         let asked = oracle.as_ref().and_then(OracleStatus::problem);
+        let ran = executors.and_then(|executors| executors.problem());
         let late = self.sockets.lateness.as_ref().and_then(Lateness::problem);
-        let problems = [buffers.problem(), disk.problem(), workers.problem(), asked, late];
+        let problems = [buffers.problem(), disk.problem(), workers.problem(), ran, asked, late];
         node.problems.extend(problems.into_iter().flatten());
         let lanes = self.sides.status(&self.sockets);
         let fronts = self.fronts.clone();
-        let full =
-            Full { node, process: ProcessFacts::now(), buffers, lanes, workers, oracle, disk, tls, fronts };
+        let full = Full {
+            node,
+            process: ProcessFacts::now(),
+            buffers,
+            lanes,
+            workers,
+            executors,
+            oracle,
+            disk,
+            tls,
+            fronts,
+        };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         let frame = OutFrame::new(FrameKind::Status, &text, vec![]);
         if let Some(connection) = self.sockets.connections.get_mut(&conn) {

@@ -29,9 +29,9 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
-    Durability, DurabilityConfig, MemberConfig, NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig, Others,
-    Pillars, PlacementConfig, ReadsConfig, ServiceConfig, SigningConfig, SigningKey, TimingConfig,
-    WorkerCount,
+    Durability, DurabilityConfig, ExecutionConfig, ExecutorCount, ExecutorKind, MemberConfig,
+    NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig, Others, Pillars, PlacementConfig, ReadsConfig,
+    ServiceConfig, SigningConfig, SigningKey, TimingConfig, WorkerCount,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};

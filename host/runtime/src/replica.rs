@@ -2,7 +2,7 @@
 
 use crate::clerk::{Clerk, Errands};
 use crate::clock::{Clock, MonotonicClock};
-use crate::config::{AccessConfig, Config, ConfigError, Durability};
+use crate::config::{AccessConfig, Config, ConfigError, Durability, ExecutionConfig};
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{DelayedDisk, Disk, FileDisk};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
@@ -15,7 +15,7 @@ use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
 use crate::open_files;
 use crate::oracle::{NOT_A_JUDGE, Oracle, Oracles};
-use crate::workers::Workers;
+use crate::workers::{Crew, Workers};
 use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -176,6 +176,8 @@ impl Replica {
         let (mut files, hold) = checkpoint_files(&config, &directory)?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
+        config.execution.fits(&*service)?;
+        let service = (service, config.execution.clone());
         let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
         let newest = open_to_readers(&mut node, &config);
         directory.note_run(config.durability.mode, false).and_then(|()| directory.used())?;
@@ -188,7 +190,7 @@ impl Replica {
             .map_err(io_error("starting a thread"))?;
         let keeper = KeeperThread::start(keeper, files, config.checkpoints.rate(), mailbox.clone())
             .map_err(io_error("starting a thread"))?;
-        let (workers, oracles) = (workers(&config, &mailbox)?, oracles(&config, options.oracle, &mailbox)?);
+        let (crew, oracles) = (crew(&config, &mailbox)?, oracles(&config, options.oracle, &mailbox)?);
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk =
             Clerk::start(&config.data, watched, mailbox.clone()).map_err(io_error("starting a thread"))?;
@@ -203,7 +205,7 @@ impl Replica {
             listener,
             disk: threads,
             keeper,
-            workers,
+            crew,
             oracles,
             mailbox,
             completions,
@@ -241,8 +243,11 @@ fn disk(
     Ok(Arc::new(disk))
 }
 
-fn workers(config: &Config, mailbox: &Mailbox) -> Result<Workers, StartError> {
-    Workers::start(config.worker_count(), mailbox.clone()).map_err(io_error("starting a thread"))
+fn crew(config: &Config, mailbox: &Mailbox) -> Result<Crew, StartError> {
+    let start =
+        |name, count| Workers::start(name, count, mailbox.clone()).map_err(io_error("starting a thread"));
+    let workers = start("worker", config.worker_count())?;
+    Ok(Crew { workers, executors: start("executor", config.execution.worker_count())? })
 }
 
 fn oracles(
@@ -500,7 +505,7 @@ fn checkpoint_files(
 /// Reads the log back; rewrites and syncs its tail, so that readable records are durable before the first message.
 fn recover(
     config: NodeConfig,
-    service: Box<dyn Service>,
+    (service, how): (Box<dyn Service>, ExecutionConfig),
     recovered: Recovered,
     disk: &dyn Disk,
     directory: &DataDirectory,
@@ -508,7 +513,10 @@ fn recover(
     let (log_id, log_config) = (config.log_id, config.log.clone());
     let mut restoring = Restoring::new(config, recovered).map_err(StartError::Halt)?;
     if log_config.sync == SyncMode::Memory {
-        return restoring.finish(Log::create(log_id, log_config), service).map_err(StartError::Halt);
+        let log = Log::create(log_id, log_config);
+        return restoring
+            .finish_with(log, service, |executor| how.execution(executor))
+            .map_err(StartError::Halt);
     }
     let log_directory = directory.log_directory()?;
     let room = |what: &'static str, segments: u64| {
@@ -558,7 +566,8 @@ fn recover(
     }
     rewritten.dedup();
     disk.sync(&rewritten).map_err(io_error("syncing the log's tail"))?;
-    restoring.finish(recovered.rewritten(), service).map_err(StartError::Halt)
+    let log = recovered.rewritten();
+    restoring.finish_with(log, service, |executor| how.execution(executor)).map_err(StartError::Halt)
 }
 
 fn restore(restoring: &mut Restoring, records: &mut Vec<(RecordId, Record)>) -> Result<(), StartError> {

@@ -1,4 +1,5 @@
-//! The workers: threads for work that any thread can do, so that a lane does not: they check signatures under requests.
+//! The workers: threads for work that any thread can do, so that a lane does not: they check signatures under requests, and others run
+//! commands.
 //!
 //! The main lane gives work out and goes on. The answer comes through its mailbox, as those of the disk's threads do. Each piece of work is
 //! answered once: a piece that is dropped says that nobody did it, and the lane does it then. That is so when the queue is full, and when
@@ -9,12 +10,14 @@ use crate::disk_thread::{Completion, Mailbox};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use quorate_admit::ChecksAway;
 use quorate_auth::CheckWork;
+use quorate_execute::{Stopwatch, Work};
 use serde::Serialize;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +38,8 @@ pub(crate) fn checks_away(workers: u16) -> ChecksAway {
 enum Job {
     /// Check signatures.
     Check(Check),
+    /// Run commands.
+    Execute(Execute),
     /// Panic with this.
     #[cfg(test)]
     Panic(Check),
@@ -44,6 +49,7 @@ impl Job {
     fn run(self) {
         match self {
             Self::Check(check) => check.run(),
+            Self::Execute(execute) => execute.run(),
             #[cfg(test)]
             Self::Panic(_check) => panic!("on purpose"),
         }
@@ -58,11 +64,55 @@ struct Check {
     tally: Arc<Tally>,
 }
 
+/// Commands to run, and the lane that waits for the answer.
+struct Execute {
+    /// `None` once it is answered.
+    work: Option<Work>,
+    mailbox: Mailbox,
+    tally: Arc<Tally>,
+}
+
+impl Execute {
+    fn run(mut self) {
+        let Some(work) = &self.work else { return };
+        let done = work.run(&mut Watch::default());
+        self.tally.ran.fetch_add(work.len() as u64, Ordering::Relaxed);
+        self.work = None;
+        self.mailbox.send(Completion::Worked(done));
+    }
+}
+
+impl Drop for Execute {
+    fn drop(&mut self) {
+        if let Some(work) = &self.work {
+            self.mailbox.send(Completion::Worked(work.undone()));
+        }
+    }
+}
+
+/// The time that passes on this thread's clock.
+#[derive(Debug)]
+pub(crate) struct Watch(Instant);
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Stopwatch for Watch {
+    fn nanos(&mut self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
 /// What workers did so far.
 #[derive(Debug, Default)]
 struct Tally {
     /// Signatures that they checked.
     checked: AtomicU64,
+    /// Requests that they ran.
+    ran: AtomicU64,
     panics: AtomicU64,
 }
 
@@ -93,6 +143,8 @@ pub(crate) struct WorkersStatus {
     pub(crate) waiting: usize,
     /// How many signatures they checked.
     pub(crate) checked: u64,
+    /// How many requests they ran.
+    pub(crate) ran: u64,
     /// How many pieces of work panicked.
     pub(crate) panics: u64,
 }
@@ -118,14 +170,14 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts this many.
-    pub(crate) fn start(count: u16, mailbox: Mailbox) -> io::Result<Self> {
+    /// Starts this many, with this name.
+    pub(crate) fn start(name: &str, count: u16, mailbox: Mailbox) -> io::Result<Self> {
         // Without workers the queue has no room either, and the lane does all by itself.
         let (jobs, receiver) = bounded(usize::from(count) * JOBS_EACH);
         let tally = Arc::<Tally>::default();
         let start = |number| {
             let (jobs, tally) = (receiver.clone(), tally.clone());
-            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
             thread.spawn(move || work(&jobs, &tally))
         };
         let threads = (1..=count).map(start).collect::<io::Result<_>>()?;
@@ -139,10 +191,17 @@ impl Workers {
         drop(self.jobs.try_send(Job::Check(Check { work: Some(work), mailbox, tally })));
     }
 
+    /// Has commands run. The mailbox gets the answer in any case.
+    pub(crate) fn execute(&self, work: Work) {
+        let (mailbox, tally) = (self.mailbox.clone(), self.tally.clone());
+        drop(self.jobs.try_send(Job::Execute(Execute { work: Some(work), mailbox, tally })));
+    }
+
     pub(crate) fn status(&self) -> WorkersStatus {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let (checked, panics) = (load(&self.tally.checked), load(&self.tally.panics));
-        WorkersStatus { count: self.threads.len(), waiting: self.jobs.len(), checked, panics }
+        let (checked, ran, panics) =
+            (load(&self.tally.checked), load(&self.tally.ran), load(&self.tally.panics));
+        WorkersStatus { count: self.threads.len(), waiting: self.jobs.len(), checked, ran, panics }
     }
 
     /// Ends the workers.
@@ -151,6 +210,22 @@ impl Workers {
         for thread in self.threads {
             let _ = thread.join();
         }
+    }
+}
+
+/// The workers of a replica.
+pub(crate) struct Crew {
+    /// They check signatures.
+    pub(crate) workers: Workers,
+    /// They run commands.
+    pub(crate) executors: Workers,
+}
+
+impl Crew {
+    /// Ends all of them.
+    pub(crate) fn stop(self) {
+        self.workers.stop();
+        self.executors.stop();
     }
 }
 

@@ -13,6 +13,7 @@ use crate::around::MembershipNow;
 use crate::checkpoint::CheckpointError;
 use crate::executor::Executor;
 use crate::images::ImageParts;
+use crate::ordered::{Parallelism, Work, Worked};
 use crate::outcomes::Outcomes;
 use quorate_state::store::Version;
 use quorate_types::{Seq, Time};
@@ -66,6 +67,29 @@ pub trait Execution: Send {
 
     /// When to ask again, if nothing else is delivered; nothing if all delivered items are final.
     fn deadline(&self) -> Option<Time>;
+
+    /// Gives out what workers should do now. Each piece is answered with [`Self::worked`], at any time and in any order.
+    fn work(&mut self, out: &mut Vec<Work>) {
+        let _ = out;
+    }
+
+    /// Workers answered.
+    fn worked(&mut self, done: Worked) {
+        let _ = done;
+    }
+
+    /// Whether more may be delivered now. What is delivered takes memory until it is final.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// How much runs on workers, if anything may.
+    fn parallelism(&self) -> Option<Parallelism> {
+        None
+    }
+
+    /// Panics with the name of an invariant that does not hold.
+    fn invariants(&self) {}
 
     /// Whether a delivered item is not final yet.
     fn is_behind(&self) -> bool;
@@ -125,10 +149,10 @@ impl Executor {
         Some(done)
     }
 
-    fn take_one(&mut self, ordered: Ordered, outcomes: &mut Outcomes) -> Final {
+    pub(crate) fn take_one(&mut self, ordered: Ordered, outcomes: &mut Outcomes) -> Final {
         match ordered {
             Ordered::Batch(seq, moment, batch) => {
-                self.run_batch(seq, &batch, moment, outcomes);
+                self.run_batch(seq, &batch, moment, None, outcomes);
                 Final::Batch(seq)
             }
             Ordered::Pass(seq) => {

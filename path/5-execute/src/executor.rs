@@ -16,19 +16,36 @@ use crate::context::Context;
 use crate::events::{Events, Observer};
 use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
+use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies};
 use crate::published::Published;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Handling, SessionLimits, SessionTable};
-use quorate_state::store::Version;
+use quorate_state::store::{Store, Version};
 use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
 };
 use quorate_wire::{
     Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening,
 };
+use std::sync::Arc;
 
 /// The first bytes of an executor's part of an image; the last one is the format's version.
 const MAGIC: [u8; 8] = *b"quoexec\x01";
+
+/// Results of requests that ran before their turn, on a view.
+pub(crate) trait Results {
+    /// Whether changes must be said, since results depend on them.
+    fn are_open(&self) -> bool;
+
+    /// The result of the request with this index in the batch, if it is the one that the request has at its place.
+    fn take(&mut self, index: usize) -> Option<Ran>;
+
+    /// A request that was taken did not run: its writes do not count.
+    fn void(&mut self, index: usize);
+
+    /// The request with this index, or the beginning of the batch, changed the objects without a result.
+    fn changed(&mut self, index: Option<usize>, before: &Version, after: &Version);
+}
 
 /// The service, the sessions, and the seq up to which they are executed.
 pub struct Executor {
@@ -104,17 +121,25 @@ impl Executor {
     /// When `seq` is not the next, or the batch was never checked: bugs of ours.
     pub fn execute(&mut self, seq: Seq, batch: &Batch, out: &mut Outcomes) {
         let moment = self.deliver(seq, &batch.header());
-        self.run_batch(seq, batch, moment, out);
+        self.run_batch(seq, batch, moment, None, out);
         out.set_events(self.take_events());
     }
 
-    /// Runs the next of the delivered batches.
-    pub(crate) fn run_batch(&mut self, seq: Seq, batch: &Batch, moment: Moment, out: &mut Outcomes) {
+    /// Runs the next of the delivered batches. Requests that have a result already take that.
+    pub(crate) fn run_batch(
+        &mut self,
+        seq: Seq,
+        batch: &Batch,
+        moment: Moment,
+        mut results: Option<&mut dyn Results>,
+        out: &mut Outcomes,
+    ) {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are executed in order, each once");
         let Moment { time, due, level } = moment;
         (self.seq, self.time) = (seq, time);
         out.begin(seq);
         let ctx = Context::at(seq, time).with_seed(batch.header().seed).with_level(level);
+        let before = self.watched(&results);
         let ended = self.sessions.expire(due);
         if !ended.is_empty() {
             self.tell_expired(&ended, &ctx);
@@ -122,6 +147,7 @@ impl Executor {
         if self.deadline.is_some_and(|deadline| deadline <= due) {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
+        self.changed(None, before, &mut results);
         let (mut requests, mut index, mut next_window) = (batch.requests(), 0_usize, 0);
         loop {
             if index == next_window {
@@ -133,11 +159,52 @@ impl Executor {
                 RequestKind::OpenSession => self.open(header.number, body, out),
                 // The host carries it out, not the service.
                 RequestKind::System => {}
-                _ => self.run(&header, body, &ctx.with_request(index as u32), out),
+                _ => {
+                    let ctx = ctx.with_request(index as u32);
+                    match &mut results {
+                        None => drop(self.run(&header, body, &ctx, None, out)),
+                        Some(results) => self.settle((index, &header), body, &ctx, *results, out),
+                    }
+                }
             }
             index += 1;
         }
         self.deadline = self.service.next_deadline();
+    }
+
+    /// Lets a request have its turn while other results may depend on it.
+    fn settle(
+        &mut self,
+        (index, header): (usize, &RequestHeader),
+        body: &[u8],
+        ctx: &Context,
+        results: &mut dyn Results,
+        out: &mut Outcomes,
+    ) {
+        let ran = results.take(index);
+        let here = ran.is_none();
+        let mut results = Some(results);
+        let before = if here { self.watched(&results) } else { None };
+        let did_run = self.run(header, body, ctx, ran, out);
+        if here {
+            self.changed(Some(index), before, &mut results);
+        } else if !did_run && let Some(results) = results {
+            results.void(index);
+        }
+    }
+
+    /// The objects before a step that may change them, if results of others may depend on that.
+    fn watched(&self, results: &Option<&mut dyn Results>) -> Option<Version> {
+        let watched = results.as_ref().is_some_and(|results| results.are_open());
+        watched.then(|| self.service.store().map(Store::version)).flatten()
+    }
+
+    /// Says what a step changed here: of the request with this index, or at the beginning of the batch.
+    fn changed(&self, index: Option<usize>, before: Option<Version>, results: &mut Option<&mut dyn Results>) {
+        let after = self.service.store().map(Store::version);
+        if let (Some(results), Some(before), Some(after)) = (results, before, after) {
+            results.changed(index, &before, &after);
+        }
     }
 
     /// Tells the service that these sessions expired.
@@ -219,7 +286,15 @@ impl Executor {
         }
     }
 
-    fn run(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
+    /// Whether it ran now.
+    fn run(
+        &mut self,
+        header: &RequestHeader,
+        body: &[u8],
+        ctx: &Context,
+        ran: Option<Ran>,
+        out: &mut Outcomes,
+    ) -> bool {
         let full = out.arena().len() as u64 > self.sessions.limits().reply_bytes_per_batch_max;
         let (id, number) = (header.session, header.number);
         let handling = self.sessions.handling(header);
@@ -234,35 +309,42 @@ impl Executor {
             Handling::Run { .. } if full => {
                 out.push(id, number, |_| ReplyStatus::Overloaded);
             }
-            Handling::Run { client } => self.run_next(header, body, &ctx.with_session(client, id), out),
+            Handling::Run { client } => {
+                self.run_next(header, body, &ctx.with_session(client, id), ran, out);
+                return true;
+            }
             _ => answer(id, number, handling, full, out),
         }
+        false
     }
 
-    /// Runs the session's next request, for whose reply there is room.
-    fn run_next(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
+    /// Runs the session's next request, for whose reply there is room, or takes over how it ran before.
+    fn run_next(
+        &mut self,
+        header: &RequestHeader,
+        body: &[u8],
+        ctx: &Context,
+        ran: Option<Ran>,
+        out: &mut Outcomes,
+    ) {
         let (service, replies) = (&mut self.service, &mut self.replies);
         let reply = out.push(header.session, header.number, |arena| {
             if header.kind == RequestKind::Empty {
                 return no_replies(arena);
             }
+            if let Some(mut ran) = ran {
+                service.adopt(&mut ran);
+                arena.extend_from_slice(&ran.reply);
+                return ran.status;
+            }
             replies.clear();
             if header.kind == RequestKind::Query {
-                // The context of a query does not depend on how it was asked.
-                let ctx = Context::at(ctx.seq(), ctx.time()).with_level(ctx.level());
-                replies.push_with(|reply| service.query(body, &ctx, reply));
+                replies.push_with(|reply| service.query(body, &of_query(ctx), reply));
             } else {
                 let commands = Items::parse(body).expect("INV-EXEC-2: commands are a list");
                 service.execute_batch(commands, ctx, replies);
             }
-            match replies.write_to(arena) {
-                Ok(()) => ReplyStatus::Done,
-                Err(ReplyTooLarge { max }) => {
-                    let text = "executed, but its replies are over reply_bytes_per_request_max";
-                    arena.extend_from_slice(format!("{text} ({max} bytes)").as_bytes());
-                    ReplyStatus::TooLarge
-                }
-            }
+            write_replies(replies, arena)
         });
         self.sessions.record(header.session, header.number, reply.status, reply.body, self.time);
     }
@@ -287,6 +369,20 @@ impl Executor {
     /// follows.
     pub fn read_ahead<'q>(&self, queries: impl Iterator<Item = &'q [u8]>) -> usize {
         ahead::of_queries(&*self.service, queries)
+    }
+
+    /// The service, if its commands may run at the same time.
+    pub fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        self.service.parallel()
+    }
+
+    pub(crate) fn service(&self) -> &dyn Service {
+        &*self.service
+    }
+
+    /// The most bytes in the replies to one request.
+    pub(crate) fn replies_max(&self) -> usize {
+        self.replies.max()
     }
 
     /// The present state for readers on other threads; only services in the store have one.
@@ -463,12 +559,6 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
 
 fn replies_for(limits: &SessionLimits) -> BatchReplies {
     BatchReplies::new(usize::try_from(limits.reply_bytes_per_request_max).unwrap_or(usize::MAX))
-}
-
-/// The reply to a request without commands: an empty list.
-fn no_replies(arena: &mut Vec<u8>) -> ReplyStatus {
-    ItemsBuilder::new().write_to(arena);
-    ReplyStatus::Done
 }
 
 /// Pushes the outcome of a request that does not run now.

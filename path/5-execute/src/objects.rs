@@ -11,9 +11,11 @@ use crate::checkpoint::{
 };
 use crate::context::Context;
 use crate::events::Tells;
+use crate::parallel::{ParallelService, Ran};
 use crate::service::{BatchReplies, KeyUse, ReplySink, Service};
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 use quorate_types::{AgreedTime, Items};
+use std::sync::Arc;
 
 /// A deterministic service that keeps its state in a [`Store`]; [`InStore`] makes a [`Service`] of it. The rules are those of [`Service`],
 /// and one more: all state lies in the store. `self` is for configuration, and for buffers that hold nothing from one command to the next,
@@ -95,6 +97,17 @@ pub trait ObjectService: Send {
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         None
     }
+
+    /// The service whose commands may run at the same time, as [`Service::parallel`] says.
+    fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        None
+    }
+
+    /// Takes over how a command ran on a view, as [`Service::adopt`] does.
+    fn adopt(&mut self, store: &mut Store, ran: &mut Ran) {
+        let _ = (store, ran);
+        unreachable!("only a parallel service has commands that ran on a view");
+    }
 }
 
 /// The adapter from [`ObjectService`] to [`Service`]: the service and its store.
@@ -169,6 +182,12 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         self.service.tells()
+    }
+    fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        self.service.parallel()
+    }
+    fn adopt(&mut self, ran: &mut Ran) {
+        self.service.adopt(&mut self.store, ran);
     }
     fn store(&self) -> Option<&Store> {
         Some(&self.store)

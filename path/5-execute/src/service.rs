@@ -4,9 +4,11 @@ use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::context::Context;
 use crate::events::Tells;
+use crate::parallel::{ParallelService, Ran};
 use crate::tracked::Tracked;
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Items, ItemsBuilder};
+use std::sync::Arc;
 use std::{fmt, io};
 
 /// A deterministic service: the same commands in the same order lead to the same state and the same replies. It takes
@@ -114,6 +116,17 @@ pub trait Service: Send {
     /// The same store. The engine replaces its content when it restores the state.
     fn store_mut(&mut self) -> Option<&mut Store> {
         None
+    }
+
+    /// The service whose commands may run at the same time, if this is one ([`Parallel`](crate::Parallel) makes it one).
+    fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        None
+    }
+
+    /// Takes over the writes of a command of [`Self::parallel`] that ran on a view, and what it told.
+    fn adopt(&mut self, ran: &mut Ran) {
+        let _ = ran;
+        unreachable!("only a parallel service has commands that ran on a view");
     }
 
     /// This service as one that tracks its own changes, if it does. The engine then does not use [`Self::checkpoint`] and [`Self::restore`]

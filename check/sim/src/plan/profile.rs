@@ -35,6 +35,8 @@ pub struct Profile {
     pub upgrades: Option<bool>,
     /// Whether execution is late, and takes back some batches.
     pub late: bool,
+    /// Whether commands run side by side, with the effect of one after the other.
+    pub ordered: bool,
     /// Whether parts of replicas have lanes of their own; none: the seed decides.
     pub apart: Option<bool>,
     /// Whether pillars stand on the lanes of the connections, and move between them; none: the seed decides, where pillars have lanes.
@@ -63,6 +65,7 @@ impl Default for Profile {
             lanes: None,
             upgrades: None,
             late: false,
+            ordered: false,
             apart: None,
             moves: None,
             adapts: None,
@@ -117,6 +120,7 @@ impl Profile {
             ("moves", self.moves.map(|word| word.to_string())),
             ("adapts", self.adapts.map(|word| word.to_string())),
             ("oracle", (!self.oracle).then(|| "false".to_owned())),
+            ("executor", self.ordered.then(|| "ordered".to_owned())),
             ("durability", sync),
             ("length", length.map(|times| times.to_string())),
         ];

@@ -12,7 +12,7 @@ use quorate_wire::Frame;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Something that a process will look at in its next turn.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Arrival {
     /// A peer connected.
     Accepted(ConnId),
@@ -50,6 +50,8 @@ pub enum Arrival {
     Kept(Report),
     /// Signatures were checked, or nobody did it.
     Checked(u64, Option<Vec<bool>>),
+    /// Commands ran on workers, or did not.
+    Worked(quorate_execute::Worked),
     /// The oracle answered a question about this instance.
     Oracle(InstanceId, OracleAnswer),
     /// A part of the process that has a lane of its own has its turn.

@@ -12,6 +12,7 @@ mod hybrid;
 mod jumps;
 mod late;
 mod liars;
+mod ordered;
 mod ring;
 mod rotation;
 mod seeds;

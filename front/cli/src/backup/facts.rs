@@ -2,7 +2,7 @@
 
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print::size;
-use quorate_execute::{Executor, InStore, SessionLimits};
+use quorate_execute::{Executor, InStore, Parallel, SessionLimits};
 use quorate_kv::{Kv, KvConfig};
 use quorate_node::System;
 use quorate_state::checkpoint::{Digests, Manifest, SystemPart};
@@ -108,7 +108,7 @@ impl BackupFacts {
 
 /// Decodes the executor's part with an executor. Its service does not matter, since no objects are restored.
 fn restored(system: &[u8]) -> Result<Executor, String> {
-    let nothing = Box::new(InStore::new(Kv::new(KvConfig::default())));
+    let nothing = Box::new(InStore::new(Parallel::new(Kv::new(KvConfig::default()))));
     let mut executor = Executor::new(nothing, SessionLimits::default(), AgreedTime::from_nanos(0));
     let objects = Store::new().version();
     executor.restore_image(system, &objects).map_err(|why| why.to_string())?;

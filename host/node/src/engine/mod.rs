@@ -15,14 +15,14 @@ mod reads;
 mod time;
 mod wants;
 
-use crate::effects::Effects;
+use crate::effects::{Effect, Effects};
 use crate::system::System;
 use answers::Answers;
 use bytes::Bytes;
 pub(crate) use clock::Clock;
 use quorate_execute::{
     Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, MembershipNow, Observer,
-    Ordered, Outcome, Outcomes, Publisher, Version,
+    Ordered, Outcome, Outcomes, Parallelism, Publisher, Version, Worked,
 };
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
@@ -36,6 +36,9 @@ use quorate_wire::{
 use std::collections::VecDeque;
 use time::Timing;
 use wants::Wants;
+
+/// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
+const COPY_BYTES: usize = 256 << 10;
 
 /// The configuration of the engine.
 #[derive(Clone, Debug)]
@@ -288,7 +291,7 @@ impl Engine {
     /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until the border's image is there:
     /// the distance to the next border depends on the size of the state at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
-        if self.is_at_border() {
+        if self.is_at_border() || !self.execution.has_room() {
             return None;
         }
         match self.merge.next(now)? {
@@ -303,6 +306,24 @@ impl Engine {
                 Some(Delivery::Nothing)
             }
         }
+    }
+
+    /// Workers answered.
+    pub(crate) fn worked(&mut self, done: Worked) {
+        self.execution.worked(done);
+    }
+
+    /// Ends the turn: the next one has room for answers again. Gives out what workers should do.
+    pub(crate) fn end_turn(&mut self, out: &mut Effects) {
+        self.answers.end_turn();
+        let mut list = Vec::new();
+        self.execution.work(&mut list);
+        list.into_iter().for_each(|work| out.push(Effect::Work(work)));
+    }
+
+    /// How much runs on workers, if anything may.
+    pub(crate) fn parallelism(&self) -> Option<Parallelism> {
+        self.execution.parallelism()
     }
 
     /// Notes the instance of the batch that was delivered last, and whether it was proposed here.
@@ -407,8 +428,8 @@ impl Engine {
     }
 
     /// Copies a part of the state before the next image.
-    pub(crate) fn prepare_image(&mut self, bytes: usize) {
-        self.execution.state_mut().prepare_image(bytes);
+    pub(crate) fn prepare_image(&mut self) {
+        self.execution.state_mut().prepare_image(COPY_BYTES);
     }
 
     /// Replaces the state by another one. Clients that wait here for what it covers get their replies.
@@ -523,6 +544,9 @@ impl Engine {
     /// Panics with the name of a broken invariant; `thorough` scans everything.
     pub(crate) fn invariants(&self, thorough: bool) {
         self.merge.invariants(thorough);
+        if thorough {
+            self.execution.invariants();
+        }
     }
 }
 

@@ -169,9 +169,4 @@ impl Engine {
             out.send(conn, OutFrame::new(FrameKind::ReadReplies, &[], vec![Bytes::from(body)]));
         }
     }
-
-    /// Ends the turn: the next one has room for answers again.
-    pub(crate) fn end_turn(&mut self) {
-        self.answers.end_turn();
-    }
 }

@@ -59,14 +59,18 @@ pub(crate) enum In {
 
 impl In {
     /// The event that an input of the host reports, if it is about a connection and no frame.
-    pub(crate) fn of(input: Input) -> Option<Self> {
+    pub(crate) fn of(input: &Input) -> Option<Self> {
         Some(match input {
-            Input::Accepted { conn, from } => Self::Accepted { conn, from },
-            Input::Identified { conn, identity } => Self::Identified { conn, identity },
-            Input::Unsafe { conn, why } => Self::Unsafe { conn, why },
-            Input::Dialed { conn, replica, link } => Self::Dialed { conn, replica, link },
-            Input::DialFailed { replica, link } => Self::DialFailed { replica, link },
-            Input::Closed(conn) => Self::Closed(conn),
+            Input::Accepted { conn, from } => Self::Accepted { conn: *conn, from: *from },
+            Input::Identified { conn, identity } => {
+                Self::Identified { conn: *conn, identity: identity.clone() }
+            }
+            Input::Unsafe { conn, why } => Self::Unsafe { conn: *conn, why: why.clone() },
+            Input::Dialed { conn, replica, link } => {
+                Self::Dialed { conn: *conn, replica: *replica, link: *link }
+            }
+            Input::DialFailed { replica, link } => Self::DialFailed { replica: *replica, link: *link },
+            Input::Closed(conn) => Self::Closed(*conn),
             _ => return None,
         })
     }

@@ -69,7 +69,7 @@ impl Cores {
 }
 
 /// How many cores the process may use. Cgroups count, and the set of cores that the system gives it.
-fn cores_here() -> u16 {
+pub(super) fn cores_here() -> u16 {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(1 << 10) as u16
 }
 

@@ -14,7 +14,7 @@ fn workers(count: u16) -> (Workers, Receiver<Completion>, Poll) {
     let poll = Poll::new().unwrap();
     let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
     let (mailbox, completions) = Mailbox::new(waker);
-    (Workers::start(count, mailbox).unwrap(), completions, poll)
+    (Workers::start("worker", count, mailbox).unwrap(), completions, poll)
 }
 
 /// A right signature, or a wrong one.
@@ -61,7 +61,7 @@ fn each_piece_is_answered_once_and_the_lane_is_woken() {
     let mut events = Events::with_capacity(1);
     poll.poll(&mut events, Some(SOON)).unwrap();
     assert!(!events.is_empty());
-    assert_eq!(workers.status(), WorkersStatus { count: 3, waiting: 0, checked: 300, panics: 0 });
+    assert_eq!(workers.status(), WorkersStatus { count: 3, waiting: 0, checked: 300, ran: 0, panics: 0 });
     workers.stop();
     assert!(completions.try_recv().is_err());
 }

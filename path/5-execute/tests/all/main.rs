@@ -8,6 +8,7 @@ mod histories;
 mod images;
 mod kinds;
 mod leaders;
+mod ordered;
 #[cfg(planted)]
 mod planted;
 mod published;

@@ -1,6 +1,6 @@
 //! What the tests of this package share.
 
-use quorate_execute::{Context, InStore, ReplySink, Service};
+use quorate_execute::{Context, InStore, Parallel, ReplySink, Service};
 use quorate_kv::{Kv, KvCommand, KvConfig, KvQuery, Operation, Scan};
 use quorate_types::{AgreedTime, Seq};
 
@@ -9,12 +9,12 @@ pub(crate) fn ctx() -> Context {
 }
 
 /// The service with an empty store.
-pub(crate) fn kv() -> InStore<Kv> {
+pub(crate) fn kv() -> InStore<Parallel<Kv>> {
     with(KvConfig::default())
 }
 
-pub(crate) fn with(config: KvConfig) -> InStore<Kv> {
-    InStore::new(Kv::new(config))
+pub(crate) fn with(config: KvConfig) -> InStore<Parallel<Kv>> {
+    InStore::new(Parallel::new(Kv::new(config)))
 }
 
 pub(crate) fn encoded(command: &KvCommand<'_>) -> Vec<u8> {

@@ -1,0 +1,74 @@
+//! Which replicas run commands side by side, and how late their workers answer.
+
+use super::{Fault, Kind, MS, Plan, Profile};
+use crate::random::Rng;
+use quorate_execute::Stopwatch;
+
+/// Commands run at the same time, with the effect of one after the other. Some replicas run them one after the other all the same, so their
+/// states are compared with those of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SideBySide {
+    /// How many workers a replica has.
+    pub workers: usize,
+    /// An answer comes after at most this many nanoseconds.
+    pub wait: u64,
+    /// In this many of 1000 cases it comes after at most `stall` nanoseconds.
+    pub stalls: u64,
+    /// The longest wait for such an answer, in nanoseconds.
+    pub stall: u64,
+    /// In this many of 1000 cases nobody runs them, and says so.
+    pub gives_back: u64,
+    /// The longest time that a stopwatch shows, in nanoseconds. Commands that take long go to workers.
+    pub long: u64,
+}
+
+impl SideBySide {
+    /// Whether a replica runs commands so.
+    pub fn is_for(&self, who: usize) -> bool {
+        who % 3 != 2
+    }
+
+    /// Draws after how long workers answer, and whether they ran the commands.
+    pub fn draw(&self, rng: &mut Rng) -> (u64, bool) {
+        let most = if rng.chance(self.stalls) { self.stall } else { self.wait };
+        (rng.range(0, most), !rng.chance(self.gives_back))
+    }
+
+    /// A stopwatch that shows whatever it likes.
+    pub fn watch(&self, rng: Rng) -> Watch {
+        Watch { rng, long: self.long, now: 0 }
+    }
+}
+
+/// A stopwatch that shows whatever it likes: where commands run must not matter.
+#[derive(Debug)]
+pub struct Watch {
+    rng: Rng,
+    long: u64,
+    now: u64,
+}
+
+impl Stopwatch for Watch {
+    fn nanos(&mut self) -> u64 {
+        self.now += self.rng.below(self.long);
+        self.now
+    }
+}
+
+/// Draws it; what only sequential execution does is left out.
+pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    if !profile.ordered {
+        return;
+    }
+    plan.service.kind = Kind::InStore;
+    (plan.service.watched, plan.service.hears) = (false, true);
+    plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
+    plan.executor = Some(SideBySide {
+        workers: rng.pick(&[1, 2, 16]),
+        wait: rng.spread(MS / 100, 10 * MS),
+        stalls: rng.pick(&[0, 10, 100]),
+        stall: rng.spread(MS, 400 * MS),
+        gives_back: rng.pick(&[0, 0, 20, 300]),
+        long: rng.pick(&[MS, MS, MS, MS / 10]),
+    });
+}

@@ -1,0 +1,26 @@
+//! Clusters in which most replicas run commands side by side, and the others one after the other. All come to the same state.
+
+use quorate_order::Protocol;
+use quorate_sim::{Level, Plan, Profile, World};
+use quorate_types::FaultModel;
+
+fn all_are_clean(profile: &Profile, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let plan = Plan::new(seed, &Profile { ordered: true, ..*profile });
+        assert!(plan.executor.is_some());
+        let report = World::new(plan, Level::Hash).run();
+        assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
+    }
+}
+
+#[test]
+fn who_runs_commands_side_by_side_comes_to_the_same_state() {
+    all_are_clean(&Profile::default(), 1..40);
+    all_are_clean(&Profile { instances: Some(4), ..Profile::default() }, 100..112);
+    all_are_clean(&Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 200..212);
+}
+
+#[test]
+fn where_replicas_lie_it_is_the_same() {
+    all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 300..312);
+}

@@ -1,0 +1,91 @@
+//! `[execution]`: how delivered commands are executed. Each replica chooses for itself, since the result is the same. Tests: config/tests.rs.
+
+use super::{ConfigError, invalid, range};
+use crate::config::lanes::{Auto, cores_here};
+use crate::workers::Watch;
+use quorate_execute::{Execution, Executor, InOrder, Sequential, Service};
+use serde::{Deserialize, Serialize};
+
+/// More threads than this only cost memory.
+const WORKERS_MAX: u16 = 1024;
+
+/// How commands run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutorKind {
+    /// One after the other, on the main lane.
+    #[default]
+    Sequential,
+    /// At the same time, on workers, with the effect of one after the other.
+    Ordered,
+}
+
+/// How many threads run commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "workers is a number from 1, or \"auto\"")]
+pub enum ExecutorCount {
+    /// This many.
+    Count(u16),
+    /// One for each core.
+    Auto(Auto),
+}
+
+impl Default for ExecutorCount {
+    fn default() -> Self {
+        Self::Auto(Auto::Auto)
+    }
+}
+
+/// `[execution]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExecutionConfig {
+    /// How commands run.
+    pub executor: ExecutorKind,
+    /// How many threads run them, if they run at the same time.
+    pub workers: ExecutorCount,
+}
+
+impl ExecutionConfig {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if let ExecutorCount::Count(count) = self.workers {
+            range("execution: workers", count, 1..=WORKERS_MAX, "1024, or \"auto\"")?;
+        }
+        Ok(())
+    }
+
+    /// How many threads there are for it.
+    pub(crate) fn worker_count(&self) -> u16 {
+        match (self.executor, self.workers) {
+            (ExecutorKind::Sequential, _) => 0,
+            (ExecutorKind::Ordered, ExecutorCount::Count(count)) => count,
+            (ExecutorKind::Ordered, ExecutorCount::Auto(_)) => cores_here(),
+        }
+    }
+
+    /// Whether this service can run so.
+    pub(crate) fn fits(&self, service: &dyn Service) -> Result<(), ConfigError> {
+        if self.executor == ExecutorKind::Ordered && service.parallel().is_none() {
+            return invalid(
+                "execution: executor = \"ordered\" is for services whose commands may run at the same time (ParallelService), and this \
+                 one does not say so: set executor = \"sequential\", or write it as one",
+            );
+        }
+        Ok(())
+    }
+
+    /// Executes from this state on.
+    pub(crate) fn execution(&self, executor: Executor) -> Box<dyn Execution> {
+        if self.executor == ExecutorKind::Sequential {
+            return Box::new(Sequential::new(executor));
+        }
+        match InOrder::new(executor, usize::from(self.worker_count()), Box::new(Watch::default())) {
+            Ok(in_order) => Box::new(in_order),
+            Err(executor) => Box::new(Sequential::new(*executor)),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Where requests run: cheap ones on the lane, since handing one over costs more than it saves.
+
+/// On average longer requests go to the workers.
+const LONG: u64 = 40_000;
+/// Once they are shorter than this on average, they stay on the lane again.
+const SHORT: u64 = 20_000;
+/// The share of a new measurement.
+const SHARE: u64 = 8;
+/// One piece of work should take about this long, so that handing it over costs little.
+const PIECE: u64 = 100_000;
+/// The most requests in one piece of work.
+const TASKS_MAX: u64 = 32;
+
+/// How long requests take, in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Costs {
+    mean: Option<u64>,
+    on_workers: bool,
+}
+
+impl Costs {
+    /// So many requests took so long in all.
+    pub(super) fn took(&mut self, nanos: u64, requests: u64) {
+        if requests == 0 {
+            return;
+        }
+        let each = nanos / requests;
+        let mean = self.mean.map_or(each, |mean| mean - mean / SHARE + each / SHARE);
+        self.mean = Some(mean);
+        self.on_workers = mean > if self.on_workers { SHORT } else { LONG };
+    }
+
+    /// Whether requests go to the workers.
+    pub(super) const fn on_workers(&self) -> bool {
+        self.on_workers
+    }
+
+    /// The average.
+    pub(super) fn mean(&self) -> u64 {
+        self.mean.unwrap_or(0)
+    }
+
+    /// How many requests one piece of work should have.
+    pub(super) fn tasks(&self) -> usize {
+        (PIECE / self.mean().max(1)).clamp(1, TASKS_MAX) as usize
+    }
+}

@@ -1,0 +1,315 @@
+//! Ordered execution: commands run at the same time on workers, and have the effect of one after the other in the order of the log.
+//!
+//! Each request has a place in the order. Workers run it on a view ([`crate::StateView`]): a version of the final objects, with the writes of
+//! earlier requests. At its turn the result is taken over if nothing that it read was written differently meanwhile; otherwise it runs
+//! again (`plan.rs`). So the outcomes, the state and its digests are those of [`crate::Sequential`], byte for byte, whatever workers do
+//! and whatever the service names as keys. Each replica decides for itself where requests run, by the time that they take (`costs.rs`).
+//!
+//! Sources: Aria (VLDB 2020) and Block-STM (PPoPP 2023), for optimistic execution in a preset order; Kapritsos (Eve), section 3.3.1, for
+//! the mixer. Docs: docs/protocols/eve.md. Tests: `tests/all/ordered.rs`, beside the sequential execution of the same batches.
+
+mod costs;
+mod mixer;
+mod plan;
+mod task;
+mod written;
+
+use crate::Lookup;
+use crate::agreed::Moment;
+use crate::checkpoint::CheckpointError;
+use crate::context::Context;
+use crate::execution::{Execution, Final, Ordered};
+use crate::executor::{Executor, Results};
+use crate::outcomes::Outcomes;
+use crate::parallel::ParallelService;
+use costs::Costs;
+use plan::{Entry, Ground, OfBatch, Plan};
+use quorate_state::store::{Store, Version};
+use quorate_types::{Items, Seq, Time};
+use quorate_wire::{Batch, RequestHeader, RequestKind};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::Arc;
+pub use task::{Stopwatch, Task, Work, Worked};
+
+/// The most requests that are planned before they are final.
+const PLANNED_MAX: usize = 4096;
+/// No more is delivered while batches with this many bytes, or this many of them, are not final.
+const BYTES_MAX: usize = 64 << 20;
+const BATCHES_MAX: usize = 4096;
+/// The most keys of one request that are looked at.
+const HINTS_MAX: usize = 256;
+/// How many pieces of work there are for each worker, so that none waits.
+const PIECES_EACH: usize = 2;
+
+/// A delivered item, and its places in the order: the first is its beginning, and those of its requests follow.
+struct Item {
+    ordered: Ordered,
+    first: u64,
+    places: u64,
+}
+
+/// Ordered execution; see the module.
+pub struct InOrder {
+    executor: Executor,
+    service: Arc<dyn ParallelService>,
+    delivered: VecDeque<Item>,
+    /// How many of the delivered items are planned.
+    planned: usize,
+    bytes: usize,
+    next_place: u64,
+    plan: Plan,
+    costs: Costs,
+    watch: Box<dyn Stopwatch>,
+    workers: usize,
+    /// Pieces of work on their way.
+    pieces: usize,
+    /// The final objects, until they change.
+    version: Option<Version>,
+}
+
+/// Numbers for the status. Counts are since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Parallelism {
+    /// How long a request takes on average, in nanoseconds.
+    pub mean_nanos: u64,
+    /// Whether requests run on workers now.
+    pub on_workers: bool,
+    /// Runs on workers.
+    pub runs: u64,
+    /// Runs that did not count, since an earlier request wrote what they had read.
+    pub void: u64,
+    /// Results that counted.
+    pub adopted: u64,
+}
+
+impl InOrder {
+    /// Continues from a state, with this many workers.
+    ///
+    /// # Errors
+    /// Gives back the state if the service is not one whose commands may run at the same time.
+    pub fn new(executor: Executor, workers: usize, watch: Box<dyn Stopwatch>) -> Result<Self, Box<Executor>> {
+        let Some(service) = executor.parallel() else { return Err(Box::new(executor)) };
+        Ok(Self {
+            executor,
+            service,
+            delivered: VecDeque::new(),
+            planned: 0,
+            bytes: 0,
+            next_place: 0,
+            plan: Plan::default(),
+            costs: Costs::default(),
+            watch,
+            workers: workers.max(1),
+            pieces: 0,
+            version: None,
+        })
+    }
+
+    /// Plans what was delivered, in order and as far as there is room.
+    fn plan_more(&mut self) {
+        while self.costs.on_workers() && self.plan.len() < PLANNED_MAX {
+            let Some(item) = self.delivered.get(self.planned) else { return };
+            self.planned += 1;
+            if let Ordered::Batch(seq, moment, batch) = &item.ordered {
+                let (whose, batch) = ((*seq, *moment, item.first), batch.clone());
+                self.plan(whose, &batch);
+            }
+        }
+    }
+
+    /// Plans the requests of a batch that may run before their turn.
+    fn plan(&mut self, (seq, moment, first): (Seq, Moment, u64), batch: &Batch) {
+        let ctx = Context::at(seq, moment.time).with_seed(batch.header().seed).with_level(moment.level);
+        for (index, (header, body, _)) in batch.requests().flatten().enumerate() {
+            if let Some(entry) = self.entry(&header, &ctx.with_request(index as u32), batch, body) {
+                self.plan.add(first + 1 + index as u64, entry);
+            }
+        }
+    }
+
+    /// A request that will probably run at its turn.
+    fn entry(&self, header: &RequestHeader, ctx: &Context, batch: &Batch, body: &[u8]) -> Option<Entry> {
+        let mut hints = Vec::new();
+        match header.kind {
+            RequestKind::Commands => {
+                for command in Items::parse(body).ok()?.iter() {
+                    let add = &mut |used: crate::KeyUse<'_>| {
+                        if hints.len() < HINTS_MAX {
+                            hints.push(used.into());
+                        }
+                    };
+                    self.service.hints(command, add);
+                }
+            }
+            RequestKind::Query => {}
+            _ => return None,
+        }
+        let client = self.executor.client(header.session)?;
+        let is_fresh = matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh);
+        is_fresh.then(|| Entry {
+            kind: header.kind,
+            body: batch.bytes().slice_ref(body),
+            ctx: ctx.with_session(client, header.session),
+            hints,
+        })
+    }
+
+    /// The final objects as they are now.
+    fn version(&mut self) -> Option<Version> {
+        if self.version.is_none() {
+            self.version = self.executor.objects_now();
+        }
+        self.version.clone()
+    }
+
+    /// Executes the next item, whose results are settled.
+    fn take_next(&mut self, outcomes: &mut Outcomes) -> Option<Final> {
+        let Item { ordered, first, places } = self.delivered.pop_front()?;
+        let was_planned = self.planned > 0;
+        self.planned = self.planned.saturating_sub(1);
+        let done = match ordered {
+            Ordered::Batch(seq, moment, batch) => {
+                self.bytes -= batch.bytes().len();
+                let began = (!was_planned).then(|| self.watch.nanos());
+                self.version = None;
+                let any = self.plan.len() > 0;
+                let mut results = OfBatch { plan: &mut self.plan, first };
+                let results = any.then_some(&mut results as &mut dyn Results);
+                self.executor.run_batch(seq, &batch, moment, results, outcomes);
+                if let Some(began) = began {
+                    self.costs.took(self.watch.nanos().saturating_sub(began), commands(&batch));
+                }
+                Final::Batch(seq)
+            }
+            Ordered::Level(_) | Ordered::Members(_) => {
+                let before = (self.plan.len() > 0).then(|| self.executor.objects_now()).flatten();
+                self.version = None;
+                let done = self.executor.take_one(ordered, outcomes);
+                if let (Some(before), Some(after)) = (before, self.version()) {
+                    self.plan.changed(first, &before, &after);
+                }
+                done
+            }
+            other => self.executor.take_one(other, outcomes),
+        };
+        self.plan.became_final(first + places);
+        Some(done)
+    }
+}
+
+/// How many requests of a batch run commands.
+fn commands(batch: &Batch) -> u64 {
+    batch.requests().flatten().filter(|(header, ..)| header.kind == RequestKind::Commands).count() as u64
+}
+
+impl Execution for InOrder {
+    fn deliver(&mut self, ordered: Ordered) {
+        let places = match &ordered {
+            Ordered::Batch(_, _, batch) => 1 + u64::from(batch.header().count),
+            _ => 1,
+        };
+        let first = self.next_place;
+        self.next_place += places;
+        if let Ordered::Batch(_, _, batch) = &ordered {
+            self.bytes += batch.bytes().len();
+        }
+        self.delivered.push_back(Item { ordered, first, places });
+        self.plan_more();
+    }
+
+    fn next(&mut self, _: Time, outcomes: &mut Outcomes) -> Option<Final> {
+        self.plan_more();
+        let next = self.delivered.front()?;
+        if !self.plan.settle_up_to(next.first + next.places) {
+            return None;
+        }
+        let done = self.take_next(outcomes)?;
+        while matches!(done, Final::Batch(_))
+            && self.delivered.front().is_some_and(|next| next.ordered.follows())
+        {
+            self.take_next(outcomes);
+        }
+        outcomes.set_events(self.executor.take_events());
+        Some(done)
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn work(&mut self, out: &mut Vec<Work>) {
+        let Some(next) = self.delivered.front() else { return };
+        let (base, next_ends) = (next.first, next.first + next.places);
+        while self.pieces < PIECES_EACH * self.workers && self.plan.has_ready() {
+            let Some(version) = self.version() else { return };
+            let ground = Ground {
+                service: &self.service,
+                version: &version,
+                base,
+                next_ends,
+                replies_max: self.executor.replies_max(),
+            };
+            let tasks: Vec<Task> =
+                std::iter::from_fn(|| self.plan.next_task(&ground)).take(self.costs.tasks()).collect();
+            if tasks.is_empty() {
+                return;
+            }
+            self.pieces += 1;
+            out.push(Work(tasks));
+        }
+    }
+
+    fn worked(&mut self, done: Worked) {
+        self.pieces = self.pieces.saturating_sub(1);
+        let ran = done.0.iter().filter(|done| done.ran.is_some());
+        let (nanos, count) = ran.fold((0_u64, 0), |(nanos, count), done| (nanos + done.nanos, count + 1));
+        self.costs.took(nanos, count);
+        done.0.into_iter().for_each(|done| self.plan.done(done));
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes < BYTES_MAX && self.delivered.len() < BATCHES_MAX
+    }
+
+    fn parallelism(&self) -> Option<Parallelism> {
+        let counts = self.plan.counts;
+        Some(Parallelism {
+            mean_nanos: self.costs.mean(),
+            on_workers: self.costs.on_workers(),
+            runs: counts.runs,
+            void: counts.void,
+            adopted: counts.adopted,
+        })
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.delivered.is_empty()
+    }
+
+    fn state(&self) -> &Executor {
+        &self.executor
+    }
+
+    fn state_mut(&mut self) -> &mut Executor {
+        &mut self.executor
+    }
+
+    fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
+        self.delivered.clear();
+        (self.planned, self.bytes, self.version) = (0, 0, None);
+        self.plan.forget_all();
+        self.executor.restore_image(system, objects)
+    }
+
+    fn invariants(&self) {
+        self.plan.invariants();
+    }
+}
+
+impl Executor {
+    /// The objects as they are now, if the service is in the store.
+    fn objects_now(&self) -> Option<Version> {
+        self.service().store().map(Store::version)
+    }
+}

@@ -1,0 +1,117 @@
+//! Entries of a view in key order: those of the version, those that earlier commands wrote, and own ones; the later hides the earlier.
+
+use super::{Earlier, Noting, RangeEnd, RangeRead, Reads};
+use bytes::Bytes;
+use quorate_state::store::Range;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::btree_map;
+use std::iter::Peekable;
+use std::ops::Bound;
+
+/// The entries of a view between two keys; see [`StateView::range`](super::StateView::range).
+pub struct StateRange<'v>(Entries<'v>);
+
+enum Entries<'v> {
+    Plain(Range<'v>),
+    Merged(Box<Merged<'v>>),
+}
+
+struct Merged<'v> {
+    version: Peekable<Range<'v>>,
+    earlier: &'v [Earlier],
+    own: Peekable<btree_map::Range<'v, Box<[u8]>, Option<Bytes>>>,
+    /// All of `earlier` that lie in the range.
+    all_earlier: &'v [Earlier],
+    start: &'v [u8],
+    end: Option<&'v [u8]>,
+    /// The last key that was given out.
+    last: Option<&'v [u8]>,
+    exhausted: bool,
+    reads: &'v RefCell<Reads>,
+}
+
+impl<'v> StateRange<'v> {
+    pub(super) fn plain(range: Range<'v>) -> Self {
+        Self(Entries::Plain(range))
+    }
+}
+
+impl Noting<'_> {
+    pub(super) fn range<'v>(&'v self, start: &'v [u8], end: Option<&'v [u8]>) -> StateRange<'v> {
+        let none = end.is_some_and(|end| end <= start);
+        let from = self.earlier.partition_point(|earlier| *earlier.key < *start);
+        let to =
+            end.map_or(self.earlier.len(), |end| self.earlier.partition_point(|earlier| *earlier.key < *end));
+        let earlier = self.earlier.get(from..to).unwrap_or_default();
+        // The map takes no range that ends before it starts.
+        let own_end =
+            if none { Bound::Excluded(start) } else { end.map_or(Bound::Unbounded, Bound::Excluded) };
+        let own = self.own.range::<[u8], _>((Bound::Included(start), own_end)).peekable();
+        StateRange(Entries::Merged(Box::new(Merged {
+            version: self.version.range(start, end).peekable(),
+            earlier,
+            own,
+            all_earlier: earlier,
+            start,
+            end,
+            last: None,
+            exhausted: none,
+            reads: &self.reads,
+        })))
+    }
+}
+
+impl<'v> Iterator for StateRange<'v> {
+    type Item = (Cow<'v, [u8]>, Cow<'v, [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, value) = match &mut self.0 {
+            Entries::Plain(range) => range.next()?,
+            Entries::Merged(merged) => merged.next()?,
+        };
+        Some((Cow::Borrowed(key), Cow::Borrowed(value)))
+    }
+}
+
+impl<'v> Merged<'v> {
+    fn next(&mut self) -> Option<(&'v [u8], &'v [u8])> {
+        while !self.exhausted {
+            let version = self.version.peek().map(|(key, _)| *key);
+            let earlier = self.earlier.first().map(|earlier| &*earlier.key);
+            let own = self.own.peek().map(|(key, _)| &***key);
+            let Some(key) = [version, earlier, own].into_iter().flatten().min() else {
+                self.exhausted = true;
+                break;
+            };
+            let mut value = self.version.next_if(|(at, _)| *at == key).map(|(_, value)| value);
+            if earlier == Some(key) {
+                value = self.earlier[0].value.as_deref();
+                self.earlier = &self.earlier[1..];
+            }
+            if let Some((_, own)) = self.own.next_if(|(at, _)| ***at == *key) {
+                value = own.as_deref();
+            }
+            self.last = Some(key);
+            if let Some(value) = value {
+                return Some((key, value));
+            }
+        }
+        None
+    }
+}
+
+/// What was taken is what was read.
+impl Drop for Merged<'_> {
+    fn drop(&mut self) {
+        let end = match (self.exhausted, self.end, self.last) {
+            (true, Some(end), _) => RangeEnd::Before(end.into()),
+            (true, None, _) => RangeEnd::Nowhere,
+            (false, _, Some(last)) => RangeEnd::After(last.into()),
+            (false, _, None) => return,
+        };
+        let saw = self.all_earlier.iter().take_while(|earlier| end.covers(&earlier.key));
+        let saw = saw.map(|earlier| (earlier.key.clone(), earlier.run)).collect();
+        self.reads.borrow_mut().ranges.push(RangeRead { start: self.start.into(), end, saw });
+    }
+}
