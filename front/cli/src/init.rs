@@ -2,6 +2,7 @@
 
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
+use quorate_command::execution::ExecutionArgs;
 use quorate_command::failure::Outcome;
 use quorate_command::layout::{
     AUTHORITY, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, make, refuse_used, replica_directory,
@@ -44,6 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LANES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     lanes: u16,
     #[command(flatten)]
+    execution: ExecutionArgs,
+    #[command(flatten)]
     order: OrderArgs,
     #[command(flatten)]
     oracle: OracleArgs,
@@ -56,8 +59,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let Args { dir, members, durability, service, etcd_port, instances, lanes, order, oracle, days, plain } =
-        args;
+    let Args {
+        dir,
+        members,
+        durability,
+        service,
+        etcd_port,
+        instances,
+        lanes,
+        order,
+        oracle,
+        days,
+        plain,
+        ..
+    } = args;
+    let execution = args.execution.choice(service)?;
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
@@ -71,6 +87,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         etcd,
         instances,
         lanes,
+        execution,
         pillars: None,
         placement: None,
         order,

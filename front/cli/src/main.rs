@@ -74,7 +74,7 @@ enum Command {
     Drain(drain::Args),
     Restart(restart::Args),
     Chaos(chaos::Args),
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     Sim(sim::Args),
     Completions(CompletionsArgs),
 }
@@ -112,7 +112,7 @@ fn main() -> ExitCode {
         Command::Drain(args) => drain::run(&args),
         Command::Restart(args) => restart::run(&args),
         Command::Chaos(args) => chaos::run(&args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => bench::run(*args),
         Command::Sim(args) => sim::run(args),
         Command::Completions(args) => completions(args.shell),
     };

@@ -3,6 +3,7 @@
 use crate::arguments::name;
 use crate::authority::{Destination, Office};
 use crate::cluster::{CLIENT_FILE, Cluster};
+use crate::execution::ExecutionChoice;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::ordering::OrderChoice;
 use crate::random;
@@ -42,6 +43,8 @@ pub enum ServiceChoice {
     Tally,
     /// Answers with as many bytes as it is asked for, to measure with
     Echo,
+    /// Takes as long as it is told and changes objects, to measure with; its commands may run at the same time
+    Work,
 }
 
 /// Where agreement of the instances is done.
@@ -76,6 +79,8 @@ pub struct Plan {
     pub etcd: Vec<String>,
     /// The number of ordering instances.
     pub instances: u16,
+    /// How commands run.
+    pub execution: ExecutionChoice,
     /// The number of lanes of a replica.
     pub lanes: u16,
     /// Where agreement is done; `None`: where the configuration has it by default.
@@ -294,6 +299,7 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
             "\n[tls]\nca = \"{TLS}/ca.pem\"\ncertificate = \"{TLS}/replica.pem\"\nkey = \"{TLS}/replica.key\"\n"
         );
     }
+    text.push_str(&plan.execution.to_toml());
     if let Some(oracle) = &plan.oracle {
         text.push_str(&oracle_toml(oracle));
     }

@@ -9,6 +9,7 @@ pub mod admin;
 pub mod arguments;
 pub mod authority;
 pub mod cluster;
+pub mod execution;
 pub mod failure;
 pub mod layout;
 pub mod machine;

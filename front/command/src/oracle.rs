@@ -2,6 +2,7 @@
 //! cluster on one machine.
 
 use crate::cluster::CLIENT_FILE;
+use crate::execution::ExecutionChoice;
 use crate::failure::{Failure, Outcome};
 use crate::layout::{self, DurabilityChoice, Plan, ServiceChoice};
 use crate::ordering::OrderChoice;
@@ -114,6 +115,7 @@ pub fn make_own(path: &Path, own: Own) -> Outcome<OracleConfig> {
         etcd: Vec::new(),
         instances: 1,
         lanes: 1,
+        execution: ExecutionChoice::default(),
         pillars: None,
         placement: None,
         order: OrderChoice::default(),

@@ -1,4 +1,4 @@
-//! The key-value service: put, get, delete, scan, compare-and-swap, transactions; and two services for measurements.
+//! The key-value service: put, get, delete, scan, compare-and-swap, transactions; and services for measurements.
 //!
 //! [`Kv`] keeps its state in the object store ([`quorate_execute::ParallelService`]); it runs as
 //! `InStore::new(Parallel::new(Kv::new(config)))`.
@@ -10,8 +10,10 @@ mod echo;
 pub mod fuzzing;
 mod service;
 mod tally;
+mod work;
 
 pub use codec::{Compare, Condition, KvCommand, KvError, KvQuery, KvReply, Malformed, Operation, Scan};
 pub use echo::{Echo, echo_command};
 pub use service::{Kv, KvConfig};
 pub use tally::{Tally, Totals};
+pub use work::{Work, WorkCommand, compute};

@@ -18,7 +18,9 @@ pub struct SideBySide {
     pub stall: u64,
     /// In this many of 1000 cases nobody runs them, and says so.
     pub gives_back: u64,
-    /// The longest time that a stopwatch shows, in nanoseconds. Commands that take long go to workers.
+    /// Requests that take so long on average go to workers, in nanoseconds.
+    pub at_least: u64,
+    /// The longest time that a stopwatch shows, in nanoseconds.
     pub long: u64,
 }
 
@@ -69,6 +71,7 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         stalls: rng.pick(&[0, 10, 100]),
         stall: rng.spread(MS, 400 * MS),
         gives_back: rng.pick(&[0, 0, 20, 300]),
+        at_least: rng.pick(&[0, 40_000]),
         long: rng.pick(&[MS, MS, MS, MS / 10]),
     });
 }

@@ -13,6 +13,7 @@ use crate::dev;
 use crate::init;
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
+use quorate_command::execution::ExecutionChoice;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
 use quorate_command::oracle::OracleArgs;
@@ -108,6 +109,7 @@ pub(super) fn run(args: Args) -> Outcome {
         etcd,
         instances,
         lanes,
+        execution: ExecutionChoice::default(),
         pillars: None,
         placement: None,
         order,

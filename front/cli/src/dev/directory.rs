@@ -6,6 +6,7 @@ use super::Args;
 use quorate_command::arguments;
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_MARKER};
+use quorate_command::execution::ExecutionChoice;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Plan, ServiceChoice};
 use quorate_command::oracle::{OWN_REPLICAS, Own, make_own};
@@ -33,6 +34,8 @@ pub(super) struct Choices {
     pub(super) instances: u16,
     #[serde(default = "one")]
     pub(super) lanes: u16,
+    #[serde(default)]
+    pub(super) execution: ExecutionChoice,
     #[serde(default)]
     pub(super) order: OrderChoice,
     /// Connections are neither encrypted nor authenticated.
@@ -134,10 +137,12 @@ fn clear(path: &Path) -> Outcome<()> {
 
 /// The choices for a new cluster.
 fn choose(args: &Args) -> Outcome<Choices> {
+    let service = args.service.unwrap_or(ServiceChoice::Etcd);
     let choices = Choices {
         replicas: args.replicas.unwrap_or(args.order.replicas()),
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
-        service: args.service.unwrap_or(ServiceChoice::Etcd),
+        service,
+        execution: args.execution.choice(service)?,
         instances: args.instances.unwrap_or(1),
         lanes: args.lanes.unwrap_or(1),
         order: args.order.choice()?,
@@ -176,6 +181,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         etcd: on_loopback(etcd).collect(),
         instances: choices.instances,
         lanes: choices.lanes,
+        execution: choices.execution,
         pillars: None,
         placement: None,
         order: choices.order,
@@ -206,8 +212,8 @@ fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
 pub(crate) fn adopt(path: &Path, plan: &Plan) -> Outcome<()> {
     let replicas = u16::try_from(plan.members.len()).unwrap_or(u16::MAX);
     let plain = plan.certificates.is_none();
-    let Plan { durability, service, instances, lanes, order, .. } = *plan;
-    mark(path, &Choices { replicas, durability, service, instances, lanes, order, plain })
+    let Plan { durability, service, instances, lanes, execution, order, .. } = *plan;
+    mark(path, &Choices { replicas, durability, service, instances, lanes, execution, order, plain })
 }
 
 fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
@@ -223,6 +229,10 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         )))
     };
     let order = args.order.over(choices.order)?;
+    let execution = match args.execution.executor {
+        None => choices.execution,
+        Some(_) => args.execution.choice(choices.service)?,
+    };
     match (args.replicas, args.durability, args.service) {
         (Some(wanted), _, _) if wanted != choices.replicas => {
             differ("--replicas", choices.replicas.to_string(), wanted.to_string())
@@ -240,6 +250,9 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         _ if args.lanes.is_some_and(|wanted| wanted != choices.lanes) => {
             let wanted = args.lanes.unwrap_or(choices.lanes);
             differ("--lanes", choices.lanes.to_string(), wanted.to_string())
+        }
+        _ if execution != choices.execution => {
+            differ("--executor and --workers", choices.execution.to_string(), execution.to_string())
         }
         _ if order != choices.order => differ(
             "--protocol, --fault-model and --authentication",

@@ -16,6 +16,7 @@ use directory::DevDirectory;
 use quorate_command::admin::{self, Admin};
 use quorate_command::arguments;
 use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
+use quorate_command::execution::ExecutionArgs;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, ServiceChoice};
 use quorate_command::oracle::{OWN, OWN_REPLICAS};
@@ -71,6 +72,8 @@ pub(crate) struct Args {
     /// Which service the replicas run [default: etcd, which `quorate kv` and clients of etcd use]
     #[arg(long, value_enum)]
     service: Option<ServiceChoice>,
+    #[command(flatten)]
+    execution: ExecutionArgs,
     /// The first port; the other replicas take the ones after it, then clients of etcd [default: free ones]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     port_base: Option<u16>,

@@ -318,10 +318,13 @@ fn a_replica_comes_back_while_all_of_the_state_changes_all_the_time() {
 }
 
 fn kills_in_mode(mode: &'static str) {
-    let mut random = Random::from_environment(&format!("state-kills-{mode}"));
+    kills(mode, Settings { mode, full_every: 3, ..Settings::default() });
+}
+
+fn kills(name: &str, settings: Settings) {
+    let mut random = Random::from_environment(&format!("state-kills-{name}"));
     let seconds = random::number("QUORATE_STATE_SECONDS", 5);
-    let settings = Settings { mode, full_every: 3, ..Settings::default() };
-    let mut cluster = settings.started(&format!("kills-{mode}"), &mut random);
+    let mut cluster = settings.started(&format!("kills-{name}"), &mut random);
     let mut filler = Filler::new(&cluster, 20, 30 << 10);
     filler.fill();
     let mut load = Load::start(&cluster, PLAN, &mut random);
@@ -353,7 +356,7 @@ fn kills_in_mode(mode: &'static str) {
     let answered = finish(&mut cluster, &mut load, PLAN.keys, Some(&mut filler));
     let seq = number(&cluster, 0, "last_seq");
     println!(
-        "{mode}: {kills} kills, {all} times of all; {answered} operations; the newest border is at {seq}"
+        "{name}: {kills} kills, {all} times of all; {answered} operations; the newest border is at {seq}"
     );
     assert!(seq > 0 && (0..REPLICAS).all(|at| !damage::checkpoints(&cluster, at).is_empty()));
 }
@@ -371,6 +374,12 @@ fn kills_while_full_checkpoints_are_written() {
 #[test]
 fn kills_while_staggered_checkpoints_are_written() {
     kills_in_mode("staggered");
+}
+
+/// Short commands, too, are handed to workers, which die in the middle of them.
+#[test]
+fn kills_while_commands_run_side_by_side() {
+    kills("ordered", Settings { full_every: 3, ordered: true, ..Settings::default() });
 }
 
 #[test]

@@ -3,3 +3,4 @@
 mod kv;
 mod kv_model;
 mod support;
+mod work;

@@ -5,6 +5,7 @@ use super::nets::Nets;
 use super::options::Measurement;
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::Cluster;
+use quorate_command::execution::ExecutionChoice;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
 use quorate_command::oracle::{OWN, OWN_REPLICAS, Own, make_own};
@@ -81,6 +82,7 @@ impl Temporary {
             order,
             instances: measurement.instances,
             lanes: measurement.lanes,
+            execution: ExecutionChoice::default(),
             pillars: measurement.pillars,
             placement: measurement.placement,
             certificates,

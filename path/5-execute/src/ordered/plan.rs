@@ -359,7 +359,9 @@ impl Results for OfBatch<'_> {
 
     fn void(&mut self, index: usize) {
         let at = self.place(index);
-        self.plan.void(at);
+        if !planted("void-run-counts") {
+            self.plan.void(at);
+        }
     }
 
     fn changed(&mut self, index: Option<usize>, before: &Version, after: &Version) {

@@ -128,6 +128,9 @@ impl Stopwatch for Says {
     }
 }
 
+/// Longer requests go to workers, in nanoseconds.
+const LONG: u64 = 40_000;
+
 fn limits() -> SessionLimits {
     SessionLimits {
         ttl: Span::from_nanos(900),
@@ -298,7 +301,7 @@ fn play(seed: u64, hints: Hints) -> Parallelism {
     let long = 100_000;
     let measured = if seed.is_multiple_of(4) { 1000 } else { long };
     let mut other =
-        InOrder::new(executor(hints), 3, Box::new(Says(0, measured))).ok().expect("it is parallel");
+        InOrder::new(executor(hints), (3, LONG), Box::new(Says(0, measured))).ok().expect("it is parallel");
     let (mut number, mut expected, mut found) = (0, Vec::new(), Vec::new());
     let mut workers = Workers::default();
     for at in 0..60 {
@@ -343,7 +346,11 @@ const HINTS: [Hints; 5] = [Hints::Right, Hints::Wrong(5), Hints::Wrong(60), Hint
 
 #[test]
 fn whatever_workers_do_it_is_as_one_after_the_other() {
-    let seeds = std::env::var("QUORATE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(150);
+    histories(std::env::var("QUORATE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(150));
+}
+
+/// So many histories with each kind of hints.
+pub(crate) fn histories(seeds: u64) {
     let (mut adopted, mut void) = (0, 0);
     for hints in HINTS {
         let mut all = Parallelism::default();
@@ -362,10 +369,13 @@ fn whatever_workers_do_it_is_as_one_after_the_other() {
 fn asked(hints: Hints, list: [[u8; 3]; 6]) -> InOrder {
     let limits = SessionLimits::default();
     let service = Box::new(InStore::new(Parallel::new(Cells { hints })));
-    let mut stage =
-        InOrder::new(Executor::new(service, limits, AgreedTime::ZERO), 3, Box::new(Says(0, 1_000_000)))
-            .ok()
-            .expect("it is parallel");
+    let mut stage = InOrder::new(
+        Executor::new(service, limits, AgreedTime::ZERO),
+        (3, LONG),
+        Box::new(Says(0, 1_000_000)),
+    )
+    .ok()
+    .expect("it is parallel");
     let session = |index: u32| SessionId { index, generation: 1 };
     let whole: &mut (dyn Execution + 'static) = &mut stage;
     whole.batch(seq(1), batch(10, 1, &(0..6).map(|client| open(client, 1)).collect::<Vec<_>>()));
@@ -446,5 +456,5 @@ fn what_nobody_ran_runs_on_the_lane() {
 #[test]
 fn others_are_not_taken() {
     let executor = Executor::new(Box::<crate::support::Echo>::default(), limits(), AgreedTime::ZERO);
-    assert!(InOrder::new(executor, 3, Box::new(Says(0, 1))).is_err());
+    assert!(InOrder::new(executor, (3, LONG), Box::new(Says(0, 1))).is_err());
 }

@@ -1,7 +1,7 @@
 //! The bugs put back: the histories of `images.rs` find each of them. Only in a build with `--cfg planted`; one test, since a
 //! bug is in force in the whole process.
 
-use crate::histories;
+use crate::{histories, ordered};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use quorate_types::plant;
@@ -20,5 +20,11 @@ fn each_bug_is_found() {
         plant(None);
         println!("{bug}: {} of {}: {:?}", found.len(), histories.len(), found.first());
         assert!(!found.is_empty(), "{bug} is not found");
+    }
+    for bug in ["run-not-validated", "range-not-validated", "old-version", "void-run-counts"] {
+        plant(Some(bug));
+        let found = std::panic::catch_unwind(|| ordered::histories(200));
+        plant(None);
+        assert!(found.is_err(), "{bug} is not found");
     }
 }

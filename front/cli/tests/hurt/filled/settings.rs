@@ -17,11 +17,19 @@ pub(crate) struct Settings {
     pub(crate) full_every: u32,
     /// For sending the state; 0 is no limit.
     pub(crate) transfer_rate_bytes: u64,
+    /// Commands run side by side, however short they are.
+    pub(crate) ordered: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mode: "differential", interval_bytes: INTERVAL_MIN, full_every: 4, transfer_rate_bytes: 0 }
+        Self {
+            mode: "differential",
+            interval_bytes: INTERVAL_MIN,
+            full_every: 4,
+            transfer_rate_bytes: 0,
+            ordered: false,
+        }
     }
 }
 
@@ -32,13 +40,16 @@ impl Settings {
             let file = cluster.home(at).join("replica.toml");
             let mut text = std::fs::read_to_string(&file).unwrap();
             assert!(!text.contains("[checkpoints]"), "{text}");
-            let Self { mode, interval_bytes, full_every, transfer_rate_bytes } = self;
+            let Self { mode, interval_bytes, full_every, transfer_rate_bytes, ordered } = self;
             write!(
                 text,
                 "\n[checkpoints]\nmode = \"{mode}\"\ninterval_bytes = {interval_bytes}\ninterval_state_percent = 0\nfull_every = {full_every}\n\
                  rate_bytes = 0\ntransfer_rate_bytes = {transfer_rate_bytes}\n"
             )
             .unwrap();
+            if ordered {
+                text.push_str("\n[execution]\nexecutor = \"ordered\"\nworkers = 4\nlong_us = 0\n");
+            }
             std::fs::write(&file, text).unwrap();
         }
     }

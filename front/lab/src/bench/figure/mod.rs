@@ -1,11 +1,12 @@
 //! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
-//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop`, `few` and `replies` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop`, `few`, `replies` and `eve` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 pub(super) mod catchup;
 mod cop;
 mod dfc;
+mod eve;
 mod few;
 pub(super) mod filling;
 mod links;
@@ -62,6 +63,9 @@ pub(super) enum Name {
     /// Throughput over time while one replica crashes, and another one sleeps
     #[value(name = "visigoth-6")]
     Visigoth6,
+    /// Speed-up by workers, for commands of different lengths
+    #[value(name = "eve-4")]
+    Eve4,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -79,6 +83,7 @@ pub(super) enum Name {
   quorate bench figure visigoth-2 --results machine-1.json,machine-2.json
   quorate bench figure visigoth-3 --durability memory --secs 3
   quorate bench figure visigoth-6 --durability memory --divide 1
+  quorate bench figure eve-4 --durability memory --secs 3
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -169,6 +174,8 @@ pub(crate) struct FigureArgs {
     replies: replies::Options,
     #[command(flatten)]
     few: few::FewArgs,
+    #[command(flatten)]
+    eve: eve::EveArgs,
     #[arg(long, hide = true)]
     inside_network: bool,
 }
@@ -227,6 +234,7 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Visigoth4 => few::curves::draw(args, few::curves::What::SameFaults)?,
         Name::Visigoth5 => few::curves::draw(args, few::curves::What::SixReplicas)?,
         Name::Visigoth6 => few::trace::draw(args)?,
+        Name::Eve4 => eve::draw(args)?,
     };
     let named = quorate_command::arguments::name(name);
     let page = args.out.join(format!("{named}.html"));

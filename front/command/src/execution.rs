@@ -1,0 +1,81 @@
+//! How replicas execute commands, as an option of commands that make clusters.
+
+use crate::arguments::name;
+use crate::failure::{Failure, Outcome};
+use crate::layout::ServiceChoice;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// How commands run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutorChoice {
+    /// One after the other
+    #[default]
+    Sequential,
+    /// At the same time, with the effect of one after the other
+    Ordered,
+}
+
+/// The options.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ExecutionArgs {
+    /// How replicas execute commands; `ordered` with the services kv and work [default: sequential]
+    #[arg(long, value_enum)]
+    pub executor: Option<ExecutorChoice>,
+    /// With --executor ordered: how many threads of each replica execute commands [default: one for each core]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
+}
+
+/// How the replicas of a cluster execute commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutionChoice {
+    /// How commands run.
+    pub executor: ExecutorChoice,
+    /// How many threads run them; `None`: one for each core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u16>,
+}
+
+impl ExecutionArgs {
+    /// What was chosen for replicas with this service.
+    ///
+    /// # Errors
+    /// When they can not run so.
+    pub fn choice(&self, service: ServiceChoice) -> Outcome<ExecutionChoice> {
+        let executor = self.executor.unwrap_or_default();
+        if executor == ExecutorChoice::Sequential && self.workers.is_some() {
+            return Err(Failure::usage(
+                "--workers needs --executor ordered: otherwise one command runs after the other",
+            ));
+        }
+        if executor == ExecutorChoice::Ordered && !matches!(service, ServiceChoice::Kv | ServiceChoice::Work)
+        {
+            let service = name(service);
+            return Err(Failure::usage(format!(
+                "--executor ordered: the service {service} runs one command after the other; kv and work can run several at the same time, \
+                 so add --service kv, or leave --executor out"
+            )));
+        }
+        Ok(ExecutionChoice { executor, workers: self.workers })
+    }
+}
+
+impl ExecutionChoice {
+    /// Its part of a replica's configuration; empty if it is the default.
+    pub fn to_toml(&self) -> String {
+        if *self == Self::default() {
+            return String::new();
+        }
+        let workers = self.workers.map_or_else(String::new, |count| format!("workers = {count}\n"));
+        format!("\n[execution]\nexecutor = \"{}\"\n{workers}", name(self.executor))
+    }
+}
+
+impl std::fmt::Display for ExecutionChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", name(self.executor))?;
+        self.workers.map_or(Ok(()), |count| write!(f, " with {count} workers"))
+    }
+}

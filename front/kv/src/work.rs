@@ -1,0 +1,116 @@
+//! A service for measurements of execution: its commands take as long as they say, and change objects. They may run at the same time.
+//!
+//! After the key-value store of Eve's evaluation (Kapritsos, dissertation, section 3.5.2): the work, the size of the objects and the rate of
+//! conflicts are the client's choice.
+
+use quorate_execute::{Context, KeyUse, ParallelService, ReplySink, StateView};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// The most objects that a command changes.
+const OBJECTS_MAX: usize = 64;
+/// The largest object.
+const BYTES_MAX: u32 = 1 << 20;
+/// The longest sleep.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// The most rounds of computing: some ten seconds.
+const ROUNDS_MAX: u64 = 1 << 34;
+/// Bytes before the numbers of the objects.
+const HEAD: usize = 16;
+
+/// A command: how it spends its time, and which objects it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkCommand {
+    /// How long it sleeps, in microseconds.
+    pub sleep_us: u32,
+    /// How many rounds it computes ([`compute`]).
+    pub rounds: u64,
+    /// The size of each object.
+    pub object_bytes: u32,
+    /// The numbers of the objects, 64 at most.
+    pub objects: Vec<u32>,
+}
+
+impl WorkCommand {
+    /// Its bytes: `sleep u32 | rounds u64 | object bytes u32 | object u32 ...`, little-endian.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.sleep_us.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&self.rounds.to_le_bytes());
+        bytes.extend_from_slice(&self.object_bytes.to_le_bytes());
+        self.objects.iter().for_each(|object| bytes.extend_from_slice(&object.to_le_bytes()));
+        bytes
+    }
+
+    /// Reads a command; `None` if the bytes are none, or it is over a limit.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (head, list) = bytes.split_at_checked(HEAD)?;
+        let number = |at: usize| head[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        let rounds = u64::from_le_bytes(*head[4..].first_chunk()?);
+        let (chunks, rest) = list.as_chunks::<4>();
+        let objects: Vec<u32> = chunks.iter().map(|object| u32::from_le_bytes(*object)).collect();
+        let command = Self { sleep_us: number(0)?, rounds, object_bytes: number(12)?, objects };
+        let sleep = Duration::from_micros(command.sleep_us.into());
+        let fits = sleep <= SLEEP_MAX
+            && rounds <= ROUNDS_MAX
+            && command.object_bytes <= BYTES_MAX
+            && (1..=OBJECTS_MAX).contains(&command.objects.len())
+            && rest.is_empty();
+        fits.then_some(command)
+    }
+}
+
+/// Computes: each round takes about a nanosecond.
+pub fn compute(rounds: u64) -> u64 {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for round in 0..rounds {
+        state = black_box(state ^ round).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29);
+    }
+    state
+}
+
+/// The service. Commands are those of [`WorkCommand`]; each is answered with how often its first object was changed. A query is answered with how
+/// many changes there were in all, 8 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work;
+
+/// How often an object was changed.
+fn changes(object: Option<&[u8]>) -> u64 {
+    object.and_then(<[u8]>::first_chunk).map_or(0, |count| u64::from_le_bytes(*count))
+}
+
+impl ParallelService for Work {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        let Some(WorkCommand { sleep_us, rounds, object_bytes, objects }) = WorkCommand::decode(command)
+        else {
+            return reply.write(b"no command");
+        };
+        if sleep_us > 0 {
+            std::thread::sleep(Duration::from_micros(sleep_us.into()));
+        }
+        let computed = compute(rounds);
+        for (at, object) in objects.iter().enumerate() {
+            let key = object.to_be_bytes();
+            let count = changes(view.get(&key).as_deref()) + 1;
+            let mut value = vec![computed as u8; 8.max(object_bytes as usize)];
+            value[..8].copy_from_slice(&count.to_le_bytes());
+            view.set(&key, &value);
+            if at == 0 {
+                reply.write(&count.to_le_bytes());
+            }
+        }
+    }
+
+    fn query(&self, view: &StateView<'_>, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        let all: u64 = view.range(b"", None).map(|(_, object)| changes(Some(&object))).sum();
+        reply.write(&all.to_le_bytes());
+    }
+
+    fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        if is_query {
+            used(KeyUse::ReadRange { start: b"", end: None });
+        } else if let Some(command) = WorkCommand::decode(bytes) {
+            command.objects.iter().for_each(|object| used(KeyUse::Write(&object.to_be_bytes())));
+        }
+        true
+    }
+}

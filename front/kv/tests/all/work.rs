@@ -1,0 +1,58 @@
+//! The service that takes time, and what it changes.
+
+use crate::support::ctx;
+use quorate_execute::{InStore, KeyUse, Parallel, ReplySink, Service};
+use quorate_kv::{Work, WorkCommand};
+
+fn ask(service: &mut dyn Service, command: &[u8]) -> Vec<u8> {
+    let mut reply = Vec::new();
+    service.execute(command, &ctx(), &mut ReplySink::new(&mut reply, 100));
+    reply
+}
+
+fn total(service: &dyn Service) -> u64 {
+    let mut answer = Vec::new();
+    service.query(b"", &ctx(), &mut ReplySink::new(&mut answer, 100));
+    u64::from_le_bytes(answer.try_into().expect("8 bytes"))
+}
+
+#[test]
+fn commands_count_what_they_change() {
+    let mut service = InStore::new(Parallel::new(Work));
+    let one = WorkCommand { objects: vec![7], object_bytes: 1000, rounds: 10, sleep_us: 1 };
+    let both = WorkCommand { objects: vec![8, 7], ..WorkCommand::default() };
+    for (command, count) in [(&one, 1_u64), (&one, 2), (&both, 1), (&both, 2)] {
+        assert_eq!(WorkCommand::decode(&command.encode()).as_ref(), Some(command));
+        assert_eq!(ask(&mut service, &command.encode()), count.to_le_bytes());
+    }
+    assert_eq!(total(&service), 6);
+    assert_eq!(service.objects().get(&7_u32.to_be_bytes()).map(<[u8]>::len), Some(8), "the last size counts");
+}
+
+#[test]
+fn what_is_no_command_is_answered_and_changes_nothing() {
+    let mut service = InStore::new(Parallel::new(Work));
+    let wrong = [
+        WorkCommand { objects: vec![], ..WorkCommand::default() },
+        WorkCommand { objects: vec![1; 65], ..WorkCommand::default() },
+        WorkCommand { objects: vec![1], sleep_us: 1_000_001, ..WorkCommand::default() },
+        WorkCommand { objects: vec![1], rounds: u64::MAX, ..WorkCommand::default() },
+        WorkCommand { objects: vec![1], object_bytes: (1 << 20) + 1, ..WorkCommand::default() },
+    ];
+    let odd = [&WorkCommand { objects: vec![1], ..WorkCommand::default() }.encode()[..], &[0]].concat();
+    for command in wrong.iter().map(WorkCommand::encode).chain([odd, vec![], vec![0; 15]]) {
+        assert_eq!(ask(&mut service, &command), b"no command");
+    }
+    assert_eq!(total(&service), 0);
+}
+
+#[test]
+fn the_keys_are_those_of_its_objects() {
+    let service = InStore::new(Parallel::new(Work));
+    let mut used = Vec::new();
+    let command = WorkCommand { objects: vec![1, 2], ..WorkCommand::default() }.encode();
+    assert!(service.keys(&command, false, &mut |key| if let KeyUse::Write(key) = key {
+        used.push(key.to_vec());
+    }));
+    assert_eq!(used, [[0, 0, 0, 1], [0, 0, 0, 2]]);
+}

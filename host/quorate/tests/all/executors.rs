@@ -1,0 +1,123 @@
+//! One service, unchanged, under every executor, fault model and number of instances, on real sockets and threads.
+
+use quorate::client::{BlockingClient, Client, FaultModel, ReadOptions};
+use quorate::{
+    Config, Context, InStore, KeyUse, LocalCluster, Options, Parallel, ParallelService, ReplicaId, ReplySink,
+    Service, StateView,
+};
+use quorate_order::Protocol;
+use quorate_runtime::{ExecutorCount, ExecutorKind};
+use std::time::Duration;
+
+/// Accounts of one byte each. A command moves an amount from one to another, and takes its time.
+struct Accounts;
+
+const ACCOUNTS: u8 = 12;
+const EACH: u64 = 1000;
+const CALLERS: u8 = 6;
+const MOVES: u8 = 25;
+
+fn balance(view: &StateView<'_>, account: u8) -> u64 {
+    let value = view.get(&[account]).and_then(|value| value.first_chunk().copied());
+    value.map_or(EACH, u64::from_le_bytes)
+}
+
+impl ParallelService for Accounts {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        let [from, to, amount] = *command else { return reply.write(b"what?") };
+        std::thread::sleep(Duration::from_millis(1));
+        let (has, gets) = (balance(view, from), balance(view, to));
+        let amount = u64::from(amount).min(has);
+        if from != to {
+            view.set(&[from], &(has - amount).to_le_bytes());
+            view.set(&[to], &(gets + amount).to_le_bytes());
+        }
+        reply.write(&amount.to_le_bytes());
+    }
+
+    fn query(&self, view: &StateView<'_>, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        (0..ACCOUNTS).for_each(|account| reply.write(&balance(view, account).to_le_bytes()));
+    }
+
+    fn keys(&self, bytes: &[u8], _: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        bytes.iter().take(2).for_each(|account| used(KeyUse::Write(&[*account])));
+        true
+    }
+}
+
+fn ordered(config: &mut Config) {
+    config.execution.executor = ExecutorKind::Ordered;
+    config.execution.workers = ExecutorCount::Count(4);
+}
+
+/// The balances, read at one replica once it has everything that this client saw.
+fn balances(client: &BlockingClient, replica: u16) -> Vec<u64> {
+    let options = ReadOptions { replica: Some(ReplicaId::new(replica)), ..ReadOptions::STRONG };
+    let answer = client.read(Vec::new(), options).expect("an answer");
+    let (chunks, _) = answer.body.as_chunks::<8>();
+    chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect()
+}
+
+/// Callers move amounts at the same time; a replica that executes otherwise than the others comes to the same balances.
+fn moves(model: FaultModel, replicas: u16, instances: u16, sequential: &[u16]) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(Parallel::new(Accounts))) };
+    let configure = |config: &mut Config| {
+        (config.fault_model, config.instances) = (model, instances);
+        if model.may_lie() {
+            config.protocol = Protocol::MOD_SMART;
+        }
+        if !sequential.contains(&config.replica) {
+            ordered(config);
+        }
+    };
+    let mut cluster =
+        LocalCluster::start_with(directory.path(), replicas, service, configure, |_| Options::default())
+            .expect("a cluster");
+    let client = || {
+        let builder = Client::builder().members(cluster.members()).fault_model(model);
+        builder.timeout(Duration::from_secs(60)).build_blocking().expect("a client")
+    };
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let client = client();
+            scope.spawn(move || {
+                let session = client.open_session().expect("a session");
+                for at in 0..MOVES {
+                    let (from, to) = ((caller * 2 + at % 3) % ACCOUNTS, (caller * 2 + 1 + at % 5) % ACCOUNTS);
+                    let replies = session.call_one(&[from, to, 1 + at]).expect("an answer");
+                    assert_eq!(replies.first().map(<[u8]>::len), Some(8));
+                }
+            });
+        }
+    });
+    let reader = client();
+    let all: Vec<Vec<u64>> = (1..=replicas).map(|replica| balances(&reader, replica)).collect();
+    assert_eq!(all[0].iter().sum::<u64>(), u64::from(ACCOUNTS) * EACH, "nothing is lost or made");
+    assert!(all[0].iter().any(|balance| *balance != EACH), "something moved");
+    assert!(all.iter().all(|own| *own == all[0]), "{model:?}, R = {instances}: {all:?}");
+    // After a restart it executes the log once more.
+    cluster.stop(ReplicaId::new(1));
+    cluster.restart(ReplicaId::new(1)).expect("it starts");
+    assert_eq!(balances(&reader, 1), all[0], "{model:?}, R = {instances}: after a restart");
+}
+
+#[test]
+fn a_service_runs_unchanged_under_every_executor() {
+    for instances in [1, 4] {
+        moves(FaultModel::Crash, 3, instances, &[1, 2, 3]);
+        moves(FaultModel::Crash, 3, instances, &[]);
+        moves(FaultModel::Crash, 3, instances, &[2]);
+        moves(FaultModel::Byzantine, 4, instances, &[3]);
+    }
+}
+
+/// A service that says nothing of it is not run so.
+#[test]
+fn a_service_that_runs_one_after_the_other_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(crate::count::Count)) };
+    let refused = LocalCluster::start_with(directory.path(), 1, service, ordered, |_| Options::default());
+    let why = refused.err().expect("it is refused").to_string();
+    assert!(why.contains("ParallelService") && why.contains("executor = \"sequential\""), "{why}");
+}
