@@ -789,6 +789,7 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         watched: Rng::of(plan.seed, 9070).chance(250),
         hears: false,
         alarm: 0,
+        ..ServiceConfig::default()
     };
     if profile.faults {
         plan.faults.extend(state_faults(plan, rng));

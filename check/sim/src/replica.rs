@@ -246,12 +246,10 @@ impl Replica {
         let node = restoring.finish_with(log?, service, |executor| -> Box<dyn Execution> {
             match (plan.lateness, side_by_side) {
                 (Some(lateness), _) => Box::new(Late::new(executor, lateness, rng, tap)),
-                (None, Some(plan)) => {
-                    match InOrder::new(executor, (plan.workers, plan.at_least), Box::new(plan.watch(rng))) {
-                        Ok(in_order) => Box::new(in_order),
-                        Err(executor) => Box::new(Sequential::new(*executor)),
-                    }
-                }
+                (None, Some(plan)) => match InOrder::new(executor, plan.ahead(), Box::new(plan.watch(rng))) {
+                    Ok(in_order) => Box::new(in_order),
+                    Err(executor) => Box::new(Sequential::new(*executor)),
+                },
                 (None, None) => Box::new(Sequential::new(executor)),
             }
         });

@@ -71,13 +71,23 @@ pub struct ServiceConfig {
     pub watched: bool,
     /// Whether the state holds how many sessions ended, and the members: a replica that missed one, or heard it twice, has another state.
     pub hears: bool,
+    /// Commands may run before their turn, so they are reported when they are final.
+    pub side_by_side: bool,
     /// The alarm rings when no command came for this long, in nanoseconds of agreed time; 0: there is no alarm.
     pub alarm: u64,
 }
 
 impl Default for ServiceConfig {
     fn default() -> Self {
-        Self { kind: Kind::InStore, bulk: 0, filled: 0, watched: false, hears: false, alarm: 0 }
+        Self {
+            kind: Kind::InStore,
+            bulk: 0,
+            filled: 0,
+            watched: false,
+            hears: false,
+            side_by_side: false,
+            alarm: 0,
+        }
     }
 }
 
@@ -155,6 +165,7 @@ struct Objects {
     kv: Kv,
     bulk: u64,
     hears: bool,
+    side_by_side: bool,
     alarm: u64,
     tap: Option<Tap>,
     /// Only for a planted bug: a service that is not deterministic.
@@ -236,19 +247,23 @@ impl ParallelService for Objects {
         // Only where commands run one after the other: a run on a view may not count.
         if std::mem::take(&mut tap.lock().corrupt) {
             view.set(CORRUPTION, &ctx.seq().number().to_le_bytes());
-            view.tell(Told::Corrupted(ctx.seq().number()));
+            tap.push(Told::Corrupted(ctx.seq().number()));
         }
         if planted("state-of-its-own") && self.queries.load(Ordering::Relaxed) > 0 {
             view.set(b"\xfequeries", &self.queries.load(Ordering::Relaxed).to_le_bytes());
         }
-        view.tell(Told::Ran(Row {
+        let ran = Told::Ran(Row {
             seq: ctx.seq().number(),
             time: ctx.time().nanos(),
             seed: ctx.seed(),
             op: op_of(command),
             command: command.to_vec(),
             reply: answer,
-        }));
+        });
+        match self.side_by_side {
+            true => view.tell(ran),
+            false => tap.push(ran),
+        }
     }
 
     fn query(&self, view: &StateView<'_>, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
@@ -292,7 +307,9 @@ impl ParallelService for Objects {
 
     fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
         view.remove(ALARM);
-        view.tell(Told::Rang(ctx.seq().number()));
+        if let Some(tap) = &self.tap {
+            tap.push(Told::Rang(ctx.seq().number()));
+        }
     }
 
     fn session_ended(&self, view: &mut StateView<'_>, why: SessionEnd, ctx: &Context) {
@@ -396,8 +413,10 @@ impl Tells for Whole {
 
     fn take_events(&mut self) -> Option<Events> {
         let told = Tells::take_events(&mut self.objects).and_then(Events::of::<Vec<Box<dyn Any + Send>>>);
-        for told in told.into_iter().flatten().filter_map(|told| told.downcast::<Told>().ok()) {
-            self.tap.iter().for_each(|tap| tap.push((*told).clone()));
+        if let (Some(tap), Some(told)) = (&self.tap, told) {
+            tap.lock()
+                .told
+                .extend(told.into_iter().filter_map(|told| told.downcast().ok()).map(|told| *told));
         }
         self.etcd.as_mut()?.tells()?.take_events()
     }
@@ -429,6 +448,7 @@ impl Watched {
             kv: Kv::new(KvConfig::default()),
             bulk: config.bulk,
             hears: config.hears,
+            side_by_side: config.side_by_side,
             alarm: config.alarm,
             tap: tap.clone(),
             queries: AtomicU64::new(0),

@@ -346,6 +346,7 @@ impl Node {
     pub(crate) fn on_worked(&mut self, now: Time, done: Worked, out: &mut Effects) {
         self.engine.worked(done);
         self.deliver(now, out);
+        self.after_order(now, out);
     }
 
     /// The main lane hears everything that other lanes have said until now.

@@ -77,7 +77,8 @@ impl Execute {
         let Some(work) = &self.work else { return };
         let done = work.run(&mut Watch::default());
         self.tally.ran.fetch_add(work.len() as u64, Ordering::Relaxed);
-        self.work = None;
+        // Freed after the answer: it may be the last owner of an old version.
+        let _work = self.work.take();
         self.mailbox.send(Completion::Worked(done));
     }
 }
@@ -222,10 +223,12 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Ends all of them.
+    /// Ends all of them. Nobody waits for a command that does not end.
     pub(crate) fn stop(self) {
         self.workers.stop();
-        self.executors.stop();
+        let Workers { jobs, threads, .. } = self.executors;
+        drop(jobs);
+        threads.into_iter().filter(JoinHandle::is_finished).for_each(|thread| drop(thread.join()));
     }
 }
 

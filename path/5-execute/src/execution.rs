@@ -68,9 +68,10 @@ pub trait Execution: Send {
     /// When to ask again, if nothing else is delivered; nothing if all delivered items are final.
     fn deadline(&self) -> Option<Time>;
 
-    /// Gives out what workers should do now. Each piece is answered with [`Self::worked`], at any time and in any order.
-    fn work(&mut self, out: &mut Vec<Work>) {
-        let _ = out;
+    /// Gives out what a worker should do now; called until there is no more. Each piece is answered with [`Self::worked`], at any time and
+    /// in any order.
+    fn work(&mut self) -> Option<Work> {
+        None
     }
 
     /// Workers answered.

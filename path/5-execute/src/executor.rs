@@ -201,9 +201,9 @@ impl Executor {
 
     /// Says what a step changed here: of the request with this index, or at the beginning of the batch.
     fn changed(&self, index: Option<usize>, before: Option<Version>, results: &mut Option<&mut dyn Results>) {
-        let after = self.service.store().map(Store::version);
-        if let (Some(results), Some(before), Some(after)) = (results, before, after) {
-            results.changed(index, &before, &after);
+        let Some(before) = before else { return };
+        if let (Some(results), Some(store)) = (results, self.service.store()) {
+            results.changed(index, &before, &store.version());
         }
     }
 
@@ -373,7 +373,8 @@ impl Executor {
 
     /// The service, if its commands may run at the same time.
     pub fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
-        self.service.parallel()
+        // Runs begin with a version of the store.
+        self.service.parallel().filter(|_| self.service.store().is_some())
     }
 
     pub(crate) fn service(&self) -> &dyn Service {

@@ -120,7 +120,7 @@ pub use execution::{Execution, Final, Ordered, Sequential};
 pub use executor::Executor;
 pub use images::ImageParts;
 pub use objects::{InStore, ObjectService};
-pub use ordered::{InOrder, Parallelism, Stopwatch, Task, Work, Worked};
+pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism, Stopwatch, Task, Work, Worked};
 pub use outcomes::{Outcome, Outcomes};
 pub use parallel::{Parallel, ParallelService, Ran};
 pub use published::{Published, Publisher};

@@ -19,6 +19,10 @@ use std::sync::Arc;
 /// A deterministic service whose commands may run at the same time. The rules are those of [`ObjectService`], and one more: a command reads
 /// and writes the state only through its [`StateView`], and gives the same result for the same view. Commands always have the effect of one that
 /// runs after the other, in the order of the log. [`Parallel`] makes an [`ObjectService`] of it, so every executor runs it.
+///
+/// A run that will not count may see a state that no order of commands gives: one key as it was before another command, and another key as
+/// it is after it. So a command must end, and need no more memory and stack than usual, whatever it reads. A panic there is caught, and the
+/// command runs again at its turn; of a command that does not end the replica lets go after ten seconds, and loses a worker.
 pub trait ParallelService: Send + Sync {
     /// Runs one ordered command and writes one reply. It may run several times, on any thread, and only one of these runs counts.
     fn execute(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
@@ -26,8 +30,9 @@ pub trait ParallelService: Send + Sync {
     /// Answers a read, weak or strong.
     fn query(&self, view: &StateView<'_>, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
 
-    /// Passes the keys that a command will probably use to `uses`, so that commands that use the same ones run one after the other. Only
-    /// speed depends on it: keys may be left out, and others named. Returns `false` if nothing is known.
+    /// Passes the keys that a command will probably use to `uses`, so that commands that use the same ones run one after the other. Keys may be
+    /// left out, and others named; the first 256 count. Only speed depends on it, and how often a command sees a state that no order gives.
+    /// Returns `false` if nothing is known.
     fn hints(&self, command: &[u8], uses: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         self.keys(command, false, uses)
     }
@@ -95,9 +100,7 @@ impl<S> Parallel<S> {
     }
 
     fn change(&mut self, store: &mut Store, change: impl FnOnce(&S, &mut StateView<'_>)) {
-        let mut view = StateView::direct(store);
-        change(&self.service, &mut view);
-        self.told.append(&mut view.take_told());
+        change(&self.service, &mut StateView::direct(store, &mut self.told));
     }
 }
 

@@ -36,12 +36,12 @@ pub(crate) struct Earlier {
 /// What a command reads, and where its writes go.
 pub struct StateView<'a> {
     kind: Kind<'a>,
-    told: Vec<Told>,
 }
 
 enum Kind<'a> {
     Reading(&'a Store),
-    Direct(&'a mut Store),
+    /// The store itself, and where what is told goes.
+    Direct(&'a mut Store, &'a mut Vec<Told>),
     Noting(Box<Noting<'a>>),
 }
 
@@ -52,6 +52,7 @@ struct Noting<'a> {
     earlier: &'a [Earlier],
     own: BTreeMap<Box<[u8]>, Option<Bytes>>,
     reads: RefCell<Reads>,
+    told: Vec<Told>,
 }
 
 /// What a command read, beside its own writes.
@@ -91,6 +92,7 @@ impl RangeEnd {
 }
 
 /// What is left of a view that noted everything.
+#[derive(Default)]
 pub(crate) struct Noted {
     pub(crate) reads: Reads,
     pub(crate) writes: BTreeMap<Box<[u8]>, Option<Bytes>>,
@@ -99,42 +101,47 @@ pub(crate) struct Noted {
 
 impl<'a> StateView<'a> {
     /// A view that can only be read.
+    #[inline]
     pub fn reading(store: &'a Store) -> Self {
-        Self { kind: Kind::Reading(store), told: Vec::new() }
+        Self { kind: Kind::Reading(store) }
     }
 
     /// A view of the store itself: writes change the store at once.
-    pub fn direct(store: &'a mut Store) -> Self {
-        Self { kind: Kind::Direct(store), told: Vec::new() }
+    #[inline]
+    pub(crate) fn direct(store: &'a mut Store, told: &'a mut Vec<Told>) -> Self {
+        Self { kind: Kind::Direct(store, told) }
     }
 
     /// A view that changes nothing and notes everything. `earlier` is sorted by key.
     pub(crate) fn noting(version: &'a Version, earlier: &'a [Earlier]) -> Self {
-        let noting = Noting { version, earlier, own: BTreeMap::new(), reads: RefCell::default() };
-        Self { kind: Kind::Noting(Box::new(noting)), told: Vec::new() }
+        let (own, reads, told) = (BTreeMap::new(), RefCell::default(), Vec::new());
+        Self { kind: Kind::Noting(Box::new(Noting { version, earlier, own, reads, told })) }
     }
 
     /// The value of a key.
+    #[inline]
     pub fn get(&self, key: &[u8]) -> Option<Cow<'_, [u8]>> {
         match &self.kind {
             Kind::Reading(store) => store.get(key),
-            Kind::Direct(store) => store.get(key),
+            Kind::Direct(store, _) => store.get(key),
             Kind::Noting(noting) => noting.get(key),
         }
         .map(Cow::Borrowed)
     }
 
     /// Whether a key has a value.
+    #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         self.get(key).is_some()
     }
 
     /// The entries from `start` to before `end`, or to the last key, in key order. Take no more of them than you need: whoever writes one
     /// of those that were taken has to run before.
+    #[inline]
     pub fn range<'v>(&'v self, start: &'v [u8], end: Option<&'v [u8]>) -> StateRange<'v> {
         match &self.kind {
             Kind::Reading(store) => StateRange::plain(store.range(start, end)),
-            Kind::Direct(store) => StateRange::plain(store.range(start, end)),
+            Kind::Direct(store, _) => StateRange::plain(store.range(start, end)),
             Kind::Noting(noting) => noting.range(start, end),
         }
     }
@@ -143,9 +150,10 @@ impl<'a> StateView<'a> {
     ///
     /// # Panics
     /// When key or value are longer than a [`Store`] takes, and in a view that can only be read.
+    #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
         match &mut self.kind {
-            Kind::Direct(store) => store.put(key, value),
+            Kind::Direct(store, _) => store.put(key, value),
             Kind::Noting(noting) => {
                 let had = noting.get(key).is_some();
                 noting.set(key, value);
@@ -159,9 +167,10 @@ impl<'a> StateView<'a> {
     ///
     /// # Panics
     /// As [`Self::put`].
+    #[inline]
     pub fn set(&mut self, key: &[u8], value: &[u8]) {
         match &mut self.kind {
-            Kind::Direct(store) => drop(store.put(key, value)),
+            Kind::Direct(store, _) => drop(store.put(key, value)),
             Kind::Noting(noting) => noting.set(key, value),
             Kind::Reading(_) => panic!("{READING}"),
         }
@@ -171,9 +180,10 @@ impl<'a> StateView<'a> {
     ///
     /// # Panics
     /// In a view that can only be read.
+    #[inline]
     pub fn remove(&mut self, key: &[u8]) -> bool {
         match &mut self.kind {
-            Kind::Direct(store) => store.remove(key),
+            Kind::Direct(store, _) => store.remove(key),
             Kind::Noting(noting) => {
                 let had = noting.get(key).is_some();
                 if had {
@@ -187,23 +197,23 @@ impl<'a> StateView<'a> {
 
     /// Tells the service's observer something about this command. The observer hears it once the command is final, in the order of the
     /// log; of a run that does not count it hears nothing.
+    #[inline]
     pub fn tell<T: Any + Send>(&mut self, what: T) {
-        self.told.push(Box::new(what));
+        match &mut self.kind {
+            Kind::Direct(_, told) => told.push(Box::new(what)),
+            Kind::Noting(noting) => noting.told.push(Box::new(what)),
+            Kind::Reading(_) => {}
+        }
     }
 
-    /// Takes what was told.
-    pub(crate) fn take_told(&mut self) -> Vec<Told> {
-        std::mem::take(&mut self.told)
-    }
-
-    /// What was noted; of a view that notes nothing, what was told.
-    pub(crate) fn noted(mut self) -> Noted {
-        let told = self.take_told();
+    /// What was noted; nothing in a view that notes nothing.
+    pub(crate) fn noted(self) -> Noted {
         match self.kind {
-            Kind::Noting(noting) => Noted { reads: noting.reads.into_inner(), writes: noting.own, told },
-            Kind::Reading(_) | Kind::Direct(_) => {
-                Noted { reads: Reads::default(), writes: BTreeMap::new(), told }
+            Kind::Noting(noting) => {
+                let Noting { own, reads, told, .. } = *noting;
+                Noted { reads: reads.into_inner(), writes: own, told }
             }
+            Kind::Reading(_) | Kind::Direct(..) => Noted::default(),
         }
     }
 }

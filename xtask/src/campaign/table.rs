@@ -111,6 +111,18 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --late --first 100001 --count 20")],
     },
     Campaign {
+        name: "sim-ordered",
+        covers: "replicas that run commands side by side, beside others that run them one after the other",
+        usual: "20 min",
+        steps: &[
+            sim("sim --executor ordered --count 10000"),
+            sim("sim --executor ordered --instances 4 --count 3000"),
+            sim("sim --executor ordered --protocol mod-smart --count 3000"),
+            sim("sim --executor ordered --fault-model byzantine --count 4000"),
+        ],
+        sample: &[few("sim --executor ordered --first 100001 --count 20")],
+    },
+    Campaign {
         name: "sim-apart",
         covers: "parts of replicas that have lanes of their own, and hear of each other late",
         usual: "2 h",

@@ -2,7 +2,7 @@
 
 use super::{Fault, Kind, MS, Plan, Profile};
 use crate::random::Rng;
-use quorate_execute::Stopwatch;
+use quorate_execute::{Ahead, AheadLimits, Stopwatch};
 
 /// Commands run at the same time, with the effect of one after the other. Some replicas run them one after the other all the same, so their
 /// states are compared with those of the others.
@@ -20,6 +20,8 @@ pub struct SideBySide {
     pub gives_back: u64,
     /// Requests that take so long on average go to workers, in nanoseconds.
     pub at_least: u64,
+    /// Limits of what runs before its turn.
+    pub limits: AheadLimits,
     /// The longest time that a stopwatch shows, in nanoseconds.
     pub long: u64,
 }
@@ -28,6 +30,11 @@ impl SideBySide {
     /// Whether a replica runs commands so.
     pub fn is_for(&self, who: usize) -> bool {
         who % 3 != 2
+    }
+
+    /// How its commands run.
+    pub fn ahead(&self) -> Ahead {
+        Ahead { workers: self.workers, long: self.at_least, limits: self.limits }
     }
 
     /// Draws after how long workers answer, and whether they ran the commands.
@@ -63,7 +70,7 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         return;
     }
     plan.service.kind = Kind::InStore;
-    (plan.service.watched, plan.service.hears) = (false, true);
+    (plan.service.watched, plan.service.hears, plan.service.side_by_side) = (false, true, true);
     plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
     plan.executor = Some(SideBySide {
         workers: rng.pick(&[1, 2, 16]),
@@ -72,6 +79,13 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         stall: rng.spread(MS, 400 * MS),
         gives_back: rng.pick(&[0, 0, 20, 300]),
         at_least: rng.pick(&[0, 40_000]),
+        limits: AheadLimits {
+            planned: rng.pick(&[4, 100, 4096]),
+            held_bytes: rng.pick(&[500, 1 << 20]),
+            finals: rng.pick(&[2, 100]),
+            items: rng.pick(&[3, 4096]),
+            bytes: rng.pick(&[1000, 64 << 20]),
+        },
         long: rng.pick(&[MS, MS, MS, MS / 10]),
     });
 }

@@ -316,9 +316,9 @@ impl Engine {
     /// Ends the turn: the next one has room for answers again. Gives out what workers should do.
     pub(crate) fn end_turn(&mut self, out: &mut Effects) {
         self.answers.end_turn();
-        let mut list = Vec::new();
-        self.execution.work(&mut list);
-        list.into_iter().for_each(|work| out.push(Effect::Work(work)));
+        while let Some(work) = self.execution.work() {
+            out.push(Effect::Work(work));
+        }
     }
 
     /// How much runs on workers, if anything may.

@@ -96,6 +96,11 @@ fn moves(model: FaultModel, replicas: u16, instances: u16, sequential: &[u16]) {
     assert_eq!(all[0].iter().sum::<u64>(), u64::from(ACCOUNTS) * EACH, "nothing is lost or made");
     assert!(all[0].iter().any(|balance| *balance != EACH), "something moved");
     assert!(all.iter().all(|own| *own == all[0]), "{model:?}, R = {instances}: {all:?}");
+    for replica in 1..=replicas {
+        let status = reader.status(ReplicaId::new(replica)).expect("a status");
+        let adopted = status.split("\"adopted\":").nth(1).is_some_and(|rest| !rest.starts_with('0'));
+        assert_eq!(adopted, !sequential.contains(&replica), "{replica}: {status}");
+    }
     // After a restart it executes the log once more.
     cluster.stop(ReplicaId::new(1));
     cluster.restart(ReplicaId::new(1)).expect("it starts");

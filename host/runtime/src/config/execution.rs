@@ -3,7 +3,7 @@
 use super::{ConfigError, invalid, range};
 use crate::config::lanes::{Auto, cores_here};
 use crate::workers::Watch;
-use quorate_execute::{Execution, Executor, InOrder, Sequential, Service};
+use quorate_execute::{Ahead, AheadLimits, Execution, Executor, InOrder, Sequential, Service};
 use serde::{Deserialize, Serialize};
 
 /// More threads than this only cost memory.
@@ -82,7 +82,8 @@ impl ExecutionConfig {
 
     /// Whether this service can run so.
     pub(crate) fn fits(&self, service: &dyn Service) -> Result<(), ConfigError> {
-        if self.executor == ExecutorKind::Ordered && service.parallel().is_none() {
+        let is_parallel = service.parallel().is_some() && service.store().is_some();
+        if self.executor == ExecutorKind::Ordered && !is_parallel {
             return invalid(
                 "execution: executor = \"ordered\" is for services whose commands may run at the same time (ParallelService), and this \
                  one does not say so: set executor = \"sequential\", or write it as one",
@@ -96,8 +97,9 @@ impl ExecutionConfig {
         if self.executor == ExecutorKind::Sequential {
             return Box::new(Sequential::new(executor));
         }
-        let how = (usize::from(self.worker_count()), u64::from(self.long_us) * 1000);
-        match InOrder::new(executor, how, Box::new(Watch::default())) {
+        let (workers, long) = (usize::from(self.worker_count()), u64::from(self.long_us) * 1000);
+        let ahead = Ahead { workers, long, limits: AheadLimits::default() };
+        match InOrder::new(executor, ahead, Box::new(Watch::default())) {
             Ok(in_order) => Box::new(in_order),
             Err(executor) => Box::new(Sequential::new(*executor)),
         }

@@ -23,20 +23,16 @@ use crate::executor::{Executor, Results};
 use crate::outcomes::Outcomes;
 use crate::parallel::ParallelService;
 use costs::Costs;
+pub use plan::AheadLimits;
 use plan::{Entry, Ground, OfBatch, Plan};
 use quorate_state::store::{Store, Version};
-use quorate_types::{Items, Seq, Time, planted};
+use quorate_types::{Items, Seq, Span, Time, planted};
 use quorate_wire::{Batch, RequestHeader, RequestKind};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
 pub use task::{Stopwatch, Task, Work, Worked};
 
-/// The most requests that are planned before they are final.
-const PLANNED_MAX: usize = 4096;
-/// No more is delivered while batches with this many bytes, or this many of them, are not final.
-const BYTES_MAX: usize = 64 << 20;
-const BATCHES_MAX: usize = 4096;
 /// The most keys of one request that are looked at.
 const HINTS_MAX: usize = 256;
 /// How many pieces of work there are for each worker, so that none waits.
@@ -66,6 +62,23 @@ pub struct InOrder {
     pieces: usize,
     /// The final objects, until they change.
     version: Option<Version>,
+    limits: AheadLimits,
+    /// The request for which all wait, and since when.
+    held_up: Option<(u64, Time)>,
+}
+
+/// A run on a view that no order of commands gives may not end. After this time nobody waits for it any more.
+const PATIENCE: Span = Span::from_secs(10);
+
+/// How commands run side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// How many workers there are.
+    pub workers: usize,
+    /// Requests that take this many nanoseconds on average go to the workers; with 0 all of them do.
+    pub long: u64,
+    /// Limits of what runs before its turn.
+    pub limits: AheadLimits,
 }
 
 /// Numbers for the status. Counts are since the start of the process.
@@ -84,16 +97,12 @@ pub struct Parallelism {
 }
 
 impl InOrder {
-    /// Continues from a state, with this many workers. Requests go to them once they take `long` nanoseconds on average, by this stopwatch; with
-    /// 0 all of them do.
+    /// Continues from a state. The stopwatch tells how long requests take on the lane.
     ///
     /// # Errors
     /// Gives back the state if the service is not one whose commands may run at the same time.
-    pub fn new(
-        executor: Executor,
-        (workers, long): (usize, u64),
-        watch: Box<dyn Stopwatch>,
-    ) -> Result<Self, Box<Executor>> {
+    pub fn new(executor: Executor, ahead: Ahead, watch: Box<dyn Stopwatch>) -> Result<Self, Box<Executor>> {
+        let Ahead { workers, long, limits } = ahead;
         let Some(service) = executor.parallel() else { return Err(Box::new(executor)) };
         Ok(Self {
             executor,
@@ -102,18 +111,20 @@ impl InOrder {
             planned: 0,
             bytes: 0,
             next_place: 0,
-            plan: Plan::default(),
+            plan: Plan::new(limits),
             costs: Costs::new(long),
             watch,
             workers: workers.max(1),
             pieces: 0,
             version: None,
+            limits,
+            held_up: None,
         })
     }
 
     /// Plans what was delivered, in order and as far as there is room.
     fn plan_more(&mut self) {
-        while self.costs.on_workers() && self.plan.len() < PLANNED_MAX {
+        while self.costs.on_workers() && self.plan.has_room() {
             let Some(item) = self.delivered.get(self.planned) else { return };
             self.planned += 1;
             if let Ordered::Batch(seq, moment, batch) = &item.ordered {
@@ -147,7 +158,7 @@ impl InOrder {
                     self.service.hints(command, add);
                 }
             }
-            RequestKind::Query => {}
+            RequestKind::Query => drop(self.service.keys(body, true, &mut |used| hints.push(used.into()))),
             _ => return None,
         }
         let client = self.executor.client(header.session)?;
@@ -158,6 +169,22 @@ impl InOrder {
             ctx: ctx.with_session(client, header.session),
             hints,
         })
+    }
+
+    /// Whether all requests before this place are settled. Nobody waits for one that is on its way for too long.
+    fn is_settled(&mut self, now: Time, end: u64) -> bool {
+        loop {
+            let settled = self.plan.settle_up_to(end);
+            let held_up = if settled { None } else { self.plan.holds_up(end) };
+            self.held_up = held_up.map(|at| match self.held_up {
+                Some((before, since)) if before == at => (at, since),
+                _ => (at, now),
+            });
+            match self.held_up {
+                Some((at, since)) if now >= since.plus(PATIENCE) => self.plan.give_up(at),
+                _ => return settled,
+            }
+        }
     }
 
     /// The final objects as they are now.
@@ -223,10 +250,10 @@ impl Execution for InOrder {
         self.plan_more();
     }
 
-    fn next(&mut self, _: Time, outcomes: &mut Outcomes) -> Option<Final> {
+    fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
         self.plan_more();
         let next = self.delivered.front()?;
-        if !self.plan.settle_up_to(next.first + next.places) {
+        if !self.is_settled(now, next.first + next.places) {
             return None;
         }
         let done = self.take_next(outcomes)?;
@@ -240,29 +267,25 @@ impl Execution for InOrder {
     }
 
     fn deadline(&self) -> Option<Time> {
-        None
+        self.held_up.map(|(_, since)| since.plus(PATIENCE))
     }
 
-    fn work(&mut self, out: &mut Vec<Work>) {
-        let Some(next) = self.delivered.front() else { return };
-        let (base, next_ends) = (next.first, next.first + next.places);
-        while self.pieces < PIECES_EACH * self.workers && self.plan.has_ready() {
-            let Some(version) = self.version() else { return };
-            let ground = Ground {
-                service: &self.service,
-                version: &version,
-                base,
-                next_ends,
-                replies_max: self.executor.replies_max(),
-            };
-            let tasks: Vec<Task> =
-                std::iter::from_fn(|| self.plan.next_task(&ground)).take(self.costs.tasks()).collect();
-            if tasks.is_empty() {
-                return;
-            }
-            self.pieces += 1;
-            out.push(Work(tasks));
+    fn work(&mut self) -> Option<Work> {
+        if self.pieces >= PIECES_EACH * self.workers || !self.plan.has_ready() {
+            return None;
         }
+        let next = self.delivered.front()?;
+        let (base, next_ends) = (next.first, next.first + next.places);
+        let version = self.version()?;
+        let (service, replies_max) = (&self.service, self.executor.replies_max());
+        let ground = Ground { service, version: &version, base, next_ends, replies_max };
+        let tasks = std::iter::from_fn(|| self.plan.next_task(&ground)).take(self.costs.tasks());
+        let tasks: Vec<Task> = tasks.collect();
+        if tasks.is_empty() {
+            return None;
+        }
+        self.pieces += 1;
+        Some(Work(tasks))
     }
 
     fn worked(&mut self, done: Worked) {
@@ -274,7 +297,7 @@ impl Execution for InOrder {
     }
 
     fn has_room(&self) -> bool {
-        self.bytes < BYTES_MAX && self.delivered.len() < BATCHES_MAX
+        self.bytes < self.limits.bytes && self.delivered.len() < self.limits.items
     }
 
     fn parallelism(&self) -> Option<Parallelism> {
@@ -304,6 +327,7 @@ impl Execution for InOrder {
         self.delivered.clear();
         (self.planned, self.bytes, self.version) = (0, 0, None);
         self.plan.forget_all();
+        self.held_up = None;
         self.executor.restore_image(system, objects)
     }
 

@@ -10,7 +10,7 @@ use super::written::Written;
 use crate::context::Context;
 use crate::executor::Results;
 use crate::parallel::{ParallelService, Ran};
-use crate::view::RunId;
+use crate::view::{Noted, RunId};
 use bytes::Bytes;
 use quorate_state::store::Version;
 use quorate_types::planted;
@@ -20,10 +20,27 @@ use std::sync::Arc;
 
 /// A request runs at most this often before it waits until all before it are settled.
 const EARLY_RUNS: u32 = 3;
-/// A request that ran this often runs on the lane at its turn.
-const RUNS_MAX: u32 = 6;
-/// While results have more bytes than this, only requests of the next batch run.
-const HELD_MAX: u64 = 128 << 20;
+
+/// Limits of what runs before its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AheadLimits {
+    /// The most requests that are planned before they are final. 4096 by default.
+    pub planned: usize,
+    /// While results have more bytes than this, only requests of the next batch run. 128 MiB by default.
+    pub held_bytes: u64,
+    /// Final writes are looked through for such that nobody needs once there are this many places of them. 1024 by default.
+    pub finals: usize,
+    /// No more is delivered while this many items are not final. 4096 by default.
+    pub items: usize,
+    /// No more is delivered while batches with this many bytes are not final. 64 MiB by default.
+    pub bytes: usize,
+}
+
+impl Default for AheadLimits {
+    fn default() -> Self {
+        Self { planned: 4096, held_bytes: 128 << 20, finals: 1024, items: 4096, bytes: 64 << 20 }
+    }
+}
 
 /// A request that runs before its turn.
 pub(super) struct Entry {
@@ -92,13 +109,38 @@ pub(super) struct Plan {
     settled: u64,
     /// Bytes of results.
     held: u64,
+    limits: AheadLimits,
     pub(super) counts: PlanCounts,
 }
 
 impl Plan {
+    /// A plan with these limits.
+    pub(super) fn new(limits: AheadLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
     /// How many requests are planned and not final.
     pub(super) fn len(&self) -> usize {
         self.planned.len()
+    }
+
+    /// Whether another batch may be planned.
+    pub(super) fn has_room(&self) -> bool {
+        self.planned.len() < self.limits.planned
+    }
+
+    /// The request for which everything before this place waits: all before it are settled, and it is on its way, on a view that may be one
+    /// that no order of commands gives.
+    pub(super) fn holds_up(&self, end: u64) -> Option<u64> {
+        let (at, planned) = self.planned.range(self.settled..end).next()?;
+        (matches!(planned.state, State::Out(..)) && !planned.is_next).then_some(*at)
+    }
+
+    /// Nobody waits for the answer about this request any more: it runs on the lane at its turn.
+    pub(super) fn give_up(&mut self, at: u64) {
+        if let Some(Planned { state: State::Out(run, _), .. }) = self.planned.get(&at) {
+            self.done(Done { at, run: *run, ran: None, nanos: 0 });
+        }
     }
 
     /// Whether one may run now.
@@ -108,7 +150,7 @@ impl Plan {
 
     /// A new state takes the place of this one: nothing that is under way counts.
     pub(super) fn forget_all(&mut self) {
-        *self = Self { last_run: self.last_run, counts: self.counts, ..Self::default() };
+        *self = Self { last_run: self.last_run, counts: self.counts, limits: self.limits, ..Self::default() };
     }
 
     /// Plans a request, after all that were planned before.
@@ -133,7 +175,7 @@ impl Plan {
     /// The next request to run, if there is one.
     pub(super) fn next_task(&mut self, ground: &Ground<'_>) -> Option<Task> {
         let at = self.ready.first().copied()?;
-        if self.held > HELD_MAX && at >= ground.next_ends {
+        if self.held > self.limits.held_bytes && at >= ground.next_ends {
             return None;
         }
         self.ready.remove(&at);
@@ -230,18 +272,14 @@ impl Plan {
                 self.settled = at + 1;
                 continue;
             }
-            let runs = planned.runs;
-            if !self.ready.contains(&at) {
+            if self.ready.insert(at) {
                 self.counts.void += 1;
             }
-            let Some(planned) = self.planned.get_mut(&at) else { break };
-            if runs < RUNS_MAX {
-                planned.is_next = true;
-                self.ready.insert(at);
-                return false;
+            if let Some(planned) = self.planned.get_mut(&at) {
+                // First with what it read when it ran before, which is mostly enough.
+                planned.is_next = planned.runs > EARLY_RUNS;
             }
-            self.ready.remove(&at);
-            self.void(at);
+            return false;
         }
         true
     }
@@ -270,7 +308,7 @@ impl Plan {
         }
         if self.planned.is_empty() {
             (self.mixer, self.written) = (Mixer::default(), Written::default());
-        } else if self.written.has_many_finals() {
+        } else if self.written.has_many_finals(self.limits.finals) {
             let bases = self.planned.values().filter_map(|planned| match planned.state {
                 State::Out(_, base) | State::Ran(_, base) => Some(base),
                 State::Waits | State::Left => None,
@@ -316,10 +354,22 @@ impl Plan {
     }
 }
 
-/// The bytes that a result takes.
+/// What an entry of a map or a list takes beside its bytes, roughly.
+const ENTRY: usize = 64;
+
+/// The bytes that a result takes, roughly.
 fn size(ran: &Ran) -> u64 {
-    let writes = ran.noted.writes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Bytes::len));
-    (ran.reply.len() + writes.sum::<usize>()) as u64
+    let Noted { reads, writes, told } = &ran.noted;
+    let key = |key: &[u8]| 2 * key.len() + ENTRY;
+    let writes = writes.iter().map(|(at, value)| key(at) + value.as_ref().map_or(0, Bytes::len));
+    // Each read stands in an index, too.
+    let keys = reads.keys.keys().map(|at| 2 * key(at));
+    let ranges = reads
+        .ranges
+        .iter()
+        .map(|range| key(&range.start) + range.saw.iter().map(|(at, _)| key(at)).sum::<usize>());
+    let all = writes.sum::<usize>() + keys.sum::<usize>() + ranges.sum::<usize>();
+    (ran.reply.len() + all + told.len() * ENTRY) as u64
 }
 
 /// The results for a batch whose first place this is; its requests follow.

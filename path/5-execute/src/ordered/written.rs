@@ -4,29 +4,47 @@
 //! A run sees the last write of a key before its own place. Either that is in the version, or it was given to the run, or the run is void.
 
 use super::mixer::{Hint, within};
-use crate::view::{Earlier, RangeRead, Reads, RunId};
+use crate::view::{Earlier, RangeEnd, RangeRead, Reads, RunId};
 use bytes::Bytes;
 use quorate_state::store::Version;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
-/// Final writes are looked through for such that nobody needs once there are this many places of them.
-const FINAL_MAX: usize = 1024;
-
 #[derive(Debug)]
 struct Write {
     at: u64,
     run: RunId,
-    value: Option<Bytes>,
+    value: Value,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Value {
+    Is(Bytes),
+    Removed,
+    /// It is final, so every version that a run begins with from now on has it.
+    Final,
+}
+
+impl From<Option<Bytes>> for Value {
+    fn from(value: Option<Bytes>) -> Self {
+        value.map_or(Self::Removed, Self::Is)
+    }
+}
+
+/// A range that a run read.
+#[derive(Debug)]
+struct Covered {
+    start: Box<[u8]>,
+    end: RangeEnd,
 }
 
 /// The writes, and the readers among the requests that ran.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// In the order of the places.
-    keys: BTreeMap<Box<[u8]>, Vec<Write>>,
+    keys: BTreeMap<Box<[u8]>, VecDeque<Write>>,
     readers: BTreeMap<Box<[u8]>, BTreeSet<u64>>,
-    range_readers: BTreeSet<u64>,
+    range_readers: BTreeMap<u64, Vec<Covered>>,
     /// The places that became final, with the keys that were written there.
     finals: VecDeque<(u64, Vec<Box<[u8]>>)>,
 }
@@ -36,7 +54,7 @@ impl Written {
     fn seen(&self, key: &[u8], at: u64, base: u64) -> Option<&Write> {
         let writes = self.keys.get(key)?;
         let before = writes.partition_point(|write| write.at < at);
-        writes[..before].last().filter(|write| write.at >= base)
+        writes.get(before.checked_sub(1)?).filter(|write| write.at >= base)
     }
 
     /// The writes that a run at this place needs beside the version that begins at `base`: of these keys.
@@ -65,7 +83,12 @@ impl Written {
 
     fn one(&self, key: &[u8], at: u64, base: u64) -> Option<Earlier> {
         let Write { run, value, .. } = self.seen(key, at, base)?;
-        Some(Earlier { key: key.into(), run: *run, value: value.clone() })
+        let value = match value {
+            Value::Is(value) => Some(value.clone()),
+            Value::Removed => None,
+            Value::Final => return None,
+        };
+        Some(Earlier { key: key.into(), run: *run, value })
     }
 
     /// The keys with writes in a range that was read.
@@ -97,20 +120,17 @@ impl Written {
         let mut touched = self.void(at, &gone);
         for (key, value) in writes {
             if self.write(at, run, key, value.clone()) {
-                touched.extend(self.readers_after(key, at));
+                self.touch(key, at, &mut touched);
             }
-        }
-        if !touched.is_empty() || !writes.is_empty() {
-            touched.extend(self.range_readers.range(at + 1..));
         }
         touched
     }
 
     /// Notes a write. One that writes what an earlier run at this place wrote is the same write. Whether it is another one.
     fn write(&mut self, at: u64, run: RunId, key: &[u8], value: Option<Bytes>) -> bool {
-        let write = Write { at, run, value };
+        let write = Write { at, run, value: value.into() };
         let Some(list) = self.keys.get_mut(key) else {
-            self.keys.insert(key.into(), vec![write]);
+            self.keys.insert(key.into(), [write].into());
             return true;
         };
         let place = list.partition_point(|other| other.at < at);
@@ -126,19 +146,32 @@ impl Written {
     pub(super) fn void(&mut self, at: u64, keys: &[Box<[u8]>]) -> BTreeSet<u64> {
         let mut touched = BTreeSet::new();
         for key in keys {
-            if let Some(list) = self.keys.get_mut(key) {
-                list.retain(|write| write.at != at);
-                if list.is_empty() {
-                    self.keys.remove(key);
-                }
-            }
-            touched.extend(self.readers_after(key, at));
+            self.take_out(at, key);
+            self.touch(key, at, &mut touched);
         }
         touched
     }
 
-    fn readers_after(&self, key: &[u8], at: u64) -> impl Iterator<Item = u64> {
-        self.readers.get(key).into_iter().flat_map(move |readers| readers.range(at + 1..).copied())
+    fn take_out(&mut self, at: u64, key: &[u8]) {
+        let Some(list) = self.keys.get_mut(key) else { return };
+        if let Ok(place) = list.binary_search_by_key(&at, |write| write.at) {
+            list.remove(place);
+        }
+        if list.is_empty() {
+            self.keys.remove(key);
+        }
+    }
+
+    /// Adds those after this place that read the key.
+    fn touch(&self, key: &[u8], at: u64, touched: &mut BTreeSet<u64>) {
+        if let Some(readers) = self.readers.get(key) {
+            touched.extend(readers.range(at + 1..));
+        }
+        for (reader, ranges) in self.range_readers.range(at + 1..) {
+            if ranges.iter().any(|range| *key >= *range.start && range.end.covers(key)) {
+                touched.insert(*reader);
+            }
+        }
     }
 
     /// A request that ran read this.
@@ -147,7 +180,9 @@ impl Written {
             self.readers.entry(key.clone()).or_default().insert(at);
         }
         if !reads.ranges.is_empty() {
-            self.range_readers.insert(at);
+            let covered = |range: &RangeRead| Covered { start: range.start.clone(), end: range.end.clone() };
+            let ranges = reads.ranges.iter().map(covered);
+            self.range_readers.insert(at, ranges.collect());
         }
     }
 
@@ -182,20 +217,27 @@ impl Written {
 
     /// A place is final, with the keys that were written there.
     pub(super) fn became_final(&mut self, at: u64, keys: Vec<Box<[u8]>>) {
+        for key in &keys {
+            if let Some(list) = self.keys.get_mut(key)
+                && let Ok(place) = list.binary_search_by_key(&at, |write| write.at)
+            {
+                list[place].value = Value::Final;
+            }
+        }
         if !keys.is_empty() {
             self.finals.push_back((at, keys));
         }
     }
 
     /// Whether final writes should be looked through.
-    pub(super) fn has_many_finals(&self) -> bool {
-        self.finals.len() > FINAL_MAX
+    pub(super) fn has_many_finals(&self, most: usize) -> bool {
+        self.finals.len() > most
     }
 
     /// No run begins with a version from before this place.
     pub(super) fn forget_before(&mut self, base: u64) {
         while let Some((at, keys)) = self.finals.pop_front_if(|(at, _)| *at < base) {
-            self.void(at, &keys);
+            keys.iter().for_each(|key| self.take_out(at, key));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Entries of a view in key order: those of the version, those that earlier commands wrote, and own ones; the later hides the earlier.
 
-use super::{Earlier, Noting, RangeEnd, RangeRead, Reads};
+use super::{Earlier, Noting, RangeEnd, RangeRead, Reads, RunId};
 use bytes::Bytes;
 use quorate_state::store::Range;
 use std::borrow::Cow;
@@ -28,6 +28,8 @@ struct Merged<'v> {
     /// The last key that was given out.
     last: Option<&'v [u8]>,
     exhausted: bool,
+    /// Where the range stands among what was read, once something was asked for.
+    noted: Option<usize>,
     reads: &'v RefCell<Reads>,
 }
 
@@ -57,6 +59,7 @@ impl Noting<'_> {
             end,
             last: None,
             exhausted: none,
+            noted: None,
             reads: &self.reads,
         })))
     }
@@ -76,6 +79,14 @@ impl<'v> Iterator for StateRange<'v> {
 
 impl<'v> Merged<'v> {
     fn next(&mut self) -> Option<(&'v [u8], &'v [u8])> {
+        if self.noted.is_none() {
+            // All of it, until it is known where the reader stops.
+            let end = self.end.map_or(RangeEnd::Nowhere, |end| RangeEnd::Before(end.into()));
+            let mut reads = self.reads.borrow_mut();
+            self.noted = Some(reads.ranges.len());
+            let saw = seen(self.all_earlier, &end);
+            reads.ranges.push(RangeRead { start: self.start.into(), end, saw });
+        }
         while !self.exhausted {
             let version = self.version.peek().map(|(key, _)| *key);
             let earlier = self.earlier.first().map(|earlier| &*earlier.key);
@@ -101,17 +112,19 @@ impl<'v> Merged<'v> {
     }
 }
 
+/// The earlier writes up to the end of a range, and whose they are.
+fn seen(earlier: &[Earlier], end: &RangeEnd) -> Vec<(Box<[u8]>, RunId)> {
+    let inside = earlier.iter().take_while(|earlier| end.covers(&earlier.key));
+    inside.map(|earlier| (earlier.key.clone(), earlier.run)).collect()
+}
+
 /// What was taken is what was read.
 impl Drop for Merged<'_> {
     fn drop(&mut self) {
-        let end = match (self.exhausted, self.end, self.last) {
-            (true, Some(end), _) => RangeEnd::Before(end.into()),
-            (true, None, _) => RangeEnd::Nowhere,
-            (false, _, Some(last)) => RangeEnd::After(last.into()),
-            (false, _, None) => return,
-        };
-        let saw = self.all_earlier.iter().take_while(|earlier| end.covers(&earlier.key));
-        let saw = saw.map(|earlier| (earlier.key.clone(), earlier.run)).collect();
-        self.reads.borrow_mut().ranges.push(RangeRead { start: self.start.into(), end, saw });
+        if let (false, Some(last), Some(at)) = (self.exhausted, self.last, self.noted) {
+            let end = RangeEnd::After(last.into());
+            let saw = seen(self.all_earlier, &end);
+            self.reads.borrow_mut().ranges[at] = RangeRead { start: self.start.into(), end, saw };
+        }
     }
 }

@@ -89,7 +89,7 @@ proptest! {
         steps in steps(),
     ) {
         let (mut store, mut map) = (Store::new(), BTreeMap::new());
-        prop_assert_eq!(in_view(&mut StateView::direct(&mut store), &before), in_map(&mut map, &before));
+        prop_assert_eq!(in_view(&mut StateView::direct(&mut store, &mut Vec::new()), &before), in_map(&mut map, &before));
         let (version, list) = (store.version(), earlier(&writes));
         for (key, value) in &writes {
             match value {
@@ -126,7 +126,7 @@ proptest! {
     #[test]
     fn what_was_not_read_does_not_matter(before in steps(), steps in steps(), others in vec((0..12_u8, any::<u8>()), 0..9)) {
         let mut store = Store::new();
-        in_view(&mut StateView::direct(&mut store), &before);
+        in_view(&mut StateView::direct(&mut store, &mut Vec::new()), &before);
         let version = store.version();
         let mut view = StateView::noting(&version, &[]);
         let saw = in_view(&mut view, &steps);

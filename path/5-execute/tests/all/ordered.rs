@@ -3,9 +3,9 @@
 
 use crate::support::{Ask, batch, close, commands, open, query, seq};
 use quorate_execute::{
-    Context, Events, Execution, Executor, Final, InOrder, InStore, KeyUse, MembershipNow, Ordered, Outcomes,
-    Parallel, ParallelService, Parallelism, ReplySink, Sequential, SessionEnd, SessionLimits, StateView,
-    Stopwatch, Work, Worked,
+    Ahead, AheadLimits, Context, Events, Execution, Executor, Final, InOrder, InStore, KeyUse, MembershipNow,
+    Ordered, Outcomes, Parallel, ParallelService, Parallelism, ReplySink, Sequential, SessionEnd,
+    SessionLimits, StateView, Stopwatch, Work, Worked,
 };
 use quorate_types::{AgreedTime, MembershipId, Random, ReplicaId, SessionId, Span, Time};
 use quorate_wire::Batch;
@@ -128,8 +128,11 @@ impl Stopwatch for Says {
     }
 }
 
-/// Longer requests go to workers, in nanoseconds.
-const LONG: u64 = 40_000;
+/// Limits that are so small that each of them is reached.
+const TIGHT: AheadLimits = AheadLimits { planned: 9, held_bytes: 900, finals: 3, items: 5, bytes: 400 };
+const AHEAD: Ahead = Ahead { workers: 3, long: 40_000, limits: WIDE };
+const WIDE: AheadLimits =
+    AheadLimits { planned: 4096, held_bytes: 128 << 20, finals: 1024, items: 4096, bytes: 64 << 20 };
 
 fn limits() -> SessionLimits {
     SessionLimits {
@@ -276,7 +279,7 @@ struct Workers {
 
 impl Workers {
     fn turn(&mut self, stage: &mut dyn Execution, random: &mut Random, watch: &mut Says) {
-        stage.work(&mut self.given);
+        self.given.extend(std::iter::from_fn(|| stage.work()));
         for _ in 0..random.next() % 6 {
             let (given, answers) = (self.given.len() as u64, self.answers.len() as u64);
             if given > 0 && random.next().is_multiple_of(2) {
@@ -286,7 +289,7 @@ impl Workers {
             } else if answers > 0 {
                 stage.worked(self.answers.swap_remove((random.next() % answers) as usize));
             }
-            stage.work(&mut self.given);
+            self.given.extend(std::iter::from_fn(|| stage.work()));
             stage.invariants();
         }
     }
@@ -300,8 +303,9 @@ fn play(seed: u64, hints: Hints) -> Parallelism {
     // Long requests; and in every fourth history sometimes short ones, so that they change their place.
     let long = 100_000;
     let measured = if seed.is_multiple_of(4) { 1000 } else { long };
+    let ahead = if seed % 3 == 1 { Ahead { limits: TIGHT, ..AHEAD } } else { AHEAD };
     let mut other =
-        InOrder::new(executor(hints), (3, LONG), Box::new(Says(0, measured))).ok().expect("it is parallel");
+        InOrder::new(executor(hints), ahead, Box::new(Says(0, measured))).ok().expect("it is parallel");
     let (mut number, mut expected, mut found) = (0, Vec::new(), Vec::new());
     let mut workers = Workers::default();
     for at in 0..60 {
@@ -369,13 +373,10 @@ pub(crate) fn histories(seeds: u64) {
 fn asked(hints: Hints, list: [[u8; 3]; 6]) -> InOrder {
     let limits = SessionLimits::default();
     let service = Box::new(InStore::new(Parallel::new(Cells { hints })));
-    let mut stage = InOrder::new(
-        Executor::new(service, limits, AgreedTime::ZERO),
-        (3, LONG),
-        Box::new(Says(0, 1_000_000)),
-    )
-    .ok()
-    .expect("it is parallel");
+    let mut stage =
+        InOrder::new(Executor::new(service, limits, AgreedTime::ZERO), AHEAD, Box::new(Says(0, 1_000_000)))
+            .ok()
+            .expect("it is parallel");
     let session = |index: u32| SessionId { index, generation: 1 };
     let whole: &mut (dyn Execution + 'static) = &mut stage;
     whole.batch(seq(1), batch(10, 1, &(0..6).map(|client| open(client, 1)).collect::<Vec<_>>()));
@@ -397,7 +398,7 @@ fn sizes(stage: &mut InOrder) -> Vec<usize> {
     let (mut sizes, mut all) = (Vec::new(), Vec::new());
     while stage.is_behind() {
         let mut work = Vec::new();
-        stage.work(&mut work);
+        work.extend(std::iter::from_fn(|| stage.work()));
         sizes.push(work.iter().map(Work::len).sum());
         work.iter().for_each(|work| stage.worked(work.run(&mut Says(0, 100_000))));
         finals(stage, &mut all);
@@ -445,16 +446,43 @@ fn what_nobody_ran_runs_on_the_lane() {
     let mut stage = asked(Hints::Right, [[0, 1, 1], [7, 1, 2], [2, 1, 0], [0, 4, 1], [0, 5, 1], [0, 6, 1]]);
     let (mut work, mut all) = (Vec::new(), Vec::new());
     while stage.is_behind() {
-        stage.work(&mut work);
+        work.extend(std::iter::from_fn(|| stage.work()));
         work.drain(..).for_each(|work| stage.worked(work.undone()));
         finals(&mut stage, &mut all);
     }
     assert_eq!(stage.parallelism().map(|p| p.adopted), Some(0));
 }
 
+/// A run on a view that no order gives may never end. The lane runs that command, and what the worker says afterwards counts for nothing.
+#[test]
+fn nobody_waits_for_ever_for_a_run_that_does_not_end() {
+    let mut stage = asked(Hints::Right, [[0, 1, 1], [0, 2, 1], [7, 3, 1], [0, 3, 1], [0, 5, 1], [0, 6, 1]]);
+    let (mut work, mut outcomes) = (Vec::new(), Outcomes::new());
+    work.extend(std::iter::from_fn(|| stage.work()));
+    // The third one does not end; the others are answered.
+    let stuck = work.remove(2);
+    work.drain(..).for_each(|work| stage.worked(work.run(&mut Says(0, 100_000))));
+    let at = |seconds| Time::ZERO.plus(Span::from_secs(seconds));
+    assert!(stage.next(at(1), &mut outcomes).is_none());
+    assert_eq!(stage.deadline(), Some(at(11)));
+    assert!(stage.next(at(10), &mut outcomes).is_none(), "it has time");
+    assert!(stage.next(at(11), &mut outcomes).is_none(), "who waited for it runs now");
+    work.extend(std::iter::from_fn(|| stage.work()));
+    work.drain(..).for_each(|work| stage.worked(work.run(&mut Says(0, 100_000))));
+    assert!(matches!(stage.next(at(11), &mut outcomes), Some(Final::Batch(_))));
+    stage.worked(stuck.run(&mut Says(0, 100_000)));
+    stage.invariants();
+    assert!(!stage.is_behind() && stage.deadline().is_none());
+    assert_eq!(
+        stage.parallelism().map(|p| p.adopted),
+        Some(4),
+        "the stuck one, and who waited for it, ran on the lane"
+    );
+}
+
 /// Only a service that says so runs side by side.
 #[test]
 fn others_are_not_taken() {
     let executor = Executor::new(Box::<crate::support::Echo>::default(), limits(), AgreedTime::ZERO);
-    assert!(InOrder::new(executor, (3, LONG), Box::new(Says(0, 1))).is_err());
+    assert!(InOrder::new(executor, AHEAD, Box::new(Says(0, 1))).is_err());
 }
