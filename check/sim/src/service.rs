@@ -355,7 +355,9 @@ impl Whole {
 impl ObjectService for Whole {
     fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         self.objects.execute(store, command, ctx, reply);
-        self.change_etcd(store, op_of(command), ctx);
+        if self.etcd.is_some() {
+            self.change_etcd(store, op_of(command), ctx);
+        }
     }
 
     fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
