@@ -55,8 +55,13 @@ fn cluster(directory: &std::path::Path, instances: u16, o: u32, oracle: &Watched
         (config.fault_model, config.protocol) = (model(o), Protocol::MOD_SMART);
         config.instances = instances;
     };
-    LocalCluster::start_with(directory, 4 + o as u16, service, configure, |_| options(oracle))
-        .expect("a cluster")
+    let all = 4 + o as u16;
+    let cluster = LocalCluster::start_with(directory, all, service, configure, |_| options(oracle));
+    let cluster = cluster.expect("a cluster");
+    // A new cluster begins once each replica has met all others: one that did not meet the leader would wait for it.
+    let asks = client(&cluster, o);
+    waits_for(|| (1..=all).all(|id| says_not(&asks, id, "\"leader\":null")));
+    cluster
 }
 
 fn options(oracle: &Watched) -> Options {
