@@ -423,11 +423,11 @@ impl Node {
         }
     }
 
-    /// Time passed, so more may be final. If a border held up delivery, delivery goes on.
+    /// Time passed, so more may be final. If that held up delivery, delivery goes on.
     pub(crate) fn finish_late(&mut self, now: Time, out: &mut Effects) {
-        match self.engine.is_at_border() {
-            true => self.deliver(now, out),
-            false => self.finish(now, out),
+        if self.engine.is_behind() {
+            self.deliver(now, out);
+            self.after_order(now, out);
         }
     }
 

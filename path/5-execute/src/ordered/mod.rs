@@ -22,6 +22,7 @@ use crate::execution::{Execution, Final, Ordered};
 use crate::executor::{Executor, Results};
 use crate::outcomes::Outcomes;
 use crate::parallel::ParallelService;
+use crate::service::KeyUse;
 use costs::Costs;
 pub use plan::AheadLimits;
 use plan::{Entry, Ground, OfBatch, Plan};
@@ -147,18 +148,18 @@ impl InOrder {
     /// A request that will probably run at its turn.
     fn entry(&self, header: &RequestHeader, ctx: &Context, batch: &Batch, body: &[u8]) -> Option<Entry> {
         let mut hints = Vec::new();
+        let mut add = |used: KeyUse<'_>| {
+            if hints.len() < HINTS_MAX {
+                hints.push(used.into());
+            }
+        };
         match header.kind {
             RequestKind::Commands => {
                 for command in Items::parse(body).ok()?.iter() {
-                    let add = &mut |used: crate::KeyUse<'_>| {
-                        if hints.len() < HINTS_MAX {
-                            hints.push(used.into());
-                        }
-                    };
-                    self.service.hints(command, add);
+                    self.service.hints(command, &mut add);
                 }
             }
-            RequestKind::Query => drop(self.service.keys(body, true, &mut |used| hints.push(used.into()))),
+            RequestKind::Query => drop(self.service.keys(body, true, &mut add)),
             _ => return None,
         }
         let client = self.executor.client(header.session)?;
@@ -181,7 +182,11 @@ impl InOrder {
                 _ => (at, now),
             });
             match self.held_up {
-                Some((at, since)) if now >= since.plus(PATIENCE) => self.plan.give_up(at),
+                Some((at, since)) if now >= since.plus(PATIENCE) => {
+                    self.plan.give_up(at);
+                    // Otherwise nothing would be given out any more once all workers are lost.
+                    self.pieces = self.pieces.saturating_sub(1);
+                }
                 _ => return settled,
             }
         }

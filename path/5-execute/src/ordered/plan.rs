@@ -129,11 +129,10 @@ impl Plan {
         self.planned.len() < self.limits.planned
     }
 
-    /// The request for which everything before this place waits: all before it are settled, and it is on its way, on a view that may be one
-    /// that no order of commands gives.
+    /// The request for which everything before this place waits: all before it are settled, and it is on its way.
     pub(super) fn holds_up(&self, end: u64) -> Option<u64> {
         let (at, planned) = self.planned.range(self.settled..end).next()?;
-        (matches!(planned.state, State::Out(..)) && !planned.is_next).then_some(*at)
+        matches!(planned.state, State::Out(..)).then_some(*at)
     }
 
     /// Nobody waits for the answer about this request any more: it runs on the lane at its turn.

@@ -371,10 +371,14 @@ pub(crate) fn histories(seeds: u64) {
 
 /// Six sessions, and a batch in which each asks once for these commands; all are long.
 fn asked(hints: Hints, list: [[u8; 3]; 6]) -> InOrder {
+    asked_with(AHEAD, hints, list)
+}
+
+fn asked_with(ahead: Ahead, hints: Hints, list: [[u8; 3]; 6]) -> InOrder {
     let limits = SessionLimits::default();
     let service = Box::new(InStore::new(Parallel::new(Cells { hints })));
     let mut stage =
-        InOrder::new(Executor::new(service, limits, AgreedTime::ZERO), AHEAD, Box::new(Says(0, 1_000_000)))
+        InOrder::new(Executor::new(service, limits, AgreedTime::ZERO), ahead, Box::new(Says(0, 1_000_000)))
             .ok()
             .expect("it is parallel");
     let session = |index: u32| SessionId { index, generation: 1 };
@@ -478,6 +482,24 @@ fn nobody_waits_for_ever_for_a_run_that_does_not_end() {
         Some(4),
         "the stuck one, and who waited for it, ran on the lane"
     );
+}
+
+/// No worker ever answers: one request after the other runs on the lane.
+#[test]
+fn all_workers_may_be_lost() {
+    let list = [[0, 1, 1], [0, 2, 1], [7, 3, 1], [0, 3, 1], [0, 5, 1], [0, 6, 1]];
+    let mut stage = asked_with(Ahead { workers: 1, ..AHEAD }, Hints::Same, list);
+    let (mut lost, mut all) = (Vec::new(), Vec::new());
+    for turn in 0..20 {
+        lost.extend(std::iter::from_fn(|| stage.work()));
+        let (now, mut outcomes) = (Time::ZERO.plus(Span::from_secs(turn * 11)), Outcomes::new());
+        while let Some(done) = stage.next(now, &mut outcomes) {
+            all.push(seen(&done, &mut outcomes));
+        }
+        stage.invariants();
+    }
+    assert_eq!(all.len(), 1);
+    assert!(!stage.is_behind() && lost.len() == 6, "{}", lost.len());
 }
 
 /// Only a service that says so runs side by side.
