@@ -216,6 +216,13 @@ impl Trust {
         let (sure, there) = (self.u + self.o + 1, self.collect());
         if sure < there { sure } else { there }
     }
+    /// How many executors must have the same result before it is final, where all members execute: one of them is correct, and one of them
+    /// stays, max(u, r) + 1 (Eve, section 3.4). There are more executors than Eve's u + max(u, r) + 1, so it also has to be so many that no
+    /// two results have them, and that a state which differs can be repaired from those that are left.
+    pub const fn results(self) -> u32 {
+        let (least, one) = (self.u + 1, self.smallest());
+        if one > least { one } else { least }
+    }
     /// At least one of this many members tells the truth, so what all of them say is true.
     pub const fn truth(self) -> u32 {
         self.o + 1

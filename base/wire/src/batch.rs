@@ -7,18 +7,20 @@
 //! request  0         8         16                   24       28     29      30     32
 //!          | session | number  | lowest unanswered  | length | kind | proof | zero | body ... | proof ...
 //! batch    0             8       16      20              24
-//!          | agreed time | seed  | count | what u8, zeros | requests ... | base, if there is one
+//!          | agreed time | seed  | count | what u8, zeros | requests ... | base, if there is one | ruling, if there is one
 //! ```
 //! `length` is that of the body. `proof` is 0 for none, 1 for a signature of 64 bytes after the body, and 16 + n for the tags of n members
 //! there ([`RequestProof`]): the number of the keys that made them (u64), then 8 bytes for each member, in the order of their ids.
 //!
 //! `what` is 0; or 1 if the state after the batch must become a checkpoint; or 2 in a no-op, which holds only the last slot that it stands
-//! for, in place of the seed. 4 is added if there is a base (8 bytes): the agreed time that the leader extended.
+//! for, in place of the seed. 4 is added if there is a base (8 bytes): the agreed time that the leader extended. 8 is added if there is a ruling
+//! (48 bytes, [`Ruling`]).
 
 use crate::crc::WORTH_JOINING;
 use crate::frame::Payload;
 use crate::keys::{KEY_ID_BYTES, MACS_MAX, MACS_MIN, TAG_BYTES};
 use crate::members::SystemCommand;
+use crate::ruling::Ruling;
 use bytes::Bytes;
 use quorate_types::{AgreedTime, ClientId, Items, Reject, RequestNumber, SessionId, SessionKey, Slot};
 use std::fmt::{self, Debug};
@@ -273,16 +275,21 @@ pub struct BatchHeader {
     pub count: u32,
     /// Whether the state after this batch must become a checkpoint, regardless of the interval, because a replica needs one.
     pub border: bool,
+    /// What the order says about results of earlier batches. Only where results are verified, and only in the first instance.
+    pub ruling: Option<Ruling>,
 }
 
 impl fmt::Debug for BatchHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { time, base, seed, count, border } = self;
+        let Self { time, base, seed, count, border, ruling } = self;
         let mut text = f.debug_struct("BatchHeader");
         text.field("time", time).field("seed", seed).field("count", count).field("border", border);
         // Most have none.
         if let Some(base) = base {
             text.field("base", base);
+        }
+        if let Some(ruling) = ruling {
+            text.field("ruling", ruling);
         }
         text.finish()
     }
@@ -292,10 +299,17 @@ impl fmt::Debug for BatchHeader {
 const BORDER: u8 = 1;
 const NOOP: u8 = 2;
 const BASED: u8 = 4;
+pub(crate) const RULED: u8 = 8;
 /// Bytes of a base.
 const BASE: usize = 8;
 /// No slot has a higher number (path/4-merge).
 const NO_OP_TARGET_MAX: u64 = 1 << 48;
+
+/// The bytes behind the requests.
+const fn tail(what: u8) -> usize {
+    let base = if what & BASED > 0 { BASE } else { 0 };
+    base + if what & RULED > 0 { Ruling::BYTES } else { 0 }
+}
 
 /// What one slot decides: requests, a proposed time, and randomness.
 #[derive(Clone, Debug)]
@@ -337,6 +351,10 @@ impl Batch {
             bytes[20] |= BASED;
             bytes.extend_from_slice(&base.nanos().to_le_bytes());
         }
+        if let Some(ruling) = header.ruling {
+            bytes[20] |= RULED;
+            bytes.extend_from_slice(&ruling.bytes());
+        }
         Self::closed(bytes)
     }
 
@@ -365,7 +383,7 @@ impl Batch {
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
         let batch = Self { bytes, crc: None };
         let what = batch.bytes.get(20).copied().unwrap_or_default();
-        if batch.bytes.len() < Self::HEADER + if what & BASED > 0 { BASE } else { 0 } {
+        if batch.bytes.len() < Self::HEADER + tail(what) {
             return Err(Reject::Malformed("batch: header"));
         }
         let mut count = 0u32;
@@ -373,11 +391,8 @@ impl Batch {
             request?;
             count += 1;
         }
-        if count != batch.header().count
-            || what & !BASED > NOOP
-            || what > BASED | BORDER
-            || batch.bytes[21..24] != [0; 3]
-        {
+        let known = what == NOOP || what & !(BORDER | BASED | RULED) == 0;
+        if count != batch.header().count || !known || batch.bytes[21..24] != [0; 3] {
             return Err(Reject::Malformed("batch: count"));
         }
         let header = batch.header();
@@ -398,17 +413,26 @@ impl Batch {
         let count = u32::from_le_bytes([self.bytes[16], self.bytes[17], self.bytes[18], self.bytes[19]]);
         BatchHeader {
             time: AgreedTime::from_nanos(u64_at(0)),
-            base: self.is_based().then(|| AgreedTime::from_nanos(u64_at(self.bytes.len() - BASE))),
+            base: self.is_based().then(|| AgreedTime::from_nanos(u64_at(self.requests_end()))),
             seed: u64_at(8),
             count,
             border: self.bytes[20] & BORDER > 0,
+            ruling: self.ruling(),
         }
+    }
+
+    fn ruling(&self) -> Option<Ruling> {
+        let bytes = (self.bytes[20] & RULED > 0).then(|| self.bytes.last_chunk()).flatten()?;
+        Some(Ruling::read(bytes))
     }
 
     /// The requests in order.
     pub fn requests(&self) -> Requests<'_> {
-        let end = self.bytes.len() - if self.is_based() { BASE } else { 0 };
-        Requests::new(&self.bytes[Self::HEADER..end])
+        Requests::new(&self.bytes[Self::HEADER..self.requests_end()])
+    }
+
+    fn requests_end(&self) -> usize {
+        self.bytes.len() - tail(self.bytes[20])
     }
 
     fn is_based(&self) -> bool {

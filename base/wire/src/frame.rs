@@ -58,6 +58,8 @@ kinds! {
     CaughtUp = 21,
     /// The instances whose leader the sender hears, between replicas.
     Sight = 22,
+    /// What batches did, as digests, between replicas that verify their results.
+    Tokens = 23,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.

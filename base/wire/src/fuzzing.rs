@@ -3,9 +3,9 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, Payload, Refusal,
-    ReplicaMessage, Sight, StateMessage, Welcome, caught_up_frame, fill_frame, keys_frame, order_frame,
-    read_caught_up, read_fill, read_instances_request, read_keys, read_lanes_request, read_order, read_room,
-    read_upgrade_request, room_frame,
+    ReplicaMessage, Sight, StateMessage, Tokens, Welcome, caught_up_frame, fill_frame, keys_frame,
+    order_frame, read_caught_up, read_fill, read_instances_request, read_keys, read_lanes_request,
+    read_order, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -35,6 +35,12 @@ pub fn any_payload(data: &[u8]) {
 pub fn batch(data: &[u8]) {
     if let Ok(batch) = Batch::decode(Bytes::copy_from_slice(data)) {
         assert_eq!(batch.requests().count(), batch.header().count as usize);
+    }
+}
+
+fn tokens(payload: Bytes) {
+    if let Ok(tokens) = Tokens::decode(payload) {
+        assert_eq!(Tokens::decode(reread(&tokens.frame().to_vec())), Ok(tokens));
     }
 }
 
@@ -73,6 +79,7 @@ fn payload(frame: Frame) {
                 assert_eq!(Sight::decode(&reread(&sight.frame().to_vec())), Ok(sight));
             }
         }
+        FrameKind::Tokens => tokens(frame.payload),
         FrameKind::Room => {
             if let Ok(room) = read_room(&frame.payload) {
                 assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));

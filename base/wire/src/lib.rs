@@ -19,6 +19,7 @@ mod membership;
 mod order;
 mod reader;
 mod room;
+mod ruling;
 mod sight;
 mod state;
 mod verified;
@@ -51,6 +52,7 @@ pub use membership::{
 pub use order::{order_frame, read_order};
 pub use reader::{FrameReader, Memory};
 pub use room::{read_room, room_frame};
+pub use ruling::{Ruling, TOKENS_MAX, Tokens};
 pub use sight::Sight;
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

@@ -81,7 +81,10 @@ pub fn batch(number: u64, command: &[u8]) -> Batch {
     Batch::begin(&mut bytes);
     let number = RequestNumber::new(number);
     write_request(&mut bytes, SessionId { index: 1, generation: 1 }, number, number, &commands);
-    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None })
+    Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None, ruling: None },
+    )
 }
 
 fn replica(name: &str, world: &World) -> Result<ReplicaId, String> {

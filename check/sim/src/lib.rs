@@ -21,6 +21,7 @@ pub mod plan;
 pub mod planted;
 pub mod processes;
 pub mod queue;
+pub mod racy;
 pub mod random;
 pub mod replica;
 pub mod service;

@@ -37,8 +37,8 @@ use beginning::plan_beginning;
 use dead::plan_dead;
 pub use disks::DiskFault;
 use disks::{plan_disks, spare_witnesses};
-pub use executor::SideBySide;
 use executor::plan_executor;
+pub use executor::{SideBySide, Verifying};
 pub use focus::Focus;
 use focus::plan_focus;
 use instances::plan_instances;
@@ -430,6 +430,8 @@ pub struct Plan {
     pub workers: Option<Workers>,
     /// How commands run side by side. None: they run one after the other.
     pub executor: Option<SideBySide>,
+    /// Whether replicas compare results before they are final.
+    pub verified: Option<Verifying>,
     /// How well the oracle does, where there is one.
     pub oracle: Option<OraclePlan>,
     /// Whether clients put tags for the replicas under their requests, and send to the leader first.
@@ -553,6 +555,7 @@ impl Plan {
             signs: false,
             workers: None,
             executor: None,
+            verified: None,
             oracle: None,
             tags: false,
             rotate_after: 0,
@@ -785,10 +788,7 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         kind: rng.pick(&[Kind::InStore, Kind::InStore, Kind::InStore, Kind::Tracked, Kind::Plain]),
         // Together more than a chunk takes.
         bulk: if rng.chance(400) { 4200 } else { 0 },
-        filled: 0,
         watched: Rng::of(plan.seed, 9070).chance(250),
-        hears: false,
-        alarm: 0,
         ..ServiceConfig::default()
     };
     if profile.faults {

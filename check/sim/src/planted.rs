@@ -23,6 +23,8 @@ pub struct Bug {
     pub focus: Option<Focus>,
     /// Where on lanes the parts of replicas stand in the runs in which it is looked for.
     pub lanes: Lanes,
+    /// Whether it is looked for where results are verified.
+    pub verify: bool,
 }
 
 /// Where the parts of replicas stand.
@@ -37,7 +39,7 @@ pub enum Lanes {
 }
 
 const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, fault_model: None, focus: None, lanes: Lanes::AsDrawn }
+    Bug { name, what, fault_model: None, focus: None, lanes: Lanes::AsDrawn, verify: false }
 }
 
 const fn about(focus: Focus, name: &'static str, what: &'static str) -> Bug {
@@ -53,6 +55,11 @@ const fn byzantine(name: &'static str, what: &'static str) -> Bug {
 const fn few_are_slow(name: &'static str, what: &'static str) -> Bug {
     let model = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 1, t_ms: 20 });
     Bug { fault_model: Some(model), ..bug(name, what) }
+}
+
+/// Where results are verified and replicas may lie about them.
+const fn verified(name: &'static str, what: &'static str) -> Bug {
+    Bug { verify: true, ..byzantine(name, what) }
 }
 
 const fn apart(name: &'static str, what: &'static str) -> Bug {
@@ -232,6 +239,9 @@ pub const BUGS: &[Bug] = &[
         "a connection goes from one lane to the next before the main lane has what the first one read of it",
     ),
     apart("durable-by-another", "a record counts as durable when another instance's record is"),
+    verified("rulings-vouched", "a replica votes for whatever a leader rules about results"),
+    verified("quorum-of-liars", "one more executor than may lie is enough for a ruling"),
+    verified("rulings-unwatched", "nobody complains about a leader that orders no rulings"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
 
@@ -241,6 +251,7 @@ impl Bug {
         Profile {
             fault_model: self.fault_model.or(profile.fault_model),
             focus: self.focus.or(profile.focus),
+            verify: self.verify || profile.verify,
             apart: if self.lanes == Lanes::Apart { Some(true) } else { profile.apart },
             moves: if self.lanes == Lanes::Moving { Some(true) } else { profile.moves },
             ..profile

@@ -9,12 +9,13 @@ mod storage;
 
 use crate::late::Late;
 use crate::plan::Plan;
+use crate::racy::Racy;
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
 use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
-use quorate_execute::{Execution, InOrder, Sequential, SessionLimits, Worked};
+use quorate_execute::{Execution, InOrder, Sequential, SessionLimits, Verified, Worked};
 use quorate_log::{Log, SyncMode};
 use quorate_node::{Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits};
 use quorate_order::OrderConfig;
@@ -243,7 +244,7 @@ impl Replica {
         }
         let (tap, rng) = (self.tap.clone(), Rng::of(seed, 9090));
         let side_by_side = plan.executor.filter(|executor| executor.is_for(me));
-        let node = restoring.finish_with(log?, service, |executor| -> Box<dyn Execution> {
+        let ahead = |executor| -> Box<dyn Execution> {
             match (plan.lateness, side_by_side) {
                 (Some(lateness), _) => Box::new(Late::new(executor, lateness, rng, tap)),
                 (None, Some(plan)) => match InOrder::new(executor, plan.ahead(), Box::new(plan.watch(rng))) {
@@ -252,6 +253,16 @@ impl Replica {
                 },
                 (None, None) => Box::new(Sequential::new(executor)),
             }
+        };
+        let luck = (self.tap.clone(), Rng::of(seed, 9091));
+        let node = restoring.finish_with(log?, service, |executor| -> Box<dyn Execution> {
+            let Some(verifying) = plan.verified else { return ahead(executor) };
+            let (tap, rng) = luck;
+            let racy = |executor| -> Box<dyn Execution> {
+                Box::new(Racy::new(ahead(executor), (verifying.races, me as u64), rng, tap))
+            };
+            let verified = Verified::new(executor, racy);
+            Box::new(verified.unwrap_or_else(|_| panic!("the simulated service has a twin")))
         });
         let node = node.map_err(NoStart::Halt)?;
         self.node = Some(node);

@@ -38,6 +38,8 @@ const ALARM: &[u8] = b"\xffalarm";
 /// At an older feature level each command leaves its time under this key. It stands for any change of a service with a level: a replica
 /// that executes by its own program's level gets another state than the others.
 const OLD_LEVEL: &[u8] = b"\xfflevel";
+/// The key under which the last race left its luck.
+const RACE: &[u8] = b"\xfdrace";
 /// The key under which the state holds how many sessions ended, and the last one.
 const ENDED: &[u8] = b"\xfeended";
 /// The key under which the state holds the members after the first change, and how many changes there were.
@@ -125,6 +127,8 @@ pub enum Told {
 struct Tapped {
     told: Vec<Told>,
     corrupt: bool,
+    /// How commands race that run now; 0: they do not.
+    race: u64,
 }
 
 /// Where the service of one replica reports what it executed, and how a fault changes its state.
@@ -153,6 +157,13 @@ impl Tap {
     /// Drops all reports after the first `len`.
     pub fn forget_after(&self, len: usize) {
         self.lock().told.truncate(len);
+    }
+    /// Commands that run from now on leave this in the state, unless it is 0.
+    pub fn race(&self, luck: u64) {
+        self.lock().race = luck;
+    }
+    fn luck(&self) -> u64 {
+        self.lock().race
     }
     /// The next command leaves something in the state that does not belong there.
     pub fn corrupt(&self) {
@@ -186,6 +197,14 @@ impl Objects {
                 reply.write(b"appended");
             }
             _ => self.kv.execute(view, command, ctx, reply),
+        }
+    }
+
+    /// Reports something that is in the state: at once, or when it is final.
+    fn tell(&self, view: &mut StateView<'_>, tap: &Tap, told: Told) {
+        match self.side_by_side {
+            true => view.tell(told),
+            false => tap.push(told),
         }
     }
 
@@ -244,10 +263,14 @@ impl ParallelService for Objects {
             view.set(OLD_LEVEL, &ctx.level().to_le_bytes());
         }
         let Some(tap) = &self.tap else { return };
-        // Only where commands run one after the other: a run on a view may not count.
+        // A run on a view may not count; then this counts for nothing either.
         if std::mem::take(&mut tap.lock().corrupt) {
             view.set(CORRUPTION, &ctx.seq().number().to_le_bytes());
-            tap.push(Told::Corrupted(ctx.seq().number()));
+            self.tell(view, tap, Told::Corrupted(ctx.seq().number()));
+        }
+        let luck = tap.luck();
+        if luck > 0 {
+            view.set(RACE, &luck.to_le_bytes());
         }
         if planted("state-of-its-own") && self.queries.load(Ordering::Relaxed) > 0 {
             view.set(b"\xfequeries", &self.queries.load(Ordering::Relaxed).to_le_bytes());
@@ -260,10 +283,7 @@ impl ParallelService for Objects {
             command: command.to_vec(),
             reply: answer,
         });
-        match self.side_by_side {
-            true => view.tell(ran),
-            false => tap.push(ran),
-        }
+        self.tell(view, tap, ran);
     }
 
     fn query(&self, view: &StateView<'_>, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
@@ -308,7 +328,7 @@ impl ParallelService for Objects {
     fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
         view.remove(ALARM);
         if let Some(tap) = &self.tap {
-            tap.push(Told::Rang(ctx.seq().number()));
+            self.tell(view, tap, Told::Rang(ctx.seq().number()));
         }
     }
 
@@ -334,6 +354,17 @@ struct Whole {
     objects: Parallel<Objects>,
     etcd: Option<Etcd>,
     tap: Option<Tap>,
+}
+
+/// Passes on what became final.
+struct Passes(Tap);
+
+impl Observer for Passes {
+    fn told(&mut self, events: Events) {
+        let told = events.of::<Vec<Box<dyn Any + Send>>>().unwrap_or_default();
+        let told = told.into_iter().filter_map(|told| told.downcast().ok()).map(|told| *told);
+        self.0.lock().told.extend(told);
+    }
 }
 
 impl Whole {
@@ -402,25 +433,30 @@ impl ObjectService for Whole {
         self.objects.parallel().filter(|_| self.etcd.is_none())
     }
 
+    fn twin(&self) -> Option<Self> {
+        let objects = self.objects.twin().filter(|_| self.etcd.is_none())?;
+        Some(Self { objects, etcd: None, tap: self.tap.clone() })
+    }
+
     fn adopt(&mut self, store: &mut Store, ran: &mut Ran) {
         self.objects.adopt(store, ran);
     }
 }
 
-/// What the objects told goes to the tap; the observer is that of the watched store.
+/// The observer is that of the watched store, if there is one; otherwise what the objects told goes to the tap.
 impl Tells for Whole {
     fn observer(&mut self) -> Option<Box<dyn Observer>> {
-        self.etcd.as_mut()?.tells()?.observer()
+        match &mut self.etcd {
+            Some(etcd) => etcd.tells()?.observer(),
+            None => Some(Box::new(Passes(self.tap.clone()?))),
+        }
     }
 
     fn take_events(&mut self) -> Option<Events> {
-        let told = Tells::take_events(&mut self.objects).and_then(Events::of::<Vec<Box<dyn Any + Send>>>);
-        if let (Some(tap), Some(told)) = (&self.tap, told) {
-            tap.lock()
-                .told
-                .extend(told.into_iter().filter_map(|told| told.downcast().ok()).map(|told| *told));
+        match &mut self.etcd {
+            Some(etcd) => etcd.tells()?.take_events(),
+            None => Tells::take_events(&mut self.objects),
         }
-        self.etcd.as_mut()?.tells()?.take_events()
     }
 }
 
@@ -428,6 +464,7 @@ impl Tells for Whole {
 pub struct Watched {
     objects: InStore<Whole>,
     kind: Kind,
+    /// Where it tells that its state was replaced.
     tap: Option<Tap>,
     /// The objects as they were when changes were reported last.
     told: Version,
@@ -463,12 +500,6 @@ impl Watched {
             }
         }
         Self { objects, kind: config.kind, tap, told: Store::new().version() }
-    }
-
-    fn tell_restored(&self) {
-        if let Some(tap) = &self.tap {
-            tap.push(Told::Restored);
-        }
     }
 }
 
@@ -512,13 +543,21 @@ impl Service for Watched {
     }
 
     fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
-        self.objects.restore(from)?;
-        self.tell_restored();
-        Ok(())
+        self.objects.restore(from)
     }
 
     fn restored(&mut self) {
         Service::restored(&mut self.objects);
+        if let Some(tap) = &self.tap {
+            tap.push(Told::Restored);
+        }
+    }
+
+    fn twin(&self) -> Option<Box<dyn Service>> {
+        let mut objects = InStore::new(self.objects.service().twin()?);
+        *objects.store_mut()? = Store::from_version(&self.objects.objects().version());
+        // What runs ahead is taken back in silence.
+        Some(Box::new(Self { objects, kind: self.kind, tap: None, told: Store::new().version() }))
     }
 
     fn tells(&mut self) -> Option<&mut dyn Tells> {
@@ -539,11 +578,7 @@ impl Service for Watched {
 
     /// The engine asks for it only to replace its content.
     fn store_mut(&mut self) -> Option<&mut Store> {
-        if self.kind != Kind::InStore {
-            return None;
-        }
-        self.tell_restored();
-        self.objects.store_mut()
+        if self.kind == Kind::InStore { self.objects.store_mut() } else { None }
     }
 
     fn tracked(&mut self) -> Option<&mut dyn Tracked> {
@@ -587,7 +622,6 @@ impl Tracked for Watched {
             *own = store;
         }
         self.told = self.objects.objects().version();
-        self.tell_restored();
         Ok(())
     }
 }

@@ -162,8 +162,7 @@ impl Trip {
     /// A plan with four clients that begin this many operations each. It draws nothing, so that a trip's cost does not depend on other
     /// plans.
     fn plan(&self, operations: u32) -> Plan {
-        let byzantine = self.fault_model.may_lie();
-        let replicas = if byzantine { 4 } else { 3 };
+        let replicas = if self.fault_model.may_lie() { 4 } else { 3 };
         let able = vec![FEATURE_LEVEL; replicas];
         Plan {
             seed: 1,
@@ -179,8 +178,9 @@ impl Trip {
             signs: false,
             workers: None,
             executor: None,
+            verified: None,
             oracle: None,
-            tags: byzantine,
+            tags: self.fault_model.may_lie(),
             rotate_after: 0,
             instances: self.instances,
             lanes: 1,

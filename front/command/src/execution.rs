@@ -26,6 +26,9 @@ pub struct ExecutionArgs {
     /// With --executor ordered: how many threads of each replica execute commands [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
+    /// Replicas compare what commands did before a client sees it; with the services kv and work
+    #[arg(long)]
+    pub verify: bool,
 }
 
 /// How the replicas of a cluster execute commands.
@@ -36,6 +39,9 @@ pub struct ExecutionChoice {
     /// How many threads run them; `None`: one for each core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u16>,
+    /// Whether results are compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verify: bool,
 }
 
 impl ExecutionArgs {
@@ -50,15 +56,22 @@ impl ExecutionArgs {
                 "--workers needs --executor ordered: otherwise one command runs after the other",
             ));
         }
-        if executor == ExecutorChoice::Ordered && !matches!(service, ServiceChoice::Kv | ServiceChoice::Work)
-        {
+        let is_parallel = matches!(service, ServiceChoice::Kv | ServiceChoice::Work);
+        if self.verify && !is_parallel {
+            let service = name(service);
+            return Err(Failure::usage(format!(
+                "--verify: a replica can not have the service {service} twice, one that runs ahead and one with what is final; add --service \
+                 kv, or leave --verify out"
+            )));
+        }
+        if executor == ExecutorChoice::Ordered && !is_parallel {
             let service = name(service);
             return Err(Failure::usage(format!(
                 "--executor ordered: the service {service} runs one command after the other; kv and work can run several at the same time, \
                  so add --service kv, or leave --executor out"
             )));
         }
-        Ok(ExecutionChoice { executor, workers: self.workers })
+        Ok(ExecutionChoice { executor, workers: self.workers, verify: self.verify })
     }
 }
 
@@ -69,13 +82,15 @@ impl ExecutionChoice {
             return String::new();
         }
         let workers = self.workers.map_or_else(String::new, |count| format!("workers = {count}\n"));
-        format!("\n[execution]\nexecutor = \"{}\"\n{workers}", name(self.executor))
+        let verify = if self.verify { "verify = true\n" } else { "" };
+        format!("\n[execution]\nexecutor = \"{}\"\n{workers}{verify}", name(self.executor))
     }
 }
 
 impl std::fmt::Display for ExecutionChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", name(self.executor))?;
-        self.workers.map_or(Ok(()), |count| write!(f, " with {count} workers"))
+        self.workers.map_or(Ok(()), |count| write!(f, " with {count} workers"))?;
+        f.write_str(if self.verify { ", verified" } else { "" })
     }
 }

@@ -104,6 +104,9 @@ pub struct Args {
     /// How most replicas execute commands; the others run them one after the other, and all must come to the same state
     #[arg(long, value_name = "EXECUTOR", value_enum, default_value = "sequential", conflicts_with = "late")]
     executor: ExecutorChoice,
+    /// Replicas compare what commands did before results are final
+    #[arg(long)]
+    verify: bool,
     /// Whether parts of replicas have lanes of their own: the gate and the protocols of instances, which have their turns late [default: the seed
     /// decides]
     #[arg(long, value_name = "true|false")]
@@ -304,16 +307,15 @@ fn model_of(args: &Args) -> Outcome<Option<FaultModel>> {
 /// The options for the library; refuses what it can not do.
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
-    let (lies, focus) = (args.liars.is_some_and(|count| count > 0), args.focus.map(Focus::from));
-    let about_lies = focus.is_some_and(Focus::lies);
+    let focus = args.focus.map(Focus::from);
+    let lies = args.liars.is_some_and(|count| count > 0) || focus.is_some_and(Focus::lies);
     let model = model_of(&args)?;
-    let few = model.is_some_and(FaultModel::few_are_slow);
-    let sets = Feature::SurviveLies.protocol();
+    let (few, sets) = (model.is_some_and(FaultModel::few_are_slow), Feature::SurviveLies.protocol());
     if few && args.protocol.is_some_and(|protocol| protocol != sets) {
         let why = format!("--protocol: with s below u the protocol is {}: leave it out", sets.name());
         return Err(Failure::usage(why));
     }
-    let byzantine = model.is_some_and(FaultModel::may_lie) || lies || about_lies;
+    let byzantine = model.is_some_and(FaultModel::may_lie) || lies;
     let able = args.protocol.unwrap_or(if byzantine || few { sets } else { Protocol::default() }).able();
     let cluster = Nature { lies: byzantine, ..able };
     let asked = [
@@ -337,6 +339,7 @@ fn options(args: Args) -> Outcome<Options> {
         lanes: args.lanes,
         upgrades: args.upgrades,
         late: args.late,
+        verify: args.verify,
         apart: args.apart,
         moves: args.moves,
         adapts: args.adapts,

@@ -3,9 +3,11 @@
 use crate::config::NodeConfig;
 use crate::engine::Engine;
 use crate::group::{Group, Groups};
+use crate::rulings::Rulings;
 use quorate_admit::{Facts, HeardLimits, Intake, Place, Sessions, Vouched, VouchedConfig};
+use quorate_execute::Verified;
 use quorate_types::{AgreedTime, InstanceId, ReplicaId, Slot, Time, View};
-use quorate_wire::Batch;
+use quorate_wire::{Batch, Ruling};
 
 /// The intake for this configuration.
 pub(crate) fn intake(config: &NodeConfig) -> Intake {
@@ -37,6 +39,7 @@ pub(crate) struct Standing<'a> {
     pub(crate) groups: &'a Groups,
     pub(crate) engine: &'a Engine,
     pub(crate) signatures_count: bool,
+    pub(crate) rulings: &'a Rulings,
 }
 
 impl Standing<'_> {
@@ -79,6 +82,12 @@ impl Facts for Standing<'_> {
     }
     fn unmerged(&self, instance: InstanceId, each: &mut dyn FnMut(&Batch)) {
         self.engine.merge().held(instance).for_each(each);
+    }
+    fn unruled(&self, each: &mut dyn FnMut(&Batch)) {
+        self.engine.verified().into_iter().flat_map(Verified::unruled).for_each(each);
+    }
+    fn may_rule(&self, instance: InstanceId, ruling: &Ruling) -> bool {
+        instance == InstanceId::new(1) && self.rulings.may_vouch(self.now, ruling)
     }
     fn signatures_count(&self) -> bool {
         self.signatures_count

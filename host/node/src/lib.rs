@@ -35,6 +35,7 @@ mod recovered;
 mod report;
 mod restoring;
 mod roster;
+mod rulings;
 mod status;
 mod system;
 mod together;
@@ -55,6 +56,6 @@ pub use restoring::Restoring;
 pub use status::{
     CheckpointStatus, GrantStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel,
     MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus,
-    SmallQuorumsStatus, SuspectStatus, TransferStatus,
+    SmallQuorumsStatus, SuspectStatus, TransferStatus, VerificationStatus,
 };
 pub use system::{InstancePart, System};

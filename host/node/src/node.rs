@@ -5,14 +5,15 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Answerers, Engine};
 use crate::gate::{self, Access, Change, Conn, ConnClass, Gate};
-use crate::group::{self, Admitting, Bridges, Group, Groups, Locally, OwnLanes, Pace};
+use crate::group::{self, Admitting, Bridges, FIRST, Group, Groups, Locally, OwnLanes, Pace, role_of};
 use crate::guide::{self, Guide};
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
 use crate::lanes::Part;
 use crate::leading::Leading;
-use crate::reconfigure::Reconfigure;
+use crate::reconfigure::{Reconfigure, level_record};
 use crate::report;
+use crate::rulings::{self, Rulings};
 use crate::status::NodeStatus;
 use quorate_admit::{Intake, KnownMember};
 use quorate_execute::{Agreed, Executor, Publisher, Worked};
@@ -23,7 +24,8 @@ use quorate_order::{Input as OrderInput, Nature};
 use quorate_types::{
     ClientId, ConnId, Digest, Halt, InstanceId, MembershipId, ReplicaId, Room, Time, Trust, View, planted,
 };
-use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
+use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, Ruling, members_frame};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// The most reads that may wait from clients that send much, while other clients wait.
@@ -78,6 +80,7 @@ pub struct Node {
     pub(crate) reconfigure: Reconfigure,
     pub(crate) keeping: Keeping,
     pub(crate) journal: Journal,
+    pub(crate) rulings: Rulings,
     /// The time of the last step.
     pub(crate) now: Time,
 }
@@ -165,6 +168,83 @@ impl Node {
     /// Whether an instance must not start until there is a checkpoint from other replicas.
     fn needs_checkpoint(&self) -> bool {
         self.groups.iter().any(|group| group.restored().needs_checkpoint)
+    }
+}
+
+/// Instances wake and rest.
+impl Node {
+    /// Wakes an instance: it takes part once the log says where it begins. If the log has no room for that, the instance waits.
+    pub(crate) fn wake(&mut self, now: Time, at: usize) {
+        let begun = self.has_begun();
+        let group = &mut self.groups[at];
+        if let Some(birth) = group.stay().birth.as_ref().filter(|_| group.stay().unborn) {
+            let unborn = self.journal.note(birth.to_record()).is_err();
+            group.stay_mut().unborn = unborn;
+        }
+        if !begun || !self.groups.wake(at, now) {
+            return;
+        }
+        let leader = role_of(self.groups[at].leader(), self.config.members.me());
+        self.engine.step(engine::In::Led(self.groups[at].id(), leader));
+        let listeners = self.listeners();
+        let peers = self.gate.peers();
+        let up: BTreeSet<ReplicaId> =
+            peers.peers().map(|(id, ..)| id).filter(|id| peers.is_up_in(*id, at)).collect();
+        let group = &mut self.groups[at];
+        group.step(now, OrderInput::Listeners(listeners));
+        group.finds(now, up);
+        self.on_members(at, self.groups[at].status().membership);
+    }
+
+    /// Wakes the instances for which the log had no room.
+    pub(crate) fn wake_waiting(&mut self, now: Time, out: &mut Effects) {
+        for at in 0..self.groups.len() {
+            if self.groups[at].stay().unborn {
+                self.wake(now, at);
+                self.after_order(now, out);
+            }
+        }
+    }
+
+    /// Closes the volumes of stays that no group knows any more.
+    pub(crate) fn close_volumes(&mut self) {
+        let live: BTreeSet<_> = self.groups.stays().map(|group| group.volume()).collect();
+        self.journal.retain_volumes(|volume| live.contains(&volume));
+    }
+}
+
+/// Levels.
+impl Node {
+    /// The cluster works at another level from now on, as was executed. The level is taken even if this program can not do it: what it
+    /// executes until it halts is wrong, but must not pass for the lower level.
+    pub(crate) fn begin_level(&mut self, level: u32, out: &mut Effects) {
+        self.take_level(level);
+        if let Err(halt) = self.config.level.check(level) {
+            return out.push(Effect::Halt(halt));
+        }
+        out.event(Event::Level { level, begun: false });
+        self.note_level();
+    }
+
+    /// A checkpoint was installed, which has a level.
+    pub(crate) fn set_level(&mut self, level: u32) {
+        self.take_level(level);
+        self.note_level();
+    }
+
+    fn take_level(&mut self, level: u32) {
+        self.config.level.cluster = level;
+        let own = planted("service-level-by-own-binary");
+        self.engine.set_level(if own { self.config.level.highest } else { level });
+    }
+
+    /// Writes the level down, so that an older program stops before it says a word. Without room there is no such record; then an older
+    /// program stops when it hears of the level.
+    fn note_level(&mut self) {
+        let level = self.level();
+        if self.reconfigure.is_unnoted(level) && self.journal.note(level_record(level)).is_ok() {
+            self.reconfigure.noted(level);
+        }
     }
 }
 
@@ -445,7 +525,7 @@ impl Node {
     fn facts_for(&self, at: usize, now: Time) -> group::Facts {
         let (id, merge, peers) = (self.groups[at].id(), self.engine.merge(), self.gate.peers());
         let way = |member: &KnownMember| Some((member.replica, peers.way(member.replica, at)?));
-        let (clock, base) = self.engine.time_of_proposals();
+        let ((clock, base), far) = (self.engine.time_of_proposals(), rulings::is_far(self.engine.verified()));
         group::Facts {
             view: self.groups[at].view(),
             bounds: merge.bounds(id),
@@ -455,13 +535,21 @@ impl Node {
             at: now,
             wakes: 0,
             base,
+            ruling: self.rulings.due(now).filter(|_| at == FIRST),
+            far,
             executed: self.engine.executor().seq(),
-            room: self.room(),
-            room_soon: !self.journal.log().has_room() && !self.journal.disk().is_full(),
+            room: if far { Room::Full } else { self.room() },
+            room_soon: far || !self.journal.log().has_room() && !self.journal.disk().is_full(),
             ways: self.config.members.all().iter().filter_map(way).collect(),
             links: peers.links(at).collect(),
             fits: self.journal.fits_all(self.groups[at].volume(), merge.is_open(id)),
         }
+    }
+
+    /// The ruling that the next batch of the first instance should have, if this replica leads there. A lane of its own takes rulings by itself.
+    pub(crate) fn ruling_due(&self, now: Time) -> Option<Ruling> {
+        let group = self.groups.first();
+        self.rulings.proposal(now).filter(|_| group.standing().leading && !group.is_apart())
     }
 
     /// The members whose lives are not known. After a change of the membership there are none: the log says whose life is whose.
@@ -542,6 +630,7 @@ impl Node {
             self.tick_at(),
             self.engine.overdue_at(self.now),
             self.intake.deadline(),
+            self.rulings.deadline(),
         ]
         .into_iter()
         .flatten()
@@ -665,6 +754,7 @@ impl Node {
         self.engine.invariants(thorough);
         if thorough {
             self.intake.invariants();
+            self.rulings.invariants();
             self.keeping.invariants();
         }
         for group in self.groups.iter() {

@@ -88,6 +88,7 @@ impl Node {
             Says::Order(instance, message) => self.on_message(now, instance, message, out),
             Says::State(message) => self.keep_called_in(now, In::Heard { from, message }, out),
             Says::Room(room) => self.lead(now, leading::In::Room(from, room), out),
+            Says::Tokens(tokens) => self.rulings.heard(now, from, &tokens),
             Says::Sight(sight) => self.lead(now, leading::In::Sight(from, sight), out),
             Says::Members(members) => self.reconfigure.told(members, &self.config),
             Says::CaughtUp(instance, replicas) => {
@@ -173,12 +174,12 @@ impl Node {
     /// Ends a turn, when everything that arrived at once was handed in: batches are sealed, reads are grouped, replies leave and blocks are
     /// written. Nothing here runs per command.
     pub(crate) fn end_turn(&mut self, now: Time, out: &mut Effects) {
+        self.verify(now, out);
         self.end_intake(now, out);
         self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.reconfigure(now, out, |part, look, outs| part.end_turn(now, look, outs));
-        self.propose_border(now, out);
-        self.propose(now, out);
+        self.propose_all(now, out);
         self.tick(now, out);
         self.ask_for_reads(now, out);
         self.fill(now, out);
@@ -240,7 +241,7 @@ impl Node {
                     out.event(Event::PeerUp(replica));
                     self.reconfigure.met(replica);
                     self.connect(now, replica);
-                    self.ask_again(replica);
+                    self.ask_again(now, replica, out);
                     self.keep(now, In::Connected(replica), out);
                     self.lead(now, leading::In::Connected(replica), out);
                 }
@@ -351,7 +352,7 @@ impl Node {
     pub(crate) fn delivered(
         &mut self,
         now: Time,
-        (seq, id): (Seq, InstanceId),
+        (seq, id, settled): (Seq, InstanceId, bool),
         batch: &Batch,
         out: &mut Effects,
     ) {
@@ -364,7 +365,7 @@ impl Node {
         self.learn_time(now);
         self.finish(now, out);
         let (bytes, asks) = (batch.bytes().len() as u64, batch.header().border);
-        self.keep(now, In::Delivered { seq, bytes, asks }, out);
+        self.keep(now, In::Delivered { seq, bytes, asks, settled }, out);
     }
 
     /// A batch of an instance is executed and final: the parts that wait for its outcome are told.

@@ -7,13 +7,29 @@ use crate::problems::Situation;
 use crate::reconfigure::Plan;
 use crate::status::{
     GrantStatus, InstanceStatus, InstancesStatus, LogStatus, MemberStatus, NodeStatus, PeerStatus,
-    SeatsStatus, SmallQuorumsStatus, SuspectStatus,
+    SeatsStatus, SmallQuorumsStatus, SuspectStatus, VerificationStatus,
 };
 use quorate_admit::Suspect;
 use quorate_log::SyncMode;
 use quorate_order::Status as OrderStatus;
 use quorate_order::visigoth::SmallQuorums;
 use quorate_types::{InstanceId, ReplicaId, Time};
+
+/// How results are verified.
+fn verification(node: &Node) -> Option<VerificationStatus> {
+    let verified = node.engine.verified()?;
+    let counts = verified.counts();
+    Some(VerificationStatus {
+        attempt: counts.attempt,
+        ruled: counts.ruled.number(),
+        waiting: counts.waiting,
+        rulings: counts.rulings,
+        ignored: counts.ignored,
+        reruns: counts.reruns,
+        refused: node.rulings.refused(),
+        differs: verified.differs().map(|differs| differs.seq.number()),
+    })
+}
 
 /// The whole status.
 pub(crate) fn status(node: &Node) -> NodeStatus {
@@ -52,6 +68,7 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
         batches: counts.batches,
         reads: counts.reads,
         execution: node.engine.parallelism(),
+        verification: verification(node),
         lease: order.lease,
         rejected: node.gate.rejected(),
         problems: problems(node, &peers, &order, &seats),

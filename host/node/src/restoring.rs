@@ -13,6 +13,7 @@ use crate::node::Node;
 use crate::reconfigure::{LEVEL, Levels, Reconfigure};
 use crate::recovered::Recovered;
 use crate::roster::Roster;
+use crate::rulings::Rulings;
 use crate::system::System;
 use quorate_execute::{Execution, Executor, Sequential, Service};
 use quorate_log::{Damage, Log, Record};
@@ -241,7 +242,11 @@ impl Restoring {
         };
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
         let engine = Engine::new(&engine_config(&config), merge, execution(executor));
+        let patience = config.order.patience();
+        let verified = engine.verified().is_some();
+        let rulings = if verified { Rulings::new(config.members.me(), patience) } else { Rulings::default() };
         let mut node = Node {
+            rulings,
             gate: Gate::new(&config, lives),
             admitting: Admitting::new(),
             intake: crate::intake::intake(&config),

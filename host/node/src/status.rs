@@ -4,6 +4,27 @@ use quorate_execute::Parallelism;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
+/// How results are verified. Counts are since the start of the process.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct VerificationStatus {
+    /// How often everything that was not final ran again, since the cluster began.
+    pub attempt: u64,
+    /// The last seq that a ruling made final.
+    pub ruled: u64,
+    /// Batches with commands that wait for a ruling.
+    pub waiting: usize,
+    /// Rulings that were carried out.
+    pub rulings: u64,
+    /// Rulings that came too late or were about nothing.
+    pub ignored: u64,
+    /// Runs of commands one after the other, because results did not agree.
+    pub reruns: u64,
+    /// Tokens of members that did not count: old, far, or another one than before.
+    pub refused: u64,
+    /// The seq at which the results of this replica are not those that were ruled, until it is repaired.
+    pub differs: Option<u64>,
+}
+
 /// The status of a replica, as it sees itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeStatus {
@@ -54,6 +75,9 @@ pub struct NodeStatus {
     /// How commands run on workers; only where they may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<Parallelism>,
+    /// How results are verified; only where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationStatus>,
     /// Whether this replica answers strong reads by a lease at the moment; none where the configuration has no leases.
     pub lease: Option<bool>,
     /// Frames that broke the rules.

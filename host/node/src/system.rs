@@ -21,6 +21,7 @@
 use crate::config::NodeConfig;
 use crate::roster::Roster;
 use bytes::Bytes;
+use quorate_execute::{CheckpointError, system_begins_anew};
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
 use quorate_order::Anchor;
 use quorate_order::Protocol;
@@ -162,12 +163,22 @@ impl System {
     }
 
     /// Makes this the state of another cluster, with these replicas and this protocol, whose membership never changed.
-    pub fn begin_anew(&mut self, cluster: ClusterId, protocol: Protocol, members: &[ReplicaId]) {
+    ///
+    /// # Errors
+    /// When the half of execution can not be read.
+    pub fn begin_anew(
+        &mut self,
+        cluster: ClusterId,
+        protocol: Protocol,
+        members: &[ReplicaId],
+    ) -> Result<(), CheckpointError> {
+        self.executor = system_begins_anew(&self.executor)?.into();
         self.cluster = cluster;
         self.roster = Roster::new(members.len());
         for part in &mut self.instances {
             part.anchor = protocol.anchor_anew(part.record, &part.anchor);
         }
+        Ok(())
     }
 
     /// Checks that this is the system part of a checkpoint of this seq, for a replica with this configuration.

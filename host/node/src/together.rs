@@ -9,16 +9,15 @@ use crate::intake::Standing;
 use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
 use crate::leading;
 use crate::node::{Node, look};
-use crate::reconfigure::level_record;
+use crate::rulings;
 use crate::system::System;
 use bytes::Bytes;
-use quorate_admit::{Intake, Out as IntakeOut, Sender};
+use quorate_admit::{Intake, KnownMember, Out as IntakeOut, Sender};
 use quorate_merge::{Generation, Refused};
 use quorate_order::{Input as OrderInput, OrderMessage};
 use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{Batch, BatchHeader, Memberships, RequestHeader, Verified, fill_frame};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Requests of clients.
@@ -36,6 +35,7 @@ impl Node {
             groups: &self.groups,
             engine: &self.engine,
             signatures_count: self.gate.permits_all(),
+            rulings: &self.rulings,
         };
         let mut outs = Vec::new();
         let given = step(&mut self.intake, &facts, &mut outs);
@@ -157,13 +157,18 @@ impl Node {
 
     fn propose_waiting(&mut self, at: usize, now: Time, pace: &Pace, out: &mut Effects) {
         let id = self.groups[at].id();
-        if self.groups[at].gathers(now, pace, || self.engine.merge().is_wanted(id)) {
+        let mut ruling = if at == FIRST { self.ruling_due(now) } else { None };
+        let wanted = || ruling.is_some() || self.engine.merge().is_wanted(id);
+        if self.groups[at].gathers(now, pace, wanted) || rulings::is_far(self.engine.verified()) {
             return;
         }
         while self.groups[at].waiting_bytes() > 0 && self.groups[at].may_propose(self.engine.merge()) {
             let settled = self.groups.first().standing().settled;
-            let header = || self.engine.header(now, settled);
+            let header = || BatchHeader { ruling, ..self.engine.header(now, settled) };
             let Some(batch) = self.groups[at].next_batch(now, pace, header) else { break };
+            if ruling.take().is_some() {
+                self.rulings.is_proposed(now, &batch.header());
+            }
             self.propose_in(at, now, batch, out);
         }
         let group = &self.groups[at];
@@ -188,15 +193,62 @@ impl Node {
         self.engine.header(now, settled)
     }
 
-    /// Proposes a batch that has only a header.
+    /// Proposes a batch that has only a header, and the ruling that is due.
     fn propose_empty(&mut self, now: Time, header: BatchHeader, out: &mut Effects) {
+        let header = BatchHeader { ruling: self.ruling_due(now), ..header };
+        self.rulings.is_proposed(now, &header);
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);
         self.propose_in(FIRST, now, Batch::seal(bytes, header), out);
     }
 
+    /// Tells the members what ran here, and looks whether a ruling about results is due.
+    pub(crate) fn verify(&mut self, now: Time, out: &mut Effects) {
+        let (leads, may_lie) = (self.groups[FIRST].standing().leading, self.config.order.faults.may_lie());
+        let facts = rulings::Facts { delivered: self.engine.agreed().seq(), leads, may_lie };
+        let mut outs = Vec::new();
+        self.rulings.look(now, self.engine.verified_mut(), facts, &mut outs);
+        outs.into_iter().for_each(|wanted| self.do_rulings(now, wanted, out));
+    }
+
+    fn do_rulings(&mut self, now: Time, wanted: rulings::Out, out: &mut Effects) {
+        match wanted {
+            rulings::Out::Tell(to, frame) => {
+                let told = |member: &&KnownMember| to.is_none_or(|to| to == member.replica);
+                for member in self.config.members.others().filter(told) {
+                    if let Some(conn) = self.gate.peers().to(member.replica) {
+                        out.send(conn, frame.clone());
+                    }
+                }
+            }
+            rulings::Out::Step(input) => {
+                self.groups[FIRST].step(now, input);
+                self.after_order(now, out);
+            }
+            rulings::Out::Repair(differs) => self.keep(now, In::Differs(differs), out),
+        }
+    }
+
+    /// Proposes the ruling that is due in a batch of its own, if no request waits to go with it.
+    fn propose_ruling(&mut self, now: Time, out: &mut Effects) {
+        let is_due = self.ruling_due(now).is_some() && self.groups[FIRST].may_propose(self.engine.merge());
+        let most = if self.nature.pipelined { self.config.batches_in_flight_max.max(1) } else { 1 };
+        let busy = self.groups[FIRST].standing().in_flight >= most;
+        if self.rulings.goes_alone(now, is_due, busy) && self.room() != Room::Full {
+            let header = self.propose_header(now);
+            self.propose_empty(now, header, out);
+        }
+    }
+
+    /// Proposes what waits at the end of a turn.
+    pub(crate) fn propose_all(&mut self, now: Time, out: &mut Effects) {
+        self.propose_border(now, out);
+        self.propose(now, out);
+        self.propose_ruling(now, out);
+    }
+
     /// Proposes the batch that asks for a border, if this replica leads and a border is wanted.
-    pub(crate) fn propose_border(&mut self, now: Time, out: &mut Effects) {
+    fn propose_border(&mut self, now: Time, out: &mut Effects) {
         if !self.keeping.wants_border()
             || !self.groups[FIRST].may_propose(self.engine.merge())
             || self.room() == Room::Full
@@ -237,6 +289,13 @@ impl Node {
         for at in 0..self.groups.len() {
             let (id, leads) = (self.groups[at].id(), self.groups[at].leads_here());
             if let Some(target) = Some(id).filter(|_| leads).and_then(|id| self.engine.fill(id)) {
+                // A leader may have no more than this slot.
+                let may = at == FIRST && self.groups[at].may_propose(self.engine.merge());
+                if may && self.ruling_due(now).is_some() {
+                    let header = self.propose_header(now);
+                    self.propose_empty(now, header, out);
+                    continue;
+                }
                 self.groups[at].step(now, OrderInput::Propose(Batch::no_op(target)));
                 self.after_order(now, out);
             }
@@ -252,8 +311,11 @@ impl Node {
         });
     }
 
-    /// A member is connected again: asks it again what it was asked before.
-    pub(crate) fn ask_again(&mut self, replica: ReplicaId) {
+    /// A member is connected again: asks it again what it was asked before, and tells it again what waits for a ruling.
+    pub(crate) fn ask_again(&mut self, now: Time, replica: ReplicaId, out: &mut Effects) {
+        let mut outs = Vec::new();
+        self.rulings.again(replica, &mut outs);
+        outs.into_iter().for_each(|wanted| self.do_rulings(now, wanted, out));
         for group in self.groups.iter().filter(|group| group.leader() == Some(replica)) {
             self.engine.step(engine::In::AskAgain(group.id()));
         }
@@ -381,6 +443,7 @@ impl Node {
     ) {
         if at == FIRST {
             self.engine.led(now, leader.is_some());
+            self.rulings.led();
         }
         let id = self.groups[at].id();
         self.engine.step(engine::In::Led(id, role_of(leader, self.config.members.me())));
@@ -401,8 +464,8 @@ impl Node {
     pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
         self.finish(now, out);
         while let Some(delivery) = self.engine.next(now) {
-            if let Delivery::Batch { seq, instance, batch } = delivery {
-                self.delivered(now, (seq, instance), &batch, out);
+            if let Delivery::Batch { seq, instance, batch, settled } = delivery {
+                self.delivered(now, (seq, instance, settled), &batch, out);
             }
             self.finish(now, out);
             self.look_at_generation(now, out);
@@ -518,6 +581,7 @@ impl Node {
             Err(halt) => return out.push(Effect::Halt(halt)),
         };
         self.engine.meet_leaders();
+        self.rulings.restart();
         self.intake.caught_up(self.engine.executor());
         self.learn_time(now);
         self.journal.note_trimmed(seq);
@@ -585,7 +649,7 @@ impl Node {
 /// Members and levels.
 impl Node {
     /// The replicas to which instances send what they decide.
-    fn listeners(&self) -> Arc<[ReplicaId]> {
+    pub(crate) fn listeners(&self) -> Arc<[ReplicaId]> {
         self.reconfigure.listeners(&look!(self, reconfigure))
     }
 
@@ -611,6 +675,9 @@ impl Node {
 
     /// The membership in force in an instance changed.
     pub(crate) fn on_members(&mut self, at: usize, memberships: Arc<Memberships>) {
+        if at == FIRST {
+            self.rulings.meet(&memberships, self.config.order.faults);
+        }
         self.reconfigure.in_force(at, &self.groups[at], memberships);
         self.leading.majority_changed();
     }
@@ -655,38 +722,6 @@ impl Node {
         let (count, place) = self.reconfigure.replicas(&look!(self, reconfigure));
         self.keeping.meet_replicas(count, place);
     }
-
-    /// The cluster works at another level from now on, as was executed. The level is taken even if this program can not do it: what it
-    /// executes until it halts is wrong, but must not pass for the lower level.
-    pub(crate) fn begin_level(&mut self, level: u32, out: &mut Effects) {
-        self.take_level(level);
-        if let Err(halt) = self.config.level.check(level) {
-            return out.push(Effect::Halt(halt));
-        }
-        out.event(Event::Level { level, begun: false });
-        self.note_level();
-    }
-
-    /// A checkpoint was installed, which has a level.
-    fn set_level(&mut self, level: u32) {
-        self.take_level(level);
-        self.note_level();
-    }
-
-    fn take_level(&mut self, level: u32) {
-        self.config.level.cluster = level;
-        let own = planted("service-level-by-own-binary");
-        self.engine.set_level(if own { self.config.level.highest } else { level });
-    }
-
-    /// Writes the level down, so that an older program stops before it says a word. Without room there is no such record; then an older
-    /// program stops when it hears of the level.
-    fn note_level(&mut self) {
-        let level = self.level();
-        if self.reconfigure.is_unnoted(level) && self.journal.note(level_record(level)).is_ok() {
-            self.reconfigure.noted(level);
-        }
-    }
 }
 
 /// Instances come and go.
@@ -712,39 +747,6 @@ impl Node {
             }
             Err(why) => {
                 out.event(Event::Instances { text: format!("{count} instances were refused: {why}") })
-            }
-        }
-    }
-
-    /// Wakes an instance: it takes part once the log says where it begins. If the log has no room for that, the instance waits.
-    pub(crate) fn wake(&mut self, now: Time, at: usize) {
-        let begun = self.has_begun();
-        let group = &mut self.groups[at];
-        if let Some(birth) = group.stay().birth.as_ref().filter(|_| group.stay().unborn) {
-            let unborn = self.journal.note(birth.to_record()).is_err();
-            group.stay_mut().unborn = unborn;
-        }
-        if !begun || !self.groups.wake(at, now) {
-            return;
-        }
-        let leader = role_of(self.groups[at].leader(), self.config.members.me());
-        self.engine.step(engine::In::Led(self.groups[at].id(), leader));
-        let listeners = self.listeners();
-        let peers = self.gate.peers();
-        let up: BTreeSet<ReplicaId> =
-            peers.peers().map(|(id, ..)| id).filter(|id| peers.is_up_in(*id, at)).collect();
-        let group = &mut self.groups[at];
-        group.step(now, OrderInput::Listeners(listeners));
-        group.finds(now, up);
-        self.on_members(at, self.groups[at].status().membership);
-    }
-
-    /// Wakes the instances for which the log had no room.
-    pub(crate) fn wake_waiting(&mut self, now: Time, out: &mut Effects) {
-        for at in 0..self.groups.len() {
-            if self.groups[at].stay().unborn {
-                self.wake(now, at);
-                self.after_order(now, out);
             }
         }
     }
@@ -789,11 +791,5 @@ impl Node {
         self.groups.go_on(now, system, &look!(self, groups), self.journal.volumes())?;
         self.close_volumes();
         Ok(new)
-    }
-
-    /// Closes the volumes of stays that no group knows any more.
-    pub(crate) fn close_volumes(&mut self) {
-        let live: BTreeSet<_> = self.groups.stays().map(|group| group.volume()).collect();
-        self.journal.retain_volumes(|volume| live.contains(&volume));
     }
 }

@@ -673,9 +673,9 @@ impl Config {
         let SessionsConfig { max, per_client, ttl_s, window, require_signed: _ } = self.sessions;
         let limits = SessionLimits::default();
         let (level, instances) = (self.level, self.instances);
-        let protocol = self.agreed_protocol();
+        let (protocol, verified) = (self.agreed_protocol(), self.execution.agreed());
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {} level {level} instances {instances} window {WINDOW}{protocol}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {} level {level} instances {instances} window {WINDOW}{protocol}{verified}",
             self.service.agreed(),
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,

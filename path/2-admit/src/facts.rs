@@ -3,7 +3,7 @@
 use quorate_types::{
     AgreedTime, ClientId, InstanceId, RequestNumber, SessionId, SessionKey, Slot, Time, View,
 };
-use quorate_wire::{Batch, ReplyStatus};
+use quorate_wire::{Batch, ReplyStatus, Ruling};
 
 /// What is known of a request before it is ordered. It is only a hint for admission; execution decides when the request's turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,10 @@ pub trait Facts {
     fn waits_for(&self) -> Option<(Place, Time)>;
     /// Hands over each batch that this instance decided and that waits for another instance.
     fn unmerged(&self, instance: InstanceId, each: &mut dyn FnMut(&Batch));
+    /// Hands over each batch that was delivered and whose results wait for a ruling.
+    fn unruled(&self, each: &mut dyn FnMut(&Batch));
+    /// Whether a ruling about results, which a batch of this instance has, is right as far as is known here.
+    fn may_rule(&self, instance: InstanceId, ruling: &Ruling) -> bool;
     /// Whether a right signature, or tag, counts as much as having heard a request. It does not where replicas know clients with limited
     /// rights.
     fn signatures_count(&self) -> bool;

@@ -15,9 +15,10 @@ use crate::executor::Executor;
 use crate::images::ImageParts;
 use crate::ordered::{Parallelism, Work, Worked};
 use crate::outcomes::Outcomes;
+use crate::verified::Verified;
 use quorate_state::store::Version;
 use quorate_types::{Seq, Time};
-use quorate_wire::Batch;
+use quorate_wire::{Batch, Ruling};
 use std::collections::VecDeque;
 
 /// An item that is delivered, in the order of the global log.
@@ -36,6 +37,8 @@ pub enum Ordered {
     Ahead(u64),
     /// A border: the state here becomes an image.
     Border,
+    /// What the batch of this seq says about results of earlier ones. Only where results are verified; it never becomes final itself.
+    Ruled(Seq, Ruling),
 }
 
 impl Ordered {
@@ -86,6 +89,22 @@ pub trait Execution: Send {
 
     /// How much runs on workers, if anything may.
     fn parallelism(&self) -> Option<Parallelism> {
+        None
+    }
+
+    /// Whether the state at the last border will be final without another delivery. Where results are verified, the ruling for it lies
+    /// behind it.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// This execution, if it verifies results.
+    fn verified(&self) -> Option<&Verified> {
+        None
+    }
+
+    /// As [`Self::verified`].
+    fn verified_mut(&mut self) -> Option<&mut Verified> {
         None
     }
 
@@ -170,6 +189,8 @@ impl Executor {
             }
             Ordered::Ahead(border) => Final::Ahead(border, self.objects()),
             Ordered::Border => Final::Image(self.image()),
+            // Results are final when they are there.
+            Ordered::Ruled(..) => Final::Nothing,
         }
     }
 }

@@ -7,6 +7,8 @@
 //! Invariants: INV-EXEC-1 (every seq is executed once, in order), INV-EXEC-2 (a delivered batch is well formed: stage 2
 //! checked it), INV-EXEC-4 (equal histories give equal outcomes and equal images). Tests: `tests/`.
 
+mod following;
+
 use crate::Lookup;
 use crate::agreed::{Agreed, Moment};
 use crate::ahead;
@@ -20,6 +22,7 @@ use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies}
 use crate::published::Published;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Handling, SessionLimits, SessionTable};
+use crate::verified::Chain;
 use quorate_state::store::{Store, Version};
 use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
@@ -61,6 +64,8 @@ pub struct Executor {
     shadow: Shadow,
     /// The feature level at which the state is read.
     level: u32,
+    /// What was ruled about results, if they are verified.
+    chain: Option<Chain>,
 }
 
 impl Executor {
@@ -76,7 +81,7 @@ impl Executor {
         let (seq, shadow, level) = (Seq::ZERO, Shadow::new(), FEATURE_LEVEL);
         let (time, deadline) = (start_time, service.next_deadline());
         let agreed = Agreed::at(seq, time, level);
-        Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level }
+        Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level, chain: None }
     }
 
     /// The facts that are agreed at delivery: how far the log was delivered, and the agreed time there.
@@ -477,10 +482,11 @@ impl Executor {
     /// When the parts are not those of an image of this service. If `system` is at fault, nothing has changed. After other errors a service
     /// that is not in the store may be half restored: do not use this executor then.
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
-        let Read { seq, time, level, sessions } = read_system(system)?;
+        let Read { seq, time, level, sessions, chain } = read_system(system)?;
         self.shadow.restore(&mut *self.service, objects)?;
         self.replies = replies_for(sessions.limits());
         (self.sessions, self.seq, self.time, self.level) = (sessions, seq, time, level);
+        self.chain = chain;
         self.deadline = self.service.next_deadline();
         self.agreed.go_on(seq, time, level);
         Ok(())
@@ -509,7 +515,7 @@ impl Executor {
         self.service.checkpoint(out)
     }
 
-    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`.
+    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, and where results are verified what was ruled about them.
     fn system(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.seq.number().to_le_bytes());
@@ -519,6 +525,9 @@ impl Executor {
             SessionTable::new(self.sessions.limits().clone()).write_to(&mut out);
         } else {
             self.sessions.write_to(&mut out);
+        }
+        if let Some(chain) = &self.chain {
+            chain.write_to(&mut out);
         }
         out
     }
@@ -537,6 +546,20 @@ struct Read {
     time: AgreedTime,
     level: u32,
     sessions: SessionTable,
+    chain: Option<Chain>,
+}
+
+/// Makes the executor's part of an image that of a cluster which begins with it: no ruling is to come for what it holds.
+///
+/// # Errors
+/// When it is not the part of an image.
+pub fn system_begins_anew(system: &[u8]) -> Result<Vec<u8>, CheckpointError> {
+    let mut out = system.to_vec();
+    if let Read { seq, chain: Some(chain), .. } = read_system(system)? {
+        out.truncate(system.len() - Chain::BYTES);
+        Chain { ruled: seq, loud: seq, ..chain }.write_to(&mut out);
+    }
+    Ok(out)
 }
 
 /// Reads what [`Executor::system`] writes.
@@ -551,11 +574,12 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
     let time = AgreedTime::from_nanos(read_u64(from)?);
     let level = read_u32(from)?;
     let sessions = SessionTable::restored(from, time)?;
-    if bytes.is_empty() {
-        Ok(Read { seq, time, level, sessions })
-    } else {
-        Err(CheckpointError::Malformed("bytes after the sessions"))
-    }
+    let chain = match bytes.len() {
+        0 => None,
+        Chain::BYTES => Some(Chain::read(bytes)?),
+        _ => return Err(CheckpointError::Malformed("bytes after the sessions")),
+    };
+    Ok(Read { seq, time, level, sessions, chain })
 }
 
 fn replies_for(limits: &SessionLimits) -> BatchReplies {

@@ -109,6 +109,8 @@ mod service;
 mod sessions;
 mod tracked;
 mod typed;
+mod verified;
+mod verify;
 mod view;
 
 pub use agreed::{Agreed, LEADERS_APART, Moment};
@@ -117,7 +119,7 @@ pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all
 pub use context::Context;
 pub use events::{Events, Observer, Tells};
 pub use execution::{Execution, Final, Ordered, Sequential};
-pub use executor::Executor;
+pub use executor::{Executor, system_begins_anew};
 pub use images::ImageParts;
 pub use objects::{InStore, ObjectService};
 pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism, Stopwatch, Task, Work, Worked};
@@ -131,4 +133,6 @@ pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Se
 pub use sessions::{Handling, SessionLimits, SessionTable};
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
 pub use typed::{Typed, TypedError, TypedService, decode_reply, encode_command};
+pub use verified::{Counts as VerifiedCounts, Differs, Ruled, Verified};
+pub use verify::{OwnTokens, Verify, VerifyConfig};
 pub use view::{StateRange, StateView};

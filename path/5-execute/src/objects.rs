@@ -103,6 +103,14 @@ pub trait ObjectService: Send {
         None
     }
 
+    /// Another service like this one, which shares nothing with it, as [`Service::twin`] says.
+    fn twin(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// Takes over how a command ran on a view, as [`Service::adopt`] does.
     fn adopt(&mut self, store: &mut Store, ran: &mut Ran) {
         let _ = (store, ran);
@@ -137,7 +145,7 @@ impl<S: Default> Default for InStore<S> {
     }
 }
 
-impl<S: ObjectService> Service for InStore<S> {
+impl<S: ObjectService + 'static> Service for InStore<S> {
     fn execute(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         self.service.execute(&mut self.store, command, ctx, reply);
     }
@@ -188,6 +196,10 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn adopt(&mut self, ran: &mut Ran) {
         self.service.adopt(&mut self.store, ran);
+    }
+    fn twin(&self) -> Option<Box<dyn Service>> {
+        let service = self.service.twin()?;
+        Some(Box::new(Self { service, store: Store::from_version(&self.store.version()) }))
     }
     fn store(&self) -> Option<&Store> {
         Some(&self.store)

@@ -144,6 +144,9 @@ impl<S: ParallelService + 'static> ObjectService for Parallel<S> {
     fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
         Some(self.service.clone())
     }
+    fn twin(&self) -> Option<Self> {
+        Some(Self { service: self.service.clone(), told: Vec::new() })
+    }
     fn adopt(&mut self, store: &mut Store, ran: &mut Ran) {
         for (key, value) in &ran.noted.writes {
             match value {

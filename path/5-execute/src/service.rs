@@ -129,6 +129,12 @@ pub trait Service: Send {
         unreachable!("only a parallel service has commands that ran on a view");
     }
 
+    /// Another service like this one over a copy of its store, which shares nothing with it; it is never asked for an observer. Where results
+    /// are verified, one of the two runs ahead and the other has what is final. `None`: results of this service can not be verified.
+    fn twin(&self) -> Option<Box<dyn Service>> {
+        None
+    }
+
     /// This service as one that tracks its own changes, if it does. The engine then does not use [`Self::checkpoint`] and [`Self::restore`]
     /// for its state.
     fn tracked(&mut self) -> Option<&mut dyn Tracked> {

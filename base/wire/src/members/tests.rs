@@ -20,7 +20,14 @@ fn commands() -> [SystemCommand; 6] {
 }
 
 fn batch(command: &SystemCommand) -> Batch {
-    command.batch(BatchHeader { time: AgreedTime::ZERO, seed: 3, count: 0, border: false, base: None })
+    command.batch(BatchHeader {
+        time: AgreedTime::ZERO,
+        seed: 3,
+        count: 0,
+        border: false,
+        base: None,
+        ruling: None,
+    })
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod replies;
 mod sent_on;
 mod silent;
 mod slow;
+mod tokens;
 mod voice;
 
 use crate::plan::{self, Plan};
@@ -130,6 +131,14 @@ pub enum Trick {
     FalseMisses,
     /// Where few are slow: asks the oracle for what nobody supports.
     FalseClaims,
+    /// Where results are verified: tells false tokens, or none.
+    Tokens,
+    /// Orders rulings that no quorum supports.
+    FalseRulings,
+    /// Lets everything run again and again.
+    AlwaysRedo,
+    /// Orders no rulings.
+    KeepsRulings,
 }
 
 /// The tricks that are drawn for any liar: all except [`KEEPERS`], and those that `plan/liars.rs` draws by itself.
@@ -167,6 +176,10 @@ pub const TRICKS: [Trick; 32] = [
     Trick::Members,
     Trick::Mutate,
 ];
+
+/// The tricks about results, where they are verified.
+pub const ABOUT_RESULTS: [Trick; 4] =
+    [Trick::Tokens, Trick::FalseRulings, Trick::AlwaysRedo, Trick::KeepsRulings];
 
 /// The tricks that keep things back.
 pub const KEEPERS: [Trick; 3] = [Trick::KeepsProofs, Trick::KeepsAllButViews, Trick::KeepsSome];
@@ -296,6 +309,10 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::OldReads => Box::new(old_reads::OldReads::default()),
         Trick::Costly => Box::new(mod_smart::costly::Costly),
         Trick::FalseMisses => Box::new(mod_smart::reach::FalseMisses),
+        Trick::Tokens => Box::new(tokens::FalseTokens),
+        Trick::FalseRulings => Box::new(mod_smart::rulings::FalseRulings::TooFew(None)),
+        Trick::AlwaysRedo => Box::new(mod_smart::rulings::FalseRulings::AlwaysRedo),
+        Trick::KeepsRulings => Box::new(mod_smart::rulings::FalseRulings::Withheld),
         // See `Liar::wish`.
         Trick::FalseClaims => Box::new(silent::Silent::to_none()),
     }

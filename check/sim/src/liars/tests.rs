@@ -44,8 +44,14 @@ fn batch() -> Batch {
         write_request(&mut bytes, session, RequestNumber::new(1), RequestNumber::new(1), &items);
         requests.push(bytes);
     }
-    let header =
-        BatchHeader { time: AgreedTime::from_nanos(5), seed: 7, count: 2, border: false, base: None };
+    let header = BatchHeader {
+        time: AgreedTime::from_nanos(5),
+        seed: 7,
+        count: 2,
+        border: false,
+        base: None,
+        ruling: None,
+    };
     rebuilt(header, &requests)
 }
 

@@ -1,6 +1,7 @@
 //! Which replicas run commands side by side, and how late their workers answer.
 
 use super::{Fault, Kind, MS, Plan, Profile};
+use crate::liars::ABOUT_RESULTS;
 use crate::random::Rng;
 use quorate_execute::{Ahead, AheadLimits, Stopwatch};
 
@@ -24,6 +25,13 @@ pub struct SideBySide {
     pub limits: AheadLimits,
     /// The longest time that a stopwatch shows, in nanoseconds.
     pub long: u64,
+}
+
+/// Replicas compare results before they are final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verifying {
+    /// In this many of 1000 batches commands race at a replica.
+    pub races: u64,
 }
 
 impl SideBySide {
@@ -66,11 +74,24 @@ impl Stopwatch for Watch {
 
 /// Draws it; what only sequential execution does is left out.
 pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    if profile.ordered || profile.verify {
+        plan.service.kind = Kind::InStore;
+        (plan.service.watched, plan.service.hears, plan.service.side_by_side) = (false, true, true);
+    }
+    if profile.verify {
+        // One voter alone has only its own word for a result, and comes to another one when it starts again.
+        let may_race = plan.founders > 1 && plan.replicas == plan.founders;
+        let races = if may_race { rng.pick(&[0, 0, 10, 100, 400]) } else { 0 };
+        plan.verified = Some(Verifying { races });
+        for liar in &mut plan.liars {
+            if rng.chance(700) {
+                liar.tricks.push(rng.pick(&ABOUT_RESULTS));
+            }
+        }
+    }
     if !profile.ordered {
         return;
     }
-    plan.service.kind = Kind::InStore;
-    (plan.service.watched, plan.service.hears, plan.service.side_by_side) = (false, true, true);
     plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
     plan.executor = Some(SideBySide {
         workers: rng.pick(&[1, 2, 16]),

@@ -37,6 +37,8 @@ pub struct Profile {
     pub late: bool,
     /// Whether commands run side by side, with the effect of one after the other.
     pub ordered: bool,
+    /// Whether replicas compare results before they are final.
+    pub verify: bool,
     /// Whether parts of replicas have lanes of their own; none: the seed decides.
     pub apart: Option<bool>,
     /// Whether pillars stand on the lanes of the connections, and move between them; none: the seed decides, where pillars have lanes.
@@ -66,6 +68,7 @@ impl Default for Profile {
             upgrades: None,
             late: false,
             ordered: false,
+            verify: false,
             apart: None,
             moves: None,
             adapts: None,
@@ -125,7 +128,11 @@ impl Profile {
             ("length", length.map(|times| times.to_string())),
         ];
         let chosen = chosen.into_iter().filter_map(|(name, value)| Some(format!("--{name} {}", value?)));
-        let flags = [(!self.faults).then_some("--no-faults"), self.late.then_some("--late")];
+        let flags = [
+            (!self.faults).then_some("--no-faults"),
+            self.late.then_some("--late"),
+            self.verify.then_some("--verify"),
+        ];
         let all: Vec<String> = chosen.chain(flags.into_iter().flatten().map(str::to_owned)).collect();
         all.join(" ")
     }

@@ -31,7 +31,7 @@ pub(super) fn restore(cluster: &mut Cluster) {
     let image = backup(plan);
     let mut system = System::decode(&image.system).expect("the system part of a checkpoint");
     let founders: Vec<ReplicaId> = (0..plan.founders).map(id).collect();
-    system.begin_anew(CLUSTER, plan.protocol, &founders);
+    system.begin_anew(CLUSTER, plan.protocol, &founders).expect("the executor's part of a checkpoint");
     let image = Image { system: system.encode(), ..image };
     cluster.begins_at = image.seq;
     for replica in &mut cluster.replicas[..plan.founders] {

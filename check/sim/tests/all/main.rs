@@ -24,6 +24,7 @@ mod tags;
 mod time;
 mod toy;
 mod trips;
+mod verified;
 mod visigoth;
 mod watches;
 mod work;

@@ -147,7 +147,8 @@ fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     let mut system = System::decode(&image.system).map_err(unusable)?;
     // Replicas that were about to join or leave are not part of the new cluster.
     let members: Vec<ReplicaId> = plan.members.iter().map(|(id, _)| ReplicaId::new(*id)).collect();
-    system.begin_anew(cluster, plan.order.protocol, &members);
+    let anew = system.begin_anew(cluster, plan.order.protocol, &members);
+    anew.map_err(|why| unusable(&why.to_string()))?;
     Ok(Image { system: system.encode(), ..image.clone() })
 }
 

@@ -230,7 +230,9 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
     };
     let order = args.order.over(choices.order)?;
     let execution = match args.execution.executor {
-        None => choices.execution,
+        None => {
+            ExecutionChoice { verify: args.execution.verify || choices.execution.verify, ..choices.execution }
+        }
         Some(_) => args.execution.choice(choices.service)?,
     };
     match (args.replicas, args.durability, args.service) {
@@ -252,7 +254,7 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
             differ("--lanes", choices.lanes.to_string(), wanted.to_string())
         }
         _ if execution != choices.execution => {
-            differ("--executor and --workers", choices.execution.to_string(), execution.to_string())
+            differ("--executor, --workers and --verify", choices.execution.to_string(), execution.to_string())
         }
         _ if order != choices.order => differ(
             "--protocol, --fault-model and --authentication",

@@ -22,7 +22,7 @@ use bytes::Bytes;
 pub(crate) use clock::Clock;
 use quorate_execute::{
     Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, MembershipNow, Observer,
-    Ordered, Outcome, Outcomes, Parallelism, Publisher, Version, Worked,
+    Ordered, Outcome, Outcomes, Parallelism, Publisher, Verified, Version, Worked,
 };
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
@@ -106,6 +106,8 @@ pub(crate) enum Delivery {
         instance: InstanceId,
         /// The batch.
         batch: Batch,
+        /// Whether a border may come here: the state at the one before is an image already.
+        settled: bool,
     },
     /// Slots without batches.
     Nothing,
@@ -291,21 +293,44 @@ impl Engine {
     /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until the border's image is there:
     /// the distance to the next border depends on the size of the state at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
-        if self.is_at_border() || !self.execution.has_room() {
+        // Where results are verified, the ruling for the state at the border lies behind it.
+        let (settled, differs) = (self.execution.is_settled(), self.differs());
+        if self.is_at_border() && settled && !differs || !self.execution.has_room() {
             return None;
         }
         match self.merge.next(now)? {
             Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
                 self.execution.batch(seq, payload.clone());
+                if self.execution.verified().is_some()
+                    && place.instance == InstanceId::new(1)
+                    && let Some(ruling) = payload.header().ruling
+                {
+                    self.execution.deliver(Ordered::Ruled(seq, ruling));
+                }
                 self.counts.batches += 1;
-                Some(Delivery::Batch { seq, instance: place.instance, batch: payload })
+                Some(Delivery::Batch { seq, instance: place.instance, batch: payload, settled })
             }
             Delivered::Noops { last, .. } => {
                 self.execution.pass(last);
                 Some(Delivery::Nothing)
             }
         }
+    }
+
+    /// Whether this replica's results are not those that were ruled: nothing becomes final until the state is replaced.
+    fn differs(&self) -> bool {
+        self.verified().is_some_and(|verified| verified.differs().is_some())
+    }
+
+    /// The execution, if it verifies results.
+    pub(crate) fn verified(&self) -> Option<&Verified> {
+        self.execution.verified()
+    }
+
+    /// As [`Self::verified`].
+    pub(crate) fn verified_mut(&mut self) -> Option<&mut Verified> {
+        self.execution.verified_mut()
     }
 
     /// Workers answered.
@@ -328,7 +353,9 @@ impl Engine {
 
     /// Notes the instance of the batch that was delivered last, and whether it was proposed here.
     pub(crate) fn is_under_way(&mut self, seq: Seq, instance: InstanceId, proposed: bool) {
-        self.under_way.push_back((seq, instance, proposed));
+        if !self.differs() {
+            self.under_way.push_back((seq, instance, proposed));
+        }
     }
 
     /// Begins to capture for the border with this number.

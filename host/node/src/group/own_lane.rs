@@ -22,7 +22,7 @@ use quorate_types::{
     AgreedTime, ConnId, InstanceId, Random, RecordId, ReplicaId, Room, Seq, SessionId, Slot,
 };
 use quorate_types::{RequestNumber, Span, Time, View, planted};
-use quorate_wire::{Batch, BatchHeader, ClientMessage, Frame, FrameKind, OutFrame, Verified};
+use quorate_wire::{Batch, BatchHeader, ClientMessage, Frame, FrameKind, OutFrame, Ruling, Verified};
 use quorate_wire::{read_order, write_position};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -46,6 +46,10 @@ pub(crate) struct Facts {
     pub(crate) base: Option<AgreedTime>,
     /// How often the main lane has heard that this lane had been stopped. Before it has heard of each time, its clock may count such a time.
     pub(crate) wakes: u64,
+    /// The ruling about results that is due in this instance, if this replica leads.
+    pub(crate) ruling: Option<Ruling>,
+    /// Whether so much is not final that requests of clients have to wait.
+    pub(crate) far: bool,
     /// How far this replica has executed.
     pub(crate) executed: Seq,
     /// The room of a majority.
@@ -166,6 +170,8 @@ pub struct OwnLane {
     ahead: VecDeque<Batch>,
     /// The last record that was handed to the main lane.
     pub(super) decided: Slot,
+    /// The last ruling that was proposed in this leadership.
+    ruled: Option<Ruling>,
     random: Random,
     effects: Effects,
     /// The buffer of the last answer, kept to be used again.
@@ -186,6 +192,7 @@ impl OwnLane {
             wakes: 0,
             ahead: VecDeque::new(),
             decided: Slot::ZERO,
+            ruled: None,
             random: Random::new(seed),
             effects: Effects::new(),
             answer: Vec::new(),
@@ -314,6 +321,7 @@ impl OwnLane {
                 Effect::LeaderChanged { .. } => {
                     self.proposer = Proposer::default();
                     self.ahead.clear();
+                    self.ruled = None;
                     self.direct.forget();
                     turn.proposed = None;
                 }
@@ -478,27 +486,52 @@ impl OwnLane {
         {
             self.propose(now, batch, turn, out);
         }
-        let Some(Facts { bounds: Some(bounds), .. }) = self.facts else { return };
-        if self.pillar.gathers(now, &self.setting.pace, || self.proposer.is_wanted(&bounds)) {
+        let Some(Facts { bounds: Some(bounds), far, .. }) = self.facts else { return };
+        let ruling = self.ruling();
+        let is_wanted = || ruling.is_some() || self.proposer.is_wanted(&bounds);
+        if self.pillar.gathers(now, &self.setting.pace, is_wanted) {
             return;
         }
-        while self.pillar.admission.waiting_bytes() > 0 && self.may_propose() {
-            let Some(Facts { clock, base, at, wakes, .. }) = &self.facts else { return };
-            let is_late = now > at.plus(self.setting.patience) || *wakes < self.wakes;
-            if is_late && !planted("old-clock-extended") {
-                turn.is_late = true;
-                break;
-            }
-            let (random, time, base) = (&mut self.random, clock.read(now), *base);
-            let header = || BatchHeader { time, base, seed: random.next(), ..BatchHeader::default() };
-            let Some(batch) = self.pillar.next_batch(now, &self.setting.pace, header) else { break };
+        while self.pillar.admission.waiting_bytes() > 0 && self.may_propose() && !far {
+            let Some(header) = self.header(now, turn) else { return };
+            let Some(batch) = self.pillar.next_batch(now, &self.setting.pace, || header) else { break };
             self.propose(now, batch, turn, out);
         }
+        let most = if self.setting.pace.pipelined { self.setting.pace.batches_max } else { 1 };
+        if self.ruling().is_some() && self.may_propose() && self.pillar.standing().in_flight < most {
+            self.propose_ruling(now, turn, out);
+        }
+    }
+
+    /// The ruling that is due and was not proposed.
+    fn ruling(&self) -> Option<Ruling> {
+        self.facts.as_ref()?.ruling.filter(|ruling| self.ruled != Some(*ruling))
+    }
+
+    /// Proposes the ruling that is due in a batch of its own.
+    fn propose_ruling(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
+        let Some(header) = self.header(now, turn) else { return };
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        self.propose(now, Batch::seal(bytes, header), turn, out);
+    }
+
+    /// The header of a batch that is proposed now; none while the clock is old.
+    fn header(&mut self, now: Time, turn: &mut Turn) -> Option<BatchHeader> {
+        let Facts { clock, base, at, wakes, .. } = self.facts.as_ref()?;
+        let is_late = now > at.plus(self.setting.patience) || *wakes < self.wakes;
+        if is_late && !planted("old-clock-extended") {
+            turn.is_late = true;
+            return None;
+        }
+        let (time, base, ruling) = (clock.read(now), *base, self.ruling());
+        Some(BatchHeader { time, base, seed: self.random.next(), ruling, ..BatchHeader::default() })
     }
 
     fn propose(&mut self, now: Time, batch: Batch, turn: &mut Turn, out: &mut effects::Effects) {
         let Some(Facts { bounds: Some(bounds), .. }) = &self.facts else { return };
         turn.proposed = Some(self.proposer.propose(bounds));
+        self.ruled = batch.header().ruling.or(self.ruled);
         self.step(now, Input::Propose(batch), turn, out);
     }
 
@@ -508,6 +541,10 @@ impl OwnLane {
         if self.pillar.standing().leading
             && let Some(target) = self.proposer.fill(bounds)
         {
+            // A leader may have no more than this slot.
+            if self.ruling().is_some() && self.may_propose() {
+                return self.propose_ruling(now, turn, out);
+            }
             self.step(now, Input::Propose(Batch::no_op(target)), turn, out);
         }
     }

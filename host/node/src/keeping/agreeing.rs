@@ -7,6 +7,7 @@ use super::inout::{Facts, Installed, Out, Rest};
 use super::own::Own;
 use super::transfer::{Installing, Need, Why, Wrong};
 use crate::effects::KeeperWork;
+use quorate_execute::Differs;
 use quorate_state::agreement::{DigestEvent, DigestReport as Said};
 use quorate_state::checkpoint::{Image, Job, Kind, Report, RotAt};
 use quorate_state::transfer::{Answer, ServeInput};
@@ -20,7 +21,7 @@ impl Keeping {
         now: Time,
         facts: &Facts,
         seq: Seq,
-        (bytes, asks): (u64, bool),
+        (bytes, asks, settled): (u64, bool, bool),
         out: &mut Vec<Out>,
     ) {
         if self.transfer.drop_late(seq) {
@@ -34,7 +35,7 @@ impl Keeping {
             out.push(Out::CopyAhead);
         }
         let bounded = self.config.may_lie;
-        match self.borders.executed(Executed { bytes, asks, bounded, time: facts.time }) {
+        match self.borders.executed(Executed { bytes, asks, bounded, time: facts.time, settled }) {
             None => {}
             // This replica's state is not the agreed one: no checkpoint of it is needed.
             Some(_) if self.has_diverged() => {}
@@ -259,6 +260,23 @@ impl Keeping {
              repaired from them",
             by.join(", ")
         )));
+        self.give_up_state(seq, out);
+    }
+
+    /// The results of this replica are not those that were ruled, also when the commands ran again.
+    pub(super) fn on_differs(&mut self, differs: Differs, out: &mut Vec<Out>) {
+        let Differs { seq, own, ruled } = differs;
+        if self.divergence.found(seq, own, ruled) {
+            out.push(Out::alarm(format!(
+                "the results of this replica up to seq {seq} have the token {own:?}, and {ruled:?} was ruled: it answers nothing until it is \
+                 repaired from others"
+            )));
+            self.give_up_state(seq, out);
+        }
+    }
+
+    /// The state is wrong at this seq: it is repaired from others.
+    fn give_up_state(&mut self, seq: Seq, out: &mut Vec<Out>) {
         // What it has written since is of no use, except to start from.
         let above = self.own.diverged_above(seq, self.trims.gone());
         self.own.discard(above);

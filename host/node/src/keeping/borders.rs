@@ -77,6 +77,8 @@ pub(crate) struct Executed {
     pub(crate) bounded: bool,
     /// The agreed time after it.
     pub(crate) time: AgreedTime,
+    /// Whether a border may come here: the state at the one before is an image already. Where results are verified, batches lie between.
+    pub(crate) settled: bool,
 }
 
 /// What must be done after a batch.
@@ -180,6 +182,9 @@ impl Borders {
         let interval = self.interval();
         self.since = self.since.saturating_add(batch.bytes).saturating_add(BATCH_COST);
         self.owed |= batch.asks;
+        if !batch.settled {
+            return None;
+        }
         if (self.owed && self.may_come_early(batch)) || self.since >= interval {
             self.begin(self.number + 1, batch.time);
             return Some(Point::Border(self.number));

@@ -8,6 +8,7 @@ use crate::group::Groups;
 use crate::journal::Journal;
 use crate::roster::Roster;
 use crate::system::System;
+use quorate_execute::Differs;
 use quorate_log::{Rot, ScrubOk};
 use quorate_state::agreement::DigestEvent;
 use quorate_state::checkpoint::{Digests, Image, Job, Report};
@@ -78,7 +79,11 @@ pub(crate) enum In {
         bytes: u64,
         /// Whether it asks for a border.
         asks: bool,
+        /// Whether a border may come here: the state at the one before is an image already.
+        settled: bool,
     },
+    /// The results here are not those that were ruled.
+    Differs(Differs),
     /// The state at a border: the answer to [`Out::Capture`]. `records`: the last record of each instance in it.
     Captured { image: Box<Image>, records: Vec<Slot> },
     /// The service can not give its state, for the reason in words.

@@ -225,7 +225,10 @@ impl Keeping {
     pub(crate) fn step(&mut self, now: Time, facts: &Facts, input: In, out: &mut Vec<Out>) {
         match input {
             In::Begin => out.extend(self.transfer.damaged().map(Out::Fetch)),
-            In::Delivered { seq, bytes, asks } => self.on_delivered(now, facts, seq, (bytes, asks), out),
+            In::Delivered { seq, bytes, asks, settled } => {
+                self.on_delivered(now, facts, seq, (bytes, asks, settled), out);
+            }
+            In::Differs(differs) => self.on_differs(differs, out),
             In::Captured { image, records } => self.on_captured(*image, records, out),
             In::NotCaptured { seq, why } => {
                 self.in_trouble(format!("the service can not give its state at seq {seq}: {why}"), out);

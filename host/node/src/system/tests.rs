@@ -1,7 +1,9 @@
 use super::*;
+use crate::node::tests::Nothing;
+use quorate_execute::{Executor, SessionLimits};
 use quorate_state::checkpoint::Image;
 use quorate_state::store::Store;
-use quorate_types::MembershipId;
+use quorate_types::{AgreedTime, MembershipId};
 use quorate_wire::{Member, Membership, SystemCommand};
 
 /// In the middle of a change.
@@ -129,7 +131,11 @@ fn another_cluster_begins_with_its_own_members() {
     let mut other = system();
     assert_eq!(other.members(), [ReplicaId::new(1), ReplicaId::new(2)]);
     let members: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
-    other.begin_anew(ClusterId::new(5), Protocol::RAFT, &members);
+    assert!(other.begin_anew(ClusterId::new(5), Protocol::RAFT, &members).is_err(), "no half of execution");
+    let service = Box::new(Nothing);
+    let mut executor = Executor::new(service, SessionLimits::default(), AgreedTime::ZERO);
+    other.executor = executor.image().expect("it gives its state").system.into();
+    other.begin_anew(ClusterId::new(5), Protocol::RAFT, &members).expect("its own");
     assert_eq!((other.cluster, other.members().len()), (ClusterId::new(5), 4));
     assert_eq!(other.instances[0].anchor.encode().len(), 16);
 }

@@ -1,9 +1,10 @@
-//! `[execution]`: how delivered commands are executed. Each replica chooses for itself, since the result is the same. Tests: config/tests.rs.
+//! `[execution]`: how delivered commands are executed. Each replica chooses for itself where they run, since the result is the same; whether
+//! results are verified is the same on all replicas. Tests: config/tests.rs.
 
 use super::{ConfigError, invalid, range};
 use crate::config::lanes::{Auto, cores_here};
 use crate::workers::Watch;
-use quorate_execute::{Ahead, AheadLimits, Execution, Executor, InOrder, Sequential, Service};
+use quorate_execute::{Ahead, AheadLimits, Execution, Executor, InOrder, Sequential, Service, Verified};
 use serde::{Deserialize, Serialize};
 
 /// More threads than this only cost memory.
@@ -51,11 +52,18 @@ pub struct ExecutionConfig {
     pub workers: ExecutorCount,
     /// Requests that take this many microseconds on average go to workers, and stay there while they take half of it; with 0 all go.
     pub long_us: u32,
+    /// Replicas compare what commands did before a client sees it.
+    pub verify: bool,
 }
 
 impl Default for ExecutionConfig {
     fn default() -> Self {
-        Self { executor: ExecutorKind::default(), workers: ExecutorCount::default(), long_us: LONG_US }
+        Self {
+            executor: ExecutorKind::default(),
+            workers: ExecutorCount::default(),
+            long_us: LONG_US,
+            verify: false,
+        }
     }
 }
 
@@ -89,11 +97,32 @@ impl ExecutionConfig {
                  one does not say so: set executor = \"sequential\", or write it as one",
             );
         }
+        if self.verify && service.twin().is_none() {
+            return invalid(
+                "execution: verify = true is for services of which a replica can have two, one that runs ahead and one with what is final \
+                 (Service::twin; every ParallelService is one), and this one does not say so: set verify = false, or let it have a twin",
+            );
+        }
         Ok(())
+    }
+
+    /// The part of the settings that is the same on all replicas.
+    pub(super) fn agreed(&self) -> &'static str {
+        if self.verify { " verified" } else { "" }
     }
 
     /// Executes from this state on.
     pub(crate) fn execution(&self, executor: Executor) -> Box<dyn Execution> {
+        if !self.verify {
+            return self.unverified(executor);
+        }
+        match Verified::new(executor, |ahead| self.unverified(ahead)) {
+            Ok(verified) => Box::new(verified),
+            Err(_) => unreachable!("the service has a twin, as was checked at the start"),
+        }
+    }
+
+    fn unverified(&self, executor: Executor) -> Box<dyn Execution> {
         if self.executor == ExecutorKind::Sequential {
             return Box::new(Sequential::new(executor));
         }

@@ -46,6 +46,15 @@ impl Gap {
         }
     }
 
+    /// Requests in batches whose results wait for a ruling. Their leader did its part.
+    pub(super) fn unruled(facts: &dyn Facts) -> BTreeSet<(SessionId, RequestNumber)> {
+        let mut requests = BTreeSet::new();
+        facts.unruled(&mut |batch| {
+            requests.extend(batch.requests().flatten().map(|(header, ..)| (header.session, header.number)));
+        });
+        requests
+    }
+
     /// Requests that an instance decided and that wait only for another instance.
     pub(super) fn only_unmerged(
         &self,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_auth::ClientKey;
 use quorate_types::{AgreedTime, ConnId, FaultModel, ItemsBuilder, SessionKey, Slot, View, Visigoth, Waited};
 use quorate_wire::{
-    AnswerMode, Batch, BatchHeader, RequestProof, RequestSigner, write_opening, write_request,
+    AnswerMode, Batch, BatchHeader, RequestProof, RequestSigner, Ruling, write_opening, write_request,
 };
 
 pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
@@ -69,6 +69,9 @@ pub(super) struct Replica {
     pub(super) leads: bool,
     pub(super) view: View,
     pub(super) time: AgreedTime,
+    /// Batches whose results wait, and the ruling that is right.
+    pub(super) unruled: Vec<Batch>,
+    pub(super) right: Option<Ruling>,
 }
 
 impl Facts for Replica {
@@ -103,6 +106,12 @@ impl Facts for Replica {
         None
     }
     fn unmerged(&self, _instance: InstanceId, _each: &mut dyn FnMut(&Batch)) {}
+    fn unruled(&self, each: &mut dyn FnMut(&Batch)) {
+        self.unruled.iter().for_each(each);
+    }
+    fn may_rule(&self, instance: InstanceId, ruling: &Ruling) -> bool {
+        instance == InstanceId::new(1) && self.right == Some(*ruling)
+    }
     fn signatures_count(&self) -> bool {
         true
     }
@@ -133,7 +142,10 @@ fn batch(requests: &[Bytes]) -> Batch {
     Batch::begin(&mut bytes);
     requests.iter().for_each(|request| bytes.extend_from_slice(request));
     let count = requests.len() as u32;
-    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count, border: false, base: None })
+    Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count, border: false, base: None, ruling: None },
+    )
 }
 
 fn arrive(intake: &mut Vouched, now: Time, replica: &Replica, requests: &Bytes) -> Vec<Out> {
@@ -296,7 +308,7 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
         .for_each(|request| bytes.extend_from_slice(request));
     let batch = Batch::seal(
         bytes,
-        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false, base: None },
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false, base: None, ruling: None },
     );
     let digest = Digest::new([0; 32]);
     let mut held = HeldProposal::new(Slot::FIRST, digest, batch);
@@ -309,6 +321,45 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
     assert_eq!(see(&request(6, "pay eve 6")), [], "not proposed");
     assert_eq!(see(&request(5, "pay eve 6")), [1]);
     assert_eq!(see(&request(4, "pay bob 5")), [0, 1]);
+}
+
+/// A planted bug vouches for any ruling.
+#[test]
+fn a_ruling_needs_the_word_of_this_replica() {
+    let (mut intake, mut here) = (usual(), replica(false));
+    let ruling = Ruling::Redo { attempt: 3 };
+    let header = BatchHeader { ruling: Some(ruling), ..BatchHeader::default() };
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    let (batch, digest) = (Batch::seal(bytes, header), Digest::new([7; 32]));
+    let mut out = Vec::new();
+    intake.examine(at(1), &here, (ONE, Slot::FIRST, digest), batch, &mut out);
+    assert_eq!(out, [], "nothing is known of results");
+    here.right = Some(Ruling::Redo { attempt: 2 });
+    intake.vouch(at(2), &here, &mut out);
+    assert_eq!(out, [], "another one is right");
+    here.right = Some(ruling);
+    intake.vouch(at(3), &here, &mut out);
+    assert_eq!(out, [Out::Vouched { instance: ONE, slot: Slot::FIRST, digest, waited: None }]);
+}
+
+/// Its leader did its part. A planted bug complains about that leader.
+#[test]
+fn a_request_whose_result_waits_for_a_ruling_is_not_watched() {
+    let (mut intake, mut here) = (usual(), replica(false));
+    let request = pays(1, "pay bob 5");
+    arrive(&mut intake, at(1), &here, &request);
+    let look = |intake: &mut Vouched, here: &Replica, second| {
+        let mut out = Vec::new();
+        intake.look(at(second), here, &mut out);
+        out
+    };
+    here.unruled = vec![batch(std::slice::from_ref(&request))];
+    assert_eq!(look(&mut intake, &here, 2), []);
+    let ordered = std::mem::take(&mut here.unruled);
+    assert!(matches!(look(&mut intake, &here, 3)[..], [Out::Watch { .. }]), "not ordered");
+    here.unruled = ordered;
+    assert!(matches!(look(&mut intake, &here, 4)[..], [Out::Unwatch { .. }]));
 }
 
 #[test]
@@ -373,6 +424,7 @@ fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
             count: of.len() as u32,
             border: false,
             base: None,
+            ruling: None,
         };
         intake.config.batch_bytes = room;
         intake.waited(&replica, &Batch::seal(bytes, header))

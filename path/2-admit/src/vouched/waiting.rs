@@ -1,5 +1,6 @@
 //! What waits: proposals until this replica vouches for them, and requests until a leader proposes them.
 
+use super::gaps::Gap;
 use super::heard::Late;
 use super::proposals::HeldProposal;
 use super::signed::SignatureCheck;
@@ -87,6 +88,9 @@ impl Vouched {
         // If the difference is larger, this replica's own time may be wrong.
         let held_back = behind > BEHIND_MAX && behind <= AHEAD_MAX && !planted("time-held-back");
         if held_back || !self.may_be_ahead(now, time.since(own)) {
+            return false;
+        }
+        if held.batch.header().ruling.is_some_and(|ruling| !facts.may_rule(instance, &ruling)) {
             return false;
         }
         self.knows_all(facts.sessions(), facts.signatures_count(), held)
@@ -241,7 +245,9 @@ impl Vouched {
         }
         self.checking.give_up(now);
         self.admit_checked(facts, out);
-        let late = self.late(now, facts);
+        let unruled = if planted("unruled-watched") { BTreeSet::new() } else { Gap::unruled(facts) };
+        let mut late = self.late(now, facts);
+        late.retain(|late| !unruled.contains(&(late.session, late.number)));
         self.openings.say_what_waits(now, &self.heard);
         self.say_again(now, facts);
         let late = self.rightly_late(facts.sessions(), late);
@@ -250,7 +256,11 @@ impl Vouched {
         let over: Vec<(Digest, InstanceId)> = self
             .watched
             .iter()
-            .filter(|(_, (_, late))| !self.heard.waits(late) || !self.is_due(now, facts, &late.bytes))
+            .filter(|(_, (_, late))| {
+                !self.heard.waits(late)
+                    || !self.is_due(now, facts, &late.bytes)
+                    || unruled.contains(&(late.session, late.number))
+            })
             .map(|(digest, (instance, _))| (*digest, *instance))
             .collect();
         for (name, instance) in over {

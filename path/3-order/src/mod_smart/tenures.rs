@@ -135,7 +135,8 @@ pub(super) fn only_holds(batch: &Batch) -> Option<Holds> {
 }
 
 fn sealed(holds: Holds) -> Batch {
-    let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None };
+    let header =
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None, ruling: None };
     SystemCommand::Holds(holds).batch(header)
 }
 

@@ -139,7 +139,14 @@ impl Unaided {
     pub(super) fn proposes(&self, core: &Core) -> Option<Batch> {
         core.gathers_after()?;
         let members = self.counted.proposes()?;
-        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None };
+        let header = BatchHeader {
+            time: AgreedTime::ZERO,
+            seed: 0,
+            count: 1,
+            border: false,
+            base: None,
+            ruling: None,
+        };
         Some(SystemCommand::Back(members).batch(header))
     }
 

@@ -74,6 +74,7 @@ pub(crate) fn batch(requests: &[Vec<u8>]) -> Batch {
     let header = BatchHeader {
         time: AgreedTime::from_nanos(1_700_000_000_000_000_000),
         base: None,
+        ruling: None,
         seed: 0x5eed,
         count: requests.len() as u32,
         border: false,

@@ -331,6 +331,8 @@ impl Execution for InOrder {
     fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
         self.delivered.clear();
         (self.planned, self.bytes, self.version) = (0, 0, None);
+        // What is on its way counts for nothing, and may never come back.
+        self.pieces = 0;
         self.plan.forget_all();
         self.held_up = None;
         self.executor.restore_image(system, objects)

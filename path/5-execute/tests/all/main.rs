@@ -19,3 +19,4 @@ mod session_model;
 mod sessions;
 mod stage;
 mod support;
+mod verified;

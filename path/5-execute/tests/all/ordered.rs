@@ -13,7 +13,7 @@ use std::any::Any;
 
 /// How wrong the named keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hints {
+pub(crate) enum Hints {
     Right,
     /// So many of 100 are left out or others.
     Wrong(u64),
@@ -23,8 +23,8 @@ enum Hints {
 }
 
 /// A service with keys of one byte. A command is an operation, a key, and an amount.
-struct Cells {
-    hints: Hints,
+pub(crate) struct Cells {
+    pub(crate) hints: Hints,
 }
 
 /// What a command does. The key `b` of two is the next one.
@@ -119,7 +119,7 @@ impl ParallelService for Cells {
 }
 
 /// A stopwatch by which every request is long, or every one short.
-struct Says(u64, u64);
+pub(crate) struct Says(pub(crate) u64, pub(crate) u64);
 
 impl Stopwatch for Says {
     fn nanos(&mut self) -> u64 {
@@ -130,11 +130,11 @@ impl Stopwatch for Says {
 
 /// Limits that are so small that each of them is reached.
 const TIGHT: AheadLimits = AheadLimits { planned: 9, held_bytes: 900, finals: 3, items: 5, bytes: 400 };
-const AHEAD: Ahead = Ahead { workers: 3, long: 40_000, limits: WIDE };
+pub(crate) const AHEAD: Ahead = Ahead { workers: 3, long: 40_000, limits: WIDE };
 const WIDE: AheadLimits =
     AheadLimits { planned: 4096, held_bytes: 128 << 20, finals: 1024, items: 4096, bytes: 64 << 20 };
 
-fn limits() -> SessionLimits {
+pub(crate) fn limits() -> SessionLimits {
     SessionLimits {
         ttl: Span::from_nanos(900),
         window: 9,
@@ -151,7 +151,7 @@ fn executor(hints: Hints) -> Executor {
 }
 
 /// What a client may see of a batch, and an observer.
-fn seen(done: &Final, outcomes: &mut Outcomes) -> String {
+pub(crate) fn seen(done: &Final, outcomes: &mut Outcomes) -> String {
     let told = outcomes.take_events().and_then(Events::of::<Vec<Box<dyn Any + Send>>>).unwrap_or_default();
     let told: Vec<_> =
         told.iter().map(|told| *told.downcast_ref::<(u64, u32, u32, u8)>().expect("ours")).collect();
@@ -169,14 +169,14 @@ fn seen(done: &Final, outcomes: &mut Outcomes) -> String {
 }
 
 /// Sessions of some clients, and what they ask.
-struct Clients {
+pub(crate) struct Clients {
     random: Random,
     sessions: Vec<(SessionId, u64)>,
     time: u64,
 }
 
 impl Clients {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let sessions = (0..6).map(|index| (SessionId { index, generation: 1 }, 0)).collect();
         Self { random: Random::new(seed), sessions, time: 10 }
     }
@@ -215,7 +215,7 @@ impl Clients {
         }
     }
 
-    fn step(&mut self, number: &mut u64) -> Step {
+    pub(crate) fn step(&mut self, number: &mut u64) -> Step {
         self.time += self.below(60);
         let what = self.below(20);
         if *number > 0 && what < 3 {
@@ -239,7 +239,7 @@ impl Clients {
 }
 
 /// What is delivered next.
-enum Step {
+pub(crate) enum Step {
     /// A batch, perhaps with a change of the membership at its end.
     Batch(u64, Batch, bool),
     Pass(u64),
@@ -247,7 +247,7 @@ enum Step {
     Border,
 }
 
-fn deliver(stage: &mut (dyn Execution + 'static), step: &Step) {
+pub(crate) fn deliver(stage: &mut (dyn Execution + 'static), step: &Step) {
     match step {
         Step::Batch(number, batch, members) => {
             stage.batch(seq(*number), batch.clone());
@@ -263,7 +263,7 @@ fn deliver(stage: &mut (dyn Execution + 'static), step: &Step) {
 }
 
 /// Everything that is final by now.
-fn finals(stage: &mut dyn Execution, all: &mut Vec<String>) {
+pub(crate) fn finals(stage: &mut dyn Execution, all: &mut Vec<String>) {
     let mut outcomes = Outcomes::new();
     while let Some(done) = stage.next(Time::ZERO, &mut outcomes) {
         all.push(seen(&done, &mut outcomes));
@@ -272,13 +272,13 @@ fn finals(stage: &mut dyn Execution, all: &mut Vec<String>) {
 
 /// Workers that take and answer in any order, and sometimes do not do what they were given.
 #[derive(Default)]
-struct Workers {
+pub(crate) struct Workers {
     given: Vec<Work>,
     answers: Vec<Worked>,
 }
 
 impl Workers {
-    fn turn(&mut self, stage: &mut dyn Execution, random: &mut Random, watch: &mut Says) {
+    pub(crate) fn turn(&mut self, stage: &mut dyn Execution, random: &mut Random, watch: &mut Says) {
         self.given.extend(std::iter::from_fn(|| stage.work()));
         for _ in 0..random.next() % 6 {
             let (given, answers) = (self.given.len() as u64, self.answers.len() as u64);

@@ -1,7 +1,7 @@
 //! The bugs put back: the histories of `images.rs` find each of them. Only in a build with `--cfg planted`; one test, since a
 //! bug is in force in the whole process.
 
-use crate::{histories, ordered};
+use crate::{histories, ordered, verified};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use quorate_types::plant;
@@ -27,5 +27,19 @@ fn each_bug_is_found() {
         plant(None);
         let why = found.err().and_then(|why| why.downcast::<String>().ok()).unwrap_or_default();
         assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
+    }
+    let by: [(&str, fn()); 5] = [
+        ("reply-before-the-ruling", verified::nothing_is_final_before_its_ruling),
+        ("read-before-the-ruling", verified::nothing_is_final_before_its_ruling),
+        ("border-before-its-ruling", verified::an_image_waits_for_the_rulings_before_it),
+        ("old-attempt-counts", verified::a_ruling_of_another_attempt_counts_for_nothing),
+        ("token-without-chain", verified::a_token_stands_for_everything_before),
+    ];
+    for (bug, test) in by {
+        test();
+        plant(Some(bug));
+        let found = std::panic::catch_unwind(test).is_err();
+        plant(None);
+        assert!(found, "{bug} is not found");
     }
 }

@@ -9,8 +9,8 @@ use quorate_wire::{
     AnswerMode, Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member,
     MemberRequest, MemberRole, Membership, Memberships, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, Sight, StateMessage, Welcome,
-    caught_up_frame, fill_frame, keys_frame, lanes_request, order_frame, read_caught_up, read_fill,
+    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, Sight, StateMessage, Tokens,
+    Welcome, caught_up_frame, fill_frame, keys_frame, lanes_request, order_frame, read_caught_up, read_fill,
     read_instances_request, read_lanes_request, read_order, read_reply_header, read_room,
     read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
@@ -117,6 +117,7 @@ pub(crate) fn batch(requests: &[Vec<u8>]) -> Batch {
     let header = BatchHeader {
         time: AgreedTime::from_nanos(1_700_000_000_000_000_000),
         base: None,
+        ruling: None,
         seed: 0x5eed,
         count: requests.len() as u32,
         border: false,
@@ -416,6 +417,15 @@ pub(crate) fn samples() -> Vec<Sample> {
         frame: sight.frame(),
     });
     list.push(Sample {
+        name: "tokens".into(),
+        story: "What the batches 7 and 9 did in the second attempt.",
+        frame: Tokens {
+            attempt: 1,
+            list: [7, 9].map(|seq| (Seq::new(seq), Digest::new([seq as u8; 32]))).to_vec(),
+        }
+        .frame(),
+    });
+    list.push(Sample {
         name: "caught_up".into(),
         story: "In instance 2 the replicas 3 and 5 have caught up.",
         frame: caught_up_frame(InstanceId::new(2), &[ReplicaId::new(3), ReplicaId::new(5)]),
@@ -485,6 +495,11 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             let sight = Sight::decode(&frame.payload)?;
             let heard = (1..=256).filter(|instance| sight.has(InstanceId::new(*instance)));
             vec![format!("{:?}", heard.collect::<Vec<_>>())]
+        }
+        FrameKind::Tokens => {
+            let Tokens { attempt, list } = Tokens::decode(frame.payload)?;
+            let tokens = list.iter().map(|(seq, token)| format!("{seq}: {token}"));
+            [format!("attempt {attempt}")].into_iter().chain(tokens).collect()
         }
         FrameKind::InstancesRequest => {
             vec![format!("{} instances", read_instances_request(frame.payload)?)]

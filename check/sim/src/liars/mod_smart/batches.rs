@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const SECOND: u64 = 1_000_000_000;
 
 /// Replaces a proposed batch of requests.
-fn propose(said: &mut Said, change: impl FnOnce(Slot, &Batch) -> Batch) {
+pub(super) fn propose(said: &mut Said, change: impl FnOnce(Slot, &Batch) -> Batch) {
     if let Said::ModSmart(_, message) = said
         && let Body::Propose { slot, batch } = &mut message.body
         && batch.no_op_target().is_none()

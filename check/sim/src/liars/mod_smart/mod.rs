@@ -11,6 +11,7 @@ pub(super) mod keeps;
 pub(super) mod proofs;
 pub(super) mod reach;
 pub(super) mod requests;
+pub(super) mod rulings;
 pub(super) mod syncs;
 pub(super) mod votes;
 

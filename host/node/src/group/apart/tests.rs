@@ -59,6 +59,8 @@ fn facts(last: u64, handed: u64) -> Facts {
         at: NOW,
         wakes: 0,
         base: None,
+        ruling: None,
+        far: false,
         executed: Seq::ZERO,
         room: Room::Data,
         room_soon: false,

@@ -20,7 +20,7 @@ fn new(config: BorderConfig, members: usize, place: usize) -> Borders {
 /// A batch of this many bytes, this many milliseconds after the start.
 fn batch(bytes: u64, asks: bool, millis: u64) -> Executed {
     let time = AgreedTime::from_nanos(START.nanos() + millis * 1_000_000);
-    Executed { bytes, asks, bounded: true, time }
+    Executed { bytes, asks, bounded: true, time, settled: true }
 }
 
 /// The points in a run of batches of 488 bytes, each of which counts as 1000.
@@ -34,6 +34,17 @@ fn capturing_begins_before_each_border_that_is_captured() {
     let expected =
         [(7, Point::Ahead(1)), (10, Point::Border(1)), (17, Point::Ahead(2)), (20, Point::Border(2))];
     assert_eq!(points(&mut borders, 20), expected);
+}
+
+/// Where results are verified, batches lie between a border and the ruling for the state there.
+#[test]
+fn the_next_border_waits_for_the_state_at_the_one_before() {
+    let mut borders = new(config(CheckpointMode::Differential), 3, 0);
+    assert_eq!(points(&mut borders, 10), [(7, Point::Ahead(1)), (10, Point::Border(1))]);
+    let unsettled = Executed { settled: false, ..batch(4488, true, 0) };
+    assert!((0..4).all(|_| borders.executed(unsettled).is_none()), "although it is asked for, and long due");
+    borders.measured(1 << 30);
+    assert_eq!(borders.executed(batch(488, false, 0)), Some(Point::Border(2)));
 }
 
 #[test]

@@ -31,14 +31,17 @@ fn what_is_fetched_becomes_durable_before_execution_goes_on_from_it() {
     let status = alone.keeping.status(alone.now);
     assert_eq!((status.last_seq, status.durable_seq), (1000, 1000));
     assert!(alone.keeping.sound() && !alone.keeping.transfers());
-    let said = alone.step(In::Delivered { seq: Seq::new(1001), bytes: 1, asks: true });
+    let said = alone.step(In::Delivered { seq: Seq::new(1001), bytes: 1, asks: true, settled: true });
     assert_eq!(said, ["capture 4 at q1001"], "borders go on from its own");
 }
 
 #[test]
 fn nothing_is_fetched_that_came_by_in_the_log() {
     let mut alone = lags();
-    assert_eq!(alone.step(In::Delivered { seq: Seq::new(500), bytes: 1, asks: false }), ["ForgetPartial"]);
+    assert_eq!(
+        alone.step(In::Delivered { seq: Seq::new(500), bytes: 1, asks: false, settled: true }),
+        ["ForgetPartial"]
+    );
     assert!(!alone.keeping.transfers());
 }
 
@@ -47,7 +50,7 @@ fn nothing_is_fetched_that_came_by_in_the_log() {
 fn among_many_instances_a_fetch_ends_when_no_leader_says_so_any_more() {
     let mut alone = lags();
     alone.facts.instances = 2;
-    let executed = || In::Delivered { seq: Seq::new(500), bytes: 1, asks: false };
+    let executed = || In::Delivered { seq: Seq::new(500), bytes: 1, asks: false, settled: true };
     assert!(alone.step(executed()).is_empty());
     alone.passes(60);
     assert_eq!(alone.step(executed()), ["ForgetPartial"]);

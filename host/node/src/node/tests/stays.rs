@@ -29,8 +29,10 @@ fn anchor(index: u64, view: u64) -> Anchor {
 fn batch(border: bool) -> Entry {
     let mut bytes = Vec::new();
     Batch::begin(&mut bytes);
-    let batch =
-        Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 1, count: 0, border, base: None });
+    let batch = Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 1, count: 0, border, base: None, ruling: None },
+    );
     Entry { view: View::FIRST, body: EntryBody::Batch(batch) }
 }
 

@@ -51,7 +51,10 @@ fn batch(requests: &[Vec<u8>]) -> Batch {
     Batch::begin(&mut bytes);
     requests.iter().for_each(|request| bytes.extend_from_slice(request));
     let count = requests.len() as u32;
-    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count, border: false, base: None })
+    Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count, border: false, base: None, ruling: None },
+    )
 }
 
 /// The first client signs, with its first key; the second does not.

@@ -30,7 +30,10 @@ fn batch(request: &[u8]) -> Batch {
     let mut bytes = Vec::new();
     Batch::begin(&mut bytes);
     bytes.extend_from_slice(request);
-    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None })
+    Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None, ruling: None },
+    )
 }
 
 fn held(request: &[u8]) -> HeldProposal {

@@ -182,7 +182,14 @@ impl Lies {
         let now = Membership::new(created.number().next(), members).expect("a membership");
         let change = Memberships::change(created, now).expect("the next one");
         let (since, begins, leader) = (Slot::ZERO, View::FIRST, replica(self.me));
-        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 0, border: false, base: None };
+        let header = BatchHeader {
+            time: AgreedTime::ZERO,
+            seed: 0,
+            count: 0,
+            border: false,
+            base: None,
+            ruling: None,
+        };
         SystemCommand::Holds(Holds { change, since, begins, leader }).batch(header)
     }
 

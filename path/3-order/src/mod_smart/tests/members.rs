@@ -34,7 +34,8 @@ pub(super) fn holds(tenures: &Tenures, change: &Memberships, leader: usize) -> H
 }
 
 fn batch_of(holds: Holds) -> Batch {
-    let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 0, border: false, base: None };
+    let header =
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 0, border: false, base: None, ruling: None };
     SystemCommand::Holds(holds).batch(header)
 }
 

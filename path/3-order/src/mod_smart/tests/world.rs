@@ -44,7 +44,14 @@ pub(super) fn batch(number: u64, size: usize) -> Batch {
     items.write_to(&mut bytes);
     Batch::seal(
         bytes,
-        BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false, base: None },
+        BatchHeader {
+            time: AgreedTime::ZERO,
+            seed: number,
+            count: 1,
+            border: false,
+            base: None,
+            ruling: None,
+        },
     )
 }
 

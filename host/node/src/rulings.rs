@@ -1,0 +1,245 @@
+//! Rulings about results: joins the counting of tokens (`path/5-execute/src/verify.rs`) to messages, leaders and voters. Only where results
+//! are verified.
+//!
+//! Each turn, this replica tells all members the tokens of what it ran, and counts those that it heard. If it leads the first instance, it
+//! proposes the ruling that is due, in its next batch or in one of its own. Where replicas may lie, voters vouch for a ruling by their own
+//! count, and the protocol watches for one that is due and does not come. Docs: docs/protocols/verify.md. Tests: check/sim (`--verify`).
+
+use quorate_execute::{Differs, OwnTokens, Verified, Verify, VerifyConfig};
+use quorate_order::Input as OrderInput;
+use quorate_types::{Digest, Faults, ReplicaId, Seq, Span, Time, planted};
+use quorate_wire::{BatchHeader, Memberships, OutFrame, Ruling, TOKENS_MAX, Tokens};
+
+/// A ruling that is due for longer is watched: a leader that lives orders it at once.
+const LATE_AFTER: Span = Span::from_millis(100);
+/// A ruling that waits for longer than this does not wait for slots under way any more: they may be no-ops, one after the other.
+const ALONE_AFTER: Span = Span::from_millis(10);
+/// A leader proposes no requests while this many delivered items, or bytes of them, are not final.
+const BEHIND_MAX: (usize, usize) = (1024, 32 << 20);
+
+/// What the part asks for.
+#[derive(Debug)]
+pub(crate) enum Out {
+    /// To tell a member this, or all of them.
+    Tell(Option<ReplicaId>, OutFrame),
+    /// To step the first instance.
+    Step(OrderInput),
+    /// To repair this replica, whose results are wrong.
+    Repair(Differs),
+}
+
+/// What the part asks about the rest of its replica.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// How far this replica has delivered.
+    pub(crate) delivered: Seq,
+    /// Whether it leads the first instance.
+    pub(crate) leads: bool,
+    /// Whether members may lie.
+    pub(crate) may_lie: bool,
+}
+
+/// What is known about results; nothing where they are not verified.
+#[derive(Debug, Default)]
+pub(crate) struct Rulings(Option<Counting>);
+
+#[derive(Debug)]
+struct Counting {
+    me: ReplicaId,
+    verify: Verify,
+    patience: Span,
+    /// Whether this replica's tokens count.
+    executes: bool,
+    /// When the own tokens were told last, to all.
+    told: Time,
+    /// When it was looked last whether something is due.
+    looked: Time,
+    /// The batch for which a ruling has been due that this replica can not order itself, and since when.
+    due: Option<(Seq, Time)>,
+    /// The name under which the protocol watches for it.
+    watched: Option<Digest>,
+    /// Since when the ruling that is due here waits for a slot.
+    waits: Option<Time>,
+}
+
+/// The name under which a ruling is watched. No request has it, since names of requests are hashes.
+fn name_of(attempt: u64, waits: Seq) -> Digest {
+    let mut name = [0; Digest::BYTES];
+    name[8..16].copy_from_slice(&attempt.to_le_bytes());
+    name[16..24].copy_from_slice(&waits.number().to_le_bytes());
+    name[24] = 1;
+    Digest::new(name)
+}
+
+/// Inputs.
+impl Rulings {
+    /// For a replica that verifies results. It doubts that a result comes after half of the time after which it doubts a silent leader.
+    pub(crate) fn new(me: ReplicaId, patience: Span) -> Self {
+        let patience = patience.divided(2);
+        Self(Some(Counting {
+            me,
+            verify: Verify::new(VerifyConfig { me, patience }),
+            patience,
+            executes: false,
+            told: Time::ZERO,
+            looked: Time::ZERO,
+            due: None,
+            watched: None,
+            waits: None,
+        }))
+    }
+
+    /// The voters of the first instance execute.
+    pub(crate) fn meet(&mut self, memberships: &Memberships, faults: Faults) {
+        let Some(counting) = &mut self.0 else { return };
+        let voters: Vec<ReplicaId> = memberships.now().voters().collect();
+        let trust = faults.among(u32::try_from(voters.len()).unwrap_or(u32::MAX).max(1));
+        let quorum = if planted("quorum-of-liars") { trust.truth() } else { trust.results() };
+        counting.executes = voters.contains(&counting.me);
+        counting.verify.set_executors(voters, quorum);
+    }
+
+    /// Looks what ran here, and whether a ruling is due.
+    pub(crate) fn look(
+        &mut self,
+        now: Time,
+        verified: Option<&mut Verified>,
+        facts: Facts,
+        out: &mut Vec<Out>,
+    ) {
+        let (Some(counting), Some(verified)) = (&mut self.0, verified) else { return };
+        counting.looked = now;
+        counting.verify.delivered(now, verified.ruled(), verified.waits(), facts.delivered);
+        if let Some(own) = verified.take_tokens() {
+            let first = counting.verify.ran(now, own);
+            counting.tell(None, &first, out);
+        }
+        if now >= counting.told.plus(counting.patience) {
+            // They may have been lost with a connection.
+            counting.told = now;
+            counting.tell(None, &counting.verify.own(), out);
+        }
+        if facts.may_lie && !planted("rulings-unwatched") {
+            counting.watch(now, verified, facts.leads, out);
+        }
+        out.extend(verified.differs().map(Out::Repair));
+    }
+
+    /// A member tells its tokens.
+    pub(crate) fn heard(&mut self, now: Time, from: ReplicaId, tokens: &Tokens) {
+        if let Some(counting) = &mut self.0 {
+            counting.verify.heard(now, from, tokens);
+        }
+    }
+
+    /// A member is connected again.
+    pub(crate) fn again(&self, to: ReplicaId, out: &mut Vec<Out>) {
+        if let Some(counting) = &self.0 {
+            counting.tell(Some(to), &counting.verify.own(), out);
+        }
+    }
+
+    /// The first instance has another leader, or none.
+    pub(crate) fn led(&mut self) {
+        if let Some(counting) = &mut self.0 {
+            counting.verify.led();
+        }
+    }
+
+    /// The state was replaced.
+    pub(crate) fn restart(&mut self) {
+        if let Some(counting) = &mut self.0 {
+            counting.verify.restart();
+        }
+    }
+
+    /// A batch with this header is proposed in the first instance.
+    pub(crate) fn is_proposed(&mut self, now: Time, header: &BatchHeader) {
+        if let (Some(counting), Some(ruling)) = (&mut self.0, header.ruling) {
+            counting.verify.is_proposed(now, ruling);
+        }
+    }
+
+    /// Whether a ruling, if one is due here, should go in a batch of its own. `busy`: other slots are under way.
+    pub(crate) fn goes_alone(&mut self, now: Time, is_due: bool, busy: bool) -> bool {
+        let Some(counting) = &mut self.0 else { return false };
+        if !is_due {
+            counting.waits = None;
+            return false;
+        }
+        let since = *counting.waits.get_or_insert(now);
+        !busy || now >= since.plus(ALONE_AFTER)
+    }
+}
+
+/// Questions.
+impl Rulings {
+    /// The ruling that a leader should propose now.
+    pub(crate) fn proposal(&self, now: Time) -> Option<Ruling> {
+        self.0.as_ref()?.verify.proposal(now)
+    }
+
+    /// The ruling that is right now, for a lane that knows what it proposed.
+    pub(crate) fn due(&self, now: Time) -> Option<Ruling> {
+        self.0.as_ref()?.verify.due(now)
+    }
+
+    /// Whether a ruling is right, as far as this replica knows.
+    pub(crate) fn may_vouch(&self, now: Time, ruling: &Ruling) -> bool {
+        let right = |counting: &Counting| counting.verify.may_vouch(now, ruling);
+        self.0.as_ref().is_some_and(|counting| planted("rulings-vouched") || right(counting))
+    }
+
+    /// When to look again, if nothing comes.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let counting = self.0.as_ref()?;
+        let since = counting.verify.waits_since()?;
+        let late = counting.due.map(|(_, since)| since.plus(LATE_AFTER));
+        let alone = counting.waits.map(|since| since.plus(ALONE_AFTER));
+        let again = [Some(since), Some(counting.told), counting.verify.proposed_at()];
+        let again = again.into_iter().flatten().map(|at| at.plus(counting.patience));
+        // A redo where a quorum agrees takes three times as long.
+        let last = since.plus(counting.patience.times(3));
+        // What is due already is looked at in each turn.
+        again.chain(late).chain(alone).chain([last]).filter(|at| *at > counting.looked).min()
+    }
+
+    /// How many tokens of others did not count.
+    pub(crate) fn refused(&self) -> u64 {
+        self.0.as_ref().map_or(0, |counting| counting.verify.refused())
+    }
+
+    pub(crate) fn invariants(&self) {
+        self.0.iter().for_each(|counting| counting.verify.invariants());
+    }
+}
+
+/// Whether so much is not final that a leader should propose no requests.
+pub(crate) fn is_far(verified: Option<&Verified>) -> bool {
+    verified.map(Verified::behind).is_some_and(|(items, bytes)| items > BEHIND_MAX.0 || bytes > BEHIND_MAX.1)
+}
+
+impl Counting {
+    /// Tells a member, or all of them, these tokens.
+    fn tell(&self, to: Option<ReplicaId>, own: &OwnTokens, out: &mut Vec<Out>) {
+        for part in own.list.chunks(TOKENS_MAX).filter(|_| self.executes) {
+            let tokens = Tokens { attempt: own.attempt, list: part.to_vec() };
+            out.push(Out::Tell(to, tokens.frame()));
+        }
+    }
+
+    /// The protocol watches for a ruling that is due as for a request.
+    fn watch(&mut self, now: Time, verified: &Verified, leads: bool, out: &mut Vec<Out>) {
+        let attempt = verified.ruled().attempt;
+        let waits = verified.waits().filter(|_| !leads && self.verify.due(now).is_some());
+        let before = self.due.filter(|(seq, _)| waits == Some(*seq));
+        self.due = waits.map(|waits| before.unwrap_or((waits, now)));
+        let late = self.due.filter(|(_, since)| now >= since.plus(LATE_AFTER));
+        let wanted = late.map(|(waits, _)| name_of(attempt, waits));
+        let before = std::mem::replace(&mut self.watched, wanted);
+        if before != wanted {
+            let changes = [before.map(OrderInput::Unwatch), wanted.map(OrderInput::Watch)];
+            out.extend(changes.into_iter().flatten().map(Out::Step));
+        }
+    }
+}

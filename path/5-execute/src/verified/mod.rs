@@ -1,0 +1,569 @@
+//! Verified execution: results become final only when the order says which ones count.
+//!
+//! Another executor runs ahead. After each batch its state and replies are summed up in a token, which replicas tell each other. The leader
+//! of the first instance orders a ruling about them in its next batch ([`Ruling`]): results up to a seq are those with this token, or
+//! everything that is not final runs again. Rulings are delivered like batches, so all replicas carry out the same ones at the same places.
+//! This file carries them out; `verify.rs` counts tokens and says which rulings are right.
+//!
+//! The final state is apart from the one ahead ([`Executor::follow`](crate::Executor)). Replies, reads, images and events come from the
+//! final one. Delivery never waits for execution, since the ruling for a batch lies behind it.
+//!
+//! INV-VERIFY-2: what is final follows from the log alone. INV-VERIFY-3: a batch with commands is final only after a ruling for it.
+//! INV-VERIFY-1 is in `executor/following.rs`. Source: Kapritsos (Eve), sections 3.3 and 3.4. Docs: docs/protocols/eve.md.
+//! Tests: `tests/all/verified.rs`.
+
+mod chain;
+
+use crate::checkpoint::CheckpointError;
+use crate::execution::{Execution, Final, Ordered};
+use crate::executor::Executor;
+use crate::ordered::{Parallelism, Work, Worked};
+use crate::outcomes::Outcomes;
+use crate::verify::OwnTokens;
+pub(crate) use chain::Chain;
+use chain::token;
+use quorate_state::store::Version;
+use quorate_types::{Digest, Seq, Time, planted};
+use quorate_wire::{Batch, RequestKind, Ruling};
+use std::collections::VecDeque;
+
+/// While the executor ahead has something to do, no more is delivered than this many items, and bytes of batches.
+const ITEMS_MAX: usize = 4096;
+const BYTES_MAX: usize = 64 << 20;
+
+/// A delivered item that is not final.
+struct Item {
+    ordered: Ordered,
+    /// Whether it has no commands. Then it is final with what is before it, since nobody waits for a result.
+    quiet: bool,
+    /// At a border: what a checkpoint has of rulings there.
+    chain: Option<Chain>,
+    /// How it ran ahead.
+    ran: Option<Box<Ran>>,
+}
+
+/// How an item ran.
+struct Ran {
+    outcomes: Outcomes,
+    objects: Version,
+    token: Digest,
+}
+
+/// What the delivered rulings say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ruled {
+    /// How often everything that was not final was run again.
+    pub attempt: u64,
+    /// The last final seq.
+    pub seq: Seq,
+    /// Its token, if the last ruling named one.
+    pub token: Option<Digest>,
+}
+
+/// A ruling that was delivered and is not carried out.
+#[derive(Clone, Copy, Debug)]
+enum Judged {
+    Final(Seq, Digest),
+    Redo(Seq),
+}
+
+/// This replica's result is another one than the order says, also when the commands ran again one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Differs {
+    /// The last seq of the results.
+    pub seq: Seq,
+    /// The token here.
+    pub own: Digest,
+    /// The token that was ruled.
+    pub ruled: Digest,
+}
+
+/// Numbers for the status. Counts are since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// How often everything that is not final was run again, since the cluster began.
+    pub attempt: u64,
+    /// The last seq that a ruling made final.
+    pub ruled: Seq,
+    /// Batches with commands that wait for a ruling.
+    pub waiting: usize,
+    /// Rulings that were carried out.
+    pub rulings: u64,
+    /// Rulings that came too late or were about nothing.
+    pub ignored: u64,
+    /// Runs of commands one after the other, because results did not agree.
+    pub reruns: u64,
+}
+
+/// Verified execution; see the module.
+pub struct Verified {
+    last: Executor,
+    ahead: Box<dyn Execution>,
+    items: VecDeque<Item>,
+    /// How many of the items the executor ahead has, and how many of those ran.
+    fed: usize,
+    ran: usize,
+    /// Bytes of the batches among the items.
+    bytes: usize,
+    /// The token and the objects after the last item that ran, and the token of the final state.
+    tail: (Digest, Option<Version>),
+    final_token: Digest,
+    rulings: VecDeque<Judged>,
+    /// The attempt by the delivered rulings, and that in which the executor ahead runs.
+    attempt: u64,
+    lineage: u64,
+    /// The last seq that the delivered rulings make final, and its token if the last one names it.
+    ruled: Seq,
+    ruled_token: Option<Digest>,
+    /// Batches with commands behind that, and the last one that was delivered.
+    loud: VecDeque<Seq>,
+    last_loud: Seq,
+    /// The last batch with commands before the last border.
+    border: Option<Seq>,
+    /// Results here up to this seq are those that were ruled.
+    cleared: Seq,
+    /// The ruling for this seq differed, and the commands ran again.
+    retried: Seq,
+    differs: Option<Differs>,
+    /// Tokens that nobody was told yet.
+    tokens: Vec<(Seq, Digest)>,
+    spare: Outcomes,
+    counts: Counts,
+}
+
+impl Verified {
+    /// Continues from a state. `ahead` makes the execution that runs ahead.
+    ///
+    /// # Errors
+    /// Gives back the state if the service has no twin.
+    pub fn new(
+        mut last: Executor,
+        ahead: impl FnOnce(Executor) -> Box<dyn Execution>,
+    ) -> Result<Self, Box<Executor>> {
+        let chain = last.chain().unwrap_or(Chain::begin());
+        last.set_chain(chain);
+        let Some(mut twin) = last.twin().filter(|twin| twin.in_store().is_some()) else {
+            return Err(Box::new(last));
+        };
+        drop(twin.take_events());
+        let ahead = ahead(twin);
+        let mut verified = Self {
+            last,
+            ahead,
+            items: VecDeque::new(),
+            fed: 0,
+            ran: 0,
+            bytes: 0,
+            tail: (chain.token, None),
+            final_token: chain.token,
+            rulings: VecDeque::new(),
+            attempt: 0,
+            lineage: 0,
+            ruled: Seq::ZERO,
+            ruled_token: None,
+            loud: VecDeque::new(),
+            last_loud: Seq::ZERO,
+            border: None,
+            cleared: Seq::ZERO,
+            retried: Seq::ZERO,
+            differs: None,
+            tokens: Vec::new(),
+            spare: Outcomes::new(),
+            counts: Counts::default(),
+        };
+        verified.begin(chain);
+        Ok(verified)
+    }
+
+    /// Goes on from the present final state.
+    fn begin(&mut self, chain: Chain) {
+        let Chain { attempt, ruled, loud, token } = chain;
+        self.items.clear();
+        self.rulings.clear();
+        self.tokens.clear();
+        (self.fed, self.ran, self.bytes) = (0, 0, 0);
+        (self.tail, self.final_token) = ((token, self.last.in_store()), token);
+        (self.attempt, self.lineage, self.ruled) = (attempt, attempt, ruled);
+        self.ruled_token = None;
+        (self.last_loud, self.border) = (loud, Some(loud));
+        self.loud = [loud].into_iter().filter(|loud| *loud > ruled).collect();
+        (self.cleared, self.retried, self.differs) = (self.last.seq(), Seq::ZERO, None);
+    }
+
+    /// What was ruled, by the delivered rulings.
+    pub fn ruled(&self) -> Ruled {
+        Ruled { attempt: self.attempt, seq: self.ruled, token: self.ruled_token }
+    }
+
+    /// The batches with commands that wait for a ruling.
+    pub fn unruled(&self) -> impl Iterator<Item = &Batch> {
+        let ruled = self.ruled;
+        self.items.iter().filter_map(move |item| match &item.ordered {
+            Ordered::Batch(seq, _, batch) if !item.quiet && *seq > ruled => Some(batch),
+            _ => None,
+        })
+    }
+
+    /// The first batch that waits for a ruling.
+    pub fn waits(&self) -> Option<Seq> {
+        self.loud.front().copied()
+    }
+
+    /// How many items, with how many bytes of batches, are delivered and not final. A leader proposes nothing more while they are too many.
+    pub fn behind(&self) -> (usize, usize) {
+        (self.items.len(), self.bytes)
+    }
+
+    /// Takes the tokens of what ran since the last call.
+    pub fn take_tokens(&mut self) -> Option<OwnTokens> {
+        // While another attempt is to begin, they count for nothing.
+        if self.tokens.is_empty() || self.lineage != self.attempt || self.differs.is_some() {
+            return None;
+        }
+        Some(OwnTokens { attempt: self.attempt, list: std::mem::take(&mut self.tokens) })
+    }
+
+    /// What differs here, until the state is replaced.
+    pub fn differs(&self) -> Option<Differs> {
+        self.differs
+    }
+
+    /// Numbers for the status.
+    pub fn counts(&self) -> Counts {
+        Counts { attempt: self.attempt, ruled: self.ruled, waiting: self.loud.len(), ..self.counts }
+    }
+
+    /// A ruling was delivered, in the batch of this seq.
+    fn judge(&mut self, at: Seq, ruling: Ruling) {
+        let in_time = ruling.attempt() == self.attempt || planted("old-attempt-counts");
+        match ruling {
+            Ruling::Final { seq, token, .. } if in_time && seq > self.ruled && seq < at => {
+                (self.ruled, self.ruled_token) = (seq, Some(token));
+                self.rulings.push_back(Judged::Final(seq, token));
+            }
+            Ruling::Redo { .. } if in_time => {
+                self.attempt += 1;
+                (self.ruled, self.ruled_token) = (at, None);
+                self.rulings.push_back(Judged::Redo(at));
+            }
+            _ => self.counts.ignored += 1,
+        }
+        while self.loud.front().is_some_and(|seq| *seq <= self.ruled) {
+            self.loud.pop_front();
+        }
+    }
+
+    /// Gives the executor ahead what it has room for.
+    fn feed(&mut self) {
+        while let Some(item) = self.items.get(self.fed) {
+            match &item.ordered {
+                // The final state has those.
+                Ordered::Border | Ordered::Ahead(_) => {}
+                ordered if ordered.follows() || self.ahead.has_room() => self.ahead.deliver(ordered.clone()),
+                _ => return,
+            }
+            self.fed += 1;
+        }
+    }
+
+    /// Takes what ran ahead.
+    fn hear(&mut self, now: Time) {
+        while self.ran < self.fed {
+            if matches!(self.items[self.ran].ordered, Ordered::Border | Ordered::Ahead(_)) {
+                self.ran += 1;
+                continue;
+            }
+            let Some(done) = self.ahead.next(now, &mut self.spare) else { return };
+            let outcomes = std::mem::take(&mut self.spare);
+            let Some(objects) = self.ahead.state().in_store() else { return };
+            let ran = self.sum_up(matches!(done, Final::Batch(_)), outcomes, objects);
+            if let Ordered::Batch(seq, ..) = self.items[self.ran].ordered {
+                self.tokens.push((seq, ran.token));
+            }
+            self.ran = self.note(self.ran, ran);
+        }
+    }
+
+    /// Sums up how the next item ran, by which the state became `objects`.
+    fn sum_up(&mut self, is_batch: bool, outcomes: Outcomes, objects: Version) -> Ran {
+        let (before, from) = &self.tail;
+        let token = match from {
+            Some(from) if is_batch => token(before, &outcomes, (from, &objects)),
+            _ => *before,
+        };
+        self.tail = (token, Some(objects.clone()));
+        Ran { outcomes, objects, token }
+    }
+
+    /// Notes how the item at this place ran, with those that follow it. Gives the place of the next.
+    fn note(&mut self, at: usize, ran: Ran) -> usize {
+        let is_batch = matches!(self.items[at].ordered, Ordered::Batch(..));
+        self.items[at].ran = Some(Box::new(ran));
+        let follow = self.items.iter().skip(at + 1).take_while(|item| item.ordered.follows()).count();
+        at + 1 + if is_batch { follow } else { 0 }
+    }
+
+    /// Carries out the next ruling, if that is possible now. Whether anything changed.
+    fn carry_out(&mut self) -> bool {
+        match self.rulings.front().copied() {
+            None => false,
+            Some(Judged::Redo(at)) => {
+                self.run_alone(at);
+                self.cleared = self.cleared.max(at);
+                self.lineage += 1;
+                self.is_carried_out();
+                true
+            }
+            Some(Judged::Final(seq, token)) => self.take_over(seq, token),
+        }
+    }
+
+    fn is_carried_out(&mut self) {
+        self.rulings.pop_front();
+        self.counts.rulings += 1;
+    }
+
+    /// Takes over the results up to this seq, if they are those with this token.
+    fn take_over(&mut self, seq: Seq, token: Digest) -> bool {
+        let is = |item: &Item| matches!(item.ordered, Ordered::Batch(at, ..) if at == seq);
+        // It is final already, or was never a batch.
+        let Some(item) = self.items.iter().find(|item| is(item)) else {
+            self.is_carried_out();
+            return true;
+        };
+        let Some(own) = item.ran.as_ref().map(|ran| ran.token) else { return false };
+        if own == token {
+            self.cleared = seq;
+            self.is_carried_out();
+            return true;
+        }
+        // It may have been an accident. One that runs ahead on threads may come to another result each time.
+        if self.retried < seq {
+            self.retried = seq;
+            self.run_alone(seq);
+            return true;
+        }
+        // Nothing that is delivered now helps here: another state will take the place of this one.
+        self.differs = Some(Differs { seq, own, ruled: token });
+        self.items.clear();
+        self.rulings.clear();
+        (self.fed, self.ran, self.bytes) = (0, 0, 0);
+        false
+    }
+
+    /// Runs what is not final up to this seq one after the other, from the final state. The executor ahead goes on from there.
+    fn run_alone(&mut self, up_to: Seq) {
+        self.counts.reruns += 1;
+        let Some(mut alone) = self.last.twin() else { return };
+        drop(alone.take_events());
+        (self.tail, self.tokens) = ((self.final_token, self.last.in_store()), Vec::new());
+        let mut at = 0;
+        while let Some(item) = self.items.get(at) {
+            match &item.ordered {
+                Ordered::Batch(seq, ..) | Ordered::Pass(seq) if *seq > up_to => break,
+                Ordered::Border | Ordered::Ahead(_) => at += 1,
+                _ => at = self.run_item_alone(&mut alone, at),
+            }
+        }
+        if let Ok(image) = alone.image()
+            && self.ahead.restore(&image.system, &image.objects).is_ok()
+        {
+            drop(self.ahead.state_mut().take_events());
+            (self.fed, self.ran) = (at, at);
+            // What ran behind has to run again.
+            self.items.iter_mut().skip(at).for_each(|item| item.ran = None);
+        }
+    }
+
+    fn run_item_alone(&mut self, alone: &mut Executor, at: usize) -> usize {
+        let is_batch = matches!(self.items[at].ordered, Ordered::Batch(..));
+        let follow = self.items.iter().skip(at + 1).take_while(|item| is_batch && item.ordered.follows());
+        let mut these: VecDeque<Ordered> =
+            [&self.items[at]].into_iter().chain(follow).map(|item| item.ordered.clone()).collect();
+        let mut outcomes = Outcomes::new();
+        alone.take(&mut these, &mut outcomes);
+        match alone.in_store() {
+            Some(objects) => {
+                let ran = self.sum_up(is_batch, outcomes, objects);
+                self.note(at, ran)
+            }
+            None => at + 1,
+        }
+    }
+
+    /// Whether the first item is final.
+    fn is_final(&self) -> bool {
+        match self.items.front() {
+            Some(Item { ordered: Ordered::Batch(seq, ..), quiet, .. }) => {
+                self.ran > 0 && (*quiet || *seq <= self.cleared || planted("reply-before-the-ruling"))
+            }
+            Some(_) => self.ran > 0,
+            None => false,
+        }
+    }
+
+    fn pop(&mut self) -> Option<Item> {
+        let item = self.items.pop_front()?;
+        (self.fed, self.ran) = (self.fed.saturating_sub(1), self.ran.saturating_sub(1));
+        if let Ordered::Batch(_, _, batch) = &item.ordered {
+            self.bytes -= batch.bytes().len();
+        }
+        Some(item)
+    }
+
+    /// The first item becomes final.
+    fn take_first(&mut self, outcomes: &mut Outcomes) -> Option<Final> {
+        let Item { ordered, chain, ran, .. } = self.pop()?;
+        let ran = ran.map(|ran| *ran);
+        if let Some(ran) = &ran {
+            self.final_token = ran.token;
+        }
+        let done = match (&ordered, &ran) {
+            (Ordered::Batch(seq, moment, batch), Some(ran)) => {
+                self.last.follow((*seq, *moment), batch, &ran.outcomes, &ran.objects);
+                while self.items.front().is_some_and(|item| item.ordered.follows()) {
+                    let item = self.pop()?;
+                    self.follow(&item.ordered);
+                }
+                Final::Batch(*seq)
+            }
+            (Ordered::Border, _) => {
+                let chain = chain.unwrap_or(Chain::begin());
+                self.last.set_chain(Chain { token: self.final_token, ..chain });
+                return Some(Final::Image(self.last.image()));
+            }
+            (Ordered::Ahead(border), _) => return Some(Final::Ahead(*border, self.last.objects())),
+            (other, ran) => {
+                self.follow(other);
+                if let Some(ran) = ran {
+                    self.last.take_objects(&ran.objects);
+                }
+                Final::Nothing
+            }
+        };
+        *outcomes = ran.map(|ran| ran.outcomes).unwrap_or_default();
+        Some(done)
+    }
+
+    /// The final state takes over what has no outcomes; its objects come with the batch before.
+    fn follow(&mut self, ordered: &Ordered) {
+        match ordered {
+            Ordered::Pass(seq) => self.last.pass_over(*seq),
+            Ordered::Level(level) => self.last.read_at(*level),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a batch has no commands and no queries.
+fn is_quiet(batch: &Batch) -> bool {
+    let waits = |kind| matches!(kind, RequestKind::Commands | RequestKind::Query);
+    !batch.requests().flatten().any(|(header, ..)| waits(header.kind))
+}
+
+impl Execution for Verified {
+    fn deliver(&mut self, ordered: Ordered) {
+        let (mut quiet, mut chain) = (true, None);
+        match &ordered {
+            Ordered::Ruled(at, ruling) => return self.judge(*at, *ruling),
+            Ordered::Batch(seq, _, batch) => {
+                quiet = is_quiet(batch);
+                self.bytes += if self.differs.is_none() { batch.bytes().len() } else { 0 };
+                if !quiet {
+                    self.loud.push_back(*seq);
+                    self.last_loud = *seq;
+                }
+            }
+            Ordered::Border => {
+                self.border = Some(self.last_loud);
+                let (attempt, ruled, loud) = (self.attempt, self.ruled, self.last_loud);
+                chain = Some(Chain { attempt, ruled, loud, token: self.final_token });
+            }
+            _ => {}
+        }
+        if self.differs.is_none() {
+            self.items.push_back(Item { ordered, quiet, chain, ran: None });
+        }
+    }
+
+    fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
+        loop {
+            self.feed();
+            self.hear(now);
+            if self.is_final() {
+                return self.take_first(outcomes);
+            }
+            if !self.carry_out() {
+                return None;
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.ahead.deadline().filter(|_| self.ran < self.fed)
+    }
+
+    fn work(&mut self) -> Option<Work> {
+        self.ahead.work()
+    }
+
+    fn worked(&mut self, done: Worked) {
+        self.ahead.worked(done);
+    }
+
+    fn parallelism(&self) -> Option<Parallelism> {
+        self.ahead.parallelism()
+    }
+
+    /// The ruling that all wait for may come with the next delivery. While something waits for the executor ahead, that goes on without.
+    fn has_room(&self) -> bool {
+        self.ran == self.items.len() || self.items.len() < ITEMS_MAX && self.bytes < BYTES_MAX
+    }
+
+    fn is_settled(&self) -> bool {
+        self.border.is_none_or(|loud| self.ruled >= loud || planted("border-before-its-ruling"))
+    }
+
+    fn verified(&self) -> Option<&Verified> {
+        Some(self)
+    }
+
+    fn verified_mut(&mut self) -> Option<&mut Verified> {
+        Some(self)
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.items.is_empty() || self.differs.is_some()
+    }
+
+    fn state(&self) -> &Executor {
+        if planted("read-before-the-ruling") { self.ahead.state() } else { &self.last }
+    }
+
+    fn state_mut(&mut self) -> &mut Executor {
+        &mut self.last
+    }
+
+    fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
+        self.last.restore_image(system, objects)?;
+        self.ahead.restore(system, objects)?;
+        drop(self.ahead.state_mut().take_events());
+        // There is none where the cluster began with a backup of another one.
+        let chain = self.last.chain().unwrap_or(Chain::begin());
+        self.last.set_chain(chain);
+        self.begin(chain);
+        Ok(())
+    }
+
+    fn invariants(&self) {
+        self.ahead.invariants();
+        assert!(self.ran <= self.fed && self.fed <= self.items.len(), "INV-VERIFY-2: items run in order");
+        assert!(self.lineage <= self.attempt, "INV-VERIFY-2: no attempt begins before its ruling");
+        if self.items.is_empty() && self.differs.is_none() {
+            let ahead = self.ahead.state();
+            assert_eq!(ahead.seq(), self.last.seq(), "INV-VERIFY-1: both are as far");
+            assert_eq!(ahead.time(), self.last.time(), "INV-VERIFY-1: both have the same time");
+            assert_eq!(ahead.session_count(), self.last.session_count(), "INV-VERIFY-1: the same sessions");
+        }
+    }
+}

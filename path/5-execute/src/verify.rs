@@ -1,0 +1,318 @@
+//! Which rulings about results are right: tokens of the executors are counted here. A state machine by itself, without messages.
+//!
+//! A *class* is the executors with one token at one seq. Results are final once a class has a quorum (`Trust::results`): one of them is correct,
+//! and one of them stays. If no class can still reach that, or some executor waits for too long, everything that is not final
+//! runs again. A leader proposes rulings; where replicas may lie, others vouch for them by the tokens that they heard themselves.
+//!
+//! | Eve (section 3.4) | here |
+//! | --- | --- |
+//! | executors send VERIFY to all verifiers | tokens to all members |
+//! | PREPARE, COMMIT, VIEW-CHANGE, NEW-VIEW | the ordering protocol agrees on the ruling |
+//! | max(u, r) + 1 matching VERIFYs of u + max(u, r) + 1 executors | the quorum, which is larger where more members execute |
+//! | a VERIFY counts if its predecessor was committed | the token at the last ruling has to be the ruled one |
+//! | u + 2 different tokens, or a time-out: roll back | no class can reach the quorum, counted exactly, or a time-out |
+//!
+//! INV-VERIFY-4: a replica tells one token for each attempt and seq. INV-VERIFY-5: of one executor, the first token for an attempt and a seq counts for ever. INV-VERIFY-6: what is kept of each executor is
+//! bounded. Tests: verify/tests.rs.
+
+use crate::verified::Ruled;
+use quorate_types::{Digest, ReplicaId, Seq, Span, Time, planted};
+use quorate_wire::{Ruling, Tokens};
+use std::collections::BTreeMap;
+
+/// Tokens of this replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnTokens {
+    /// The attempt in which the batches ran.
+    pub attempt: u64,
+    /// The tokens, in order.
+    pub list: Vec<(Seq, Digest)>,
+}
+
+/// Who executes, and how many must agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyConfig {
+    /// This replica.
+    pub me: ReplicaId,
+    /// How long results may differ, or be missing, before everything runs again.
+    pub patience: Span,
+}
+
+/// Tokens for seqs further beyond what was delivered here are not kept.
+const AHEAD_MAX: u64 = 4096;
+
+/// The tokens of one attempt, by seq and executor.
+type BySeq = BTreeMap<Seq, BTreeMap<ReplicaId, Digest>>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Verify {
+    config: VerifyConfig,
+    executors: Vec<ReplicaId>,
+    quorum: usize,
+    ruled: Ruled,
+    /// The first batch that waits for a ruling.
+    waits: Option<Seq>,
+    /// How far this replica has delivered.
+    delivered: Seq,
+    tokens: BySeq,
+    /// The tokens of the last seq that was ruled.
+    past: BTreeMap<ReplicaId, Digest>,
+    /// Those of the next attempt, which others may have begun before.
+    next: BySeq,
+    /// Since when a token of the first batch that waits is known.
+    since: Option<Time>,
+    /// The ruling that was proposed last in this leadership.
+    proposed: Option<(Ruling, Time)>,
+    /// Tokens that did not count: old, far, or another one than before.
+    refused: u64,
+}
+
+impl Verify {
+    /// Before the first token.
+    pub fn new(config: VerifyConfig) -> Self {
+        Self {
+            config,
+            executors: Vec::new(),
+            quorum: usize::MAX,
+            ruled: Ruled { attempt: 0, seq: Seq::ZERO, token: None },
+            waits: None,
+            delivered: Seq::ZERO,
+            tokens: BySeq::new(),
+            past: BTreeMap::new(),
+            next: BySeq::new(),
+            since: None,
+            proposed: None,
+            refused: 0,
+        }
+    }
+
+    /// These members execute, and so many of them must agree.
+    pub fn set_executors(&mut self, executors: Vec<ReplicaId>, quorum: u32) {
+        (self.executors, self.quorum) = (executors, quorum as usize);
+    }
+
+    /// What was delivered: what the rulings say so far, the first batch that waits for one, and the last seq.
+    pub fn delivered(&mut self, now: Time, ruled: Ruled, waits: Option<Seq>, delivered: Seq) {
+        if ruled.attempt != self.ruled.attempt {
+            let next = std::mem::take(&mut self.next);
+            self.tokens = if ruled.attempt == self.ruled.attempt + 1 { next } else { BySeq::new() };
+            self.proposed = None;
+        }
+        if ruled != self.ruled {
+            self.past = self.tokens.get(&ruled.seq).cloned().unwrap_or_default();
+            self.tokens = self.tokens.split_off(&ruled.seq.next());
+            self.next = self.next.split_off(&ruled.seq.next());
+        }
+        if waits != self.waits {
+            self.since = None;
+        }
+        (self.ruled, self.waits, self.delivered) = (ruled, waits, delivered);
+        self.look(now);
+    }
+
+    /// Everything is forgotten: the state was replaced.
+    pub fn restart(&mut self) {
+        let (executors, quorum, refused) = (std::mem::take(&mut self.executors), self.quorum, self.refused);
+        *self = Self { executors, quorum, refused, ..Self::new(self.config.clone()) };
+    }
+
+    /// This replica ran batches. Gives back the tokens that count, which the others should hear: the first ones.
+    pub fn ran(&mut self, now: Time, own: OwnTokens) -> OwnTokens {
+        let (me, now_in) = (self.config.me, own.attempt == self.ruled.attempt);
+        let list = own.list.into_iter().filter(|(seq, token)| now_in && self.count(me, true, *seq, *token));
+        let list = list.collect();
+        self.look(now);
+        OwnTokens { attempt: own.attempt, list }
+    }
+
+    /// An executor tells its tokens.
+    pub fn heard(&mut self, now: Time, from: ReplicaId, tokens: &Tokens) {
+        let is_next = Some(tokens.attempt) == self.ruled.attempt.checked_add(1);
+        let counts = self.executors.contains(&from) || planted("non-executor-counts");
+        if !(tokens.attempt == self.ruled.attempt || is_next) || !counts {
+            self.refused += tokens.list.len() as u64;
+            return;
+        }
+        for (seq, token) in &tokens.list {
+            self.count(from, !is_next, *seq, *token);
+        }
+        self.look(now);
+    }
+
+    /// Notes a token. Whether it is the first of its executor for this attempt and seq.
+    fn count(&mut self, from: ReplicaId, now: bool, seq: Seq, token: Digest) -> bool {
+        let near = seq.number() <= self.delivered.number().saturating_add(AHEAD_MAX);
+        let tokens = match now {
+            true if seq == self.ruled.seq => &mut self.past,
+            _ if seq <= self.ruled.seq => return false,
+            _ if !near => {
+                self.refused += 1;
+                return false;
+            }
+            true => self.tokens.entry(seq).or_default(),
+            false => self.next.entry(seq).or_default(),
+        };
+        let mut is_first = false;
+        let first = tokens.entry(from).or_insert_with(|| {
+            is_first = true;
+            token
+        });
+        self.refused += u64::from(*first != token);
+        is_first
+    }
+
+    /// Notes since when a result waits.
+    fn look(&mut self, now: Time) {
+        let is_known = self.waits.is_some_and(|waits| self.tokens.range(waits..).next().is_some());
+        if is_known {
+            self.since.get_or_insert(now);
+        }
+    }
+
+    /// Whether an executor did up to the last ruling what was ruled. `None`: it did not say.
+    fn was_right(&self, executor: ReplicaId) -> Option<bool> {
+        let Some(ruled) = self.ruled.token.filter(|_| !planted("past-not-checked")) else {
+            return Some(true);
+        };
+        self.past.get(&executor).map(|token| *token == ruled)
+    }
+
+    /// How many executors have each token at a seq, of those that were right before. Without that, a liar could side with one that was
+    /// wrong (Kapritsos, section 3.4.1).
+    fn classes(&self, seq: Seq) -> BTreeMap<Digest, usize> {
+        let mut classes = BTreeMap::new();
+        for (from, token) in self.tokens.get(&seq).into_iter().flatten() {
+            let executes = self.executors.contains(from) || planted("non-executor-counts");
+            if self.was_right(*from) == Some(true) && executes {
+                *classes.entry(*token).or_insert(0) += 1;
+            }
+        }
+        classes
+    }
+
+    /// How many executors make a class count.
+    fn enough(&self) -> usize {
+        if planted("ruling-by-one") { 1 } else { self.quorum }
+    }
+
+    /// The token of a class with a quorum.
+    fn agreed(&self, seq: Seq) -> Option<Digest> {
+        let enough = self.enough();
+        self.classes(seq).into_iter().find(|(_, count)| *count >= enough).map(|(token, _)| token)
+    }
+
+    /// The last seq at which a class has a quorum, and its token.
+    fn last_agreed(&self) -> Option<(Seq, Digest)> {
+        let waits = self.waits?;
+        let mut seqs = self.tokens.range(waits..=self.delivered.max(waits)).rev();
+        seqs.find_map(|(seq, _)| Some((*seq, self.agreed(*seq)?)))
+    }
+
+    /// Whether no class can reach a quorum at the first batch that waits.
+    fn is_split(&self) -> bool {
+        let Some(waits) = self.waits else { return false };
+        let classes = self.classes(waits);
+        let (said, most) = (classes.values().sum::<usize>(), classes.values().max().copied().unwrap_or(0));
+        let wrong =
+            self.executors.iter().filter(|executor| self.was_right(**executor) == Some(false)).count();
+        said > 0 && most + self.executors.len().saturating_sub(said + wrong) < self.quorum
+    }
+
+    /// Whether the first batch that waits has waited for this long.
+    fn is_late(&self, now: Time, by: Span) -> bool {
+        self.since.is_some_and(|since| now >= since.plus(by))
+    }
+
+    /// Whether everything should run again. If a class has a quorum, its ruling comes first, and this only if it does not come.
+    fn is_redo_right(&self, now: Time) -> bool {
+        match self.last_agreed() {
+            Some(_) => self.is_late(now, self.config.patience.times(3)),
+            None => self.is_split() || self.is_late(now, self.config.patience),
+        }
+    }
+
+    /// The ruling that is right now, if one is due.
+    pub fn due(&self, now: Time) -> Option<Ruling> {
+        let attempt = self.ruled.attempt;
+        self.waits?;
+        if self.is_redo_right(now) {
+            return Some(Ruling::Redo { attempt });
+        }
+        self.last_agreed().map(|(seq, token)| Ruling::Final { attempt, seq, token })
+    }
+
+    /// The ruling that a leader should propose now.
+    pub fn proposal(&self, now: Time) -> Option<Ruling> {
+        let due = self.due(now)?;
+        let again = |at: Time| now >= at.plus(self.config.patience);
+        let is_new = match (self.proposed, due) {
+            (None, _) => true,
+            (Some((_, at)), _) if again(at) => true,
+            (Some((Ruling::Final { seq: before, .. }, _)), Ruling::Final { seq, .. }) => seq > before,
+            (Some((Ruling::Final { .. }, _)), Ruling::Redo { .. }) => true,
+            (Some((Ruling::Redo { .. }, _)), _) => false,
+        };
+        is_new.then_some(due)
+    }
+
+    /// The ruling was proposed here.
+    pub fn is_proposed(&mut self, now: Time, ruling: Ruling) {
+        self.proposed = Some((ruling, now));
+    }
+
+    /// Another leadership begins: nothing is known of what was proposed before.
+    pub fn led(&mut self) {
+        self.proposed = None;
+    }
+
+    /// Whether a ruling is right, as far as is known here. One that will count for nothing is right.
+    pub fn may_vouch(&self, now: Time, ruling: &Ruling) -> bool {
+        if ruling.attempt() != self.ruled.attempt {
+            return ruling.attempt() < self.ruled.attempt;
+        }
+        match ruling {
+            Ruling::Final { seq, .. } if *seq <= self.ruled.seq => true,
+            Ruling::Final { seq, token, .. } => {
+                self.classes(*seq).get(token).is_some_and(|count| *count >= self.enough())
+            }
+            Ruling::Redo { .. } => self.is_redo_right(now),
+        }
+    }
+
+    /// The own tokens that matter, for a member that may not have heard them: those that wait for a ruling, and that of the last one.
+    pub fn own(&self) -> OwnTokens {
+        let me = self.config.me;
+        let past = self.past.get(&me).map(|token| (self.ruled.seq, *token));
+        let own = self.tokens.iter().filter_map(|(seq, of)| Some((*seq, *of.get(&me)?)));
+        OwnTokens { attempt: self.ruled.attempt, list: past.into_iter().chain(own).collect() }
+    }
+
+    /// Since when a result waits for a ruling, if one is known.
+    pub fn waits_since(&self) -> Option<Time> {
+        self.since
+    }
+
+    /// When a ruling was proposed here last, in this leadership and attempt.
+    pub fn proposed_at(&self) -> Option<Time> {
+        self.proposed.map(|(_, at)| at)
+    }
+
+    /// How many tokens did not count.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Panics with the name of an invariant that does not hold.
+    pub fn invariants(&self) {
+        for tokens in [&self.tokens, &self.next] {
+            if let (Some((first, _)), Some((last, _))) = (tokens.first_key_value(), tokens.last_key_value()) {
+                let far = self.delivered.number().saturating_add(AHEAD_MAX);
+                assert!(*first > self.ruled.seq && last.number() <= far, "INV-VERIFY-6: tokens are near");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,493 @@
+//! Verified execution: replicas whose runs differ now and then come to one final history, and nothing is final before its ruling.
+
+use crate::ordered::{AHEAD, Cells, Clients, Hints, Says, Step, Workers, deliver, finals, limits};
+use crate::support::{batch, commands, open, query, seq};
+use quorate_execute::{
+    Ahead, CheckpointError, Context, Execution, Executor, Final, InOrder, InStore, KeyUse, MembershipNow,
+    Ordered, Outcomes, OwnTokens, Parallel, ParallelService, ReplySink, Ruled, Sequential, SessionEnd,
+    StateView, Verified, Verify, VerifyConfig, Version, Work, Worked,
+};
+use quorate_types::{AgreedTime, Digest, Random, ReplicaId, SessionId, Span, Time};
+use quorate_wire::{Ruling, Tokens};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Whether runs race now, and how they turn out.
+#[derive(Clone, Default)]
+pub(crate) struct Race(Arc<AtomicU64>);
+
+impl Race {
+    fn set(&self, how: u64) {
+        self.0.store(how, Relaxed);
+    }
+}
+
+/// The cells, with commands that race: another one of them then also writes a key of its own.
+struct Racy {
+    cells: Cells,
+    race: Race,
+}
+
+impl ParallelService for Racy {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        self.cells.execute(view, command, ctx, reply);
+        let how = self.race.0.load(Relaxed);
+        if how > 0 {
+            view.put(b"race", &how.to_le_bytes());
+        }
+    }
+    fn query(&self, view: &StateView<'_>, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        self.cells.query(view, query, ctx, reply);
+    }
+    fn hints(&self, command: &[u8], uses: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        self.cells.hints(command, uses)
+    }
+    fn next_deadline(&self, view: &StateView<'_>) -> Option<AgreedTime> {
+        self.cells.next_deadline(view)
+    }
+    fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
+        self.cells.deadline_reached(view, ctx);
+    }
+    fn session_ended(&self, view: &mut StateView<'_>, why: SessionEnd, ctx: &Context) {
+        self.cells.session_ended(view, why, ctx);
+    }
+    fn membership_changed(&self, view: &mut StateView<'_>, now: &MembershipNow, ctx: &Context) {
+        self.cells.membership_changed(view, now, ctx);
+    }
+}
+
+/// An execution whose commands race while it runs them, if that is wanted. Commands that run alone do not.
+struct Racing {
+    inner: Box<dyn Execution>,
+    race: Race,
+    wanted: Race,
+}
+
+impl Execution for Racing {
+    fn deliver(&mut self, ordered: Ordered) {
+        self.inner.deliver(ordered);
+    }
+    fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
+        self.race.set(self.wanted.0.load(Relaxed));
+        let done = self.inner.next(now, outcomes);
+        self.race.set(0);
+        done
+    }
+    fn deadline(&self) -> Option<Time> {
+        self.inner.deadline()
+    }
+    fn work(&mut self) -> Option<Work> {
+        self.inner.work()
+    }
+    fn worked(&mut self, done: Worked) {
+        self.inner.worked(done);
+    }
+    fn has_room(&self) -> bool {
+        self.inner.has_room()
+    }
+    fn invariants(&self) {
+        self.inner.invariants();
+    }
+    fn is_behind(&self) -> bool {
+        self.inner.is_behind()
+    }
+    fn state(&self) -> &Executor {
+        self.inner.state()
+    }
+    fn state_mut(&mut self) -> &mut Executor {
+        self.inner.state_mut()
+    }
+    fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
+        self.inner.restore(system, objects)
+    }
+}
+
+fn executor(race: &Race) -> Executor {
+    let service = Racy { cells: Cells { hints: Hints::Right }, race: race.clone() };
+    Executor::new(Box::new(InStore::new(Parallel::new(service))), limits(), AgreedTime::ZERO)
+}
+
+fn id(at: usize) -> ReplicaId {
+    ReplicaId::new(at as u16 + 1)
+}
+
+/// A replica that verifies.
+struct Replica {
+    stage: Verified,
+    verify: Verify,
+    race: Race,
+    workers: Workers,
+    finals: Vec<String>,
+    /// How many steps of the log it has.
+    at: usize,
+}
+
+/// What is ordered: a step, and the ruling in its batch.
+type Entry = (Step, Option<Ruling>);
+
+const PATIENCE: Span = Span::from_nanos(50);
+
+impl Replica {
+    fn new(at: usize, of: usize, parallel: bool) -> Self {
+        let (race, wanted) = (Race::default(), Race::default());
+        let ahead = |executor| -> Box<dyn Execution> {
+            let inner: Box<dyn Execution> = if parallel {
+                let in_order = InOrder::new(executor, Ahead { long: 0, ..AHEAD }, Box::new(Says(0, 1000)));
+                Box::new(in_order.unwrap_or_else(|_| panic!("it is parallel")))
+            } else {
+                Box::new(Sequential::new(executor))
+            };
+            Box::new(Racing { inner, race: race.clone(), wanted: wanted.clone() })
+        };
+        let stage = Verified::new(executor(&race), ahead).unwrap_or_else(|_| panic!("it has a twin"));
+        let mut verify = Verify::new(VerifyConfig { me: id(at), patience: PATIENCE });
+        verify.set_executors((0..of).map(id).collect(), of as u32 / 2 + 1);
+        Self { stage, verify, race: wanted, workers: Workers::default(), finals: Vec::new(), at: 0 }
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        deliver(&mut self.stage, &entry.0);
+        if let (Step::Batch(number, ..), Some(ruling)) = (&entry.0, entry.1) {
+            self.stage.deliver(Ordered::Ruled(seq(*number), ruling));
+        }
+        self.at += 1;
+    }
+
+    fn turn(&mut self, now: Time, random: &mut Random) -> Option<Tokens> {
+        finals(&mut self.stage, &mut self.finals);
+        self.workers.turn(&mut self.stage, random, &mut Says(0, 1000));
+        finals(&mut self.stage, &mut self.finals);
+        self.stage.invariants();
+        let delivered = self.stage.state().agreed().seq();
+        self.verify.delivered(now, self.stage.ruled(), self.stage.waits(), delivered);
+        self.verify.invariants();
+        let own = self.stage.take_tokens()?;
+        let OwnTokens { attempt, list } = self.verify.ran(now, own);
+        Some(Tokens { attempt, list })
+    }
+}
+
+struct World {
+    replicas: Vec<Replica>,
+    log: Vec<Entry>,
+    random: Random,
+    now: Time,
+    /// Tokens on their way.
+    sent: Vec<(usize, usize, Tokens)>,
+    repaired: usize,
+}
+
+impl World {
+    fn new(seed: u64, count: usize) -> Self {
+        let replicas = (0..count).map(|at| Replica::new(at, count, at % 3 == 1)).collect();
+        let (random, now) = (Random::new(seed ^ 0xeee), Time::ZERO);
+        Self { replicas, log: Vec::new(), random, now, sent: Vec::new(), repaired: 0 }
+    }
+
+    fn below(&mut self, below: u64) -> u64 {
+        self.random.next() % below
+    }
+
+    /// A replica has a turn: it may deliver, run, and tell.
+    fn turn(&mut self, who: usize, racing: u64) {
+        let race = if self.below(1000) < racing { 1 + self.below(2) } else { 0 };
+        let deliveries = self.below(4) as usize;
+        let replica = &mut self.replicas[who];
+        replica.race.set(race);
+        for entry in self.log.iter().skip(replica.at).take(deliveries) {
+            replica.take(entry);
+        }
+        let told = replica.turn(self.now, &mut self.random);
+        replica.race.set(0);
+        let count = self.replicas.len();
+        if let Some(told) = told {
+            self.sent.extend((0..count).filter(|to| *to != who).map(|to| (who, to, told.clone())));
+        }
+        for _ in 0..self.below(4) {
+            if !self.sent.is_empty() {
+                let next = self.below(self.sent.len() as u64) as usize;
+                let (from, to, tokens) = self.sent.swap_remove(next);
+                let now = self.now;
+                self.replicas[to].verify.heard(now, id(from), &tokens);
+            }
+        }
+        if self.replicas[who].stage.differs().is_some() {
+            self.repair(who);
+        }
+    }
+
+    /// A replica whose results are others gets the state of one that is as far as what was ruled.
+    fn repair(&mut self, who: usize) {
+        let wrong = self.replicas[who].stage.differs().expect("it differs").seq;
+        let sound = (0..self.replicas.len()).find(|other| {
+            let other = &self.replicas[*other].stage;
+            other.differs().is_none() && other.state().seq() >= wrong && !other.is_behind()
+        });
+        let Some(sound) = sound else { return };
+        // A border is ordered there: all know it, and this replica goes on from it.
+        let from = &mut self.replicas[sound];
+        from.stage.deliver(Ordered::Border);
+        let before = from.finals.len();
+        let mut outcomes = Outcomes::new();
+        let Some(Final::Image(Ok(image))) = from.stage.next(self.now, &mut outcomes) else {
+            panic!("nothing else is under way");
+        };
+        assert_eq!(from.finals.len(), before);
+        let (at, finals) = (from.at, from.finals.clone());
+        let to = &mut self.replicas[who];
+        to.stage.restore(&image.system, &image.objects).expect("its own");
+        to.verify.restart();
+        drop(to.stage.state_mut().take_events());
+        (to.at, to.finals) = (at, finals);
+        self.repaired += 1;
+    }
+
+    /// The ruling that one of the replicas thinks is due, or one that counts for nothing.
+    fn ruling(&mut self) -> Option<Ruling> {
+        let who = self.below(self.replicas.len() as u64) as usize;
+        let (now, verify) = (self.now, &self.replicas[who].verify);
+        let due = verify.due(now);
+        match (due, self.random.next() % 12) {
+            (Some(Ruling::Final { attempt, seq, token }), 0) if attempt > 0 => {
+                Some(Ruling::Final { attempt: attempt - 1, seq, token })
+            }
+            (_, 1) => Some(Ruling::Final { attempt: 0, seq: seq(1), token: Digest::new([9; 32]) }),
+            (_, 2) => Some(Ruling::Final { attempt: 99, seq: seq(1 << 40), token: Digest::new([9; 32]) }),
+            _ => due,
+        }
+    }
+}
+
+/// One history at replicas that race in so many of 1000 turns. Gives how often everything ran again, and how often a state was replaced.
+fn play(seed: u64, count: usize, racing: u64) -> (u64, usize) {
+    let (mut world, mut clients) = (World::new(seed, count), Clients::new(seed));
+    let mut one = Sequential::new(executor(&Race::default()));
+    let (mut number, mut expected) = (0, Vec::new());
+    for at in 0..220 {
+        world.now = world.now.plus(Span::from_nanos(world.below(20)));
+        if at < 160 && world.below(2) == 0 {
+            let step = clients.step(&mut number);
+            deliver(&mut one, &step);
+            finals(&mut one, &mut expected);
+            let ruling = world.ruling();
+            world.log.push((step, ruling));
+        } else if let Some(ruling) = world.ruling() {
+            number += 1;
+            let step = Step::Batch(number, batch(0, number, &[]), false);
+            deliver(&mut one, &step);
+            finals(&mut one, &mut expected);
+            world.log.push((step, Some(ruling)));
+        }
+        for who in 0..count {
+            world.turn(who, racing);
+        }
+    }
+    settle(&mut world, |step| {
+        deliver(&mut one, step);
+        finals(&mut one, &mut expected);
+    });
+    judge(seed, &world, racing, &expected);
+    (world.replicas[0].stage.ruled().attempt, world.repaired)
+}
+
+/// Lets everything come to its end.
+fn settle(world: &mut World, mut also: impl FnMut(&Step)) {
+    for _ in 0..2000 {
+        let end = world.log.len();
+        if world.replicas.iter().all(|replica| replica.at == end && !replica.stage.is_behind()) {
+            return;
+        }
+        world.now = world.now.plus(Span::from_nanos(5));
+        let last = world.log.iter().rev().find_map(|(step, _)| match step {
+            Step::Batch(number, ..) | Step::Pass(number) => Some(*number),
+            _ => None,
+        });
+        let number = last.unwrap_or(0) + 1;
+        if let Some(ruling) = world.ruling() {
+            let step = Step::Batch(number, batch(0, number, &[]), false);
+            also(&step);
+            world.log.push((step, Some(ruling)));
+        }
+        (0..world.replicas.len()).for_each(|who| world.turn(who, 0));
+    }
+    panic!("something is never final");
+}
+
+/// All replicas have one history and one state; without races it is the sequential one.
+fn judge(seed: u64, world: &World, racing: u64, expected: &[String]) {
+    // An image also says what was ruled, and states that were replaced are no part of what a replica itself made final.
+    let plain = |all: &[String]| -> Vec<String> {
+        all.iter().filter(|line| !line.starts_with("image")).cloned().collect()
+    };
+    let first = plain(&world.replicas[0].finals);
+    for (who, replica) in world.replicas.iter().enumerate() {
+        let own = plain(&replica.finals);
+        for (at, (expected, found)) in first.iter().zip(&own).enumerate() {
+            assert_eq!(expected, found, "seed {seed}: number {at} at {who}");
+        }
+        assert_eq!(first.len(), own.len(), "seed {seed}: replica {who}");
+        let (one, other) = (world.replicas[0].stage.state(), replica.stage.state());
+        assert!(bytes(one) == bytes(other), "seed {seed}: another state at {who}");
+    }
+    if racing == 0 {
+        assert_eq!(plain(expected), first, "seed {seed}: another history than the sequential one");
+    }
+}
+
+/// The objects, and what the sessions keep.
+fn bytes(executor: &Executor) -> String {
+    let published = executor.published().expect("it is in the store");
+    let cells = (0..12).flat_map(|index| (1..20).map(move |generation| SessionId { index, generation }));
+    let sessions: Vec<_> = cells
+        .filter(|session| executor.client(*session).is_some())
+        .map(|session| {
+            let kept = executor.kept_after(session, quorate_types::RequestNumber::ZERO);
+            format!("{session} {:?} {:?}", executor.last_number(session), kept.collect::<Vec<_>>())
+        })
+        .collect();
+    format!("{} {} {} {sessions:?}", executor.seq(), executor.time().nanos(), published.objects.root())
+}
+
+/// So many histories.
+pub(crate) fn histories(seeds: u64) {
+    let (mut redone, mut repaired) = (0, 0);
+    for seed in 0..seeds {
+        for (count, racing) in [(3, 0), (3, 100), (3, 500), (5, 200), (1, 0)] {
+            let (attempt, repairs) = play(seed, count, racing);
+            redone += attempt * u64::from(racing > 0);
+            repaired += repairs;
+        }
+    }
+    println!("run again {redone} times, replaced {repaired} times");
+    assert!(redone > seeds && repaired > 0, "run again {redone} times, replaced {repaired} times");
+}
+
+#[test]
+fn replicas_that_race_come_to_one_history() {
+    histories(std::env::var("QUORATE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(40));
+}
+
+/// One replica, and its first batches: sessions, and a command.
+fn one_command() -> Verified {
+    let mut stage = Replica::new(0, 1, false).stage;
+    let whole: &mut (dyn Execution + 'static) = &mut stage;
+    whole.batch(seq(1), batch(10, 1, &[open(0, 1)]));
+    whole.batch(seq(2), batch(20, 2, &[commands(session(), 1, 1, &[&[0, 1, 5]])]));
+    stage
+}
+
+fn session() -> SessionId {
+    SessionId { index: 0, generation: 1 }
+}
+
+fn ran(stage: &mut Verified) -> usize {
+    let mut all = Vec::new();
+    finals(stage, &mut all);
+    all.len()
+}
+
+/// A planted bug lets results out too early.
+#[test]
+pub(crate) fn nothing_is_final_before_its_ruling() {
+    let mut stage = one_command();
+    assert_eq!(ran(&mut stage), 1, "only the session is open");
+    assert_eq!((stage.state().seq(), stage.waits()), (seq(1), Some(seq(2))));
+    let own = stage.take_tokens().expect("both ran");
+    let [(first, _), (second, token)] = own.list[..] else { panic!("{own:?}") };
+    assert_eq!((own.attempt, first, second), (0, seq(1), seq(2)));
+    // Readers and admission see what is final.
+    let mut answer = Vec::new();
+    stage.state().query(&[], &mut answer).expect("it is short");
+    assert!(answer.is_empty(), "a read of what is not final: {answer:?}");
+    assert_eq!(stage.state().last_number(session()).map(quorate_types::RequestNumber::number), Some(0));
+    let whole: &mut (dyn Execution + 'static) = &mut stage;
+    whole.batch(seq(3), batch(30, 3, &[]));
+    stage.deliver(Ordered::Ruled(seq(3), Ruling::Final { attempt: 0, seq: seq(2), token }));
+    assert_eq!(ran(&mut stage), 2, "the command, and the batch with the ruling");
+    stage.state().query(&[], &mut answer).expect("it is short");
+    assert_eq!(answer, [1, 5]);
+}
+
+/// An image of a state that is not final would be that of a run which may not count.
+#[test]
+pub(crate) fn an_image_waits_for_the_rulings_before_it() {
+    let mut stage = one_command();
+    stage.deliver(Ordered::Border);
+    assert!(!stage.is_settled() && ran(&mut stage) == 1);
+    let whole: &mut (dyn Execution + 'static) = &mut stage;
+    whole.batch(seq(3), batch(30, 3, &[query(session(), 2, 1, &[])]));
+    stage.deliver(Ordered::Ruled(seq(3), Ruling::Redo { attempt: 0 }));
+    assert!(stage.is_settled(), "the ruling says how the state at the border comes about");
+    assert_eq!(ran(&mut stage), 3, "the command, the image, and the query in the same batch");
+}
+
+#[test]
+pub(crate) fn a_ruling_of_another_attempt_counts_for_nothing() {
+    let mut stage = one_command();
+    ran(&mut stage);
+    let (_, token) = stage.take_tokens().expect("both ran").list[1];
+    let whole: &mut (dyn Execution + 'static) = &mut stage;
+    whole.batch(seq(3), batch(30, 3, &[commands(session(), 2, 1, &[&[0, 2, 6]])]));
+    for ruling in [
+        Ruling::Final { attempt: 1, seq: seq(2), token },
+        Ruling::Redo { attempt: 7 },
+        // Nobody knows the results of a batch before it is ordered.
+        Ruling::Final { attempt: 0, seq: seq(3), token },
+        Ruling::Final { attempt: 0, seq: seq(99), token },
+    ] {
+        stage.deliver(Ordered::Ruled(seq(3), ruling));
+        assert_eq!(ran(&mut stage), 0, "{ruling:?}");
+    }
+    assert_eq!(stage.counts().ignored, 4);
+    stage.deliver(Ordered::Ruled(seq(3), Ruling::Redo { attempt: 0 }));
+    assert_eq!((ran(&mut stage), stage.ruled()), (2, Ruled { attempt: 1, seq: seq(3), token: None }));
+    // It was for the attempt before.
+    let whole: &mut (dyn Execution + 'static) = &mut stage;
+    whole.batch(seq(4), batch(40, 4, &[commands(session(), 3, 1, &[&[0, 2, 6]])]));
+    stage.deliver(Ordered::Ruled(seq(4), Ruling::Redo { attempt: 0 }));
+    assert_eq!(ran(&mut stage), 0);
+}
+
+/// Two replicas that did different things before have no token in common, although they did the same in the last batch (EVE-08).
+#[test]
+pub(crate) fn a_token_stands_for_everything_before() {
+    let run = |amount: u8| {
+        let mut stage = Replica::new(0, 3, false).stage;
+        let whole: &mut (dyn Execution + 'static) = &mut stage;
+        whole.batch(seq(1), batch(10, 1, &[open(0, 1)]));
+        whole.batch(seq(2), batch(20, 2, &[commands(session(), 1, 1, &[&[1, 1, amount]])]));
+        whole.batch(seq(3), batch(30, 3, &[commands(session(), 2, 1, &[&[1, 2, 3]])]));
+        ran(&mut stage);
+        stage.take_tokens().expect("it ran").list
+    };
+    let (one, other) = (run(5), run(6));
+    assert_eq!(one[0], other[0]);
+    assert_ne!(one[1], other[1]);
+    assert_ne!(one[2], other[2], "a lie about the batch before would not be seen");
+    assert_eq!(one, run(5));
+}
+
+/// A cluster that was restored from a backup does not wait for the rulings of the one before.
+#[test]
+fn a_backup_needs_no_ruling() {
+    let mut stage = one_command();
+    stage.deliver(Ordered::Border);
+    ran(&mut stage);
+    let (_, token) = stage.take_tokens().expect("both ran").list[1];
+    let whole: &mut (dyn Execution + 'static) = &mut stage;
+    whole.batch(seq(3), batch(30, 3, &[]));
+    stage.deliver(Ordered::Ruled(seq(3), Ruling::Final { attempt: 0, seq: seq(2), token }));
+    let mut outcomes = Outcomes::new();
+    let image = std::iter::from_fn(|| stage.next(Time::ZERO, &mut outcomes)).find_map(|done| match done {
+        Final::Image(image) => image.ok(),
+        _ => None,
+    });
+    let image = image.expect("a border");
+    let mut other = Replica::new(0, 1, false).stage;
+    other.restore(&image.system, &image.objects).expect("its own");
+    assert!(!other.is_settled(), "the ruling for the state there lies behind the border");
+    let anew = quorate_execute::system_begins_anew(&image.system).expect("its own");
+    other.restore(&anew, &image.objects).expect("its own");
+    assert!(other.is_settled() && other.waits().is_none());
+    assert_eq!(bytes(other.state()), bytes(stage.state()));
+}
