@@ -123,6 +123,19 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --executor ordered --first 100001 --count 20")],
     },
     Campaign {
+        name: "sim-verified",
+        covers: "replicas that compare results before they are final, while commands race and liars tell false tokens and order false rulings",
+        usual: "40 min",
+        steps: &[
+            sim("sim --verify --count 10000"),
+            sim("sim --verify --executor ordered --count 3000"),
+            sim("sim --verify --instances 4 --count 3000"),
+            sim("sim --verify --protocol mod-smart --count 3000"),
+            sim("sim --verify --fault-model byzantine --count 4000"),
+        ],
+        sample: &[few("sim --verify --first 100001 --count 20")],
+    },
+    Campaign {
         name: "sim-apart",
         covers: "parts of replicas that have lanes of their own, and hear of each other late",
         usual: "2 h",

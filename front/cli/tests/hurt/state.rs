@@ -383,6 +383,12 @@ fn kills_while_commands_run_side_by_side() {
 }
 
 #[test]
+fn kills_while_results_are_verified() {
+    kills("verified", Settings { full_every: 3, verify: true, ..Settings::default() });
+    kills("verified-ordered", Settings { full_every: 3, verify: true, ordered: true, ..Settings::default() });
+}
+
+#[test]
 fn kills_while_execution_stops_for_checkpoints() {
     kills_in_mode("stop-and-copy");
 }

@@ -59,11 +59,11 @@ fn balances(client: &BlockingClient, replica: u16) -> Vec<u64> {
 }
 
 /// Callers move amounts at the same time; a replica that executes otherwise than the others comes to the same balances.
-fn moves(model: FaultModel, replicas: u16, instances: u16, sequential: &[u16]) {
+fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16], verify: bool) {
     let directory = tempfile::tempdir().expect("a directory");
     let service = || -> Box<dyn Service> { Box::new(InStore::new(Parallel::new(Accounts))) };
     let configure = |config: &mut Config| {
-        (config.fault_model, config.instances) = (model, instances);
+        (config.fault_model, config.instances, config.execution.verify) = (model, instances, verify);
         if model.may_lie() {
             config.protocol = Protocol::MOD_SMART;
         }
@@ -100,6 +100,7 @@ fn moves(model: FaultModel, replicas: u16, instances: u16, sequential: &[u16]) {
         let status = reader.status(ReplicaId::new(replica)).expect("a status");
         let adopted = status.split("\"adopted\":").nth(1).is_some_and(|rest| !rest.starts_with('0'));
         assert_eq!(adopted, !sequential.contains(&replica), "{replica}: {status}");
+        assert_eq!(status.contains("\"rulings\":"), verify, "{replica}: {status}");
     }
     // After a restart it executes the log once more.
     cluster.stop(ReplicaId::new(1));
@@ -110,11 +111,24 @@ fn moves(model: FaultModel, replicas: u16, instances: u16, sequential: &[u16]) {
 #[test]
 fn a_service_runs_unchanged_under_every_executor() {
     for instances in [1, 4] {
-        moves(FaultModel::Crash, 3, instances, &[1, 2, 3]);
-        moves(FaultModel::Crash, 3, instances, &[]);
-        moves(FaultModel::Crash, 3, instances, &[2]);
-        moves(FaultModel::Byzantine, 4, instances, &[3]);
+        moves(FaultModel::Crash, (3, instances), &[1, 2, 3], false);
+        moves(FaultModel::Crash, (3, instances), &[], false);
+        moves(FaultModel::Crash, (3, instances), &[2], false);
+        moves(FaultModel::Byzantine, (4, instances), &[3], false);
+        moves(FaultModel::Crash, (3, instances), &[2], true);
+        moves(FaultModel::Byzantine, (4, instances), &[3], true);
     }
+}
+
+/// Results of a service that a replica can not have twice are not verified.
+#[test]
+fn a_service_without_a_twin_is_not_verified() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(crate::count::Count)) };
+    let verify = |config: &mut Config| config.execution.verify = true;
+    let refused = LocalCluster::start_with(directory.path(), 1, service, verify, |_| Options::default());
+    let why = refused.err().expect("it is refused").to_string();
+    assert!(why.contains("twin") && why.contains("verify = false"), "{why}");
 }
 
 /// A service that says nothing of it is not run so.

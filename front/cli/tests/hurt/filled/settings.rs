@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) transfer_rate_bytes: u64,
     /// Commands run side by side, however short they are.
     pub(crate) ordered: bool,
+    /// Whether replicas compare results.
+    pub(crate) verify: bool,
 }
 
 impl Default for Settings {
@@ -29,6 +31,7 @@ impl Default for Settings {
             full_every: 4,
             transfer_rate_bytes: 0,
             ordered: false,
+            verify: false,
         }
     }
 }
@@ -40,15 +43,21 @@ impl Settings {
             let file = cluster.home(at).join("replica.toml");
             let mut text = std::fs::read_to_string(&file).unwrap();
             assert!(!text.contains("[checkpoints]"), "{text}");
-            let Self { mode, interval_bytes, full_every, transfer_rate_bytes, ordered } = self;
+            let Self { mode, interval_bytes, full_every, transfer_rate_bytes, ordered, verify } = self;
             write!(
                 text,
                 "\n[checkpoints]\nmode = \"{mode}\"\ninterval_bytes = {interval_bytes}\ninterval_state_percent = 0\nfull_every = {full_every}\n\
                  rate_bytes = 0\ntransfer_rate_bytes = {transfer_rate_bytes}\n"
             )
             .unwrap();
+            if ordered || verify {
+                text.push_str("\n[execution]\n");
+            }
+            if verify {
+                text.push_str("verify = true\n");
+            }
             if ordered {
-                text.push_str("\n[execution]\nexecutor = \"ordered\"\nworkers = 4\nlong_us = 0\n");
+                text.push_str("executor = \"ordered\"\nworkers = 4\nlong_us = 0\n");
             }
             std::fs::write(&file, text).unwrap();
         }
