@@ -535,7 +535,7 @@ impl Node {
             at: now,
             wakes: 0,
             base,
-            ruling: self.rulings.due(now).filter(|_| at == FIRST),
+            ruling: self.rulings.due(now, self.engine.verified()).filter(|_| at == FIRST),
             far,
             executed: self.engine.executor().seq(),
             room: if far { Room::Full } else { self.room() },
@@ -548,8 +548,12 @@ impl Node {
 
     /// The ruling that the next batch of the first instance should have, if this replica leads there. A lane of its own takes rulings by itself.
     pub(crate) fn ruling_due(&self, now: Time) -> Option<Ruling> {
+        if !self.rulings.are_on() {
+            return None;
+        }
         let group = self.groups.first();
-        self.rulings.proposal(now).filter(|_| group.standing().leading && !group.is_apart())
+        let may = group.standing().leading && !group.is_apart();
+        self.rulings.proposal(now, self.engine.verified().filter(|_| may))
     }
 
     /// The members whose lives are not known. After a change of the membership there are none: the log says whose life is whose.
@@ -631,6 +635,7 @@ impl Node {
             self.engine.overdue_at(self.now),
             self.intake.deadline(),
             self.rulings.deadline(),
+            self.engine.verified().filter(|verified| verified.has_tokens()).map(|_| self.now),
         ]
         .into_iter()
         .flatten()

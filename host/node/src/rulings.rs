@@ -24,6 +24,8 @@ pub(crate) enum Out {
     Tell(Option<ReplicaId>, OutFrame),
     /// To step the first instance.
     Step(OrderInput),
+    /// To take what became final.
+    Finish,
     /// To repair this replica, whose results are wrong.
     Repair(Differs),
 }
@@ -96,7 +98,9 @@ impl Rulings {
         let trust = faults.among(u32::try_from(voters.len()).unwrap_or(u32::MAX).max(1));
         let quorum = if planted("quorum-of-liars") { trust.truth() } else { trust.results() };
         counting.executes = voters.contains(&counting.me);
-        counting.verify.set_executors(voters, quorum);
+        // Where few are slow, fewer are heard in the end than make a quorum.
+        let crash = Some(trust.collect()).filter(|least| !faults.may_lie() && *least >= quorum);
+        counting.verify.set_executors(voters, quorum, crash);
     }
 
     /// Looks what ran here, and whether a ruling is due.
@@ -113,6 +117,10 @@ impl Rulings {
         if let Some(own) = verified.take_tokens() {
             let first = counting.verify.ran(now, own);
             counting.tell(None, &first, out);
+        }
+        if let Some((seq, token)) = counting.verify.unanimous() {
+            verified.agree(verified.ruled().attempt, seq, token);
+            out.push(Out::Finish);
         }
         if now >= counting.told.plus(counting.patience) {
             // They may have been lost with a connection.
@@ -174,14 +182,25 @@ impl Rulings {
 
 /// Questions.
 impl Rulings {
-    /// The ruling that a leader should propose now.
-    pub(crate) fn proposal(&self, now: Time) -> Option<Ruling> {
-        self.0.as_ref()?.verify.proposal(now)
+    /// Whether results are verified. Otherwise nothing else has to be asked.
+    #[inline]
+    pub(crate) fn are_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The ruling that a leader should propose now. None if another one was delivered since tokens were counted.
+    pub(crate) fn proposal(&self, now: Time, verified: Option<&Verified>) -> Option<Ruling> {
+        self.counts(verified)?.verify.proposal(now)
     }
 
     /// The ruling that is right now, for a lane that knows what it proposed.
-    pub(crate) fn due(&self, now: Time) -> Option<Ruling> {
-        self.0.as_ref()?.verify.due(now)
+    pub(crate) fn due(&self, now: Time, verified: Option<&Verified>) -> Option<Ruling> {
+        self.counts(verified)?.verify.due(now)
+    }
+
+    fn counts(&self, verified: Option<&Verified>) -> Option<&Counting> {
+        let ruled = verified?.ruled();
+        self.0.as_ref().filter(|counting| counting.verify.ruled() == ruled)
     }
 
     /// Whether a ruling is right, as far as this replica knows.

@@ -204,6 +204,9 @@ impl Node {
 
     /// Tells the members what ran here, and looks whether a ruling about results is due.
     pub(crate) fn verify(&mut self, now: Time, out: &mut Effects) {
+        if !self.rulings.are_on() {
+            return;
+        }
         let (leads, may_lie) = (self.groups[FIRST].standing().leading, self.config.order.faults.may_lie());
         let facts = rulings::Facts { delivered: self.engine.agreed().seq(), leads, may_lie };
         let mut outs = Vec::new();
@@ -225,6 +228,7 @@ impl Node {
                 self.groups[FIRST].step(now, input);
                 self.after_order(now, out);
             }
+            rulings::Out::Finish => self.finish_late(now, out),
             rulings::Out::Repair(differs) => self.keep(now, In::Differs(differs), out),
         }
     }

@@ -1,7 +1,7 @@
 //! Which rulings about results are right: tokens of the executors are counted here. A state machine by itself, without messages.
 //!
 //! A *class* is the executors with one token at one seq. Results are final once a class has a quorum (`Trust::results`): one of them is correct,
-//! and one of them stays. If no class can still reach that, or some executor waits for too long, everything that is not final
+//! and one of them stays. If no class can still reach that, or results are missing for too long, everything that is not final
 //! runs again. A leader proposes rulings; where replicas may lie, others vouch for them by the tokens that they heard themselves.
 //!
 //! | Eve (section 3.4) | here |
@@ -34,7 +34,7 @@ pub struct OwnTokens {
 pub struct VerifyConfig {
     /// This replica.
     pub me: ReplicaId,
-    /// How long results may differ, or be missing, before everything runs again.
+    /// How long results may be missing before everything runs again.
     pub patience: Span,
 }
 
@@ -50,6 +50,8 @@ pub struct Verify {
     config: VerifyConfig,
     executors: Vec<ReplicaId>,
     quorum: usize,
+    /// Where executors only crash: so many of them are always heard in the end.
+    heard_in_the_end: Option<usize>,
     ruled: Ruled,
     /// The first batch that waits for a ruling.
     waits: Option<Seq>,
@@ -75,6 +77,7 @@ impl Verify {
             config,
             executors: Vec::new(),
             quorum: usize::MAX,
+            heard_in_the_end: None,
             ruled: Ruled { attempt: 0, seq: Seq::ZERO, token: None },
             waits: None,
             delivered: Seq::ZERO,
@@ -87,9 +90,10 @@ impl Verify {
         }
     }
 
-    /// These members execute, and so many of them must agree.
-    pub fn set_executors(&mut self, executors: Vec<ReplicaId>, quorum: u32) {
+    /// These members execute, and so many of them must agree. `crash`: where they only crash, how many of them are heard in the end.
+    pub fn set_executors(&mut self, executors: Vec<ReplicaId>, quorum: u32, crash: Option<u32>) {
         (self.executors, self.quorum) = (executors, quorum as usize);
+        self.heard_in_the_end = crash.map(|count| count as usize);
     }
 
     /// What was delivered: what the rulings say so far, the first batch that waits for one, and the last seq.
@@ -114,7 +118,8 @@ impl Verify {
     /// Everything is forgotten: the state was replaced.
     pub fn restart(&mut self) {
         let (executors, quorum, refused) = (std::mem::take(&mut self.executors), self.quorum, self.refused);
-        *self = Self { executors, quorum, refused, ..Self::new(self.config.clone()) };
+        let heard_in_the_end = self.heard_in_the_end;
+        *self = Self { executors, quorum, heard_in_the_end, refused, ..Self::new(self.config.clone()) };
     }
 
     /// This replica ran batches. Gives back the tokens that count, which the others should hear: the first ones.
@@ -171,7 +176,12 @@ impl Verify {
     }
 
     /// Whether an executor did up to the last ruling what was ruled. `None`: it did not say.
+    ///
+    /// Where executors only crash, a majority did nothing wrong, and one that goes on from a checkpoint never tells that token.
     fn was_right(&self, executor: ReplicaId) -> Option<bool> {
+        if self.heard_in_the_end.is_some() {
+            return Some(true);
+        }
         let Some(ruled) = self.ruled.token.filter(|_| !planted("past-not-checked")) else {
             return Some(true);
         };
@@ -225,11 +235,39 @@ impl Verify {
     }
 
     /// Whether everything should run again. If a class has a quorum, its ruling comes first, and this only if it does not come.
+    ///
+    /// Where executors only crash, nothing runs again before as many told what they did as are heard in the end, nor while a quorum agrees. So
+    /// where all executors told the same, no leader lets it run again: those that it hears told it that (see [`Self::unanimous`]).
     fn is_redo_right(&self, now: Time) -> bool {
-        match self.last_agreed() {
-            Some(_) => self.is_late(now, self.config.patience.times(3)),
-            None => self.is_split() || self.is_late(now, self.config.patience),
+        let late = |by| self.is_late(now, by);
+        match (self.last_agreed(), self.heard_in_the_end) {
+            (Some(_), None) => late(self.config.patience.times(3)),
+            (None, None) => self.is_split() || late(self.config.patience),
+            (Some(_), Some(_)) => false,
+            (None, Some(least)) => self.is_split() || self.told() >= least && late(self.config.patience),
         }
+    }
+
+    /// The most executors that told what they did at one seq, from the first batch that waits on. One that goes on from a checkpoint tells
+    /// nothing of batches before.
+    fn told(&self) -> usize {
+        let Some(waits) = self.waits else { return 0 };
+        let of = |tokens: &BTreeMap<ReplicaId, Digest>| {
+            tokens.keys().filter(|from| self.executors.contains(from)).count()
+        };
+        self.tokens.range(waits..).map(|(_, tokens)| of(tokens)).max().unwrap_or(0)
+    }
+
+    /// The last seq at which all executors told one token, if there is one that waits for a ruling. Where they only crash, these results are
+    /// final before the ruling comes: an executor whose results come again tells no other token for the attempt, so no ruling says anything else.
+    /// Source: Kapritsos, section 3.4.2, where the primary of a pair answers once both tokens match.
+    pub fn unanimous(&self) -> Option<(Seq, Digest)> {
+        let waits = self.waits.filter(|_| self.heard_in_the_end.is_some())?;
+        let mut seqs = self.tokens.range(waits..=self.delivered.max(waits)).rev();
+        seqs.find_map(|(seq, _)| {
+            let one = self.classes(*seq).into_iter().find(|(_, count)| *count == self.executors.len());
+            Some((*seq, one?.0))
+        })
     }
 
     /// The ruling that is right now, if one is due.
@@ -286,6 +324,11 @@ impl Verify {
         let past = self.past.get(&me).map(|token| (self.ruled.seq, *token));
         let own = self.tokens.iter().filter_map(|(seq, of)| Some((*seq, *of.get(&me)?)));
         OwnTokens { attempt: self.ruled.attempt, list: past.into_iter().chain(own).collect() }
+    }
+
+    /// What was ruled, as far as it counts tokens.
+    pub fn ruled(&self) -> Ruled {
+        self.ruled
     }
 
     /// Since when a result waits for a ruling, if one is known.

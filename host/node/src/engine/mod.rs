@@ -154,6 +154,8 @@ pub(crate) struct Engine {
     may_lie: bool,
     merge: Merge<Batch>,
     execution: Box<dyn Execution>,
+    /// Whether it verifies results.
+    verifies: bool,
     /// Batches that are delivered and not final: their instances, and whether they were proposed here.
     under_way: VecDeque<(Seq, InstanceId, bool)>,
     /// The descriptions of the other parts at borders whose state is not final yet.
@@ -178,6 +180,7 @@ impl Engine {
         let mut engine = Self {
             may_lie: config.may_lie,
             merge,
+            verifies: execution.verified().is_some(),
             execution,
             under_way: VecDeque::new(),
             borders: VecDeque::new(),
@@ -294,15 +297,15 @@ impl Engine {
     /// the distance to the next border depends on the size of the state at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
         // Where results are verified, the ruling for the state at the border lies behind it.
-        let (settled, differs) = (self.execution.is_settled(), self.differs());
-        if self.is_at_border() && settled && !differs || !self.execution.has_room() {
+        let settled = !self.verifies || self.execution.is_settled();
+        if self.is_at_border() && settled && !self.differs() || !self.execution.has_room() {
             return None;
         }
         match self.merge.next(now)? {
             Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
                 self.execution.batch(seq, payload.clone());
-                if self.execution.verified().is_some()
+                if self.verifies
                     && place.instance == InstanceId::new(1)
                     && let Some(ruling) = payload.header().ruling
                 {
@@ -325,12 +328,12 @@ impl Engine {
 
     /// The execution, if it verifies results.
     pub(crate) fn verified(&self) -> Option<&Verified> {
-        self.execution.verified()
+        if self.verifies { self.execution.verified() } else { None }
     }
 
     /// As [`Self::verified`].
     pub(crate) fn verified_mut(&mut self) -> Option<&mut Verified> {
-        self.execution.verified_mut()
+        if self.verifies { self.execution.verified_mut() } else { None }
     }
 
     /// Workers answered.

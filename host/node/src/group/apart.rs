@@ -113,7 +113,13 @@ impl StandIn {
     /// Tells the lane the facts, if they have changed, or if it needs a newer clock.
     pub(super) fn learn(&mut self, facts: Facts) {
         let facts = Facts { wakes: self.wakes, ..facts };
-        let known = self.facts.as_ref().is_some_and(|known| Facts { at: facts.at, ..known.clone() } == facts);
+        // The time alone is no news.
+        let known = self.facts.as_mut().is_some_and(|known| {
+            let at = std::mem::replace(&mut known.at, facts.at);
+            let same = *known == facts;
+            known.at = at;
+            same
+        });
         if !known {
             self.facts = Some(facts.clone());
             self.told.facts = Some(Box::new(facts));

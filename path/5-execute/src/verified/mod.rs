@@ -1,4 +1,4 @@
-//! Verified execution: results become final only when the order says which ones count.
+//! Verified execution: results become final when the order says which ones count, or when no ruling can say anything else.
 //!
 //! Another executor runs ahead. After each batch its state and replies are summed up in a token, which replicas tell each other. The leader
 //! of the first instance orders a ruling about them in its next batch ([`Ruling`]): results up to a seq are those with this token, or
@@ -8,7 +8,8 @@
 //! The final state is apart from the one ahead ([`Executor::follow`](crate::Executor)). Replies, reads, images and events come from the
 //! final one. Delivery never waits for execution, since the ruling for a batch lies behind it.
 //!
-//! INV-VERIFY-2: what is final follows from the log alone. INV-VERIFY-3: a batch with commands is final only after a ruling for it.
+//! INV-VERIFY-2: what a batch with commands does when it is final is what the log rules. INV-VERIFY-3: it is final after a ruling for it, or once
+//! all executors told the same where they only crash.
 //! INV-VERIFY-1 is in `executor/following.rs`. Source: Kapritsos (Eve), sections 3.3 and 3.4. Docs: docs/protocols/eve.md.
 //! Tests: `tests/all/verified.rs`.
 
@@ -188,6 +189,8 @@ impl Verified {
         (self.last_loud, self.border) = (loud, Some(loud));
         self.loud = [loud].into_iter().filter(|loud| *loud > ruled).collect();
         (self.cleared, self.retried, self.differs) = (self.last.seq(), Seq::ZERO, None);
+        // Others may wait for a ruling about a batch before: this token stands for all of them.
+        self.tokens.extend(Some((self.last.seq(), token)).filter(|(seq, _)| *seq > ruled));
     }
 
     /// What was ruled, by the delivered rulings.
@@ -214,13 +217,31 @@ impl Verified {
         (self.items.len(), self.bytes)
     }
 
+    /// Whether something ran of which nobody was told. While another attempt is to begin, that counts for nothing.
+    pub fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty() && self.lineage == self.attempt && self.differs.is_none()
+    }
+
     /// Takes the tokens of what ran since the last call.
     pub fn take_tokens(&mut self) -> Option<OwnTokens> {
-        // While another attempt is to begin, they count for nothing.
-        if self.tokens.is_empty() || self.lineage != self.attempt || self.differs.is_some() {
+        if !self.has_tokens() {
             return None;
         }
         Some(OwnTokens { attempt: self.attempt, list: std::mem::take(&mut self.tokens) })
+    }
+
+    /// All executors told this token of this attempt, so no ruling will say anything else: results up to there are final now.
+    pub fn agree(&mut self, attempt: u64, seq: Seq, token: Digest) {
+        if attempt != self.lineage || self.lineage != self.attempt || self.differs.is_some() {
+            return;
+        }
+        let own = self.items.iter().take(self.ran).find_map(|item| match (&item.ordered, &item.ran) {
+            (Ordered::Batch(at, ..), Some(ran)) if *at == seq => Some(ran.token),
+            _ => None,
+        });
+        if own == Some(token) {
+            self.cleared = self.cleared.max(seq);
+        }
     }
 
     /// What differs here, until the state is replaced.

@@ -31,7 +31,7 @@ fn ruled(attempt: u64, seq: u64, token: Option<Digest>) -> Ruled {
 /// Replica 1 of so many, where so many must agree; batches 1 to 20 are delivered, and the first waits.
 fn verify(of: u16, quorum: u32) -> Verify {
     let mut verify = Verify::new(VerifyConfig { me: r(1), patience: PATIENCE });
-    verify.set_executors((1..=of).map(r).collect(), quorum);
+    verify.set_executors((1..=of).map(r).collect(), quorum, None);
     verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
     verify
 }
@@ -162,6 +162,76 @@ fn a_leader_proposes_each_ruling_once() {
     assert!(verify.proposal(at(50)).is_some());
 }
 
+/// As [`verify`], where executors only crash.
+fn crash(of: u16) -> Verify {
+    let (quorum, least) = (u32::from(of) / 2 + 1, u32::from(of) - (u32::from(of) - 1) / 2);
+    let mut verify = verify(of, quorum);
+    verify.set_executors((1..=of).map(r).collect(), quorum, Some(least));
+    verify
+}
+
+#[test]
+fn where_all_told_the_same_nothing_is_waited_for() {
+    let mut verify = crash(3);
+    tell(&mut verify, 1, 0, &[(1, 1), (2, 2), (3, 3)]);
+    tell(&mut verify, 2, 0, &[(1, 1), (2, 2)]);
+    assert_eq!(verify.unanimous(), None);
+    tell(&mut verify, 3, 0, &[(1, 1), (2, 9)]);
+    assert_eq!(verify.unanimous(), Some((seq(1), token(1))));
+    // Where members may lie, some may have told others something else.
+    let mut lies = self::verify(3, 2);
+    (1..=3).for_each(|who| tell(&mut lies, who, 0, &[(1, 1)]));
+    assert_eq!(lies.unanimous(), None);
+}
+
+/// Before as many told what they did as are heard in the end, a leader can not know what was answered.
+#[test]
+fn a_new_leader_hears_enough_before_anything_runs_again() {
+    let mut verify = crash(3);
+    tell(&mut verify, 1, 0, &[(1, 1)]);
+    assert_eq!(verify.due(at(10_000)), None, "the other two may have told a third something");
+    tell(&mut verify, 2, 0, &[(1, 2)]);
+    assert_eq!(verify.due(at(10_000)), Some(Ruling::Redo { attempt: 0 }), "they did not agree");
+}
+
+proptest! {
+    /// Three or five executors tell any tokens, and each of two replicas hears some of them. If all told one of them the same, the other one
+    /// never lets it run again, whatever it heard, however long it waits; and it rules nothing else.
+    #[test]
+    fn what_all_told_is_never_run_again(
+        five in any::<bool>(),
+        told in prop::collection::vec(prop::collection::vec(0u8..2, 4), 5),
+        heard in prop::collection::vec(0u64..5, 5),
+        waits in 1u64..5,
+        millis in 0u64..1000,
+    ) {
+        let of = if five { 5 } else { 3 };
+        let list = |who: usize, to: u64| -> Vec<(u64, u8)> {
+            // A token stands for everything before.
+            let chain = |seq: u64| told[who][..seq as usize].iter().fold(1, |all, byte| all * 2 + byte);
+            (1..=to.min(4)).map(|seq| (seq, chain(seq))).collect()
+        };
+        let (mut one, mut other) = (crash(of), crash(of));
+        for (who, heard) in heard.iter().enumerate().take(usize::from(of)) {
+            tell(&mut one, who as u16 + 1, 0, &list(who, 4));
+            tell(&mut other, who as u16 + 1, 0, &list(who, *heard));
+        }
+        other.delivered(at(0), ruled(0, waits - 1, None), Some(seq(waits)), seq(20));
+        let Some((all, answered)) = one.unanimous() else { return Ok(()) };
+        if all >= seq(waits) {
+            let right: Vec<(u64, u8)> = list(0, all.number());
+            prop_assert_eq!(right.last().map(|(_, byte)| token(*byte)), Some(answered));
+            match other.due(at(millis)) {
+                Some(Ruling::Redo { .. }) => prop_assert!(false, "{:?} was answered", all),
+                Some(Ruling::Final { seq, token: due, .. }) if seq <= all => {
+                    prop_assert_eq!(due, token(right[seq.number() as usize - 1].1));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 proptest! {
     /// Whatever up to f of 3f+1 liars tell, no ruling is right that no correct executor supports; and once all correct ones have told the
     /// same, theirs is due.
@@ -172,7 +242,7 @@ proptest! {
     ) {
         // Five executors of which two lie need more than n = 5 here: liars are 3 and 4, of seven.
         let mut verify = Verify::new(VerifyConfig { me: r(1), patience: PATIENCE });
-        verify.set_executors((1..=7).map(r).collect(), 5);
+        verify.set_executors((1..=7).map(r).collect(), 5, None);
         verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
         for (from, attempt, seq, byte) in &lies {
             tell(&mut verify, *from, *attempt, &[(*seq, *byte)]);
