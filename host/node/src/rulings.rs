@@ -176,6 +176,10 @@ impl Rulings {
             return false;
         }
         let since = *counting.waits.get_or_insert(now);
+        // Each would be about the batch of the one before: they would fill the slots, one after the other.
+        if counting.verify.is_under_way(now) {
+            return false;
+        }
         !busy || now >= since.plus(ALONE_AFTER)
     }
 }

@@ -336,6 +336,17 @@ impl Verify {
         self.since
     }
 
+    /// Whether a ruling that was proposed here lately was not delivered yet.
+    pub fn is_under_way(&self, now: Time) -> bool {
+        self.proposed.is_some_and(|(ruling, at)| {
+            let is_open = match ruling {
+                Ruling::Final { seq, .. } => seq > self.ruled.seq,
+                Ruling::Redo { .. } => true,
+            };
+            is_open && now < at.plus(self.config.patience)
+        })
+    }
+
     /// When a ruling was proposed here last, in this leadership and attempt.
     pub fn proposed_at(&self) -> Option<Time> {
         self.proposed.map(|(_, at)| at)

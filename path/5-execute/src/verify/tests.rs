@@ -158,8 +158,13 @@ fn a_leader_proposes_each_ruling_once() {
     assert_eq!(verify.proposal(at(100)), Some(first), "it may be lost");
     [1, 2].iter().for_each(|who| tell(&mut verify, *who, 0, &[(2, 2)]));
     assert_eq!(verify.proposal(at(50)), is_final(2, 2));
+    verify.is_proposed(at(50), is_final(2, 2).expect("one"));
+    assert!(verify.is_under_way(at(50)) && !verify.is_under_way(at(150)));
+    verify.delivered(at(60), ruled(0, 2, Some(token(2))), Some(seq(3)), seq(20));
+    assert!(!verify.is_under_way(at(60)));
+    [1, 2].iter().for_each(|who| tell(&mut verify, *who, 0, &[(3, 3)]));
     verify.led();
-    assert!(verify.proposal(at(50)).is_some());
+    assert!(verify.proposal(at(60)).is_some());
 }
 
 /// As [`verify`], where executors only crash.
