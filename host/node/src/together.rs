@@ -292,14 +292,11 @@ impl Node {
         }
         for at in 0..self.groups.len() {
             let (id, leads) = (self.groups[at].id(), self.groups[at].leads_here());
+            // A leader may have no more than this slot.
+            if at == FIRST && leads && self.engine.merge().is_wanted(id) && self.ruling_due(now).is_some() {
+                self.propose_ruling(now, out);
+            }
             if let Some(target) = Some(id).filter(|_| leads).and_then(|id| self.engine.fill(id)) {
-                // A leader may have no more than this slot.
-                let may = at == FIRST && self.groups[at].may_propose(self.engine.merge());
-                if may && self.ruling_due(now).is_some() {
-                    let header = self.propose_header(now);
-                    self.propose_empty(now, header, out);
-                    continue;
-                }
                 self.groups[at].step(now, OrderInput::Propose(Batch::no_op(target)));
                 self.after_order(now, out);
             }

@@ -538,13 +538,14 @@ impl OwnLane {
     /// Proposes a no-op if the merge waits for one. [merge L14]
     fn fill(&mut self, now: Time, turn: &mut Turn, out: &mut effects::Effects) {
         let Some(Facts { bounds: Some(bounds), many: true, .. }) = &self.facts else { return };
+        // A leader may have no more than this slot.
+        if self.proposer.is_wanted(bounds) && self.ruling().is_some() && self.may_propose() {
+            self.propose_ruling(now, turn, out);
+        }
+        let Some(Facts { bounds: Some(bounds), .. }) = &self.facts else { return };
         if self.pillar.standing().leading
             && let Some(target) = self.proposer.fill(bounds)
         {
-            // A leader may have no more than this slot.
-            if self.ruling().is_some() && self.may_propose() {
-                return self.propose_ruling(now, turn, out);
-            }
             self.step(now, Input::Propose(Batch::no_op(target)), turn, out);
         }
     }
