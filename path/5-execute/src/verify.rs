@@ -1,7 +1,7 @@
 //! Which rulings about results are right: tokens of the executors are counted here. A state machine by itself, without messages.
 //!
-//! A *class* is the executors with one token at one seq. Results are final once a class has a quorum (`Trust::results`): one of them is correct,
-//! and one of them stays. If no class can still reach that, or results are missing for too long, everything that is not final
+//! A *class* is the executors with one token at one seq. Results are final once a class has a quorum (`Trust::results`): one of them is
+//! correct, and one of them stays. If no class can reach that any more, or results are missing for too long, everything that is not final
 //! runs again. A leader proposes rulings; where replicas may lie, others vouch for them by the tokens that they heard themselves.
 //!
 //! | Eve (section 3.4) | here |
@@ -12,8 +12,8 @@
 //! | a VERIFY counts if its predecessor was committed | the token at the last ruling has to be the ruled one |
 //! | u + 2 different tokens, or a time-out: roll back | no class can reach the quorum, counted exactly, or a time-out |
 //!
-//! INV-VERIFY-4: a replica tells one token for each attempt and seq. INV-VERIFY-5: of one executor, the first token for an attempt and a seq counts for ever. INV-VERIFY-6: what is kept of each executor is
-//! bounded. Tests: verify/tests.rs.
+//! INV-VERIFY-4: a replica tells one token for each attempt and seq. INV-VERIFY-5: of one executor, the first token for an attempt and a
+//! seq counts. INV-VERIFY-6: tokens are kept only of seqs near what was delivered. Tests: verify/tests.rs.
 
 use crate::verified::Ruled;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time, planted};

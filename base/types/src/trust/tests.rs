@@ -38,6 +38,24 @@ fn agreement_quorums_are_the_smallest_that_intersect_in_a_truthful_member() {
     }
 }
 
+/// Results that enough executors have are those of one that is correct, one of them stays, and no others have enough, whoever lies. Where
+/// nothing is known of who is slow, enough are there once all that may fail have failed.
+#[test]
+fn so_many_results_are_enough() {
+    for trust in (1..=7).flat_map(all).chain(usual().map(|(_, trust)| trust)) {
+        let Trust { n, u, s, o } = trust;
+        let enough = trust.results();
+        assert!(enough > u.max(o) && enough <= n, "{trust:?}: {enough}");
+        if s >= u {
+            assert!(shared(n, enough, enough) > o, "{trust:?}: two results have {enough}");
+            assert!(enough <= n - u, "{trust:?}: {enough} can be waited for");
+        }
+    }
+    let of = |model, n| Faults::of(model).among(n).results();
+    let crash = [1, 2, 3, 5].map(|n| of(FaultModel::Crash, n));
+    assert_eq!((crash, [4, 7].map(|n| of(FaultModel::Byzantine, n))), ([1, 2, 2, 3], [3, 5]));
+}
+
 #[test]
 fn as_many_faults_are_survived_as_the_members_allow() {
     for (model, Trust { n, u, s, o }) in usual() {

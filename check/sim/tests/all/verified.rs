@@ -26,6 +26,22 @@ fn whatever_races_one_result_is_final() {
     all_are_clean(&Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 400..412);
 }
 
+/// Clusters that stood still once: their leaders found no slot for a ruling, or took the slots that others waited for.
+#[test]
+fn rulings_get_their_slots_and_no_more() {
+    let byzantine = Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() };
+    // No-ops, or borders where each leader has one slot; and instances on lanes of their own.
+    for seed in [5281, 5324] {
+        all_are_clean(&byzantine, seed..seed + 1);
+    }
+    // Rulings about the batches of rulings.
+    let mod_smart = Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() };
+    all_are_clean(&mod_smart, 30004..30005);
+    // A ruling in the place of a no-op for many slots, and one beyond the window.
+    all_are_clean(&Profile::default(), 30113..30114);
+    all_are_clean(&Profile { ordered: true, ..Profile::default() }, 5288..5289);
+}
+
 #[test]
 fn where_replicas_lie_about_results_it_is_the_same() {
     all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 500..520);
