@@ -10,7 +10,7 @@ use quorate_wire::{FRAME_HEADER, FrameKind, TOKENS_MAX, Tokens};
 pub(super) struct FalseTokens;
 
 /// The false token on which all liars agree.
-fn false_token(attempt: u64, seq: Seq) -> Digest {
+pub(super) fn false_token(attempt: u64, seq: Seq) -> Digest {
     let mut bytes = [0xfa; Digest::BYTES];
     bytes[..8].copy_from_slice(&seq.number().to_le_bytes());
     bytes[8..16].copy_from_slice(&attempt.to_le_bytes());

@@ -1,6 +1,7 @@
 //! A leader that orders false rulings about results, or none.
 
 use super::batches::propose;
+use crate::liars::tokens::false_token;
 use crate::liars::voice::{rebuilt, requests_of};
 use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_types::Seq;
@@ -18,7 +19,7 @@ pub(in crate::liars) enum FalseRulings {
 }
 
 impl Plays for FalseRulings {
-    fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+    fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
         if let (Self::TooFew(last), Said::Other(FrameKind::Tokens, payload)) = (&mut *self, &said)
             && let Ok(tokens) = Tokens::decode(payload.clone())
         {
@@ -28,7 +29,8 @@ impl Plays for FalseRulings {
             let header = batch.header();
             let ruling = match self {
                 Self::TooFew(Some((attempt, seq))) => {
-                    Some(Ruling::Final { attempt: *attempt, seq: *seq, token: me.digest() })
+                    // The same for all members, or none of them gets a quorum for it.
+                    Some(Ruling::Final { attempt: *attempt, seq: *seq, token: false_token(*attempt, *seq) })
                 }
                 Self::TooFew(None) => header.ruling,
                 Self::AlwaysRedo => {
