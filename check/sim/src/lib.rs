@@ -6,6 +6,7 @@
 //! how to repeat a failure, and how to write a scenario, a fault and a checker.
 
 pub mod campaign;
+pub mod cells;
 pub mod checks;
 pub mod client;
 pub mod clock;
@@ -33,7 +34,7 @@ pub mod watching;
 pub mod work;
 pub mod world;
 
-pub use plan::{Fault, Focus, Plan, Profile};
+pub use plan::{ExecutorKind, Fault, Focus, Plan, Profile};
 pub use quorate_log::SyncMode;
 pub use quorate_types::HAS_PLANTED;
 pub use trace::Level;

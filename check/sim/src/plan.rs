@@ -38,7 +38,7 @@ use dead::plan_dead;
 pub use disks::DiskFault;
 use disks::{plan_disks, spare_witnesses};
 use executor::plan_executor;
-pub use executor::{SideBySide, Verifying};
+pub use executor::{ExecutorKind, SideBySide, Verifying};
 pub use focus::Focus;
 use focus::plan_focus;
 use instances::plan_instances;

@@ -5,9 +5,9 @@ use crate::random::Rng;
 use crate::service::Tap;
 use quorate_execute::Parallelism;
 use quorate_execute::{
-    CheckpointError, Execution, Executor, Final, Ordered, Outcomes, Version, Work, Worked,
+    CheckpointError, Execution, Executor, Final, Known, Ordered, Outcomes, Version, Work, Worked,
 };
-use quorate_types::Time;
+use quorate_types::{Seq, Time};
 
 /// See the module.
 pub struct Racy {
@@ -18,18 +18,28 @@ pub struct Racy {
     chance: u64,
     /// What a race leaves: at each replica something else, so no quorum has it.
     luck: u64,
+    /// Whether any replica's commands may race.
+    may_vary: bool,
+    /// Whether commands raced last.
+    raced: bool,
 }
 
 impl Racy {
     /// Commands race where `inner` runs them.
     pub fn new(inner: Box<dyn Execution>, (chance, luck): (u64, u64), rng: Rng, tap: Tap) -> Self {
-        Self { inner, tap, rng, chance, luck }
+        Self { inner, tap, rng, chance, luck, may_vary: chance > 0, raced: false }
+    }
+
+    /// Results may also be others for another reason, here or elsewhere.
+    pub fn varies(self, varies: bool) -> Self {
+        Self { may_vary: self.may_vary || varies, ..self }
     }
 }
 
 impl Execution for Racy {
     fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
-        self.tap.race(if self.rng.chance(self.chance) { self.luck } else { 0 });
+        self.raced = self.rng.chance(self.chance);
+        self.tap.race(if self.raced { self.luck } else { 0 });
         let done = self.inner.next(now, outcomes);
         self.tap.race(0);
         done
@@ -52,6 +62,18 @@ impl Execution for Racy {
     }
     fn parallelism(&self) -> Option<Parallelism> {
         self.inner.parallelism()
+    }
+    fn may_vary(&self) -> bool {
+        self.may_vary
+    }
+    fn has_varied(&self) -> bool {
+        self.raced || self.inner.has_varied()
+    }
+    fn failed(&mut self, seq: Seq) {
+        self.inner.failed(seq);
+    }
+    fn take_over(&mut self, known: &Known<'_>) {
+        self.inner.take_over(known);
     }
     fn invariants(&self) {
         self.inner.invariants();

@@ -15,7 +15,7 @@ use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
 use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
-use quorate_execute::{Execution, InOrder, Sequential, SessionLimits, Verified, Worked};
+use quorate_execute::{Execution, Sequential, SessionLimits, Verified, Work};
 use quorate_log::{Log, SyncMode};
 use quorate_node::{Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits};
 use quorate_order::OrderConfig;
@@ -63,8 +63,8 @@ pub struct Replica {
     pub keeping: Keeping,
     /// What its workers found, before it hears of it.
     pub checked: BTreeMap<u64, Option<Vec<bool>>>,
-    /// What workers answered that is on its way, by the numbers of the work.
-    pub worked: BTreeMap<u64, Worked>,
+    /// What workers do that did not answer, by the numbers of the work, and whether they do it.
+    pub worked: BTreeMap<u64, (Work, bool)>,
     /// How many pieces of work it gave out.
     pub works: u64,
     /// Where the service reports what it executed.
@@ -247,10 +247,7 @@ impl Replica {
         let ahead = |executor| -> Box<dyn Execution> {
             match (plan.lateness, side_by_side) {
                 (Some(lateness), _) => Box::new(Late::new(executor, lateness, rng, tap)),
-                (None, Some(plan)) => match InOrder::new(executor, plan.ahead(), Box::new(plan.watch(rng))) {
-                    Ok(in_order) => Box::new(in_order),
-                    Err(executor) => Box::new(Sequential::new(*executor)),
-                },
+                (None, Some(plan)) => plan.execution(executor, rng),
                 (None, None) => Box::new(Sequential::new(executor)),
             }
         };
@@ -259,7 +256,9 @@ impl Replica {
             let Some(verifying) = plan.verified else { return ahead(executor) };
             let (tap, rng) = luck;
             let racy = |executor| -> Box<dyn Execution> {
-                Box::new(Racy::new(ahead(executor), (verifying.races, me as u64), rng, tap))
+                let varies = plan.executor.is_some_and(|plan| plan.early.is_some());
+                let racy = Racy::new(ahead(executor), (verifying.races, me as u64), rng, tap);
+                Box::new(racy.varies(varies))
             };
             let verified = Verified::new(executor, racy);
             Box::new(verified.unwrap_or_else(|_| panic!("the simulated service has a twin")))

@@ -16,6 +16,7 @@ use quorate_execute::{
 use quorate_kv::{Kv, KvConfig};
 use quorate_types::{AgreedTime, Span, planted};
 use quorate_wire::FEATURE_LEVEL;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +95,7 @@ impl Default for ServiceConfig {
 }
 
 /// One command that was executed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// The seq of its batch.
     pub seq: u64,
@@ -111,7 +112,7 @@ pub struct Row {
 }
 
 /// A report of a replica's service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
     /// It ran a command.
     Ran(Row),
@@ -295,6 +296,15 @@ impl ParallelService for Objects {
         if query.first() != Some(&CORRUPTED) {
             self.queries.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    fn write_told(&self, told: &(dyn Any + Send), out: &mut Vec<u8>) -> bool {
+        let told = told.downcast_ref::<Told>();
+        told.is_some_and(|told| serde_json::to_writer(out, told).is_ok())
+    }
+
+    fn read_told(&self, bytes: &[u8]) -> Option<Box<dyn Any + Send>> {
+        serde_json::from_slice::<Told>(bytes).ok().map(|told| Box::new(told) as Box<dyn Any + Send>)
     }
 
     /// Sometimes wrong: some keys are left out, and some are others.

@@ -15,18 +15,20 @@ pub enum ExecutorChoice {
     Sequential,
     /// At the same time, with the effect of one after the other
     Ordered,
+    /// At the same time and in one memory, as far as they name different keys; replicas compare the results
+    Speculative,
 }
 
 /// The options.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ExecutionArgs {
-    /// How replicas execute commands; `ordered` with the services kv and work [default: sequential]
+    /// How replicas execute commands; others than `sequential` with the services kv and work [default: sequential]
     #[arg(long, value_enum)]
     pub executor: Option<ExecutorChoice>,
-    /// With --executor ordered: how many threads of each replica execute commands [default: one for each core]
+    /// With another executor than `sequential`: how many threads of each replica execute commands [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// Replicas compare what commands did before a client sees it; with the services kv and work
+    /// Replicas compare what commands did before a client sees it; with the services kv and work. `--executor speculative` does so anyway
     #[arg(long)]
     pub verify: bool,
 }
@@ -53,7 +55,7 @@ impl ExecutionArgs {
         let executor = self.executor.unwrap_or_default();
         if executor == ExecutorChoice::Sequential && self.workers.is_some() {
             return Err(Failure::usage(
-                "--workers needs --executor ordered: otherwise one command runs after the other",
+                "--workers needs --executor ordered or speculative: otherwise one command runs after the other",
             ));
         }
         let is_parallel = matches!(service, ServiceChoice::Kv | ServiceChoice::Work);
@@ -64,14 +66,15 @@ impl ExecutionArgs {
                  kv, or leave --verify out"
             )));
         }
-        if executor == ExecutorChoice::Ordered && !is_parallel {
-            let service = name(service);
+        if executor != ExecutorChoice::Sequential && !is_parallel {
+            let (service, executor) = (name(service), name(executor));
             return Err(Failure::usage(format!(
-                "--executor ordered: the service {service} runs one command after the other; kv and work can run several at the same time, \
+                "--executor {executor}: the service {service} runs one command after the other; kv and work can run several at the same time, \
                  so add --service kv, or leave --executor out"
             )));
         }
-        Ok(ExecutionChoice { executor, workers: self.workers, verify: self.verify })
+        let verify = self.verify || executor == ExecutorChoice::Speculative;
+        Ok(ExecutionChoice { executor, workers: self.workers, verify })
     }
 }
 

@@ -5,13 +5,14 @@
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quorate_command::execution::ExecutorChoice;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::DurabilityChoice;
 use quorate_command::ordering::{ModelArgs, protocol_word};
 use quorate_command::print;
 use quorate_order::{Feature, Nature, Protocol};
 use quorate_sim::command::{Options, Progress, execute};
-use quorate_sim::{Focus, Level, Profile, SyncMode, planted};
+use quorate_sim::{ExecutorKind, Focus, Level, Profile, SyncMode, planted};
 use quorate_types::FaultModel;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::path::PathBuf;
@@ -153,15 +154,6 @@ pub struct Args {
     json: bool,
 }
 
-/// How commands run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ExecutorChoice {
-    /// One after the other
-    Sequential,
-    /// At the same time, with the effect of one after the other
-    Ordered,
-}
-
 /// What runs are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FocusChoice {
@@ -263,6 +255,14 @@ fn usual_count(args: &Args) -> u64 {
     }
 }
 
+fn executor_of(choice: ExecutorChoice) -> ExecutorKind {
+    match choice {
+        ExecutorChoice::Sequential => ExecutorKind::Sequential,
+        ExecutorChoice::Ordered => ExecutorKind::Ordered,
+        ExecutorChoice::Speculative => ExecutorKind::Speculative,
+    }
+}
+
 /// Refuses clusters that can not be, and options that choose some of them where all are meant.
 fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
     let recorded = args.record.is_some() || args.compare.is_some();
@@ -343,7 +343,7 @@ fn options(args: Args) -> Outcome<Options> {
         apart: args.apart,
         moves: args.moves,
         adapts: args.adapts,
-        ordered: args.executor == ExecutorChoice::Ordered,
+        executor: executor_of(args.executor),
         oracle: args.oracle,
         focus,
         faults: !args.no_faults,

@@ -27,6 +27,7 @@ mod journal;
 mod keeping;
 mod lanes;
 mod leading;
+mod memos;
 mod node;
 mod pipeline;
 mod problems;

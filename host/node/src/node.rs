@@ -11,6 +11,7 @@ use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
 use crate::lanes::Part;
 use crate::leading::Leading;
+use crate::memos::Memos;
 use crate::reconfigure::{Reconfigure, level_record};
 use crate::report;
 use crate::rulings::{self, Rulings};
@@ -81,6 +82,7 @@ pub struct Node {
     pub(crate) keeping: Keeping,
     pub(crate) journal: Journal,
     pub(crate) rulings: Rulings,
+    pub(crate) memos: Memos,
     /// The time of the last step.
     pub(crate) now: Time,
 }

@@ -9,6 +9,7 @@ use crate::guide::Guide;
 use crate::journal::{Journal, NODE, TRIMMED, Trimmed, Volumes};
 use crate::keeping::{self, Keeping, Left};
 use crate::leading::Leading;
+use crate::memos::{MEMO, Memos};
 use crate::node::Node;
 use crate::reconfigure::{LEVEL, Levels, Reconfigure};
 use crate::recovered::Recovered;
@@ -34,6 +35,7 @@ pub struct Restoring {
     lives: Lives,
     levels: Levels,
     trimmed: Trimmed,
+    memos: Memos,
     recovered: Recovered,
     /// The system part of the checkpoint that the log goes on from.
     system: Option<System>,
@@ -88,6 +90,7 @@ impl Restoring {
             recovered,
             system,
             trimmed: Trimmed::default(),
+            memos: Memos::default(),
             last: None,
             gap: false,
         })
@@ -109,6 +112,7 @@ impl Restoring {
         match (record.instance, record.kind) {
             (NODE, LEVEL) => self.levels.restore(&record, &self.config.level),
             (NODE, TRIMMED) => self.trimmed.restore(&record),
+            (NODE, MEMO) => self.memos.restore(id, &record),
             (NODE, BORN) => self.born(&record),
             (NODE, _) => self.lives.restore(&record),
             _ => self.record_of_instance(id, record),
@@ -212,7 +216,9 @@ impl Restoring {
     ) -> Result<Node, Halt> {
         self.check(log.damage())?;
         let (lives, levels) = (self.lives, self.levels);
-        let Self { mut config, volumes, groups, others, merge, recovered, system, trimmed, .. } = self;
+        let Self {
+            mut config, volumes, groups, others, merge, recovered, system, trimmed, mut memos, ..
+        } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut from = None;
         if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
@@ -241,12 +247,14 @@ impl Restoring {
             rotten_segment: rotten_segment(&log),
         };
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
-        let engine = Engine::new(&engine_config(&config), merge, execution(executor));
+        let mut engine = Engine::new(&engine_config(&config), merge, execution(executor));
+        memos.recall(&journal, engine.verified_mut());
         let patience = config.order.patience();
         let verified = engine.verified().is_some();
         let rulings = if verified { Rulings::new(config.members.me(), patience) } else { Rulings::default() };
         let mut node = Node {
             rulings,
+            memos,
             gate: Gate::new(&config, lives),
             admitting: Admitting::new(),
             intake: crate::intake::intake(&config),

@@ -118,7 +118,7 @@ impl Rulings {
             let first = counting.verify.ran(now, own);
             counting.tell(None, &first, out);
         }
-        if let Some((seq, token)) = counting.verify.unanimous() {
+        if let Some((seq, token)) = counting.verify.unanimous().filter(|_| !verified.may_vary()) {
             verified.agree(verified.ruled().attempt, seq, token);
             out.push(Out::Finish);
         }

@@ -209,7 +209,8 @@ impl Node {
         }
         let (leads, may_lie) = (self.groups[FIRST].standing().leading, self.config.order.faults.may_lie());
         let facts = rulings::Facts { delivered: self.engine.agreed().seq(), leads, may_lie };
-        let mut outs = Vec::new();
+        let more = self.memos.step(&mut self.journal, self.engine.verified_mut());
+        let mut outs = Vec::from_iter(more.then_some(rulings::Out::Finish));
         self.rulings.look(now, self.engine.verified_mut(), facts, &mut outs);
         outs.into_iter().for_each(|wanted| self.do_rulings(now, wanted, out));
     }
@@ -609,6 +610,7 @@ impl Node {
             return;
         }
         self.keeping.trimmed(seq);
+        self.memos.trimmed(seq);
         for (group, slot) in self.groups.iter_mut().zip(records) {
             group.step(now, OrderInput::Trim { slot });
         }
@@ -621,7 +623,7 @@ impl Node {
     /// Removes the segments that nothing needs any more.
     fn trim_log(&mut self, out: &mut Effects) {
         let needed = self.groups.stays().filter_map(|group| Some((group.volume(), group.keep_from()?)));
-        if let Some(gone) = self.journal.go_on_trimming(needed) {
+        if let Some(gone) = self.journal.go_on_trimming(needed, self.memos.first_needed()) {
             out.push(Effect::RemoveSegments(gone));
             self.keeping.log_begins(self.journal.log().first_segment());
         }

@@ -4,6 +4,7 @@
 //! Start with `replica.rs` (how a replica starts and stops), then `lane.rs` (the loop). `disk.rs` and `clock.rs` have two traits that tests
 //! replace. fsync never runs on a lane.
 
+mod cells;
 mod clerk;
 mod clock;
 mod config;

@@ -16,6 +16,11 @@ impl Events {
         Self(Box::new(events))
     }
 
+    /// Looks at the events, if they have this type.
+    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+
     /// The events, if they have this type.
     pub fn of<T: Any>(self) -> Option<T> {
         self.0.downcast().ok().map(|events| *events)

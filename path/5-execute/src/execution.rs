@@ -13,9 +13,10 @@ use crate::around::MembershipNow;
 use crate::checkpoint::CheckpointError;
 use crate::executor::Executor;
 use crate::images::ImageParts;
-use crate::ordered::{Parallelism, Work, Worked};
+use crate::ordered::Parallelism;
 use crate::outcomes::Outcomes;
 use crate::verified::Verified;
+use crate::work::{Work, Worked};
 use quorate_state::store::Version;
 use quorate_types::{Seq, Time};
 use quorate_wire::{Batch, Ruling};
@@ -58,6 +59,14 @@ pub enum Final {
     Ahead(u64, Option<Version>),
     /// The state at a border, or why the service can not give it.
     Image(Result<ImageParts, CheckpointError>),
+}
+
+/// What a batch did, from another run of it.
+pub struct Known<'k> {
+    pub(crate) at: (Seq, Moment),
+    pub(crate) batch: &'k Batch,
+    pub(crate) outcomes: &'k Outcomes,
+    pub(crate) objects: &'k Version,
 }
 
 /// A way to execute delivered batches.
@@ -106,6 +115,26 @@ pub trait Execution: Send {
     /// As [`Self::verified`].
     fn verified_mut(&mut self) -> Option<&mut Verified> {
         None
+    }
+
+    /// Whether results may be others when batches run again. Only if results are verified.
+    fn may_vary(&self) -> bool {
+        false
+    }
+
+    /// Whether what became final last may be another one when it runs again.
+    fn has_varied(&self) -> bool {
+        false
+    }
+
+    /// Replicas came to different results: everything up to this seq ran again, one command after the other.
+    fn failed(&mut self, seq: Seq) {
+        let _ = seq;
+    }
+
+    /// Takes over what the next batch did, while nothing is under way.
+    fn take_over(&mut self, known: &Known<'_>) {
+        self.state_mut().follow(known.at, known.batch, known.outcomes, known.objects);
     }
 
     /// Panics with the name of an invariant that does not hold.

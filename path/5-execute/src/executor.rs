@@ -23,6 +23,7 @@ use crate::published::Published;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Handling, SessionLimits, SessionTable};
 use crate::verified::Chain;
+use crate::view::{Noted, Told};
 use quorate_state::store::{Store, Version};
 use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
@@ -448,6 +449,19 @@ impl Executor {
     pub fn next_deadline(&self) -> Option<AgreedTime> {
         self.deadline.map(|deadline| deadline.plus(self.agreed.apart()))
     }
+    /// Commands of the last batch told this.
+    pub(crate) fn tell(&mut self, told: Vec<Told>) {
+        if !told.is_empty() {
+            let noted = Noted { told, ..Noted::default() };
+            self.service.adopt(&mut Ran { noted, status: ReplyStatus::Done, reply: Vec::new() });
+        }
+    }
+
+    /// Whether a session ends, or the service is called, before the commands of a batch with this time.
+    pub(crate) fn has_due(&mut self, due: AgreedTime) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= due) || self.sessions.is_due(due)
+    }
+
     /// The sessions.
     pub fn sessions(&self) -> &SessionTable {
         &self.sessions

@@ -17,7 +17,7 @@
 //! replicated state (docs/decisions/0001-reply-cache-beside-the-sessions.md).
 //!
 //! Everything is deterministic: equal batches in equal order give equal outcomes and equal images.
-//! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 and 8 (`execution.rs`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
+//! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 and 8 (`execution.rs`), 9 (`ordered/`), 10 and 11 (`speculative/`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
 //! `tests/`.
 //!
 //! A whole service of ordinary types:
@@ -92,11 +92,14 @@
 mod agreed;
 mod ahead;
 mod around;
+mod cells;
 mod checkpoint;
 mod context;
+mod costs;
 mod events;
 mod execution;
 mod executor;
+mod hints;
 mod images;
 mod known;
 mod objects;
@@ -104,25 +107,30 @@ mod ordered;
 mod outcomes;
 mod parallel;
 mod pieces;
+#[cfg(all(test, planted))]
+mod planted;
 mod published;
 mod service;
 mod sessions;
+mod speculative;
 mod tracked;
 mod typed;
 mod verified;
 mod verify;
 mod view;
+mod work;
 
 pub use agreed::{Agreed, LEADERS_APART, Moment};
 pub use around::{MembershipNow, SessionEnd};
+pub use cells::{Cells, NewCells, Part};
 pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_append, read_exact};
 pub use context::Context;
 pub use events::{Events, Observer, Tells};
-pub use execution::{Execution, Final, Ordered, Sequential};
+pub use execution::{Execution, Final, Known, Ordered, Sequential};
 pub use executor::{Executor, system_begins_anew};
 pub use images::ImageParts;
 pub use objects::{InStore, ObjectService};
-pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism, Stopwatch, Task, Work, Worked};
+pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism};
 pub use outcomes::{Outcome, Outcomes};
 pub use parallel::{Parallel, ParallelService, Ran};
 pub use published::{Published, Publisher};
@@ -131,8 +139,10 @@ pub use quorate_state::store::{Store, Version};
 pub use quorate_types::Random;
 pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Service};
 pub use sessions::{Handling, SessionLimits, SessionTable};
+pub use speculative::Speculative;
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
 pub use typed::{Typed, TypedError, TypedService, decode_reply, encode_command};
-pub use verified::{Counts as VerifiedCounts, Differs, Ruled, Verified};
+pub use verified::{Counts as VerifiedCounts, Differs, Memo, Ruled, Verified};
 pub use verify::{OwnTokens, Verify, VerifyConfig};
 pub use view::{StateRange, StateView};
+pub use work::{Stopwatch, Task, Work, Worked};

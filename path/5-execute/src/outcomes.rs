@@ -68,8 +68,16 @@ impl Outcomes {
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
     }
+    pub(crate) fn events(&self) -> Option<&Events> {
+        self.events.as_ref()
+    }
     pub(crate) fn set_events(&mut self, events: Option<Events>) {
         self.events = events;
+    }
+
+    /// Outcomes without events, whose bodies follow each other in the arena.
+    pub(crate) fn from_parts(seq: Seq, list: Vec<Outcome>, arena: Vec<u8>) -> Self {
+        Self { seq, list, arena, events: None }
     }
 
     pub(crate) fn begin(&mut self, seq: Seq) {

@@ -80,6 +80,20 @@ pub trait ParallelService: Send + Sync {
     fn observer(&self) -> Option<Box<dyn Observer>> {
         None
     }
+
+    /// Appends something that a command told to `out`, so that it can be told again after a restart ([`Self::read_told`]). Whether that is possible. If
+    /// not, a batch in which it was told runs again, one command after the other, if its result might be another one next time. Only
+    /// [`crate::Speculative`] needs it.
+    fn write_told(&self, told: &(dyn Any + Send), out: &mut Vec<u8>) -> bool {
+        let _ = (told, out);
+        false
+    }
+
+    /// Reads what [`Self::write_told`] wrote.
+    fn read_told(&self, bytes: &[u8]) -> Option<Box<dyn Any + Send>> {
+        let _ = bytes;
+        None
+    }
 }
 
 /// The adapter from [`ParallelService`] to [`ObjectService`].

@@ -94,6 +94,15 @@ pub enum Handling<'a> {
     Expired,
 }
 
+/// How far a session is.
+pub(crate) struct Progress {
+    /// The last number that ran, and the lowest unanswered one.
+    pub(crate) last: u64,
+    pub(crate) lowest: u64,
+    /// Bytes of the replies that it keeps.
+    pub(crate) bytes: u64,
+}
+
 #[derive(Debug)]
 struct Session {
     client: ClientId,
@@ -226,6 +235,32 @@ impl SessionTable {
             ended.sort_unstable();
         }
         ended
+    }
+
+    /// Whether a session is due at `now`.
+    pub(crate) fn is_due(&mut self, now: AgreedTime) -> bool {
+        while let Some(Reverse((due, id))) = self.expiry.peek().copied()
+            && due <= now
+        {
+            let Some(session) = self.session(id) else {
+                self.expiry.pop();
+                continue;
+            };
+            let due = session.last_active.plus(self.limits.ttl);
+            if due <= now {
+                return true;
+            }
+            self.expiry.pop();
+            self.expiry.push(Reverse((due, id)));
+        }
+        false
+    }
+
+    /// How far a session is, while it lives.
+    pub(crate) fn progress(&self, id: SessionId) -> Option<Progress> {
+        let session = self.session(id)?;
+        let Session { last, lowest, .. } = *session;
+        Some(Progress { last, lowest, bytes: session.replies.byte_len() })
     }
 
     /// The session that this client opened with this nonce, while it lives and has executed nothing.

@@ -369,4 +369,4 @@ impl Verify {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

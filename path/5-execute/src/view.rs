@@ -1,20 +1,24 @@
 //! The state as a parallel command sees it: a version of the objects, the writes of earlier commands that are not final yet, and its own.
 //!
 //! On the lane a view is the store itself. On a worker it writes nothing into the store. It notes what the command read and where that came
-//! from, so that the executor can tell whether the command would do the same at its place in the order ([`crate::InOrder`]).
+//! from, so that the executor can tell whether the command would do the same at its place in the order ([`crate::InOrder`]); or it sees what commands
+//! on other threads write at the same time ([`crate::Speculative`]).
 //! Sources: Thomson et al., Aria (VLDB 2020): commands on one version of the state, checked afterwards; Gelashvili et al., Block-STM (PPoPP 2023):
 //! values of commands that run side by side, by their places in a preset order.
 //! Tests: view/tests.rs, against a map.
 
+mod live;
 mod range;
 
+use crate::cells::Cells;
 use bytes::Bytes;
+use live::Live;
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX, Version};
 pub use range::StateRange;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a command tells about itself, for the service's observer.
 pub(crate) type Told = Box<dyn Any + Send>;
@@ -43,6 +47,7 @@ enum Kind<'a> {
     /// The store itself, and where what is told goes.
     Direct(&'a mut Store, &'a mut Vec<Told>),
     Noting(Box<Noting<'a>>),
+    Live(Box<Live<'a>>),
 }
 
 /// A view that notes everything.
@@ -58,8 +63,10 @@ struct Noting<'a> {
 /// What a command read, beside its own writes.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    /// Each key with the run whose write it saw; `None`: what the version has.
+    /// Each key with the run whose write it saw first; `None`: what the version has. In shared cells, it is how often the key was written before.
     pub(crate) keys: BTreeMap<Box<[u8]>, Option<RunId>>,
+    /// What it saw of keys later, if that was something else. Only in shared cells.
+    pub(crate) changed: Vec<(Box<[u8]>, Option<RunId>)>,
     pub(crate) ranges: Vec<RangeRead>,
 }
 
@@ -118,6 +125,12 @@ impl<'a> StateView<'a> {
         Self { kind: Kind::Noting(Box::new(Noting { version, earlier, own, reads, told })) }
     }
 
+    /// A view of what the run `who` and others on other threads write into the cells, above a version.
+    pub(crate) fn live(version: &'a Version, cells: &'a dyn Cells, who: u64) -> Self {
+        let (own, reads, told) = (BTreeSet::new(), RefCell::default(), Vec::new());
+        Self { kind: Kind::Live(Box::new(Live { version, cells, who, own, reads, told })) }
+    }
+
     /// The value of a key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<Cow<'_, [u8]>> {
@@ -125,6 +138,7 @@ impl<'a> StateView<'a> {
             Kind::Reading(store) => store.get(key),
             Kind::Direct(store, _) => store.get(key),
             Kind::Noting(noting) => noting.get(key),
+            Kind::Live(live) => return live.get(key),
         }
         .map(Cow::Borrowed)
     }
@@ -143,6 +157,7 @@ impl<'a> StateView<'a> {
             Kind::Reading(store) => StateRange::plain(store.range(start, end)),
             Kind::Direct(store, _) => StateRange::plain(store.range(start, end)),
             Kind::Noting(noting) => noting.range(start, end),
+            Kind::Live(live) => live.range(start, end),
         }
     }
 
@@ -159,6 +174,7 @@ impl<'a> StateView<'a> {
                 noting.set(key, value);
                 had
             }
+            Kind::Live(live) => live.replace(key, Some(&kept(key, value))),
             Kind::Reading(_) => panic!("{READING}"),
         }
     }
@@ -172,6 +188,7 @@ impl<'a> StateView<'a> {
         match &mut self.kind {
             Kind::Direct(store, _) => drop(store.put(key, value)),
             Kind::Noting(noting) => noting.set(key, value),
+            Kind::Live(live) => live.set(key, &kept(key, value)),
             Kind::Reading(_) => panic!("{READING}"),
         }
     }
@@ -191,6 +208,7 @@ impl<'a> StateView<'a> {
                 }
                 had
             }
+            Kind::Live(live) => live.replace(key, None),
             Kind::Reading(_) => panic!("{READING}"),
         }
     }
@@ -202,6 +220,7 @@ impl<'a> StateView<'a> {
         match &mut self.kind {
             Kind::Direct(_, told) => told.push(Box::new(what)),
             Kind::Noting(noting) => noting.told.push(Box::new(what)),
+            Kind::Live(live) => live.told.push(Box::new(what)),
             Kind::Reading(_) => {}
         }
     }
@@ -213,9 +232,22 @@ impl<'a> StateView<'a> {
                 let Noting { own, reads, told, .. } = *noting;
                 Noted { reads: reads.into_inner(), writes: own, told }
             }
+            // The values are in the cells.
+            Kind::Live(live) => {
+                let Live { own, reads, told, .. } = *live;
+                let writes = own.into_iter().map(|key| (key, None)).collect();
+                Noted { reads: reads.into_inner(), writes, told }
+            }
             Kind::Reading(_) | Kind::Direct(..) => Noted::default(),
         }
     }
+}
+
+/// A value that a key gets.
+fn kept(key: &[u8], value: &[u8]) -> Bytes {
+    let fits = key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX;
+    assert!(fits, "INV-STORE-1: sizes are limited");
+    Bytes::copy_from_slice(value)
 }
 
 const READING: &str = "a query changes nothing";
@@ -238,11 +270,7 @@ impl Noting<'_> {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) {
-        assert!(
-            key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX,
-            "INV-STORE-1: sizes are limited"
-        );
-        let value = Some(Bytes::copy_from_slice(value));
+        let value = Some(kept(key, value));
         match self.own.get_mut(key) {
             Some(own) => *own = value,
             None => drop(self.own.insert(key.into(), value)),

@@ -123,6 +123,18 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[few("sim --executor ordered --first 100001 --count 20")],
     },
     Campaign {
+        name: "sim-speculative",
+        covers: "replicas whose commands meet in one memory, with wrong hints, late workers, crashes between results and their tokens, and liars",
+        usual: "50 min",
+        steps: &[
+            sim("sim --executor speculative --count 10000"),
+            sim("sim --executor speculative --instances 4 --count 4000"),
+            sim("sim --executor speculative --protocol mod-smart --count 3000"),
+            sim("sim --executor speculative --fault-model byzantine --count 4000"),
+        ],
+        sample: &[few("sim --executor speculative --first 100001 --count 20")],
+    },
+    Campaign {
         name: "sim-verified",
         covers: "replicas that compare results before they are final, while commands race and liars tell false tokens and order false rulings",
         usual: "40 min",

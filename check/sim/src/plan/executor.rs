@@ -1,9 +1,36 @@
 //! Which replicas run commands side by side, and how late their workers answer.
 
 use super::{Fault, Kind, MS, Plan, Profile};
+use crate::cells::Interleaved;
 use crate::liars::ABOUT_RESULTS;
 use crate::random::Rng;
-use quorate_execute::{Ahead, AheadLimits, Stopwatch};
+use quorate_execute::{
+    Ahead, AheadLimits, Cells, Execution, Executor, InOrder, Sequential, Speculative, Stopwatch,
+};
+use std::sync::Arc;
+
+/// How most replicas execute commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExecutorKind {
+    /// One after the other.
+    #[default]
+    Sequential,
+    /// At the same time, with the effect of one after the other.
+    Ordered,
+    /// In waves that share their memory; results are verified.
+    Speculative,
+}
+
+impl ExecutorKind {
+    /// Its name as an option.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Ordered => "ordered",
+            Self::Speculative => "speculative",
+        }
+    }
+}
 
 /// Commands run at the same time, with the effect of one after the other. Some replicas run them one after the other all the same, so their
 /// states are compared with those of the others.
@@ -25,6 +52,8 @@ pub struct SideBySide {
     pub limits: AheadLimits,
     /// The longest time that a stopwatch shows, in nanoseconds.
     pub long: u64,
+    /// Where commands of a wave share their memory: in this many of 1000 cases one reads before the others write.
+    pub early: Option<u64>,
 }
 
 /// Replicas compare results before they are final.
@@ -43,6 +72,22 @@ impl SideBySide {
     /// How its commands run.
     pub fn ahead(&self) -> Ahead {
         Ahead { workers: self.workers, long: self.at_least, limits: self.limits }
+    }
+
+    /// Executes so from a state on.
+    pub fn execution(&self, executor: Executor, rng: Rng) -> Box<dyn Execution> {
+        let (watch, chances) = (Box::new(self.watch(rng.clone())), rng);
+        let execution = match self.early {
+            None => {
+                InOrder::new(executor, self.ahead(), watch).map(|inner| Box::new(inner) as Box<dyn Execution>)
+            }
+            Some(early) => {
+                let cells = move || Arc::new(Interleaved::new(early, chances.clone())) as Arc<dyn Cells>;
+                let made = Speculative::new(executor, self.ahead(), watch, Box::new(cells));
+                made.map(|inner| Box::new(inner) as Box<dyn Execution>)
+            }
+        };
+        execution.unwrap_or_else(|executor| Box::new(Sequential::new(*executor)))
     }
 
     /// Draws after how long workers answer, and whether they ran the commands.
@@ -74,13 +119,14 @@ impl Stopwatch for Watch {
 
 /// Draws it; what only sequential execution does is left out.
 pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
-    if profile.ordered || profile.verify {
+    let verify = profile.verify || profile.executor == ExecutorKind::Speculative;
+    if profile.executor != ExecutorKind::Sequential || verify {
         plan.service.kind = Kind::InStore;
         (plan.service.watched, plan.service.hears, plan.service.side_by_side) = (false, true, true);
     }
-    if profile.verify {
-        // One voter alone has only its own word for a result, and comes to another one when it starts again.
-        let may_race = plan.founders > 1 && plan.replicas == plan.founders;
+    if verify {
+        // Where members go, those that have a result may be gone before the others have it.
+        let may_race = plan.replicas == plan.founders;
         let races = if may_race { rng.pick(&[0, 0, 10, 100, 400]) } else { 0 };
         plan.verified = Some(Verifying { races });
         for liar in &mut plan.liars {
@@ -89,7 +135,7 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
             }
         }
     }
-    if !profile.ordered {
+    if profile.executor == ExecutorKind::Sequential {
         return;
     }
     plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
@@ -108,5 +154,6 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
             bytes: rng.pick(&[1000, 64 << 20]),
         },
         long: rng.pick(&[MS, MS, MS, MS / 10]),
+        early: (profile.executor == ExecutorKind::Speculative).then(|| rng.pick(&[0, 100, 500])),
     });
 }

@@ -1,6 +1,7 @@
 //! The choices of a run's caller.
 
 use super::Focus;
+use super::executor::ExecutorKind;
 use quorate_log::SyncMode;
 use quorate_order::{Changes, Protocol};
 use quorate_types::FaultModel;
@@ -35,8 +36,8 @@ pub struct Profile {
     pub upgrades: Option<bool>,
     /// Whether execution is late, and takes back some batches.
     pub late: bool,
-    /// Whether commands run side by side, with the effect of one after the other.
-    pub ordered: bool,
+    /// How most replicas execute commands.
+    pub executor: ExecutorKind,
     /// Whether replicas compare results before they are final.
     pub verify: bool,
     /// Whether parts of replicas have lanes of their own; none: the seed decides.
@@ -67,7 +68,7 @@ impl Default for Profile {
             lanes: None,
             upgrades: None,
             late: false,
-            ordered: false,
+            executor: ExecutorKind::Sequential,
             verify: false,
             apart: None,
             moves: None,
@@ -123,7 +124,12 @@ impl Profile {
             ("moves", self.moves.map(|word| word.to_string())),
             ("adapts", self.adapts.map(|word| word.to_string())),
             ("oracle", (!self.oracle).then(|| "false".to_owned())),
-            ("executor", self.ordered.then(|| "ordered".to_owned())),
+            (
+                "executor",
+                Some(self.executor.name())
+                    .filter(|_| self.executor != ExecutorKind::Sequential)
+                    .map(str::to_owned),
+            ),
             ("durability", sync),
             ("length", length.map(|times| times.to_string())),
         ];

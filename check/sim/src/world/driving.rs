@@ -395,7 +395,7 @@ impl World {
             Effect::FrameLimit { conn, bytes } => self.processes.set_frame_limit(who, conn, bytes),
             Effect::Keep(work) => self.keep(who, work),
             Effect::Check(work) => self.check(who, &work),
-            Effect::Work(work) => self.work(who, &work),
+            Effect::Work(work) => self.work(who, work),
             Effect::Oracle(work) => self.ask_oracle(who, work),
             Effect::Release(version) => drop(version),
             Effect::Scrub(scrub) => replica.storage.help(SideJob::Scrub(scrub)),
@@ -456,15 +456,13 @@ impl World {
     }
 
     /// A node gives commands to its workers.
-    fn work(&mut self, who: usize, work: &quorate_execute::Work) {
+    fn work(&mut self, who: usize, work: quorate_execute::Work) {
         let Some(plan) = self.cluster.plan.executor else { return };
         let (after, runs) = plan.draw(self.time.rng());
         self.time.note(Level::All, Some(who), "work", || format!("{work:?}: {runs}"));
-        let mut watch = plan.watch(crate::random::Rng::of(self.time.rng().number(), 1));
-        let done = if runs { work.run(&mut watch) } else { work.undone() };
         let replica = &mut self.cluster.replicas[who];
         replica.works += 1;
-        replica.worked.insert(replica.works, done);
+        replica.worked.insert(replica.works, (work, runs));
         let (life, work) = (self.processes.life(who), self.cluster.replicas[who].works);
         self.time.after(after, Event::Worked { who, life, work });
     }
@@ -472,8 +470,11 @@ impl World {
     /// What workers did reaches their replica.
     pub(super) fn worked(&mut self, who: usize, life: u32, work: u64) {
         if self.processes.lives(who, life)
-            && let Some(done) = self.cluster.replicas[who].worked.remove(&work)
+            && let Some((work, runs)) = self.cluster.replicas[who].worked.remove(&work)
+            && let Some(plan) = self.cluster.plan.executor
         {
+            let mut watch = plan.watch(crate::random::Rng::of(self.time.rng().number(), 1));
+            let done = if runs { work.run(&mut watch) } else { work.undone() };
             self.processes.arrive(who, Arrival::Worked(done), &mut self.time);
         }
     }

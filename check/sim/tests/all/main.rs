@@ -18,6 +18,7 @@ mod rotation;
 mod seeds;
 mod shrink;
 mod signed;
+mod speculative;
 mod starved;
 mod stopped;
 mod tags;

@@ -1,7 +1,7 @@
 //! Clusters that verify results, while commands race and liars tell false tokens and order false rulings. All come to the same state.
 
 use quorate_order::Protocol;
-use quorate_sim::{Level, Plan, Profile, World};
+use quorate_sim::{ExecutorKind, Level, Plan, Profile, World};
 use quorate_types::FaultModel;
 
 /// Gives in how many runs commands raced.
@@ -21,7 +21,7 @@ fn whatever_races_one_result_is_final() {
     let raced = all_are_clean(&Profile::default(), 1..40);
     assert!(raced > 5, "commands raced in {raced} runs");
     all_are_clean(&Profile { instances: Some(4), ..Profile::default() }, 100..112);
-    all_are_clean(&Profile { ordered: true, ..Profile::default() }, 200..212);
+    all_are_clean(&Profile { executor: ExecutorKind::Ordered, ..Profile::default() }, 200..212);
     all_are_clean(&Profile { late: true, ..Profile::default() }, 300..312);
     all_are_clean(&Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 400..412);
 }
@@ -39,7 +39,7 @@ fn rulings_get_their_slots_and_no_more() {
     all_are_clean(&mod_smart, 30004..30005);
     // A ruling in the place of a no-op for many slots, and one beyond the window.
     all_are_clean(&Profile::default(), 30113..30114);
-    all_are_clean(&Profile { ordered: true, ..Profile::default() }, 5288..5289);
+    all_are_clean(&Profile { executor: ExecutorKind::Ordered, ..Profile::default() }, 5288..5289);
 }
 
 #[test]

@@ -389,6 +389,11 @@ fn kills_while_results_are_verified() {
 }
 
 #[test]
+fn kills_while_commands_share_their_memory() {
+    kills("speculative", Settings { full_every: 3, speculative: true, ..Settings::default() });
+}
+
+#[test]
 fn kills_while_execution_stops_for_checkpoints() {
     kills_in_mode("stop-and-copy");
 }

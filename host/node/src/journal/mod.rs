@@ -162,6 +162,19 @@ impl Journal {
         self.log.append(record, Class::Vital)
     }
 
+    /// Appends a record of the replica itself that may be large: it leaves the room that votes need.
+    ///
+    /// # Errors
+    /// When there is no room now, or never.
+    pub(crate) fn note_data(&mut self, record: Record) -> Result<RecordId, AppendError> {
+        self.log.append(record, Class::Data)
+    }
+
+    /// Whether there is room for a record soon, if there is none now.
+    pub(crate) fn waits_for_room(&self, why: &AppendError) -> bool {
+        matches!(why, AppendError::NoRoom) && !self.log.is_disk_full()
+    }
+
     /// Appends the records that wait for room. Whether the log takes records at all.
     fn write_waiting(&mut self, out: &mut Effects) -> bool {
         match self.volumes.write(&mut self.log) {

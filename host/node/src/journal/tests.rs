@@ -224,12 +224,12 @@ fn the_beginning_goes_when_what_counts_of_it_is_durable_again() {
     host.run(at(30), true);
     assert!(host.journal.begin_trim(Seq::new(9), vec![life()]));
     let none: [(VolumeId, RecordId); 0] = [];
-    assert_eq!(host.journal.go_on_trimming(none.into_iter()), None, "the life is not durable again");
+    assert_eq!(host.journal.go_on_trimming(none.into_iter(), None), None, "the life is not durable again");
     host.run(at(31), true);
     let all = [(one, RecordId::new(2)), (two, RecordId::new(1))];
-    assert_eq!(host.journal.go_on_trimming(all.into_iter()), None, "its second record is needed");
+    assert_eq!(host.journal.go_on_trimming(all.into_iter(), None), None, "its second record is needed");
     let most = [(one, RecordId::new(19)), (two, RecordId::new(1))];
-    let gone = host.journal.go_on_trimming(most.into_iter()).expect("what is before goes");
+    let gone = host.journal.go_on_trimming(most.into_iter(), None).expect("what is before goes");
     assert_eq!((gone.start, host.journal.log().first_segment()), (0, gone.end));
     assert!(
         host.journal.locate(one, RecordId::new(1)).is_none()
@@ -248,5 +248,5 @@ fn without_room_nothing_is_trimmed() {
     host.run(at(1), true);
     let lives = vec![life(); 4096];
     assert!(!host.journal.begin_trim(Seq::new(9), lives), "they do not all fit");
-    assert_eq!(host.journal.go_on_trimming([(one, RecordId::new(1))].into_iter()), None);
+    assert_eq!(host.journal.go_on_trimming([(one, RecordId::new(1))].into_iter(), None), None);
 }

@@ -65,16 +65,18 @@ impl Journal {
         true
     }
 
-    /// Gives the segments that nothing needs any more, if there are some: those before the records that instances need.
+    /// Gives the segments that nothing needs any more, if there are some: those before the records that instances need, and before this one of
+    /// the node.
     pub(crate) fn go_on_trimming(
         &mut self,
         needed: impl Iterator<Item = (VolumeId, RecordId)>,
+        of_node: Option<RecordId>,
     ) -> Option<Range<u64>> {
         let Trimming { first, end } = self.trimming?;
         if self.log.durable() < end || self.is_in_memory() {
             return None;
         }
-        let mut keep_from = first;
+        let mut keep_from = first.into_iter().chain(of_node).min();
         for (volume, own) in needed {
             let id = self.locate(volume, own)?;
             keep_from = Some(keep_from.map_or(id, |from| from.min(id)));

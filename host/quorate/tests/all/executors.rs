@@ -10,7 +10,18 @@ use quorate_runtime::{ExecutorCount, ExecutorKind};
 use std::time::Duration;
 
 /// Accounts of one byte each. A command moves an amount from one to another, and takes its time.
-struct Accounts;
+struct Accounts {
+    /// Whether commands name their accounts to the executor.
+    names: bool,
+}
+
+/// How a cluster executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Ordered,
+    Verified,
+    Speculative { names: bool },
+}
 
 const ACCOUNTS: u8 = 12;
 const EACH: u64 = 1000;
@@ -39,6 +50,10 @@ impl ParallelService for Accounts {
         (0..ACCOUNTS).for_each(|account| reply.write(&balance(view, account).to_le_bytes()));
     }
 
+    fn hints(&self, command: &[u8], uses: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        !self.names || self.keys(command, false, uses)
+    }
+
     fn keys(&self, bytes: &[u8], _: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         bytes.iter().take(2).for_each(|account| used(KeyUse::Write(&[*account])));
         true
@@ -46,7 +61,11 @@ impl ParallelService for Accounts {
 }
 
 fn ordered(config: &mut Config) {
-    config.execution.executor = ExecutorKind::Ordered;
+    side_by_side(config, ExecutorKind::Ordered);
+}
+
+fn side_by_side(config: &mut Config, executor: ExecutorKind) {
+    config.execution.executor = executor;
     config.execution.workers = ExecutorCount::Count(4);
 }
 
@@ -59,15 +78,18 @@ fn balances(client: &BlockingClient, replica: u16) -> Vec<u64> {
 }
 
 /// Callers move amounts at the same time; a replica that executes otherwise than the others comes to the same balances.
-fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16], verify: bool) {
+fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16], how: How) {
     let directory = tempfile::tempdir().expect("a directory");
-    let service = || -> Box<dyn Service> { Box::new(InStore::new(Parallel::new(Accounts))) };
+    let (verify, names) = (how != How::Ordered, how != How::Speculative { names: false });
+    let service = move || -> Box<dyn Service> { Box::new(InStore::new(Parallel::new(Accounts { names }))) };
     let configure = |config: &mut Config| {
         (config.fault_model, config.instances, config.execution.verify) = (model, instances, verify);
         if model.may_lie() {
             config.protocol = Protocol::MOD_SMART;
         }
-        if !sequential.contains(&config.replica) {
+        if matches!(how, How::Speculative { .. }) {
+            side_by_side(config, ExecutorKind::Speculative);
+        } else if !sequential.contains(&config.replica) {
             ordered(config);
         }
     };
@@ -99,7 +121,8 @@ fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16
     for replica in 1..=replicas {
         let status = reader.status(ReplicaId::new(replica)).expect("a status");
         let adopted = status.split("\"adopted\":").nth(1).is_some_and(|rest| !rest.starts_with('0'));
-        assert_eq!(adopted, !sequential.contains(&replica), "{replica}: {status}");
+        let all_may_meet = how == How::Speculative { names: false };
+        assert!(all_may_meet || adopted != sequential.contains(&replica), "{replica}: {status}");
         assert_eq!(status.contains("\"rulings\":"), verify, "{replica}: {status}");
     }
     // After a restart it executes the log once more.
@@ -111,13 +134,35 @@ fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16
 #[test]
 fn a_service_runs_unchanged_under_every_executor() {
     for instances in [1, 4] {
-        moves(FaultModel::Crash, (3, instances), &[1, 2, 3], false);
-        moves(FaultModel::Crash, (3, instances), &[], false);
-        moves(FaultModel::Crash, (3, instances), &[2], false);
-        moves(FaultModel::Byzantine, (4, instances), &[3], false);
-        moves(FaultModel::Crash, (3, instances), &[2], true);
-        moves(FaultModel::Byzantine, (4, instances), &[3], true);
+        moves(FaultModel::Crash, (3, instances), &[1, 2, 3], How::Ordered);
+        moves(FaultModel::Crash, (3, instances), &[], How::Ordered);
+        moves(FaultModel::Crash, (3, instances), &[2], How::Ordered);
+        moves(FaultModel::Byzantine, (4, instances), &[3], How::Ordered);
+        moves(FaultModel::Crash, (3, instances), &[2], How::Verified);
+        moves(FaultModel::Byzantine, (4, instances), &[3], How::Verified);
+        moves(FaultModel::Crash, (3, instances), &[], How::Speculative { names: true });
+        moves(FaultModel::Byzantine, (4, instances), &[], How::Speculative { names: true });
     }
+}
+
+/// Commands that name none of their accounts meet in one memory, and each is still done as a whole, once, and everywhere alike.
+#[test]
+fn commands_that_meet_are_done_one_after_the_other_all_the_same() {
+    for instances in [1, 4] {
+        moves(FaultModel::Crash, (3, instances), &[], How::Speculative { names: false });
+        moves(FaultModel::Byzantine, (4, instances), &[], How::Speculative { names: false });
+    }
+}
+
+/// Where results may differ they are verified, on all replicas.
+#[test]
+fn speculation_without_verification_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(Parallel::new(Accounts { names: true }))) };
+    let speculate = |config: &mut Config| side_by_side(config, ExecutorKind::Speculative);
+    let refused = LocalCluster::start_with(directory.path(), 1, service, speculate, |_| Options::default());
+    let why = refused.err().expect("it is refused").to_string();
+    assert!(why.contains("verify = true") && why.contains("executor = \"ordered\""), "{why}");
 }
 
 /// Results of a service that a replica can not have twice are not verified.

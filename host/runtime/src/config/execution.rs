@@ -1,10 +1,13 @@
 //! `[execution]`: how delivered commands are executed. Each replica chooses for itself where they run, since the result is the same; whether
-//! results are verified is the same on all replicas. Tests: config/tests.rs.
+//! results are verified, and whether they may differ, is the same on all replicas. Tests: config/tests.rs.
 
 use super::{ConfigError, invalid, range};
+use crate::cells::Locked;
 use crate::config::lanes::{Auto, cores_here};
 use crate::workers::Watch;
-use quorate_execute::{Ahead, AheadLimits, Execution, Executor, InOrder, Sequential, Service, Verified};
+use quorate_execute::{
+    Ahead, AheadLimits, Execution, Executor, InOrder, Sequential, Service, Speculative, Verified,
+};
 use serde::{Deserialize, Serialize};
 
 /// More threads than this only cost memory.
@@ -24,6 +27,8 @@ pub enum ExecutorKind {
     Sequential,
     /// At the same time, on workers, with the effect of one after the other.
     Ordered,
+    /// In waves of commands that name different keys, on workers and in one memory. Results are verified.
+    Speculative,
 }
 
 /// How many threads run commands.
@@ -76,6 +81,12 @@ impl ExecutionConfig {
         if let ExecutorCount::Count(count) = self.workers {
             range("execution: workers", count, 1..=WORKERS_MAX, "1024, or \"auto\"")?;
         }
+        if self.executor == ExecutorKind::Speculative && !self.verify {
+            return invalid(
+                "execution: with executor = \"speculative\" replicas may come to different results, which only verify = true mends: set verify = \
+                 true, or executor = \"ordered\", whose results are always those of one command after the other",
+            );
+        }
         range("execution: long_us", self.long_us, 0..=LONG_US_MAX, "1000000")
     }
 
@@ -83,17 +94,17 @@ impl ExecutionConfig {
     pub(crate) fn worker_count(&self) -> u16 {
         match (self.executor, self.workers) {
             (ExecutorKind::Sequential, _) => 0,
-            (ExecutorKind::Ordered, ExecutorCount::Count(count)) => count,
-            (ExecutorKind::Ordered, ExecutorCount::Auto(_)) => cores_here(),
+            (_, ExecutorCount::Count(count)) => count,
+            (_, ExecutorCount::Auto(_)) => cores_here(),
         }
     }
 
     /// Whether this service can run so.
     pub(crate) fn fits(&self, service: &dyn Service) -> Result<(), ConfigError> {
         let is_parallel = service.parallel().is_some() && service.store().is_some();
-        if self.executor == ExecutorKind::Ordered && !is_parallel {
+        if self.executor != ExecutorKind::Sequential && !is_parallel {
             return invalid(
-                "execution: executor = \"ordered\" is for services whose commands may run at the same time (ParallelService), and this \
+                "execution: another executor than \"sequential\" is for services whose commands may run at the same time (ParallelService), and this \
                  one does not say so: set executor = \"sequential\", or write it as one",
             );
         }
@@ -108,7 +119,11 @@ impl ExecutionConfig {
 
     /// The part of the settings that is the same on all replicas.
     pub(super) fn agreed(&self) -> &'static str {
-        if self.verify { " verified" } else { "" }
+        match (self.verify, self.executor) {
+            (false, _) => "",
+            (true, ExecutorKind::Speculative) => " verified speculative",
+            (true, _) => " verified",
+        }
     }
 
     /// Executes from this state on.
@@ -128,7 +143,14 @@ impl ExecutionConfig {
         }
         let (workers, long) = (usize::from(self.worker_count()), u64::from(self.long_us) * 1000);
         let ahead = Ahead { workers, long, limits: AheadLimits::default() };
-        match InOrder::new(executor, ahead, Box::new(Watch::default())) {
+        let watch = Box::new(Watch::default());
+        if self.executor == ExecutorKind::Speculative {
+            return match Speculative::new(executor, ahead, watch, Box::new(Locked::make)) {
+                Ok(speculative) => Box::new(speculative),
+                Err(executor) => Box::new(Sequential::new(*executor)),
+            };
+        }
+        match InOrder::new(executor, ahead, watch) {
             Ok(in_order) => Box::new(in_order),
             Err(executor) => Box::new(Sequential::new(*executor)),
         }

@@ -4,33 +4,8 @@
 //! waits for the last writer of every key that it uses, so a slow request holds back only those that need it. A write waits as a read
 //! does, since most commands that write a key also say what was there.
 
-use crate::service::KeyUse;
+use crate::hints::{Hint, within};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
-
-/// A key or a range that a request will probably use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Hint {
-    Read(Box<[u8]>),
-    Write(Box<[u8]>),
-    Range(Box<[u8]>, Option<Box<[u8]>>),
-}
-
-impl From<KeyUse<'_>> for Hint {
-    fn from(used: KeyUse<'_>) -> Self {
-        match used {
-            KeyUse::Read(key) => Self::Read(key.into()),
-            KeyUse::Write(key) => Self::Write(key.into()),
-            KeyUse::ReadRange { start, end } => Self::Range(start.into(), end.map(Into::into)),
-        }
-    }
-}
-
-/// The keys between two, in a map.
-pub(super) fn within<'a>(start: &'a [u8], end: Option<&'a [u8]>) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
-    // A map takes no range that ends before it starts.
-    (Bound::Included(start), end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.max(start))))
-}
 
 /// The requests that are not final, by the keys that they will probably write.
 #[derive(Debug, Default)]

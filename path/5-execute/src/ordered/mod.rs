@@ -8,34 +8,30 @@
 //! Sources: Aria (VLDB 2020) and Block-STM (PPoPP 2023), for optimistic execution in a preset order; Kapritsos (Eve), section 3.3.1, for
 //! the mixer. Docs: docs/protocols/eve.md. Tests: `tests/all/ordered.rs`, beside the sequential execution of the same batches.
 
-mod costs;
 mod mixer;
 mod plan;
-mod task;
 mod written;
 
 use crate::Lookup;
 use crate::agreed::Moment;
 use crate::checkpoint::CheckpointError;
 use crate::context::Context;
-use crate::execution::{Execution, Final, Ordered};
+use crate::costs::Costs;
+use crate::execution::{Execution, Final, Known, Ordered};
 use crate::executor::{Executor, Results};
+use crate::hints::{Entry, hints};
 use crate::outcomes::Outcomes;
 use crate::parallel::ParallelService;
-use crate::service::KeyUse;
-use costs::Costs;
+use crate::work::{Stopwatch, Task, Work, Worked};
 pub use plan::AheadLimits;
-use plan::{Entry, Ground, OfBatch, Plan};
+use plan::{Ground, OfBatch, Plan};
 use quorate_state::store::{Store, Version};
-use quorate_types::{Items, Seq, Span, Time, planted};
+use quorate_types::{Seq, Span, Time, planted};
 use quorate_wire::{Batch, RequestHeader, RequestKind};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
-pub use task::{Stopwatch, Task, Work, Worked};
 
-/// The most keys of one request that are looked at.
-const HINTS_MAX: usize = 256;
 /// How many pieces of work there are for each worker, so that none waits.
 const PIECES_EACH: usize = 2;
 
@@ -91,10 +87,14 @@ pub struct Parallelism {
     pub on_workers: bool,
     /// Runs on workers.
     pub runs: u64,
-    /// Runs that did not count, since an earlier request wrote what they had read.
+    /// Runs that did not count, since an earlier request wrote what they had read; with waves, batches that ran alone after all.
     pub void: u64,
     /// Results that counted.
     pub adopted: u64,
+    /// Waves of requests that ran at the same time, where they run so.
+    pub waves: u64,
+    /// Waves in which requests met at a key.
+    pub met: u64,
 }
 
 impl InOrder {
@@ -147,28 +147,15 @@ impl InOrder {
 
     /// A request that will probably run at its turn.
     fn entry(&self, header: &RequestHeader, ctx: &Context, batch: &Batch, body: &[u8]) -> Option<Entry> {
-        let mut hints = Vec::new();
-        let mut add = |used: KeyUse<'_>| {
-            if hints.len() < HINTS_MAX {
-                hints.push(used.into());
-            }
-        };
-        match header.kind {
-            RequestKind::Commands => {
-                for command in Items::parse(body).ok()?.iter() {
-                    self.service.hints(command, &mut add);
-                }
-            }
-            RequestKind::Query => drop(self.service.keys(body, true, &mut add)),
-            _ => return None,
+        if !matches!(header.kind, RequestKind::Commands | RequestKind::Query) {
+            return None;
         }
         let client = self.executor.client(header.session)?;
         let is_fresh = matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh);
-        is_fresh.then(|| Entry {
-            kind: header.kind,
-            body: batch.bytes().slice_ref(body),
-            ctx: ctx.with_session(client, header.session),
-            hints,
+        is_fresh.then(|| {
+            let (hints, is_known) = hints(&*self.service, header.kind, body);
+            let (body, ctx) = (batch.bytes().slice_ref(body), ctx.with_session(client, header.session));
+            Entry { kind: header.kind, body, ctx, hints, is_known }
         })
     }
 
@@ -313,6 +300,7 @@ impl Execution for InOrder {
             runs: counts.runs,
             void: counts.void,
             adopted: counts.adopted,
+            ..Parallelism::default()
         })
     }
 
@@ -326,6 +314,11 @@ impl Execution for InOrder {
 
     fn state_mut(&mut self) -> &mut Executor {
         &mut self.executor
+    }
+
+    fn take_over(&mut self, known: &Known<'_>) {
+        self.version = None;
+        self.executor.follow(known.at, known.batch, known.outcomes, known.objects);
     }
 
     fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {

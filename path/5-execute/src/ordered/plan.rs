@@ -4,17 +4,16 @@
 //! before. When an earlier request turns out to write what it read, it runs again. INV-EXEC-9: a result is taken over at its place only if
 //! the run saw there what it would see now; then it is the result of the sequential order.
 
-use super::mixer::{Hint, Mixer};
-use super::task::{Done, Task};
+use super::mixer::Mixer;
 use super::written::Written;
-use crate::context::Context;
 use crate::executor::Results;
+use crate::hints::Entry;
 use crate::parallel::{ParallelService, Ran};
 use crate::view::{Noted, RunId};
+use crate::work::{Above, Done, Task};
 use bytes::Bytes;
 use quorate_state::store::Version;
 use quorate_types::planted;
-use quorate_wire::RequestKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -40,14 +39,6 @@ impl Default for AheadLimits {
     fn default() -> Self {
         Self { planned: 4096, held_bytes: 128 << 20, finals: 1024, items: 4096, bytes: 64 << 20 }
     }
-}
-
-/// A request that runs before its turn.
-pub(super) struct Entry {
-    pub(super) kind: RequestKind,
-    pub(super) body: Bytes,
-    pub(super) ctx: Context,
-    pub(super) hints: Vec<Hint>,
 }
 
 struct Planned {
@@ -198,7 +189,8 @@ impl Plan {
         let Entry { kind, body, ctx, .. } = &planned.entry;
         let (service, version) = (ground.service.clone(), ground.version.clone());
         let (kind, body, ctx, replies_max) = (*kind, body.clone(), *ctx, ground.replies_max);
-        Some(Task { at, run, service, version, earlier, kind, body, ctx, replies_max })
+        let above = Above::Earlier(earlier);
+        Some(Task { at, run, service, version, above, kind, body, ctx, replies_max })
     }
 
     /// A worker answered.

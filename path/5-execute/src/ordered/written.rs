@@ -3,7 +3,7 @@
 //! Kept are the writes of requests that ran and are not final, and those that became final since the oldest version that a run began with.
 //! A run sees the last write of a key before its own place. Either that is in the version, or it was given to the run, or the run is void.
 
-use super::mixer::{Hint, within};
+use crate::hints::{Hint, within};
 use crate::view::{Earlier, RangeEnd, RangeRead, Reads, RunId};
 use bytes::Bytes;
 use quorate_state::store::Version;

@@ -3,8 +3,10 @@
 //! Source: Kapritsos (Eve), section 3.4: a token stands for the state and the replies of all batches up to one. Two replicas with one token
 //! did the same since the beginning, whatever a liar claims of a single batch.
 
+use super::memo::write_told;
 use crate::checkpoint::{CheckpointError, read_exact, read_u64};
 use crate::outcomes::Outcomes;
+use crate::parallel::ParallelService;
 use quorate_state::store::Version;
 use quorate_types::{Digest, Seq, planted};
 
@@ -48,8 +50,13 @@ impl Chain {
     }
 }
 
-/// The token of a batch: of the token before, the seq, the outcomes, and the objects that the batch changed.
-pub(super) fn token(before: &Digest, outcomes: &Outcomes, (from, to): (&Version, &Version)) -> Digest {
+/// The token of a batch: of the token before, the seq, the outcomes, what the batch told observers, and the objects that it changed.
+pub(super) fn token(
+    before: &Digest,
+    outcomes: &Outcomes,
+    service: Option<&dyn ParallelService>,
+    (from, to): (&Version, &Version),
+) -> Digest {
     let mut hash = blake3::Hasher::new();
     if !planted("token-without-chain") {
         hash.update(before.bytes());
@@ -66,6 +73,9 @@ pub(super) fn token(before: &Digest, outcomes: &Outcomes, (from, to): (&Version,
     bytes.extend_from_slice(&(outcomes.list().len() as u64).to_le_bytes());
     hash.update(&bytes);
     hash.update(outcomes.arena());
+    bytes.clear();
+    write_told(service, outcomes, &mut bytes);
+    hash.update(&bytes);
     for (key, value) in to.changes_since(from) {
         let kept = value.map_or(u64::MAX, |value| value.len() as u64);
         hash.update(&(key.len() as u64).to_le_bytes());

@@ -14,19 +14,25 @@
 //! Tests: `tests/all/verified.rs`.
 
 mod chain;
+mod memo;
 
 use crate::checkpoint::CheckpointError;
-use crate::execution::{Execution, Final, Ordered};
+use crate::execution::{Execution, Final, Known, Ordered};
 use crate::executor::Executor;
-use crate::ordered::{Parallelism, Work, Worked};
+use crate::ordered::Parallelism;
 use crate::outcomes::Outcomes;
+use crate::parallel::ParallelService;
 use crate::verify::OwnTokens;
+use crate::work::{Work, Worked};
 pub(crate) use chain::Chain;
 use chain::token;
+pub use memo::Memo;
+use memo::Memos;
 use quorate_state::store::Version;
 use quorate_types::{Digest, Seq, Time, planted};
 use quorate_wire::{Batch, RequestKind, Ruling};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// While the executor ahead has something to do, no more is delivered than this many items, and bytes of batches.
 const ITEMS_MAX: usize = 4096;
@@ -41,6 +47,16 @@ struct Item {
     chain: Option<Chain>,
     /// How it ran ahead.
     ran: Option<Box<Ran>>,
+}
+
+impl Item {
+    /// The seq of a batch.
+    fn seq(&self) -> Option<Seq> {
+        match self.ordered {
+            Ordered::Batch(seq, ..) => Some(seq),
+            _ => None,
+        }
+    }
 }
 
 /// How an item ran.
@@ -100,6 +116,8 @@ pub struct Counts {
 pub struct Verified {
     last: Executor,
     ahead: Box<dyn Execution>,
+    /// The service, if it can write down what commands told.
+    service: Option<Arc<dyn ParallelService>>,
     items: VecDeque<Item>,
     /// How many of the items the executor ahead has, and how many of those ran.
     fed: usize,
@@ -123,11 +141,13 @@ pub struct Verified {
     border: Option<Seq>,
     /// Results here up to this seq are those that were ruled.
     cleared: Seq,
-    /// The ruling for this seq differed, and the commands ran again.
-    retried: Seq,
+    /// The ruling for this seq differed, and the commands ran again; whether without memos, too.
+    retried: (Seq, bool),
     differs: Option<Differs>,
     /// Tokens that nobody was told yet.
     tokens: Vec<(Seq, Digest)>,
+    /// What the log keeps, or should keep, of batches that may come out differently when they run again.
+    memos: Memos,
     spare: Outcomes,
     counts: Counts,
 }
@@ -148,8 +168,10 @@ impl Verified {
         };
         drop(twin.take_events());
         let ahead = ahead(twin);
+        let service = last.parallel();
         let mut verified = Self {
             last,
+            service,
             ahead,
             items: VecDeque::new(),
             fed: 0,
@@ -166,9 +188,10 @@ impl Verified {
             last_loud: Seq::ZERO,
             border: None,
             cleared: Seq::ZERO,
-            retried: Seq::ZERO,
+            retried: (Seq::ZERO, false),
             differs: None,
             tokens: Vec::new(),
+            memos: Memos::default(),
             spare: Outcomes::new(),
             counts: Counts::default(),
         };
@@ -182,13 +205,14 @@ impl Verified {
         self.items.clear();
         self.rulings.clear();
         self.tokens.clear();
+        self.memos.begin(self.last.seq());
         (self.fed, self.ran, self.bytes) = (0, 0, 0);
         (self.tail, self.final_token) = ((token, self.last.in_store()), token);
         (self.attempt, self.lineage, self.ruled) = (attempt, attempt, ruled);
         self.ruled_token = None;
         (self.last_loud, self.border) = (loud, Some(loud));
         self.loud = [loud].into_iter().filter(|loud| *loud > ruled).collect();
-        (self.cleared, self.retried, self.differs) = (self.last.seq(), Seq::ZERO, None);
+        (self.cleared, self.retried, self.differs) = (self.last.seq(), (Seq::ZERO, false), None);
         // Others may wait for a ruling about a batch before: this token stands for all of them.
         self.tokens.extend(Some((self.last.seq(), token)).filter(|(seq, _)| *seq > ruled));
     }
@@ -214,12 +238,14 @@ impl Verified {
 
     /// How many items, with how many bytes of batches, are delivered and not final. A leader proposes nothing more while they are too many.
     pub fn behind(&self) -> (usize, usize) {
-        (self.items.len(), self.bytes)
+        (self.items.len(), self.bytes + self.memos.bytes())
     }
 
-    /// Whether something ran of which nobody was told. While another attempt is to begin, that counts for nothing.
+    /// Whether something ran of which nobody was told. While another attempt is to begin, that counts for nothing. A batch that may
+    /// come out differently when it runs again is told once what it did is durable here.
     pub fn has_tokens(&self) -> bool {
-        !self.tokens.is_empty() && self.lineage == self.attempt && self.differs.is_none()
+        let may_tell = |(seq, _): &(Seq, Digest)| self.memos.may_tell(*seq);
+        self.tokens.first().is_some_and(may_tell) && self.lineage == self.attempt && self.differs.is_none()
     }
 
     /// Takes the tokens of what ran since the last call.
@@ -227,7 +253,53 @@ impl Verified {
         if !self.has_tokens() {
             return None;
         }
-        Some(OwnTokens { attempt: self.attempt, list: std::mem::take(&mut self.tokens) })
+        let tell = self.tokens.partition_point(|(seq, _)| self.memos.may_tell(*seq));
+        Some(OwnTokens { attempt: self.attempt, list: self.tokens.drain(..tell).collect() })
+    }
+
+    /// The next memo that the log should have before the batch's token is told.
+    pub fn unkept(&self) -> Option<&Memo> {
+        self.memos.unkept()
+    }
+
+    /// The log took the memo that [`Self::unkept`] gave.
+    pub fn is_noted(&mut self) {
+        self.memos.is_noted();
+    }
+
+    /// There is no room for the memo that [`Self::unkept`] gave, and none is near: its batch runs again, one command after the other. Nobody heard of
+    /// what it did. If that was ruled all the same, it stays, and the tokens behind it wait. Whether anything changed.
+    pub fn can_not_keep(&mut self) -> bool {
+        let Some(seq) = self.memos.unkept().map(|memo| memo.seq).filter(|seq| *seq > self.cleared) else {
+            return false;
+        };
+        let is = |item: &Item| matches!(item.ordered, Ordered::Batch(at, ..) if at == seq);
+        let first = self.items.iter().position(is);
+        if let Some(first) = first {
+            self.run_again(first, seq);
+        }
+        first.is_some()
+    }
+
+    /// The log takes no memos with more bytes.
+    pub fn limit_memos(&mut self, bytes: usize) {
+        self.memos.limit(bytes);
+    }
+
+    /// The memo of this number is durable.
+    pub fn is_kept(&mut self, number: u64) {
+        self.memos.is_kept(number);
+    }
+
+    /// Memos that the log had at the start: those batches come out as they did before.
+    pub fn recall(&mut self, memos: Vec<Memo>) {
+        self.memos.recall(memos, self.last.seq());
+    }
+
+    /// Whether results may be others when batches run again. Then what all executors told may still be ruled otherwise, since one that starts again may
+    /// tell something else.
+    pub fn may_vary(&self) -> bool {
+        self.ahead.may_vary()
     }
 
     /// All executors told this token of this attempt, so no ruling will say anything else: results up to there are final now.
@@ -280,6 +352,8 @@ impl Verified {
             match &item.ordered {
                 // The final state has those.
                 Ordered::Border | Ordered::Ahead(_) => {}
+                // It does what it did before, once everything before it ran.
+                Ordered::Batch(seq, ..) if self.awaits_memo(*seq) => return,
                 ordered if ordered.follows() || self.ahead.has_room() => self.ahead.deliver(ordered.clone()),
                 _ => return,
             }
@@ -297,19 +371,67 @@ impl Verified {
             let Some(done) = self.ahead.next(now, &mut self.spare) else { return };
             let outcomes = std::mem::take(&mut self.spare);
             let Some(objects) = self.ahead.state().in_store() else { return };
+            let (at, before) = (self.ran, self.tail.clone());
             let ran = self.sum_up(matches!(done, Final::Batch(_)), outcomes, objects);
-            if let Ordered::Batch(seq, ..) = self.items[self.ran].ordered {
+            if let Ordered::Batch(seq, ..) = self.items[at].ordered {
+                let results = (&ran.outcomes, &ran.objects);
+                let of = (self.lineage, seq);
+                if self.ahead.has_varied() && !self.memos.add(of, before, self.service.as_deref(), results) {
+                    self.run_again(at, seq);
+                    continue;
+                }
                 self.tokens.push((seq, ran.token));
             }
-            self.ran = self.note(self.ran, ran);
+            self.ran = self.note(at, ran);
         }
+    }
+
+    /// Whether a memo says what this batch does, the next one that the executor ahead would get, or may say it once everything before ran.
+    fn awaits_memo(&self, seq: Seq) -> bool {
+        let of = (self.lineage, seq);
+        self.memos.has(of.0, seq) && (self.ran < self.fed || self.memos.of(of, &self.tail.0).is_some())
+    }
+
+    /// Repeats what a memo says of the next batch, if everything before ran. Whether anything changed.
+    fn repeat(&mut self) -> bool {
+        let Some(Ordered::Batch(seq, moment, batch)) = self.items.get(self.fed).map(|item| &item.ordered)
+        else {
+            return false;
+        };
+        if self.ran < self.fed || !self.awaits_memo(*seq) {
+            return false;
+        }
+        let (seq, moment, batch) = (*seq, *moment, batch.clone());
+        let Some((outcomes, objects)) = self.remembered(seq) else { return true };
+        let at = (seq, moment);
+        self.ahead.take_over(&Known { at, batch: &batch, outcomes: &outcomes, objects: &objects });
+        let ran = self.sum_up(true, outcomes, objects);
+        self.tokens.push((seq, ran.token));
+        self.ran = self.note(self.ran, ran);
+        for item in self.items.range(self.fed + 1..self.ran) {
+            follow(self.ahead.state_mut(), &item.ordered, None);
+        }
+        self.fed = self.ran;
+        true
+    }
+
+    /// What a memo says of the batch behind the last one that ran.
+    fn remembered(&mut self, seq: Seq) -> Option<(Outcomes, Version)> {
+        let of = (self.lineage, seq);
+        let (token, from) = &self.tail;
+        let memo = self.memos.of(of, token)?;
+        let opened = memo.open(self.service.as_deref(), from.as_ref()?);
+        if opened.is_none() {
+            self.memos.drop_recalled(of);
+        }
+        opened
     }
 
     /// Sums up how the next item ran, by which the state became `objects`.
     fn sum_up(&mut self, is_batch: bool, outcomes: Outcomes, objects: Version) -> Ran {
         let (before, from) = &self.tail;
         let token = match from {
-            Some(from) if is_batch => token(before, &outcomes, (from, &objects)),
+            Some(from) if is_batch => token(before, &outcomes, self.service.as_deref(), (from, &objects)),
             _ => *before,
         };
         self.tail = (token, Some(objects.clone()));
@@ -329,9 +451,11 @@ impl Verified {
         match self.rulings.front().copied() {
             None => false,
             Some(Judged::Redo(at)) => {
-                self.run_alone(at);
+                self.run_alone(at, false);
+                self.ahead.failed(at);
                 self.cleared = self.cleared.max(at);
                 self.lineage += 1;
+                self.memos.attempt(self.lineage);
                 self.is_carried_out();
                 true
             }
@@ -358,10 +482,14 @@ impl Verified {
             self.is_carried_out();
             return true;
         }
-        // It may have been an accident. One that runs ahead on threads may come to another result each time.
-        if self.retried < seq {
-            self.retried = seq;
-            self.run_alone(seq);
+        // It may have been an accident. One that runs ahead on threads may come to another result each time, and what has no memo came about
+        // one after the other.
+        let remembers =
+            || self.items.iter().any(|item| item.seq().is_some_and(|of| self.memos.has(self.lineage, of)));
+        if self.retried < (seq, true) {
+            let remember = self.retried < (seq, false) && remembers();
+            self.retried = (seq, !remember);
+            self.run_alone(seq, remember);
             return true;
         }
         // Nothing that is delivered now helps here: another state will take the place of this one.
@@ -373,17 +501,39 @@ impl Verified {
     }
 
     /// Runs what is not final up to this seq one after the other, from the final state. The executor ahead goes on from there.
-    fn run_alone(&mut self, up_to: Seq) {
+    fn run_alone(&mut self, up_to: Seq, remember: bool) {
+        self.tokens.clear();
+        self.memos.forget_after(self.last.seq());
+        self.run_alone_from(0, up_to, remember);
+    }
+
+    /// The batch at this place, with this seq, runs again, one command after the other. Nobody was told of it.
+    fn run_again(&mut self, at: usize, seq: Seq) {
+        self.tokens.retain(|(told, _)| *told < seq);
+        self.memos.forget_after(seq.previous());
+        self.run_alone_from(at, seq, false);
+        self.tokens.extend(self.items[at].ran.as_ref().map(|ran| (seq, ran.token)));
+    }
+
+    /// Runs what stands from a place on, up to this seq, one after the other; if wanted, with what memos say. What is before stays as it ran.
+    fn run_alone_from(&mut self, first: usize, up_to: Seq, remember: bool) {
         self.counts.reruns += 1;
         let Some(mut alone) = self.last.twin() else { return };
         drop(alone.take_events());
-        (self.tail, self.tokens) = ((self.final_token, self.last.in_store()), Vec::new());
+        self.tail = (self.final_token, self.last.in_store());
         let mut at = 0;
         while let Some(item) = self.items.get(at) {
-            match &item.ordered {
-                Ordered::Batch(seq, ..) | Ordered::Pass(seq) if *seq > up_to => break,
-                Ordered::Border | Ordered::Ahead(_) => at += 1,
-                _ => at = self.run_item_alone(&mut alone, at),
+            match (&item.ordered, &item.ran) {
+                (Ordered::Batch(seq, ..) | Ordered::Pass(seq), _) if *seq > up_to => break,
+                (Ordered::Border | Ordered::Ahead(_), _) => at += 1,
+                (ordered, ran) if at < first => {
+                    follow(&mut alone, ordered, ran.as_deref());
+                    if let Some(ran) = ran {
+                        self.tail = (ran.token, Some(ran.objects.clone()));
+                    }
+                    at += 1;
+                }
+                _ => at = self.run_item_alone(&mut alone, at, remember),
             }
         }
         if let Ok(image) = alone.image()
@@ -396,7 +546,17 @@ impl Verified {
         }
     }
 
-    fn run_item_alone(&mut self, alone: &mut Executor, at: usize) -> usize {
+    fn run_item_alone(&mut self, alone: &mut Executor, at: usize, remember: bool) -> usize {
+        if let Ordered::Batch(seq, ..) = self.items[at].ordered
+            && remember
+            && let Some((outcomes, objects)) = self.remembered(seq)
+        {
+            let ran = self.sum_up(true, outcomes, objects);
+            follow(alone, &self.items[at].ordered, Some(&ran));
+            let next = self.note(at, ran);
+            self.items.range(at + 1..next).for_each(|item| follow(alone, &item.ordered, None));
+            return next;
+        }
         let is_batch = matches!(self.items[at].ordered, Ordered::Batch(..));
         let follow = self.items.iter().skip(at + 1).take_while(|item| is_batch && item.ordered.follows());
         let mut these: VecDeque<Ordered> =
@@ -440,11 +600,12 @@ impl Verified {
             self.final_token = ran.token;
         }
         let done = match (&ordered, &ran) {
-            (Ordered::Batch(seq, moment, batch), Some(ran)) => {
-                self.last.follow((*seq, *moment), batch, &ran.outcomes, &ran.objects);
+            (Ordered::Batch(seq, ..), Some(ran)) => {
+                follow(&mut self.last, &ordered, Some(ran));
+                self.memos.is_final(*seq);
                 while self.items.front().is_some_and(|item| item.ordered.follows()) {
                     let item = self.pop()?;
-                    self.follow(&item.ordered);
+                    follow(&mut self.last, &item.ordered, None);
                 }
                 Final::Batch(*seq)
             }
@@ -455,24 +616,27 @@ impl Verified {
             }
             (Ordered::Ahead(border), _) => return Some(Final::Ahead(*border, self.last.objects())),
             (other, ran) => {
-                self.follow(other);
-                if let Some(ran) = ran {
-                    self.last.take_objects(&ran.objects);
-                }
+                follow(&mut self.last, other, ran.as_ref());
                 Final::Nothing
             }
         };
         *outcomes = ran.map(|ran| ran.outcomes).unwrap_or_default();
         Some(done)
     }
+}
 
-    /// The final state takes over what has no outcomes; its objects come with the batch before.
-    fn follow(&mut self, ordered: &Ordered) {
-        match ordered {
-            Ordered::Pass(seq) => self.last.pass_over(*seq),
-            Ordered::Level(level) => self.last.read_at(*level),
-            _ => {}
+/// A state takes over how the next item ran. What comes with a batch has no result of its own.
+fn follow(state: &mut Executor, ordered: &Ordered, ran: Option<&Ran>) {
+    match (ordered, ran) {
+        (Ordered::Batch(seq, moment, batch), Some(ran)) => {
+            return state.follow((*seq, *moment), batch, &ran.outcomes, &ran.objects);
         }
+        (Ordered::Pass(seq), _) => state.pass_over(*seq),
+        (Ordered::Level(level), _) => state.read_at(*level),
+        _ => {}
+    }
+    if let Some(ran) = ran {
+        state.take_objects(&ran.objects);
     }
 }
 
@@ -514,7 +678,7 @@ impl Execution for Verified {
             if self.is_final() {
                 return self.take_first(outcomes);
             }
-            if !self.carry_out() {
+            if !self.carry_out() && !self.repeat() {
                 return None;
             }
         }

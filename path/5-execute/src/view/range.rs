@@ -1,5 +1,6 @@
 //! Entries of a view in key order: those of the version, those that earlier commands wrote, and own ones; the later hides the earlier.
 
+use super::live::LiveRange;
 use super::{Earlier, Noting, RangeEnd, RangeRead, Reads, RunId};
 use bytes::Bytes;
 use quorate_state::store::Range;
@@ -15,6 +16,7 @@ pub struct StateRange<'v>(Entries<'v>);
 enum Entries<'v> {
     Plain(Range<'v>),
     Merged(Box<Merged<'v>>),
+    Live(Box<LiveRange<'v>>),
 }
 
 struct Merged<'v> {
@@ -36,6 +38,10 @@ struct Merged<'v> {
 impl<'v> StateRange<'v> {
     pub(super) fn plain(range: Range<'v>) -> Self {
         Self(Entries::Plain(range))
+    }
+
+    pub(super) fn live(range: LiveRange<'v>) -> Self {
+        Self(Entries::Live(Box::new(range)))
     }
 }
 
@@ -72,6 +78,7 @@ impl<'v> Iterator for StateRange<'v> {
         let (key, value) = match &mut self.0 {
             Entries::Plain(range) => range.next()?,
             Entries::Merged(merged) => merged.next()?,
+            Entries::Live(live) => return live.next(),
         };
         Some((Cow::Borrowed(key), Cow::Borrowed(value)))
     }
@@ -122,9 +129,14 @@ fn seen(earlier: &[Earlier], end: &RangeEnd) -> Vec<(Box<[u8]>, RunId)> {
 impl Drop for Merged<'_> {
     fn drop(&mut self) {
         if let (false, Some(last), Some(at)) = (self.exhausted, self.last, self.noted) {
-            let end = RangeEnd::After(last.into());
-            let saw = seen(self.all_earlier, &end);
-            self.reads.borrow_mut().ranges[at] = RangeRead { start: self.start.into(), end, saw };
+            let saw = seen(self.all_earlier, &RangeEnd::After(last.into()));
+            shorten(self.reads, at, last.into(), saw);
         }
     }
+}
+
+/// The reader of a range stopped after this key.
+pub(super) fn shorten(reads: &RefCell<Reads>, at: usize, last: Box<[u8]>, saw: Vec<(Box<[u8]>, RunId)>) {
+    let range = &mut reads.borrow_mut().ranges[at];
+    (range.end, range.saw) = (RangeEnd::After(last), saw);
 }

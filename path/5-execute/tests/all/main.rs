@@ -17,6 +17,7 @@ mod reference;
 mod services;
 mod session_model;
 mod sessions;
+mod speculative;
 mod stage;
 mod support;
 mod verified;

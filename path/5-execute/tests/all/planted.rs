@@ -1,7 +1,7 @@
 //! The bugs put back: the histories of `images.rs` find each of them. Only in a build with `--cfg planted`; one test, since a
 //! bug is in force in the whole process.
 
-use crate::{histories, ordered, verified};
+use crate::{histories, ordered, speculative, verified};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use quorate_types::plant;
@@ -26,6 +26,23 @@ fn each_bug_is_found() {
         let found = std::panic::catch_unwind(|| ordered::histories(200));
         plant(None);
         let why = found.err().and_then(|why| why.downcast::<String>().ok()).unwrap_or_default();
+        assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
+    }
+    let histories: [(&str, fn()); 3] = [
+        ("meetings-in-ranges-missed", || speculative::histories(100)),
+        ("mixer-by-first-fit", || speculative::histories(100)),
+        ("token-before-its-memo", || verified::histories(150)),
+    ];
+    for (bug, test) in histories {
+        plant(Some(bug));
+        let found = std::panic::catch_unwind(test);
+        plant(None);
+        let why = found.err().map(|why| match why.downcast::<String>() {
+            Ok(why) => *why,
+            Err(why) => why.downcast::<&str>().map(|why| (*why).to_owned()).unwrap_or_default(),
+        });
+        let why = why.unwrap_or_default();
+        println!("{bug}: {why}");
         assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
     }
     let by: [(&str, fn()); 5] = [

@@ -3,9 +3,9 @@
 use crate::ordered::{AHEAD, Cells, Clients, Hints, Says, Step, Workers, deliver, finals, limits};
 use crate::support::{batch, commands, open, query, seq};
 use quorate_execute::{
-    Ahead, CheckpointError, Context, Execution, Executor, Final, InOrder, InStore, KeyUse, MembershipNow,
-    Ordered, Outcomes, OwnTokens, Parallel, ParallelService, ReplySink, Ruled, Sequential, SessionEnd,
-    StateView, Verified, Verify, VerifyConfig, Version, Work, Worked,
+    Ahead, CheckpointError, Context, Execution, Executor, Final, ImageParts, InOrder, InStore, KeyUse, Known,
+    MembershipNow, Memo, Ordered, Outcomes, OwnTokens, Parallel, ParallelService, ReplySink, Ruled,
+    Sequential, SessionEnd, StateView, Verified, Verify, VerifyConfig, Version, Work, Worked,
 };
 use quorate_types::{AgreedTime, Digest, Random, ReplicaId, SessionId, Span, Time};
 use quorate_wire::{Ruling, Tokens};
@@ -61,6 +61,8 @@ struct Racing {
     inner: Box<dyn Execution>,
     race: Race,
     wanted: Race,
+    raced: bool,
+    may_vary: bool,
 }
 
 impl Execution for Racing {
@@ -68,6 +70,7 @@ impl Execution for Racing {
         self.inner.deliver(ordered);
     }
     fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
+        self.raced = self.wanted.0.load(Relaxed) > 0;
         self.race.set(self.wanted.0.load(Relaxed));
         let done = self.inner.next(now, outcomes);
         self.race.set(0);
@@ -84,6 +87,15 @@ impl Execution for Racing {
     }
     fn has_room(&self) -> bool {
         self.inner.has_room()
+    }
+    fn may_vary(&self) -> bool {
+        self.may_vary
+    }
+    fn has_varied(&self) -> bool {
+        self.may_vary && self.raced
+    }
+    fn take_over(&mut self, known: &Known<'_>) {
+        self.inner.take_over(known);
     }
     fn invariants(&self) {
         self.inner.invariants();
@@ -122,7 +134,27 @@ struct Replica {
     at: usize,
     /// How much was final before its ruling.
     early: usize,
+    /// How it was made: its number, of how many, and how.
+    made: (usize, usize, How),
+    /// The memos that its log has, with those that are not durable, and the checkpoint from which it goes on.
+    kept: Vec<Memo>,
+    noted: Vec<Memo>,
+    from: Option<(ImageParts, usize, Vec<String>)>,
+    restarts: usize,
 }
+
+/// How a replica executes.
+#[derive(Clone, Copy)]
+struct How {
+    parallel: bool,
+    /// Results are final before their ruling if all agree.
+    fast: bool,
+    /// It may start again, so what may come out differently has memos.
+    restarts: bool,
+}
+
+/// One that executes in turn.
+const ONE: How = How { parallel: false, fast: false, restarts: false };
 
 /// What is ordered: a step, and the ruling in its batch.
 type Entry = (Step, Option<Ruling>);
@@ -130,7 +162,8 @@ type Entry = (Step, Option<Ruling>);
 const PATIENCE: Span = Span::from_nanos(50);
 
 impl Replica {
-    fn new(at: usize, of: usize, (parallel, fast): (bool, bool)) -> Self {
+    fn new(at: usize, of: usize, how: How) -> Self {
+        let How { parallel, fast, restarts } = how;
         let (race, wanted) = (Race::default(), Race::default());
         let ahead = |executor| -> Box<dyn Execution> {
             let inner: Box<dyn Execution> = if parallel {
@@ -139,7 +172,8 @@ impl Replica {
             } else {
                 Box::new(Sequential::new(executor))
             };
-            Box::new(Racing { inner, race: race.clone(), wanted: wanted.clone() })
+            let (race, wanted) = (race.clone(), wanted.clone());
+            Box::new(Racing { inner, race, wanted, raced: false, may_vary: restarts })
         };
         let stage = Verified::new(executor(&race), ahead).unwrap_or_else(|_| panic!("it has a twin"));
         let mut verify = Verify::new(VerifyConfig { me: id(at), patience: PATIENCE });
@@ -150,7 +184,51 @@ impl Replica {
             majority,
             fast.then_some(of as u32 - (of as u32 - 1) / 2),
         );
-        Self { stage, verify, race: wanted, workers: Workers::default(), finals: Vec::new(), at: 0, early: 0 }
+        Self {
+            stage,
+            verify,
+            race: wanted,
+            workers: Workers::default(),
+            finals: Vec::new(),
+            at: 0,
+            early: 0,
+            made: (at, of, how),
+            kept: Vec::new(),
+            noted: Vec::new(),
+            from: None,
+            restarts: 0,
+        }
+    }
+
+    /// Its log takes memos, and some become durable.
+    fn keep(&mut self, random: &mut Random) {
+        while let Some(memo) = self.stage.unkept().cloned() {
+            if random.next().is_multiple_of(30) && self.stage.can_not_keep() {
+                continue;
+            }
+            self.noted.push(memo);
+            self.stage.is_noted();
+        }
+        if random.next().is_multiple_of(3) {
+            let durable = std::mem::take(&mut self.noted);
+            durable.iter().for_each(|memo| self.stage.is_kept(memo.number));
+            self.kept.extend(durable);
+        }
+    }
+
+    /// It starts again, with its checkpoint and its log.
+    fn restart(&mut self) {
+        let (at, of, how) = self.made;
+        let mut again = Self::new(at, of, how);
+        if let Some((image, at, finals)) = &self.from {
+            again.stage.restore(&image.system, &image.objects).expect("its own");
+            drop(again.stage.state_mut().take_events());
+            (again.at, again.finals) = (*at, finals.clone());
+        }
+        again.stage.recall(self.kept.clone());
+        (again.kept, again.from) = (std::mem::take(&mut self.kept), self.from.take());
+        (again.early, again.restarts) = (self.early, self.restarts + 1);
+        *self = again;
     }
 
     fn take(&mut self, entry: &Entry) {
@@ -169,8 +247,9 @@ impl Replica {
         let delivered = self.stage.state().agreed().seq();
         self.verify.delivered(now, self.stage.ruled(), self.stage.waits(), delivered);
         self.verify.invariants();
+        self.keep(random);
         let own = self.stage.take_tokens().map(|own| self.verify.ran(now, own));
-        if let Some((seq, token)) = self.verify.unanimous() {
+        if let Some((seq, token)) = self.verify.unanimous().filter(|_| !self.stage.may_vary()) {
             self.stage.agree(self.stage.ruled().attempt, seq, token);
             let before = self.finals.len();
             finals(&mut self.stage, &mut self.finals);
@@ -192,8 +271,9 @@ struct World {
 
 impl World {
     fn new(seed: u64, count: usize) -> Self {
-        let fast = seed.is_multiple_of(2);
-        let replicas = (0..count).map(|at| Replica::new(at, count, (at % 3 == 1, fast))).collect();
+        let (fast, restarts) = (seed.is_multiple_of(2), seed % 4 > 1);
+        let how = |at| How { parallel: at % 3 == 1, fast, restarts };
+        let replicas = (0..count).map(|at| Replica::new(at, count, how(at))).collect();
         let (random, now) = (Random::new(seed ^ 0xeee), Time::ZERO);
         Self { replicas, log: Vec::new(), random, now, sent: Vec::new(), repaired: 0 }
     }
@@ -252,8 +332,23 @@ impl World {
         to.stage.restore(&image.system, &image.objects).expect("its own");
         to.verify.restart();
         drop(to.stage.state_mut().take_events());
-        (to.at, to.finals) = (at, finals);
+        (to.at, to.finals) = (at, finals.clone());
+        to.from = Some((image, at, finals));
         self.repaired += 1;
+    }
+
+    /// Now and then one replica starts again, or all of them.
+    fn stop_some(&mut self, seed: u64) {
+        if seed % 4 < 2 {
+            return;
+        }
+        let (all, one) = (self.below(60) == 0, self.below(25) == 0);
+        let which = self.below(self.replicas.len() as u64) as usize;
+        for (at, replica) in self.replicas.iter_mut().enumerate() {
+            if all || one && at == which {
+                replica.restart();
+            }
+        }
     }
 
     /// The ruling that one of the replicas thinks is due, or one that counts for nothing.
@@ -296,18 +391,20 @@ fn play(seed: u64, count: usize, racing: u64) -> (u64, usize, usize) {
         for who in 0..count {
             world.turn(who, racing);
         }
+        world.stop_some(seed);
     }
-    settle(&mut world, |step| {
+    settle(seed, &mut world, |step| {
         deliver(&mut one, step);
         finals(&mut one, &mut expected);
     });
     judge(seed, &world, racing, &expected);
     let early = world.replicas.iter().map(|replica| replica.early).sum();
+    RESTARTS.fetch_add(world.replicas.iter().map(|replica| replica.restarts as u64).sum(), Relaxed);
     (world.replicas[0].stage.ruled().attempt, world.repaired, early)
 }
 
 /// Lets everything come to its end.
-fn settle(world: &mut World, mut also: impl FnMut(&Step)) {
+fn settle(seed: u64, world: &mut World, mut also: impl FnMut(&Step)) {
     for _ in 0..2000 {
         let end = world.log.len();
         if world.replicas.iter().all(|replica| replica.at == end && !replica.stage.is_behind()) {
@@ -326,7 +423,7 @@ fn settle(world: &mut World, mut also: impl FnMut(&Step)) {
         }
         (0..world.replicas.len()).for_each(|who| world.turn(who, 0));
     }
-    panic!("something is never final");
+    panic!("seed {seed}: something is never final");
 }
 
 /// All replicas have one history and one state; without races it is the sequential one.
@@ -364,9 +461,13 @@ fn bytes(executor: &Executor) -> String {
     format!("{} {} {} {sessions:?}", executor.seq(), executor.time().nanos(), published.objects.root())
 }
 
+/// How often replicas started again.
+static RESTARTS: AtomicU64 = AtomicU64::new(0);
+
 /// So many histories.
 pub(crate) fn histories(seeds: u64) {
     let (mut redone, mut repaired, mut early) = (0, 0, 0);
+    RESTARTS.store(0, Relaxed);
     for seed in 0..seeds {
         for (count, racing) in [(3, 0), (3, 100), (3, 500), (5, 200), (1, 0)] {
             let (attempt, repairs, before) = play(seed, count, racing);
@@ -376,8 +477,12 @@ pub(crate) fn histories(seeds: u64) {
     }
     let counts =
         format!("run again {redone} times, replaced {repaired} times, {early} finals before their ruling");
-    println!("{counts}");
-    assert!(redone > seeds && repaired > 0 && early > 100, "{counts}");
+    let restarts = RESTARTS.load(Relaxed);
+    println!("{counts}, {restarts} restarts");
+    assert!(
+        redone > seeds && repaired > 0 && early > 100 && restarts > seeds,
+        "{counts}, {restarts} restarts"
+    );
 }
 
 #[test]
@@ -387,7 +492,7 @@ fn replicas_that_race_come_to_one_history() {
 
 /// One replica, and its first batches: sessions, and a command.
 fn one_command() -> Verified {
-    let mut stage = Replica::new(0, 1, (false, false)).stage;
+    let mut stage = Replica::new(0, 1, ONE).stage;
     let whole: &mut (dyn Execution + 'static) = &mut stage;
     whole.batch(seq(1), batch(10, 1, &[open(0, 1)]));
     whole.batch(seq(2), batch(20, 2, &[commands(session(), 1, 1, &[&[0, 1, 5]])]));
@@ -470,7 +575,7 @@ pub(crate) fn a_ruling_of_another_attempt_counts_for_nothing() {
 #[test]
 pub(crate) fn a_token_stands_for_everything_before() {
     let run = |amount: u8| {
-        let mut stage = Replica::new(0, 3, (false, false)).stage;
+        let mut stage = Replica::new(0, 3, ONE).stage;
         let whole: &mut (dyn Execution + 'static) = &mut stage;
         whole.batch(seq(1), batch(10, 1, &[open(0, 1)]));
         whole.batch(seq(2), batch(20, 2, &[commands(session(), 1, 1, &[&[1, 1, amount]])]));
@@ -501,7 +606,7 @@ fn a_backup_needs_no_ruling() {
         _ => None,
     });
     let image = image.expect("a border");
-    let mut other = Replica::new(0, 1, (false, false)).stage;
+    let mut other = Replica::new(0, 1, ONE).stage;
     other.restore(&image.system, &image.objects).expect("its own");
     assert!(!other.is_settled(), "the ruling for the state there lies behind the border");
     let anew = quorate_execute::system_begins_anew(&image.system).expect("its own");

@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) transfer_rate_bytes: u64,
     /// Commands run side by side, however short they are.
     pub(crate) ordered: bool,
+    /// Whether commands run in waves on workers, in one memory.
+    pub(crate) speculative: bool,
     /// Whether replicas compare results.
     pub(crate) verify: bool,
 }
@@ -31,6 +33,7 @@ impl Default for Settings {
             full_every: 4,
             transfer_rate_bytes: 0,
             ordered: false,
+            speculative: false,
             verify: false,
         }
     }
@@ -43,18 +46,22 @@ impl Settings {
             let file = cluster.home(at).join("replica.toml");
             let mut text = std::fs::read_to_string(&file).unwrap();
             assert!(!text.contains("[checkpoints]"), "{text}");
-            let Self { mode, interval_bytes, full_every, transfer_rate_bytes, ordered, verify } = self;
+            let Self { mode, interval_bytes, full_every, transfer_rate_bytes, ordered, speculative, verify } =
+                self;
             write!(
                 text,
                 "\n[checkpoints]\nmode = \"{mode}\"\ninterval_bytes = {interval_bytes}\ninterval_state_percent = 0\nfull_every = {full_every}\n\
                  rate_bytes = 0\ntransfer_rate_bytes = {transfer_rate_bytes}\n"
             )
             .unwrap();
-            if ordered || verify {
+            if ordered || speculative || verify {
                 text.push_str("\n[execution]\n");
             }
-            if verify {
+            if verify || speculative {
                 text.push_str("verify = true\n");
+            }
+            if speculative {
+                text.push_str("executor = \"speculative\"\nworkers = 4\nlong_us = 0\n");
             }
             if ordered {
                 text.push_str("executor = \"ordered\"\nworkers = 4\nlong_us = 0\n");

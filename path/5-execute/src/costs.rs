@@ -9,7 +9,7 @@ const TASKS_MAX: u64 = 32;
 
 /// How long requests take, in nanoseconds.
 #[derive(Debug)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     /// On average longer requests go to the workers. Once they take less than half of this, they stay on the lane again.
     long: u64,
     mean: Option<u64>,
@@ -18,12 +18,12 @@ pub(super) struct Costs {
 
 impl Costs {
     /// Requests that take so long on average go to the workers; with 0 all of them.
-    pub(super) const fn new(long: u64) -> Self {
+    pub(crate) const fn new(long: u64) -> Self {
         Self { long, mean: None, on_workers: long == 0 }
     }
 
     /// So many requests took so long in all.
-    pub(super) fn took(&mut self, nanos: u64, requests: u64) {
+    pub(crate) fn took(&mut self, nanos: u64, requests: u64) {
         if requests == 0 {
             return;
         }
@@ -34,17 +34,17 @@ impl Costs {
     }
 
     /// Whether requests go to the workers.
-    pub(super) const fn on_workers(&self) -> bool {
+    pub(crate) const fn on_workers(&self) -> bool {
         self.on_workers
     }
 
     /// The average.
-    pub(super) fn mean(&self) -> u64 {
+    pub(crate) fn mean(&self) -> u64 {
         self.mean.unwrap_or(0)
     }
 
     /// How many requests one piece of work should have.
-    pub(super) fn tasks(&self) -> usize {
+    pub(crate) fn tasks(&self) -> usize {
         (PIECE / self.mean().max(1)).clamp(1, TASKS_MAX) as usize
     }
 }

@@ -1,5 +1,6 @@
 //! Requests that run on workers: what a worker gets, and what it answers.
 
+use crate::cells::Cells;
 use crate::context::Context;
 use crate::parallel::{ParallelService, Ran, run};
 use crate::view::{Earlier, RunId, StateView};
@@ -17,20 +18,31 @@ pub trait Stopwatch: Send {
 
 /// A request that runs on a worker, with all that it needs.
 pub struct Task {
-    pub(super) at: u64,
-    pub(super) run: RunId,
-    pub(super) service: Arc<dyn ParallelService>,
-    pub(super) version: Version,
-    pub(super) earlier: Vec<Earlier>,
-    pub(super) kind: RequestKind,
-    pub(super) body: Bytes,
-    pub(super) ctx: Context,
-    pub(super) replies_max: usize,
+    pub(crate) at: u64,
+    pub(crate) run: RunId,
+    pub(crate) service: Arc<dyn ParallelService>,
+    pub(crate) version: Version,
+    pub(crate) above: Above,
+    pub(crate) kind: RequestKind,
+    pub(crate) body: Bytes,
+    pub(crate) ctx: Context,
+    pub(crate) replies_max: usize,
+}
+
+/// What a request sees above the version.
+pub(crate) enum Above {
+    /// Writes of earlier requests, sorted by key.
+    Earlier(Vec<Earlier>),
+    /// What other requests write at the same time.
+    Cells(Arc<dyn Cells>),
 }
 
 impl Task {
     fn run(&self) -> Ran {
-        let view = StateView::noting(&self.version, &self.earlier);
+        let view = match &self.above {
+            Above::Earlier(earlier) => StateView::noting(&self.version, earlier),
+            Above::Cells(cells) => StateView::live(&self.version, &**cells, self.run.0),
+        };
         run(&*self.service, view, (self.kind, &self.body), &self.ctx, self.replies_max)
     }
 }
@@ -43,7 +55,7 @@ impl fmt::Debug for Task {
 
 /// Requests for one worker.
 #[derive(Debug)]
-pub struct Work(pub(super) Vec<Task>);
+pub struct Work(pub(crate) Vec<Task>);
 
 impl Work {
     /// Runs them.
@@ -76,15 +88,15 @@ impl Work {
 }
 
 /// How a request ran, if it did.
-pub(super) struct Done {
-    pub(super) at: u64,
-    pub(super) run: RunId,
-    pub(super) ran: Option<Ran>,
-    pub(super) nanos: u64,
+pub(crate) struct Done {
+    pub(crate) at: u64,
+    pub(crate) run: RunId,
+    pub(crate) ran: Option<Ran>,
+    pub(crate) nanos: u64,
 }
 
 /// The answer to [`Work`].
-pub struct Worked(pub(super) Vec<Done>);
+pub struct Worked(pub(crate) Vec<Done>);
 
 impl fmt::Debug for Worked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

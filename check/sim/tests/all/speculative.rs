@@ -1,0 +1,27 @@
+//! Clusters in which commands meet in one memory, since their hints are wrong. Replicas come to different results now and then, crash between a result and its
+//! token, and all come to the same state.
+
+use quorate_order::Protocol;
+use quorate_sim::{ExecutorKind, Level, Plan, Profile, World};
+use quorate_types::FaultModel;
+
+fn all_are_clean(profile: &Profile, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let plan = Plan::new(seed, &Profile { executor: ExecutorKind::Speculative, ..*profile });
+        assert!(plan.verified.is_some() && plan.executor.is_some_and(|plan| plan.early.is_some()));
+        let report = World::new(plan, Level::Hash).run();
+        assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
+    }
+}
+
+#[test]
+fn whatever_meets_all_come_to_the_same_state() {
+    all_are_clean(&Profile::default(), 1..40);
+    all_are_clean(&Profile { instances: Some(4), ..Profile::default() }, 100..112);
+    all_are_clean(&Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 200..212);
+}
+
+#[test]
+fn where_replicas_lie_it_is_the_same() {
+    all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 300..312);
+}

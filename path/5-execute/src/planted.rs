@@ -1,0 +1,26 @@
+//! The bugs put back: unit tests find each of them. Only in a build with `--cfg planted`; one test, since a bug is in force in the whole
+//! process.
+
+use crate::speculative::planted::a_session_keeps_its_order;
+use crate::verify::tests::{
+    nobody_sides_with_one_that_was_wrong, results_are_ruled_on_up_to_where_a_quorum_agrees,
+    the_first_token_counts_and_only_that_of_an_executor,
+};
+
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn each_bug_is_found() {
+    let by: [(&str, fn()); 4] = [
+        ("ruling-by-one", results_are_ruled_on_up_to_where_a_quorum_agrees),
+        ("past-not-checked", nobody_sides_with_one_that_was_wrong),
+        ("non-executor-counts", the_first_token_counts_and_only_that_of_an_executor),
+        ("session-in-one-wave", a_session_keeps_its_order),
+    ];
+    for (bug, test) in by {
+        test();
+        quorate_types::plant(Some(bug));
+        let found = std::panic::catch_unwind(test).is_err();
+        quorate_types::plant(None);
+        assert!(found, "{bug} is not found");
+    }
+}
