@@ -16,7 +16,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// The most rounds of computing: some ten seconds.
 const ROUNDS_MAX: u64 = 1 << 34;
 /// Bytes before the numbers of the objects.
-const HEAD: usize = 16;
+const HEAD: usize = 21;
 
 /// A command: how it spends its time, and which objects it changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,16 +27,23 @@ pub struct WorkCommand {
     pub rounds: u64,
     /// The size of each object.
     pub object_bytes: u32,
+    /// Its hints name nothing, as those of a service that forgets some keys.
+    pub hidden: bool,
+    /// Its hints also name this object, which it does not use.
+    pub also: Option<u32>,
     /// The numbers of the objects, 64 at most.
     pub objects: Vec<u32>,
 }
 
 impl WorkCommand {
-    /// Its bytes: `sleep u32 | rounds u64 | object bytes u32 | object u32 ...`, little-endian.
+    /// Its bytes: `sleep u32 | rounds u64 | object bytes u32 | flags u8 | also u32 | object u32 ...`, little-endian. The flags are 1 if it is
+    /// hidden, and 2 if its hints name another object, too.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.sleep_us.to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.rounds.to_le_bytes());
         bytes.extend_from_slice(&self.object_bytes.to_le_bytes());
+        bytes.push(u8::from(self.hidden) | u8::from(self.also.is_some()) << 1);
+        bytes.extend_from_slice(&self.also.unwrap_or(0).to_le_bytes());
         self.objects.iter().for_each(|object| bytes.extend_from_slice(&object.to_le_bytes()));
         bytes
     }
@@ -48,12 +55,15 @@ impl WorkCommand {
         let rounds = u64::from_le_bytes(*head[4..].first_chunk()?);
         let (chunks, rest) = list.as_chunks::<4>();
         let objects: Vec<u32> = chunks.iter().map(|object| u32::from_le_bytes(*object)).collect();
-        let command = Self { sleep_us: number(0)?, rounds, object_bytes: number(12)?, objects };
+        let (flags, also) = (head[16], number(17)?);
+        let (hidden, also) = (flags & 1 > 0, (flags & 2 > 0).then_some(also));
+        let command = Self { sleep_us: number(0)?, rounds, object_bytes: number(12)?, hidden, also, objects };
         let sleep = Duration::from_micros(command.sleep_us.into());
         let fits = sleep <= SLEEP_MAX
             && rounds <= ROUNDS_MAX
             && command.object_bytes <= BYTES_MAX
             && (1..=OBJECTS_MAX).contains(&command.objects.len())
+            && flags < 4
             && rest.is_empty();
         fits.then_some(command)
     }
@@ -80,7 +90,7 @@ fn changes(object: Option<&[u8]>) -> u64 {
 
 impl ParallelService for Work {
     fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
-        let Some(WorkCommand { sleep_us, rounds, object_bytes, objects }) = WorkCommand::decode(command)
+        let Some(WorkCommand { sleep_us, rounds, object_bytes, objects, .. }) = WorkCommand::decode(command)
         else {
             return reply.write(b"no command");
         };
@@ -103,6 +113,13 @@ impl ParallelService for Work {
     fn query(&self, view: &StateView<'_>, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         let all: u64 = view.range(b"", None).map(|(_, object)| changes(Some(&object))).sum();
         reply.write(&all.to_le_bytes());
+    }
+
+    fn hints(&self, command: &[u8], uses: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        let Some(command) = WorkCommand::decode(command) else { return true };
+        let own = command.objects.iter().filter(|_| !command.hidden);
+        own.chain(&command.also).for_each(|object| uses(KeyUse::Write(&object.to_be_bytes())));
+        true
     }
 
     fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {

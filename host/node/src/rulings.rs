@@ -237,9 +237,11 @@ impl Rulings {
     }
 }
 
-/// Whether so much is not final that a leader should propose no requests.
+/// Whether so much is not final, or has not run, that a leader should propose no requests now: they gather in a larger batch.
 pub(crate) fn is_far(verified: Option<&Verified>) -> bool {
-    verified.map(Verified::behind).is_some_and(|(items, bytes)| items > BEHIND_MAX.0 || bytes > BEHIND_MAX.1)
+    let Some(verified) = verified else { return false };
+    let (items, bytes) = verified.behind();
+    items > BEHIND_MAX.0 || bytes > BEHIND_MAX.1 || verified.has_enough()
 }
 
 impl Counting {

@@ -1,7 +1,7 @@
 //! The service that takes time, and what it changes.
 
 use crate::support::ctx;
-use quorate_execute::{InStore, KeyUse, Parallel, ReplySink, Service};
+use quorate_execute::{InStore, KeyUse, Parallel, ParallelService, ReplySink, Service};
 use quorate_kv::{Work, WorkCommand};
 
 fn ask(service: &mut dyn Service, command: &[u8]) -> Vec<u8> {
@@ -19,7 +19,13 @@ fn total(service: &dyn Service) -> u64 {
 #[test]
 fn commands_count_what_they_change() {
     let mut service = InStore::new(Parallel::new(Work));
-    let one = WorkCommand { objects: vec![7], object_bytes: 1000, rounds: 10, sleep_us: 1 };
+    let one = WorkCommand {
+        objects: vec![7],
+        object_bytes: 1000,
+        rounds: 10,
+        sleep_us: 1,
+        ..WorkCommand::default()
+    };
     let both = WorkCommand { objects: vec![8, 7], ..WorkCommand::default() };
     for (command, count) in [(&one, 1_u64), (&one, 2), (&both, 1), (&both, 2)] {
         assert_eq!(WorkCommand::decode(&command.encode()).as_ref(), Some(command));
@@ -55,4 +61,28 @@ fn the_keys_are_those_of_its_objects() {
         used.push(key.to_vec());
     }));
     assert_eq!(used, [[0, 0, 0, 1], [0, 0, 0, 2]]);
+}
+
+/// What hints say is the client's choice; what permissions use is not.
+#[test]
+fn hints_are_as_wrong_as_the_command_says() {
+    let hints = |command: &WorkCommand| {
+        let mut used = Vec::new();
+        assert!(Work.hints(&command.encode(), &mut |key| if let KeyUse::Write(key) = key {
+            used.push(key.to_vec());
+        }));
+        used
+    };
+    let right = WorkCommand { objects: vec![1], ..WorkCommand::default() };
+    let hidden = WorkCommand { hidden: true, ..right.clone() };
+    let also = WorkCommand { also: Some(9), ..right.clone() };
+    assert_eq!(hints(&right), [[0, 0, 0, 1]]);
+    assert!(hints(&hidden).is_empty());
+    assert_eq!(hints(&also), [[0, 0, 0, 1], [0, 0, 0, 9]]);
+    for command in [hidden, also] {
+        assert_eq!(WorkCommand::decode(&command.encode()).as_ref(), Some(&command));
+        let mut keys = 0;
+        assert!(Work.keys(&command.encode(), false, &mut |_| keys += 1));
+        assert_eq!(keys, 1);
+    }
 }

@@ -74,7 +74,7 @@ pub(super) enum Command {
     Member(super::etcd::MemberArgs),
     #[command(hide = true)]
     Crowd(super::hostile::CrowdArgs),
-    Figure(super::figure::FigureArgs),
+    Figure(Box<super::figure::FigureArgs>),
 }
 
 /// What every measurement of ours takes.

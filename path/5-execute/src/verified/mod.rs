@@ -38,6 +38,9 @@ use std::sync::Arc;
 const ITEMS_MAX: usize = 4096;
 const BYTES_MAX: usize = 64 << 20;
 
+/// S11: so many batches, one that runs and one that waits, are enough for an executor that runs one after the other.
+const ENOUGH: usize = 2;
+
 /// A delivered item that is not final.
 struct Item {
     ordered: Ordered,
@@ -314,6 +317,12 @@ impl Verified {
         if own == Some(token) {
             self.cleared = self.cleared.max(seq);
         }
+    }
+
+    /// Whether an executor that runs one batch after the other has enough of them: more would only make each smaller.
+    pub fn has_enough(&self) -> bool {
+        let waits = self.items.iter().skip(self.ran).filter(|item| !item.quiet);
+        self.ahead.may_vary() && waits.take(ENOUGH).count() == ENOUGH
     }
 
     /// What differs here, until the state is replaced.

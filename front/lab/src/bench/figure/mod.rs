@@ -66,6 +66,15 @@ pub(super) enum Name {
     /// Speed-up by workers, for commands of different lengths
     #[value(name = "eve-4")]
     Eve4,
+    /// Speed-up by workers, for objects of different sizes
+    #[value(name = "eve-5")]
+    Eve5,
+    /// Speed-up by conflicts, where hints miss some of them
+    #[value(name = "eve-6")]
+    Eve6,
+    /// Speed-up by conflicts, where hints name some that are none
+    #[value(name = "eve-7")]
+    Eve7,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -84,6 +93,7 @@ pub(super) enum Name {
   quorate bench figure visigoth-3 --durability memory --secs 3
   quorate bench figure visigoth-6 --durability memory --divide 1
   quorate bench figure eve-4 --durability memory --secs 3
+  quorate bench figure eve-6 --durability memory --secs 3 --pair-conflicts 1000
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -234,7 +244,10 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Visigoth4 => few::curves::draw(args, few::curves::What::SameFaults)?,
         Name::Visigoth5 => few::curves::draw(args, few::curves::What::SixReplicas)?,
         Name::Visigoth6 => few::trace::draw(args)?,
-        Name::Eve4 => eve::draw(args)?,
+        Name::Eve4 => eve::draw(args, eve::What::Lengths)?,
+        Name::Eve5 => eve::draw(args, eve::What::Sizes)?,
+        Name::Eve6 => eve::draw(args, eve::What::Missed)?,
+        Name::Eve7 => eve::draw(args, eve::What::Imagined)?,
     };
     let named = quorate_command::arguments::name(name);
     let page = args.out.join(format!("{named}.html"));
