@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// The kind of the node's record with a memo.
 pub(crate) const MEMO: u8 = 5;
 /// Room for the head of such a record.
-const HEAD: usize = 64;
+const HEAD: usize = 128;
 
 /// Where memos are in the log.
 #[derive(Debug, Default)]
@@ -73,7 +73,10 @@ impl Memos {
     }
 
     /// A durable checkpoint has everything up to this seq.
-    pub(crate) fn trimmed(&mut self, seq: Seq) {
+    pub(crate) fn trimmed(&mut self, seq: Seq, verified: Option<&mut Verified>) {
+        if let Some(verified) = verified {
+            verified.trimmed(seq);
+        }
         self.needed = self.needed.split_off(&seq.next());
     }
 

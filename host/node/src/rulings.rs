@@ -113,6 +113,7 @@ impl Rulings {
     ) {
         let (Some(counting), Some(verified)) = (&mut self.0, verified) else { return };
         counting.looked = now;
+        counting.verify.set_varies(verified.may_vary());
         counting.verify.delivered(now, verified.ruled(), verified.waits(), facts.delivered);
         if let Some(own) = verified.take_tokens() {
             let first = counting.verify.ran(now, own);

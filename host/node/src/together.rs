@@ -610,7 +610,7 @@ impl Node {
             return;
         }
         self.keeping.trimmed(seq);
-        self.memos.trimmed(seq);
+        self.memos.trimmed(seq, self.engine.verified_mut());
         for (group, slot) in self.groups.iter_mut().zip(records) {
             group.step(now, OrderInput::Trim { slot });
         }

@@ -52,6 +52,8 @@ pub struct Verify {
     quorum: usize,
     /// Where executors only crash: so many of them are always heard in the end.
     heard_in_the_end: Option<usize>,
+    /// Whether results of executors may vary. Then also a majority may have gone on from a result that was not the one that was ruled.
+    varies: bool,
     ruled: Ruled,
     /// The first batch that waits for a ruling.
     waits: Option<Seq>,
@@ -78,6 +80,7 @@ impl Verify {
             executors: Vec::new(),
             quorum: usize::MAX,
             heard_in_the_end: None,
+            varies: false,
             ruled: Ruled { attempt: 0, seq: Seq::ZERO, token: None },
             waits: None,
             delivered: Seq::ZERO,
@@ -94,6 +97,11 @@ impl Verify {
     pub fn set_executors(&mut self, executors: Vec<ReplicaId>, quorum: u32, crash: Option<u32>) {
         (self.executors, self.quorum) = (executors, quorum as usize);
         self.heard_in_the_end = crash.map(|count| count as usize);
+    }
+
+    /// Whether results may be others when batches run again.
+    pub fn set_varies(&mut self, varies: bool) {
+        self.varies = varies;
     }
 
     /// What was delivered: what the rulings say so far, the first batch that waits for one, and the last seq.
@@ -118,8 +126,9 @@ impl Verify {
     /// Everything is forgotten: the state was replaced.
     pub fn restart(&mut self) {
         let (executors, quorum, refused) = (std::mem::take(&mut self.executors), self.quorum, self.refused);
-        let heard_in_the_end = self.heard_in_the_end;
-        *self = Self { executors, quorum, heard_in_the_end, refused, ..Self::new(self.config.clone()) };
+        let (heard_in_the_end, varies) = (self.heard_in_the_end, self.varies);
+        *self =
+            Self { executors, quorum, heard_in_the_end, varies, refused, ..Self::new(self.config.clone()) };
     }
 
     /// This replica ran batches. Gives back the tokens that count, which the others should hear: the first ones.
@@ -177,9 +186,9 @@ impl Verify {
 
     /// Whether an executor did up to the last ruling what was ruled. `None`: it did not say.
     ///
-    /// Where executors only crash, a majority did nothing wrong, and one that goes on from a checkpoint never tells that token.
+    /// Where executors only crash and do not vary, a majority did nothing wrong, and one that goes on from a checkpoint never tells that token.
     fn was_right(&self, executor: ReplicaId) -> Option<bool> {
-        if self.heard_in_the_end.is_some() {
+        if self.heard_in_the_end.is_some() && !self.varies {
             return Some(true);
         }
         let Some(ruled) = self.ruled.token.filter(|_| !planted("past-not-checked")) else {

@@ -26,6 +26,8 @@ pub struct Memo {
     pub seq: Seq,
     /// The token before the batch.
     pub before: Digest,
+    /// In which life of the replica it ran: how often the replica had started again with memos in its log.
+    pub life: u64,
     /// The outcomes and the changed objects.
     pub body: Bytes,
 }
@@ -33,14 +35,15 @@ pub struct Memo {
 /// Larger ones are not kept: the batch runs again, one command after the other.
 const BYTES_MAX: usize = 4 << 20;
 /// The length of [`Memo::head`].
-const HEAD: usize = 16 + Digest::BYTES;
+const HEAD: usize = 24 + Digest::BYTES;
 
 impl Memo {
-    /// `attempt u64 | seq u64 | token before (32)`.
+    /// `attempt u64 | seq u64 | life u64 | token before (32)`.
     pub fn head(&self) -> Bytes {
         let mut head = Vec::with_capacity(HEAD);
         head.extend_from_slice(&self.attempt.to_le_bytes());
         head.extend_from_slice(&self.seq.number().to_le_bytes());
+        head.extend_from_slice(&self.life.to_le_bytes());
         head.extend_from_slice(self.before.bytes());
         head.into()
     }
@@ -50,9 +53,9 @@ impl Memo {
         if head.len() != HEAD {
             return None;
         }
-        let (attempt, seq) = (head.get_u64_le(), Seq::new(head.get_u64_le()));
+        let (attempt, seq, life) = (head.get_u64_le(), Seq::new(head.get_u64_le()), head.get_u64_le());
         let before = Digest::new(*head.first_chunk()?);
-        Some(Self { number: 0, attempt, seq, before, body })
+        Some(Self { number: 0, attempt, seq, before, life, body })
     }
 
     /// `seq u64 | outcomes u32 | (session u32 u32, number u64, status u8, flags u8, client u64, bytes u32) each | replies |
@@ -171,8 +174,11 @@ fn read_outcome(bytes: &mut Bytes, start: usize) -> Option<(Outcome, usize)> {
 /// The memos of a replica.
 #[derive(Debug)]
 pub(super) struct Memos {
-    /// What the log had at the start of batches that are not final, by attempt and seq: one for each past after which the batch ran.
+    /// What the log has of batches that no durable checkpoint has, by attempt and seq: for each past after which the batch ran, the first one in
+    /// each life.
     recalled: BTreeMap<(u64, Seq), Vec<Memo>>,
+    /// The present life.
+    life: u64,
     /// Those that are not durable, in order, and how many of them the log has.
     unkept: VecDeque<Memo>,
     noted: usize,
@@ -184,7 +190,7 @@ pub(super) struct Memos {
 impl Default for Memos {
     fn default() -> Self {
         let (recalled, unkept) = (BTreeMap::new(), VecDeque::new());
-        Self { recalled, unkept, noted: 0, last: 0, most: BYTES_MAX }
+        Self { recalled, life: 0, unkept, noted: 0, last: 0, most: BYTES_MAX }
     }
 }
 
@@ -196,13 +202,13 @@ impl Memos {
 
     /// The state is that of this seq now.
     pub(super) fn begin(&mut self, seq: Seq) {
-        self.is_final(seq);
+        self.trimmed(seq);
         self.unkept.clear();
         self.noted = 0;
     }
 
-    /// Everything up to this seq is final.
-    pub(super) fn is_final(&mut self, seq: Seq) {
+    /// A durable checkpoint has everything up to this seq.
+    pub(super) fn trimmed(&mut self, seq: Seq) {
         if !self.recalled.is_empty() {
             self.recalled.retain(|(_, of), _| *of > seq);
         }
@@ -217,6 +223,7 @@ impl Memos {
     }
 
     pub(super) fn recall(&mut self, memos: Vec<Memo>, seq: Seq) {
+        self.life = memos.iter().map(|memo| memo.life + 1).max().unwrap_or(0).max(self.life);
         for memo in memos.into_iter().filter(|memo| memo.seq > seq) {
             self.recalled.entry((memo.attempt, memo.seq)).or_default().push(memo);
         }
@@ -227,15 +234,27 @@ impl Memos {
         !self.recalled.is_empty() && self.recalled.contains_key(&(attempt, seq))
     }
 
-    /// The memo of a batch after this past.
-    pub(super) fn of(&self, at: (u64, Seq), before: &Digest) -> Option<&Memo> {
-        let fits = |memo: &&Memo| memo.before == *before || planted("memo-of-another-past");
+    /// The memo of a batch after this past, of no later life than this one.
+    ///
+    /// What a replica told in a life is made of memos up to that life; what had none then ran alone, or came out as if it had. In a later life
+    /// the same batch may come out otherwise, and get a memo.
+    pub(super) fn of(&self, at: (u64, Seq), before: &Digest, life: u64) -> Option<&Memo> {
+        let fits =
+            |memo: &&Memo| memo.life <= life && (memo.before == *before || planted("memo-of-another-past"));
         self.recalled.get(&at)?.iter().find(fits)
     }
 
-    /// A memo can not be read: it is as if it was not there.
-    pub(super) fn drop_recalled(&mut self, at: (u64, Seq)) {
-        self.recalled.remove(&at);
+    /// The last life before this one of which there are memos of this attempt up to a seq.
+    pub(super) fn life_before(&self, attempt: u64, seq: Seq, life: u64) -> Option<u64> {
+        let these = self.recalled.range((attempt, Seq::ZERO)..=(attempt, seq)).flat_map(|(_, memos)| memos);
+        these.map(|memo| memo.life).filter(|of| *of < life).max()
+    }
+
+    /// The memo after this past can not be read: it is as if it was not there.
+    pub(super) fn drop_recalled(&mut self, at: (u64, Seq), before: &Digest) {
+        if let Some(these) = self.recalled.get_mut(&at) {
+            these.retain(|memo| memo.before != *before);
+        }
     }
 
     /// An attempt begins: batches run again, and what was kept of them before is of no use any more.
@@ -254,7 +273,8 @@ impl Memos {
         let body = from.and_then(|from| Memo::write(service, outcomes, (&from, objects), self.most));
         let Some(body) = body else { return false };
         self.last += 1;
-        self.unkept.push_back(Memo { number: self.last, attempt, seq, before, body });
+        let life = self.life;
+        self.unkept.push_back(Memo { number: self.last, attempt, seq, before, life, body });
         true
     }
 
@@ -273,9 +293,9 @@ impl Memos {
 
     /// Memos become durable in their order.
     pub(super) fn is_kept(&mut self, number: u64) {
-        while self.noted > 0 && self.unkept.front().is_some_and(|memo| memo.number <= number) {
-            self.unkept.pop_front();
+        while let Some(memo) = self.unkept.pop_front_if(|memo| self.noted > 0 && memo.number <= number) {
             self.noted -= 1;
+            self.recalled.entry((memo.attempt, memo.seq)).or_default().push(memo);
         }
     }
 

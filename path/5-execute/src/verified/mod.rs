@@ -38,7 +38,7 @@ use std::sync::Arc;
 const ITEMS_MAX: usize = 4096;
 const BYTES_MAX: usize = 64 << 20;
 
-/// S11: so many batches, one that runs and one that waits, are enough for an executor that runs one after the other.
+/// S12: so many batches, one that runs and one that waits, are enough for an executor that runs one after the other.
 const ENOUGH: usize = 2;
 
 /// A delivered item that is not final.
@@ -50,16 +50,6 @@ struct Item {
     chain: Option<Chain>,
     /// How it ran ahead.
     ran: Option<Box<Ran>>,
-}
-
-impl Item {
-    /// The seq of a batch.
-    fn seq(&self) -> Option<Seq> {
-        match self.ordered {
-            Ordered::Batch(seq, ..) => Some(seq),
-            _ => None,
-        }
-    }
 }
 
 /// How an item ran.
@@ -144,8 +134,8 @@ pub struct Verified {
     border: Option<Seq>,
     /// Results here up to this seq are those that were ruled.
     cleared: Seq,
-    /// The ruling for this seq differed, and the commands ran again; whether without memos, too.
-    retried: (Seq, bool),
+    /// The ruling for this seq differed, and the commands ran again, with the memos up to this life; at last without any.
+    retried: Option<(Seq, Option<u64>)>,
     differs: Option<Differs>,
     /// Tokens that nobody was told yet.
     tokens: Vec<(Seq, Digest)>,
@@ -191,7 +181,7 @@ impl Verified {
             last_loud: Seq::ZERO,
             border: None,
             cleared: Seq::ZERO,
-            retried: (Seq::ZERO, false),
+            retried: None,
             differs: None,
             tokens: Vec::new(),
             memos: Memos::default(),
@@ -215,7 +205,7 @@ impl Verified {
         self.ruled_token = None;
         (self.last_loud, self.border) = (loud, Some(loud));
         self.loud = [loud].into_iter().filter(|loud| *loud > ruled).collect();
-        (self.cleared, self.retried, self.differs) = (self.last.seq(), (Seq::ZERO, false), None);
+        (self.cleared, self.retried, self.differs) = (self.last.seq(), None, None);
         // Others may wait for a ruling about a batch before: this token stands for all of them.
         self.tokens.extend(Some((self.last.seq(), token)).filter(|(seq, _)| *seq > ruled));
     }
@@ -297,6 +287,11 @@ impl Verified {
     /// Memos that the log had at the start: those batches come out as they did before.
     pub fn recall(&mut self, memos: Vec<Memo>) {
         self.memos.recall(memos, self.last.seq());
+    }
+
+    /// A durable checkpoint has everything up to this seq: memos up to there are not needed.
+    pub fn trimmed(&mut self, seq: Seq) {
+        self.memos.trimmed(seq);
     }
 
     /// Whether results may be others when batches run again. Then what all executors told may still be ruled otherwise, since one that starts again may
@@ -398,7 +393,8 @@ impl Verified {
     /// Whether a memo says what this batch does, the next one that the executor ahead would get, or may say it once everything before ran.
     fn awaits_memo(&self, seq: Seq) -> bool {
         let of = (self.lineage, seq);
-        self.memos.has(of.0, seq) && (self.ran < self.fed || self.memos.of(of, &self.tail.0).is_some())
+        self.memos.has(of.0, seq)
+            && (self.ran < self.fed || self.memos.of(of, &self.tail.0, u64::MAX).is_some())
     }
 
     /// Repeats what a memo says of the next batch, if everything before ran. Whether anything changed.
@@ -411,7 +407,7 @@ impl Verified {
             return false;
         }
         let (seq, moment, batch) = (*seq, *moment, batch.clone());
-        let Some((outcomes, objects)) = self.remembered(seq) else { return true };
+        let Some((outcomes, objects)) = self.remembered(seq, u64::MAX) else { return true };
         let at = (seq, moment);
         self.ahead.take_over(&Known { at, batch: &batch, outcomes: &outcomes, objects: &objects });
         let ran = self.sum_up(true, outcomes, objects);
@@ -424,14 +420,14 @@ impl Verified {
         true
     }
 
-    /// What a memo says of the batch behind the last one that ran.
-    fn remembered(&mut self, seq: Seq) -> Option<(Outcomes, Version)> {
+    /// What a memo of no later life says of the batch behind the last one that ran.
+    fn remembered(&mut self, seq: Seq, life: u64) -> Option<(Outcomes, Version)> {
         let of = (self.lineage, seq);
         let (token, from) = &self.tail;
-        let memo = self.memos.of(of, token)?;
+        let memo = self.memos.of(of, token, life)?;
         let opened = memo.open(self.service.as_deref(), from.as_ref()?);
         if opened.is_none() {
-            self.memos.drop_recalled(of);
+            self.memos.drop_recalled(of, token);
         }
         opened
     }
@@ -460,7 +456,7 @@ impl Verified {
         match self.rulings.front().copied() {
             None => false,
             Some(Judged::Redo(at)) => {
-                self.run_alone(at, false);
+                self.run_alone(at, None);
                 self.ahead.failed(at);
                 self.cleared = self.cleared.max(at);
                 self.lineage += 1;
@@ -491,14 +487,15 @@ impl Verified {
             self.is_carried_out();
             return true;
         }
-        // It may have been an accident. One that runs ahead on threads may come to another result each time, and what has no memo came about
-        // one after the other.
-        let remembers =
-            || self.items.iter().any(|item| item.seq().is_some_and(|of| self.memos.has(self.lineage, of)));
-        if self.retried < (seq, true) {
-            let remember = self.retried < (seq, false) && remembers();
-            self.retried = (seq, !remember);
-            self.run_alone(seq, remember);
+        // It may have been an accident, or this replica told it in an earlier life. What that one had no memo of came about one after the other.
+        let last = match self.retried {
+            Some((of, life)) if of == seq => life,
+            _ => Some(u64::MAX),
+        };
+        if let Some(last) = last {
+            let life = self.memos.life_before(self.lineage, seq, last);
+            self.retried = Some((seq, life));
+            self.run_alone(seq, life);
             return true;
         }
         // Nothing that is delivered now helps here: another state will take the place of this one.
@@ -510,22 +507,22 @@ impl Verified {
     }
 
     /// Runs what is not final up to this seq one after the other, from the final state. The executor ahead goes on from there.
-    fn run_alone(&mut self, up_to: Seq, remember: bool) {
+    fn run_alone(&mut self, up_to: Seq, life: Option<u64>) {
         self.tokens.clear();
         self.memos.forget_after(self.last.seq());
-        self.run_alone_from(0, up_to, remember);
+        self.run_alone_from(0, up_to, life);
     }
 
     /// The batch at this place, with this seq, runs again, one command after the other. Nobody was told of it.
     fn run_again(&mut self, at: usize, seq: Seq) {
         self.tokens.retain(|(told, _)| *told < seq);
         self.memos.forget_after(seq.previous());
-        self.run_alone_from(at, seq, false);
+        self.run_alone_from(at, seq, None);
         self.tokens.extend(self.items[at].ran.as_ref().map(|ran| (seq, ran.token)));
     }
 
     /// Runs what stands from a place on, up to this seq, one after the other; if wanted, with what memos say. What is before stays as it ran.
-    fn run_alone_from(&mut self, first: usize, up_to: Seq, remember: bool) {
+    fn run_alone_from(&mut self, first: usize, up_to: Seq, life: Option<u64>) {
         self.counts.reruns += 1;
         let Some(mut alone) = self.last.twin() else { return };
         drop(alone.take_events());
@@ -542,7 +539,7 @@ impl Verified {
                     }
                     at += 1;
                 }
-                _ => at = self.run_item_alone(&mut alone, at, remember),
+                _ => at = self.run_item_alone(&mut alone, at, life),
             }
         }
         if let Ok(image) = alone.image()
@@ -555,10 +552,10 @@ impl Verified {
         }
     }
 
-    fn run_item_alone(&mut self, alone: &mut Executor, at: usize, remember: bool) -> usize {
+    fn run_item_alone(&mut self, alone: &mut Executor, at: usize, life: Option<u64>) -> usize {
         if let Ordered::Batch(seq, ..) = self.items[at].ordered
-            && remember
-            && let Some((outcomes, objects)) = self.remembered(seq)
+            && let Some(life) = life
+            && let Some((outcomes, objects)) = self.remembered(seq, life)
         {
             let ran = self.sum_up(true, outcomes, objects);
             follow(alone, &self.items[at].ordered, Some(&ran));
@@ -611,7 +608,6 @@ impl Verified {
         let done = match (&ordered, &ran) {
             (Ordered::Batch(seq, ..), Some(ran)) => {
                 follow(&mut self.last, &ordered, Some(ran));
-                self.memos.is_final(*seq);
                 while self.items.front().is_some_and(|item| item.ordered.follows()) {
                     let item = self.pop()?;
                     follow(&mut self.last, &item.ordered, None);

@@ -125,6 +125,21 @@ pub(crate) fn nobody_sides_with_one_that_was_wrong() {
     assert_eq!(verify.own().list, [(seq(1), token(1)), (seq(2), token(2)), (seq(3), token(3))]);
 }
 
+/// Where members only crash but results vary, a majority that starts again may go on from a result that was not the one that was ruled.
+#[test]
+fn a_majority_with_another_past_counts_only_where_results_come_again() {
+    for varies in [false, true] {
+        let mut verify = verify(3, 2);
+        verify.set_executors((1..=3).map(r).collect(), 2, Some(2));
+        verify.set_varies(varies);
+        tell(&mut verify, 2, 0, &[(1, 66), (2, 67)]);
+        tell(&mut verify, 3, 0, &[(1, 66), (2, 67)]);
+        tell(&mut verify, 1, 0, &[(1, 1), (2, 2)]);
+        verify.delivered(at(0), ruled(0, 1, Some(token(1))), Some(seq(2)), seq(20));
+        assert_eq!(verify.may_vouch(at(0), &is_final(2, 67).expect("one")), !varies);
+    }
+}
+
 #[test]
 fn tokens_of_another_attempt_wait_or_are_forgotten() {
     let mut verify = verify(3, 2);

@@ -177,6 +177,7 @@ impl Replica {
         };
         let stage = Verified::new(executor(&race), ahead).unwrap_or_else(|_| panic!("it has a twin"));
         let mut verify = Verify::new(VerifyConfig { me: id(at), patience: PATIENCE });
+        verify.set_varies(restarts);
         let majority = of as u32 / 2 + 1;
         // With an even seed they answer before the ruling if all agree.
         verify.set_executors(
@@ -354,8 +355,10 @@ impl World {
     /// The ruling that one of the replicas thinks is due, or one that counts for nothing.
     fn ruling(&mut self) -> Option<Ruling> {
         let who = self.below(self.replicas.len() as u64) as usize;
-        let (now, verify) = (self.now, &self.replicas[who].verify);
-        let due = verify.due(now);
+        let (now, end) = (self.now, self.log.len());
+        // A leader knows everything that was decided before.
+        let knows_all = |replica: &&Replica| replica.at == end || !replica.made.2.restarts;
+        let due = Some(&self.replicas[who]).filter(knows_all).and_then(|replica| replica.verify.due(now));
         match (due, self.random.next() % 12) {
             (Some(Ruling::Final { attempt, seq, token }), 0) if attempt > 0 => {
                 Some(Ruling::Final { attempt: attempt - 1, seq, token })
@@ -423,7 +426,12 @@ fn settle(seed: u64, world: &mut World, mut also: impl FnMut(&Step)) {
         }
         (0..world.replicas.len()).for_each(|who| world.turn(who, 0));
     }
-    panic!("seed {seed}: something is never final");
+    let stand = |replica: &Replica| {
+        let stage = &replica.stage;
+        format!("{:?} {:?} {} {:?}", stage.counts(), stage.differs(), stage.state().seq(), replica.restarts)
+    };
+    let all: Vec<String> = world.replicas.iter().map(stand).collect();
+    panic!("seed {seed}: something is never final: {all:#?}");
 }
 
 /// All replicas have one history and one state; without races it is the sequential one.
@@ -488,6 +496,16 @@ pub(crate) fn histories(seeds: u64) {
 #[test]
 fn replicas_that_race_come_to_one_history() {
     histories(std::env::var("QUORATE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(40));
+}
+
+/// Histories in which all replicas started again, more than once, before a result that was ruled was in a checkpoint.
+#[test]
+fn what_was_ruled_is_repeated_after_any_restarts() {
+    for seed in [71, 378] {
+        for (count, racing) in [(3, 100), (3, 500), (5, 200)] {
+            play(seed, count, racing);
+        }
+    }
 }
 
 /// One replica, and its first batches: sessions, and a command.

@@ -36,7 +36,7 @@ fn states() -> (Version, Version) {
 fn memo() -> Memo {
     let (before, after) = states();
     let body = Memo::write(None, &outcomes(), (&before, &after), 1000).expect("it is short");
-    Memo { number: 1, attempt: 2, seq: Seq::new(7), before: Digest::new([4; 32]), body }
+    Memo { number: 1, attempt: 2, seq: Seq::new(7), before: Digest::new([4; 32]), life: 3, body }
 }
 
 #[test]
@@ -78,10 +78,17 @@ fn memos_are_taken_for_their_past_and_attempt() {
     let mut memos = Memos::default();
     memos.recall(vec![memo.clone(), other.clone()], Seq::new(6));
     assert!(memos.has(2, Seq::new(7)) && !memos.has(1, Seq::new(7)));
-    assert_eq!(memos.of((2, Seq::new(7)), &other.before), Some(&other));
-    assert_eq!(memos.of((2, Seq::new(7)), &memo.before), Some(&memo), "it may run again after another past");
-    assert_eq!(memos.of((2, Seq::new(7)), &Digest::new([6; 32])), None);
-    memos.is_final(Seq::new(7));
+    assert_eq!(memos.of((2, Seq::new(7)), &other.before, 3), Some(&other));
+    assert_eq!(
+        memos.of((2, Seq::new(7)), &memo.before, 3),
+        Some(&memo),
+        "it may run again after another past"
+    );
+    assert_eq!(memos.of((2, Seq::new(7)), &Digest::new([6; 32]), 3), None);
+    assert_eq!(memos.of((2, Seq::new(7)), &memo.before, 2), None, "it was not there in that life");
+    assert_eq!(memos.life_before(2, Seq::new(7), u64::MAX), Some(3));
+    assert_eq!(memos.life_before(2, Seq::new(7), 3), None);
+    memos.trimmed(Seq::new(7));
     memos.recall(vec![memo.clone()], Seq::new(7));
     assert!(!memos.has(2, Seq::new(7)), "the checkpoint has it");
     memos.recall(vec![memo], Seq::new(6));
