@@ -115,11 +115,12 @@ impl Past {
     fn turns(&self, index: usize, noted: &Noted) -> bool {
         let later = |last: Option<usize>| last > Some(index);
         let of = |key: &[u8]| self.uses.get(key).copied().unwrap_or_default();
+        let any_later = self.ranges.iter().any(|(.., reader)| *reader > index);
         let in_range = |key: &[u8]| {
             let covers = |(start, end, reader): &(Box<[u8]>, RangeEnd, usize)| {
                 *reader > index && **start <= *key && end.covers(key)
             };
-            self.ranges.iter().any(covers)
+            any_later && self.ranges.iter().any(covers)
         };
         noted.reads.keys.keys().any(|key| later(of(key).write))
             || noted.writes.keys().any(|key| later(of(key).read.max(of(key).write)) || in_range(key))

@@ -77,25 +77,21 @@ impl Live<'_> {
         self.wrote(key);
     }
 
-    /// The entries between two keys, with what the cells have there now.
+    /// The entries between two keys, with what the cells have there when the reader comes there.
     pub(super) fn range<'v>(&'v self, start: &'v [u8], end: Option<&'v [u8]>) -> StateRange<'v> {
-        let mut cells = Vec::new();
-        for part in 0..self.cells.parts() {
-            self.cells.read(self.who, part, &mut |part| {
-                let range = part.cells().range::<[u8], _>(within(start, end));
-                cells.extend(range.map(|(key, cell)| (key.clone(), cell.value.clone(), version_of(cell))));
-            });
-        }
-        cells.sort_unstable_by(|(a, ..): &Seen, (b, ..)| a.cmp(b));
-        let saw = cells.iter().filter_map(|(key, _, version)| Some((key.clone(), (*version)?))).collect();
         let mut reads = self.reads.borrow_mut();
         let noted = reads.ranges.len();
         // All of it, until it is known where the reader stops.
         let to = end.map_or(RangeEnd::Nowhere, |end| RangeEnd::Before(end.into()));
-        reads.ranges.push(RangeRead { start: start.into(), end: to, saw });
+        reads.ranges.push(RangeRead { start: start.into(), end: to, saw: Vec::new() });
         StateRange::live(LiveRange {
             version: self.version.range(start, end).peekable(),
-            cells: cells.into_iter().peekable(),
+            cells: self.cells,
+            who: self.who,
+            page: Vec::new().into_iter().peekable(),
+            next: Some(start.into()),
+            end,
+            page_len: PAGE,
             last: None,
             exhausted: false,
             noted,
@@ -103,6 +99,9 @@ impl Live<'_> {
         })
     }
 }
+
+/// So many entries of each part are read at first; twice as many each time after that.
+const PAGE: usize = 2;
 
 /// A key, its value, and its version.
 type Seen = (Box<[u8]>, Option<Bytes>, Option<RunId>);
@@ -112,10 +111,16 @@ fn version_of(cell: &Cell) -> Option<RunId> {
     Some(RunId(cell.writers.len() as u64))
 }
 
-/// Entries of the version and of the cells in key order; those of the cells hide the others.
+/// Entries of the version and of the cells in key order; those of the cells hide the others. The cells are read page by page: most readers stop soon.
 pub(super) struct LiveRange<'v> {
     version: Peekable<Range<'v>>,
-    cells: Peekable<std::vec::IntoIter<Seen>>,
+    cells: &'v dyn Cells,
+    who: u64,
+    page: Peekable<std::vec::IntoIter<Seen>>,
+    /// From here on the cells were not read; `None`: all of them were.
+    next: Option<Box<[u8]>>,
+    end: Option<&'v [u8]>,
+    page_len: usize,
     last: Option<Box<[u8]>>,
     exhausted: bool,
     /// Where the range stands among what was read.
@@ -126,7 +131,8 @@ pub(super) struct LiveRange<'v> {
 impl<'v> LiveRange<'v> {
     pub(super) fn next(&mut self) -> Option<<StateRange<'v> as Iterator>::Item> {
         loop {
-            let next_of_cells = match (self.version.peek(), self.cells.peek()) {
+            self.read_on();
+            let next_of_cells = match (self.version.peek(), self.page.peek()) {
                 (None, None) => {
                     self.exhausted = true;
                     return None;
@@ -139,13 +145,55 @@ impl<'v> LiveRange<'v> {
                 self.last = Some(key.into());
                 return Some((Cow::Borrowed(key), Cow::Borrowed(value)));
             }
-            let (key, value, _) = self.cells.next()?;
+            let (key, value, _) = self.page.next()?;
             self.version.next_if(|(at, _)| **at == *key);
             self.last = Some(key.clone());
             if let Some(value) = value {
                 return Some((Cow::Owned(key.into_vec()), Cow::Owned(value.to_vec())));
             }
         }
+    }
+
+    /// Reads pages until the next entry is known.
+    fn read_on(&mut self) {
+        while self.page.peek().is_none()
+            && let Some(from) = &self.next
+        {
+            if self.version.peek().is_some_and(|(key, _)| **key < **from) {
+                return;
+            }
+            let (page, next) = self.read_page(from);
+            let saw = page.iter().filter_map(|(key, _, version)| Some((key.clone(), (*version)?)));
+            self.reads.borrow_mut().ranges[self.noted].saw.extend(saw);
+            self.page = page.into_iter().peekable();
+            self.next = next;
+            self.page_len *= 2;
+        }
+    }
+
+    /// The next entries of the cells, and the key from which on there may be more.
+    fn read_page(&self, from: &[u8]) -> (Vec<Seen>, Option<Box<[u8]>>) {
+        let (mut page, mut full) = (Vec::new(), None::<Box<[u8]>>);
+        for part in 0..self.cells.parts() {
+            self.cells.read(self.who, part, &mut |part| {
+                let range = part.cells().range::<[u8], _>(within(from, self.end));
+                let mut count = 0;
+                for (key, cell) in range.take(self.page_len) {
+                    page.push((key.clone(), cell.value.clone(), version_of(cell)));
+                    count += 1;
+                }
+                if let (true, Some((last, ..))) = (count == self.page_len, page.last()) {
+                    full = Some(full.take().map_or(last.clone(), |full| full.min(last.clone())));
+                }
+            });
+        }
+        // Behind the last key of a part that has more, others are not known yet.
+        if let Some(last) = &full {
+            page.retain(|(key, ..)| key <= last);
+        }
+        page.sort_unstable_by(|(a, ..), (b, ..)| a.cmp(b));
+        // The least key that is greater.
+        (page, full.map(|last| [&*last, &[0]].concat().into()))
     }
 }
 
