@@ -20,14 +20,15 @@ pub struct Racy {
     luck: u64,
     /// Whether any replica's commands may race.
     may_vary: bool,
-    /// Whether commands raced last.
+    /// Whether commands of the present batch raced, or of the last one, which is over.
     raced: bool,
+    is_over: bool,
 }
 
 impl Racy {
     /// Commands race where `inner` runs them.
     pub fn new(inner: Box<dyn Execution>, (chance, luck): (u64, u64), rng: Rng, tap: Tap) -> Self {
-        Self { inner, tap, rng, chance, luck, may_vary: chance > 0, raced: false }
+        Self { inner, tap, rng, chance, luck, may_vary: chance > 0, raced: false, is_over: false }
     }
 
     /// Results may also be others for another reason, here or elsewhere.
@@ -38,10 +39,16 @@ impl Racy {
 
 impl Execution for Racy {
     fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
-        self.raced = self.rng.chance(self.chance);
-        self.tap.race(if self.raced { self.luck } else { 0 });
+        if std::mem::take(&mut self.is_over) {
+            self.raced = false;
+        }
+        let races = self.rng.chance(self.chance);
+        // A batch may have several turns.
+        self.raced |= races;
+        self.tap.race(if races { self.luck } else { 0 });
         let done = self.inner.next(now, outcomes);
         self.tap.race(0);
+        self.is_over = done.is_some();
         done
     }
 

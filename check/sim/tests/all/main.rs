@@ -3,6 +3,7 @@
 mod apart;
 mod asleep;
 mod checkers;
+mod clean;
 mod command;
 mod costs;
 mod count;

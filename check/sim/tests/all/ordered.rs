@@ -1,16 +1,13 @@
 //! Clusters in which most replicas run commands side by side, and the others one after the other. All come to the same state.
 
+use crate::clean;
 use quorate_order::Protocol;
-use quorate_sim::{ExecutorKind, Level, Plan, Profile, World};
+use quorate_sim::{ExecutorKind, Profile};
 use quorate_types::FaultModel;
 
 fn all_are_clean(profile: &Profile, seeds: std::ops::Range<u64>) {
-    for seed in seeds {
-        let plan = Plan::new(seed, &Profile { executor: ExecutorKind::Ordered, ..*profile });
-        assert!(plan.executor.is_some());
-        let report = World::new(plan, Level::Hash).run();
-        assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
-    }
+    let profile = Profile { executor: ExecutorKind::Ordered, ..*profile };
+    clean::all_are_clean(&profile, seeds, |plan| assert!(plan.executor.is_some()));
 }
 
 #[test]

@@ -1,17 +1,16 @@
 //! Clusters in which commands meet in one memory, since their hints are wrong. Replicas come to different results now and then, crash between a result and its
 //! token, and all come to the same state.
 
+use crate::clean;
 use quorate_order::Protocol;
-use quorate_sim::{ExecutorKind, Level, Plan, Profile, World};
+use quorate_sim::{ExecutorKind, Profile};
 use quorate_types::FaultModel;
 
 fn all_are_clean(profile: &Profile, seeds: std::ops::Range<u64>) {
-    for seed in seeds {
-        let plan = Plan::new(seed, &Profile { executor: ExecutorKind::Speculative, ..*profile });
+    let profile = Profile { executor: ExecutorKind::Speculative, ..*profile };
+    clean::all_are_clean(&profile, seeds, |plan| {
         assert!(plan.verified.is_some() && plan.executor.is_some_and(|plan| plan.early.is_some()));
-        let report = World::new(plan, Level::Hash).run();
-        assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
-    }
+    });
 }
 
 #[test]

@@ -1,18 +1,16 @@
 //! Clusters that verify results, while commands race and liars tell false tokens and order false rulings. All come to the same state.
 
+use crate::clean;
 use quorate_order::Protocol;
-use quorate_sim::{ExecutorKind, Level, Plan, Profile, World};
+use quorate_sim::{ExecutorKind, Profile};
 use quorate_types::FaultModel;
 
 /// Gives in how many runs commands raced.
 fn all_are_clean(profile: &Profile, seeds: std::ops::Range<u64>) -> usize {
     let mut raced = 0;
-    for seed in seeds {
-        let plan = Plan::new(seed, &Profile { verify: true, ..*profile });
+    clean::all_are_clean(&Profile { verify: true, ..*profile }, seeds, |plan| {
         raced += usize::from(plan.verified.is_some_and(|verifying| verifying.races > 0));
-        let report = World::new(plan, Level::Hash).run();
-        assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
-    }
+    });
     raced
 }
 

@@ -209,6 +209,9 @@ impl Memos {
 
     /// A durable checkpoint has everything up to this seq.
     pub(super) fn trimmed(&mut self, seq: Seq) {
+        while self.unkept.pop_front_if(|memo| memo.seq <= seq).is_some() {
+            self.noted = self.noted.saturating_sub(1);
+        }
         if !self.recalled.is_empty() {
             self.recalled.retain(|(_, of), _| *of > seq);
         }

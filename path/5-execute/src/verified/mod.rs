@@ -381,6 +381,7 @@ impl Verified {
                 let results = (&ran.outcomes, &ran.objects);
                 let of = (self.lineage, seq);
                 if self.ahead.has_varied() && !self.memos.add(of, before, self.service.as_deref(), results) {
+                    self.ahead.failed(seq);
                     self.run_again(at, seq);
                     continue;
                 }
