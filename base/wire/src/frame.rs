@@ -60,6 +60,10 @@ kinds! {
     Sight = 22,
     /// What batches did, as digests, between replicas that verify their results.
     Tokens = 23,
+    /// Asks for what batches did, between replicas that verify their results.
+    MemosWanted = 24,
+    /// What batches did, as an answer.
+    Memos = 25,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.

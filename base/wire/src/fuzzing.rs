@@ -2,10 +2,10 @@
 //! tests run them over the corpus.
 
 use crate::{
-    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, Payload, Refusal,
-    ReplicaMessage, Sight, StateMessage, Tokens, Welcome, caught_up_frame, fill_frame, keys_frame,
-    order_frame, read_caught_up, read_fill, read_instances_request, read_keys, read_lanes_request,
-    read_order, read_room, read_upgrade_request, room_frame,
+    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, Memos,
+    MemosWanted, Payload, Refusal, ReplicaMessage, Sight, StateMessage, Tokens, Welcome, caught_up_frame,
+    fill_frame, keys_frame, order_frame, read_caught_up, read_fill, read_instances_request, read_keys,
+    read_lanes_request, read_order, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -41,6 +41,16 @@ pub fn batch(data: &[u8]) {
 fn tokens(payload: Bytes) {
     if let Ok(tokens) = Tokens::decode(payload) {
         assert_eq!(Tokens::decode(reread(&tokens.frame().to_vec())), Ok(tokens));
+    }
+}
+
+fn memos(frame: Frame) {
+    if frame.kind == FrameKind::Memos {
+        if let Ok(memos) = Memos::decode(frame.payload) {
+            assert_eq!(Memos::decode(reread(&memos.frame().to_vec())), Ok(memos));
+        }
+    } else if let Ok(wanted) = MemosWanted::decode(frame.payload) {
+        assert_eq!(MemosWanted::decode(reread(&wanted.frame().to_vec())), Ok(wanted));
     }
 }
 
@@ -80,6 +90,7 @@ fn payload(frame: Frame) {
             }
         }
         FrameKind::Tokens => tokens(frame.payload),
+        FrameKind::MemosWanted | FrameKind::Memos => memos(frame),
         FrameKind::Room => {
             if let Ok(room) = read_room(&frame.payload) {
                 assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));

@@ -16,6 +16,7 @@ mod handshake;
 mod keys;
 mod members;
 mod membership;
+mod memos;
 mod order;
 mod reader;
 mod room;
@@ -49,6 +50,7 @@ pub use members::{
 pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };
+pub use memos::{Memos, MemosWanted, STEPS_MAX, SentMemo};
 pub use order::{order_frame, read_order};
 pub use reader::{FrameReader, Memory};
 pub use room::{read_room, room_frame};

@@ -3,8 +3,8 @@
 //! ```text
 //! ruling  0         8     16             48
 //!         | attempt | seq | token (32) |        with seq 0 and zeros: run everything again
-//! tokens  0         8       12
-//!         | attempt | count | seq u64, token (32) ...
+//! tokens  0         8      16      20
+//!         | attempt | last | count | seq u64, token (32) ...
 //! ```
 //! docs/protocols/eve.md. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
@@ -78,6 +78,8 @@ pub const TOKENS_MAX: usize = 1024;
 pub struct Tokens {
     /// The attempt.
     pub attempt: u64,
+    /// Up to here this replica's results are final.
+    pub last: Seq,
     /// The tokens, at most [`TOKENS_MAX`].
     pub list: Vec<(Seq, Digest)>,
 }
@@ -89,8 +91,9 @@ impl Tokens {
     /// When there are more than [`TOKENS_MAX`].
     pub fn frame(&self) -> OutFrame {
         assert!(self.list.len() <= TOKENS_MAX, "a message has at most {TOKENS_MAX} tokens");
-        let mut bytes = Vec::with_capacity(12 + self.list.len() * (8 + Digest::BYTES));
+        let mut bytes = Vec::with_capacity(20 + self.list.len() * (8 + Digest::BYTES));
         bytes.put_u64(self.attempt);
+        bytes.put_u64(self.last.number());
         bytes.put_u32(self.list.len() as u32);
         for (seq, token) in &self.list {
             bytes.put_u64(seq.number());
@@ -105,14 +108,14 @@ impl Tokens {
     /// When the bytes are not such a message, or have too many tokens.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "tokens");
-        let (attempt, count) = (r.u64()?, r.u32()? as usize);
+        let (attempt, last, count) = (r.u64()?, Seq::new(r.u64()?), r.u32()? as usize);
         if count > TOKENS_MAX {
             return Err(Reject::TooLarge { what: "tokens", size: count as u64, max: TOKENS_MAX as u64 });
         }
         let one = |_| Ok((Seq::new(r.u64()?), Digest::new(r.array()?)));
         let list = (0..count).map(one).collect::<Result<_, Reject>>()?;
         r.end()?;
-        Ok(Self { attempt, list })
+        Ok(Self { attempt, last, list })
     }
 }
 

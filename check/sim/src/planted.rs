@@ -241,6 +241,10 @@ pub const BUGS: &[Bug] = &[
     apart("durable-by-another", "a record counts as durable when another instance's record is"),
     verified("rulings-vouched", "a replica votes for whatever a leader rules about results"),
     verified("quorum-of-liars", "one more executor than may lie is enough for a ruling"),
+    Bug {
+        verify: true,
+        ..bug("leaves-with-results", "replicas leave before those that stay have what was ruled")
+    },
     verified("rulings-unwatched", "nobody complains about a leader that orders no rulings"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];

@@ -57,7 +57,7 @@ macro_rules! look {
         }
     };
     ($node:expr, reconfigure) => {
-        look!($node, reconfigure { config, groups, engine, gate, keeping, journal, leading })
+        look!($node, reconfigure { config, groups, engine, gate, keeping, journal, leading, rulings })
     };
     ($node:expr, $part:ident { $($field:ident),+ }) => {
         crate::$part::Look { $($field: &$node.$field),+ }

@@ -88,7 +88,7 @@ impl Node {
             Says::Order(instance, message) => self.on_message(now, instance, message, out),
             Says::State(message) => self.keep_called_in(now, In::Heard { from, message }, out),
             Says::Room(room) => self.lead(now, leading::In::Room(from, room), out),
-            Says::Tokens(tokens) => self.rulings.heard(now, from, &tokens),
+            Says::Results(says) => self.rulings.heard(now, from, says),
             Says::Sight(sight) => self.lead(now, leading::In::Sight(from, sight), out),
             Says::Members(members) => self.reconfigure.told(members, &self.config),
             Says::CaughtUp(instance, replicas) => {

@@ -26,8 +26,9 @@ fn verification(node: &Node) -> Option<VerificationStatus> {
         rulings: counts.rulings,
         ignored: counts.ignored,
         reruns: counts.reruns,
+        learnt: counts.learnt,
         refused: node.rulings.refused(),
-        differs: verified.differs().map(|differs| differs.seq.number()),
+        differs: verified.wrong().map(|differs| differs.seq.number()),
     })
 }
 

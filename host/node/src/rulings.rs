@@ -5,10 +5,14 @@
 //! proposes the ruling that is due, in its next batch or in one of its own. Where replicas may lie, voters vouch for a ruling by their own
 //! count, and the protocol watches for one that is due and does not come. Docs: docs/protocols/verify.md. Tests: check/sim (`--verify`).
 
-use quorate_execute::{Differs, OwnTokens, Verified, Verify, VerifyConfig};
+mod exchange;
+
+use exchange::{Exchange, Next};
+use quorate_execute::{Differs, Execution, OwnTokens, Verified, Verify, VerifyConfig, Worth};
 use quorate_order::Input as OrderInput;
 use quorate_types::{Digest, Faults, ReplicaId, Seq, Span, Time, planted};
-use quorate_wire::{BatchHeader, Memberships, OutFrame, Ruling, TOKENS_MAX, Tokens};
+use quorate_wire::{BatchHeader, Memberships, Memos, MemosWanted, OutFrame, Ruling, TOKENS_MAX, Tokens};
+use std::collections::BTreeMap;
 
 /// A ruling that is due for longer is watched: a leader that lives orders it at once.
 const LATE_AFTER: Span = Span::from_millis(100);
@@ -31,7 +35,7 @@ pub(crate) enum Out {
 }
 
 /// What the part asks about the rest of its replica.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Facts {
     /// How far this replica has delivered.
     pub(crate) delivered: Seq,
@@ -39,6 +43,19 @@ pub(crate) struct Facts {
     pub(crate) leads: bool,
     /// Whether members may lie.
     pub(crate) may_lie: bool,
+    /// If this replica lacks what was ruled: whether a member has a checkpoint with it, and whom to ask.
+    pub(crate) asks: Option<(bool, Vec<ReplicaId>)>,
+}
+
+/// What a member says about results.
+#[derive(Debug)]
+pub(crate) enum Results {
+    /// What batches did there.
+    Tokens(Tokens),
+    /// It lacks what was ruled.
+    Wanted(MemosWanted),
+    /// What was ruled, which this replica lacks.
+    Memos(Memos),
 }
 
 /// What is known about results; nothing where they are not verified.
@@ -49,6 +66,13 @@ pub(crate) struct Rulings(Option<Counting>);
 struct Counting {
     me: ReplicaId,
     verify: Verify,
+    exchange: Exchange,
+    /// The voters, and how many make a quorum.
+    voters: (Vec<ReplicaId>, usize),
+    /// Up to where results are final: here, as it was told last, and at others.
+    last: Seq,
+    told_last: Seq,
+    lasts: BTreeMap<ReplicaId, Seq>,
     patience: Span,
     /// Whether this replica's tokens count.
     executes: bool,
@@ -81,6 +105,11 @@ impl Rulings {
         Self(Some(Counting {
             me,
             verify: Verify::new(VerifyConfig { me, patience }),
+            exchange: Exchange::default(),
+            voters: (Vec::new(), usize::MAX),
+            last: Seq::ZERO,
+            told_last: Seq::ZERO,
+            lasts: BTreeMap::new(),
             patience,
             executes: false,
             told: Time::ZERO,
@@ -100,6 +129,7 @@ impl Rulings {
         counting.executes = voters.contains(&counting.me);
         // Where few are slow, fewer are heard in the end than make a quorum.
         let crash = Some(trust.collect()).filter(|least| !faults.may_lie() && *least >= quorum);
+        counting.voters = (voters.clone(), quorum as usize);
         counting.verify.set_executors(voters, quorum, crash);
     }
 
@@ -113,6 +143,8 @@ impl Rulings {
     ) {
         let (Some(counting), Some(verified)) = (&mut self.0, verified) else { return };
         counting.looked = now;
+        counting.last = verified.state().seq();
+        counting.exchange(now, verified, facts.asks.unwrap_or_default(), out);
         counting.verify.set_varies(verified.may_vary());
         counting.verify.delivered(now, verified.ruled(), verified.waits(), facts.delivered);
         if let Some(own) = verified.take_tokens() {
@@ -127,6 +159,7 @@ impl Rulings {
             // They may have been lost with a connection.
             counting.told = now;
             counting.tell(None, &counting.verify.own(), out);
+            counting.tell_last(verified.may_vary(), out);
         }
         if facts.may_lie && !planted("rulings-unwatched") {
             counting.watch(now, verified, facts.leads, out);
@@ -134,10 +167,16 @@ impl Rulings {
         out.extend(verified.differs().map(Out::Repair));
     }
 
-    /// A member tells its tokens.
-    pub(crate) fn heard(&mut self, now: Time, from: ReplicaId, tokens: &Tokens) {
-        if let Some(counting) = &mut self.0 {
-            counting.verify.heard(now, from, tokens);
+    /// A member says something about results.
+    pub(crate) fn heard(&mut self, now: Time, from: ReplicaId, says: Results) {
+        let Some(counting) = &mut self.0 else { return };
+        match says {
+            Results::Tokens(tokens) => {
+                counting.lasts.insert(from, tokens.last);
+                counting.verify.heard(now, from, &tokens);
+            }
+            Results::Wanted(wanted) => counting.exchange.asked(from, wanted),
+            Results::Memos(memos) => counting.exchange.answered(from, memos),
         }
     }
 
@@ -217,7 +256,9 @@ impl Rulings {
     /// When to look again, if nothing comes.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let counting = self.0.as_ref()?;
-        let since = counting.verify.waits_since()?;
+        let tells = (counting.told_last != counting.last).then(|| counting.told.plus(counting.patience));
+        let exchange = counting.exchange.deadline().into_iter().chain(tells);
+        let Some(since) = counting.verify.waits_since() else { return exchange.min() };
         let late = counting.due.map(|(_, since)| since.plus(LATE_AFTER));
         let alone = counting.waits.map(|since| since.plus(ALONE_AFTER));
         let again = [Some(since), Some(counting.told), counting.verify.proposed_at()];
@@ -225,7 +266,20 @@ impl Rulings {
         // A redo where a quorum agrees takes three times as long.
         let last = since.plus(counting.patience.times(3));
         // What is due already is looked at in each turn.
-        again.chain(late).chain(alone).chain([last]).filter(|at| *at > counting.looked).min()
+        again.chain(late).chain(alone).chain([last]).chain(exchange).filter(|at| *at > counting.looked).min()
+    }
+
+    /// Whether as many voters as a quorum has are final up to a seq, as far as this replica knows. Where results come again, that does not matter.
+    pub(crate) fn are_final(&self, seq: Seq, verified: Option<&Verified>) -> bool {
+        let (Some(counting), Some(verified)) = (&self.0, verified) else { return true };
+        let is_final = |voter: &&ReplicaId| match **voter == counting.me {
+            true => verified.state().seq() >= seq,
+            false => counting.lasts.get(*voter).is_some_and(|last| *last >= seq),
+        };
+        let (voters, quorum) = &counting.voters;
+        !verified.may_vary()
+            || voters.iter().filter(is_final).count() >= *quorum
+            || planted("leaves-with-results")
     }
 
     /// How many tokens of others did not count.
@@ -246,11 +300,46 @@ pub(crate) fn is_far(verified: Option<&Verified>) -> bool {
 }
 
 impl Counting {
+    /// Answers members that lack what was ruled, and asks them if this replica does.
+    fn exchange(
+        &mut self,
+        now: Time,
+        verified: &mut Verified,
+        (offered, members): (bool, Vec<ReplicaId>),
+        out: &mut Vec<Out>,
+    ) {
+        for (from, wanted) in self.exchange.due(now) {
+            if let Some(memos) = verified.answer(wanted) {
+                self.exchange.served(now, from);
+                out.push(Out::Tell(Some(from), memos.frame()));
+            }
+        }
+        let worth = self.exchange.answer().map(|memos| verified.told(memos));
+        if worth == Some(Worth::All) {
+            out.push(Out::Finish);
+        }
+        let wanted = verified.wanted();
+        match self.exchange.next(now, (wanted, worth), (&members, offered)) {
+            Next::Ask(member) => out.extend(wanted.map(|wanted| Out::Tell(Some(member), wanted.frame()))),
+            Next::GiveUp => verified.give_up(),
+            Next::Nothing => {}
+        }
+    }
+
     /// Tells a member, or all of them, these tokens.
     fn tell(&self, to: Option<ReplicaId>, own: &OwnTokens, out: &mut Vec<Out>) {
         for part in own.list.chunks(TOKENS_MAX).filter(|_| self.executes) {
-            let tokens = Tokens { attempt: own.attempt, list: part.to_vec() };
+            let tokens = Tokens { attempt: own.attempt, last: self.last, list: part.to_vec() };
             out.push(Out::Tell(to, tokens.frame()));
+        }
+    }
+
+    /// Tells all members up to where results are final, if they may not know it.
+    fn tell_last(&mut self, varies: bool, out: &mut Vec<Out>) {
+        if varies && self.executes && self.told_last != self.last {
+            self.told_last = self.last;
+            let tokens = Tokens { attempt: self.verify.ruled().attempt, last: self.last, list: Vec::new() };
+            out.push(Out::Tell(None, tokens.frame()));
         }
     }
 

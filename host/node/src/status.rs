@@ -19,6 +19,8 @@ pub struct VerificationStatus {
     pub ignored: u64,
     /// Runs of commands one after the other, because results did not agree.
     pub reruns: u64,
+    /// How often this replica took over from another one what was ruled.
+    pub learnt: u64,
     /// Tokens of members that did not count: old, far, or another one than before.
     pub refused: u64,
     /// The seq at which the results of this replica are not those that were ruled, until it is repaired.

@@ -3,8 +3,7 @@
 
 use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::engine::{self, Delivery, Finished};
-use crate::group::FIRST;
-use crate::group::{self, Asker, Group, Pace, Terrain, role_of};
+use crate::group::{self, Asker, FIRST, Group, Pace, Terrain, role_of};
 use crate::intake::Standing;
 use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
 use crate::leading;
@@ -208,7 +207,9 @@ impl Node {
             return;
         }
         let (leads, may_lie) = (self.groups[FIRST].standing().leading, self.config.order.faults.may_lie());
-        let facts = rulings::Facts { delivered: self.engine.agreed().seq(), leads, may_lie };
+        let others = || self.config.members.others().map(|member| member.replica).collect();
+        let asks = self.engine.asks_up_to().map(|seq| (self.keeping.is_offered(seq), others()));
+        let facts = rulings::Facts { delivered: self.engine.agreed().seq(), leads, may_lie, asks };
         let more = self.memos.step(&mut self.journal, self.engine.verified_mut());
         let mut outs = Vec::from_iter(more.then_some(rulings::Out::Finish));
         self.rulings.look(now, self.engine.verified_mut(), facts, &mut outs);

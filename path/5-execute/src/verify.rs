@@ -253,7 +253,10 @@ impl Verify {
             (Some(_), None) => late(self.config.patience.times(3)),
             (None, None) => self.is_split() || late(self.config.patience),
             (Some(_), Some(_)) => false,
-            (None, Some(least)) => self.is_split() || self.told() >= least && late(self.config.patience),
+            // Where results vary nothing is final before its ruling, and one that waits for a state tells nothing.
+            (None, Some(least)) => {
+                self.is_split() || (self.varies || self.told() >= least) && late(self.config.patience)
+            }
         }
     }
 

@@ -62,11 +62,12 @@ fn a_no_op_rules_nothing() {
 
 #[test]
 fn no_more_tokens_are_taken_than_a_message_has() {
-    let many = Tokens { attempt: 0, list: vec![(Seq::new(1), Digest::new([0; 32])); TOKENS_MAX] };
+    let many =
+        Tokens { attempt: 0, last: Seq::new(3), list: vec![(Seq::new(1), Digest::new([0; 32])); TOKENS_MAX] };
     let bytes = many.frame().to_vec();
     let payload = |bytes: Vec<u8>| Bytes::from(bytes).slice(crate::FRAME_HEADER..);
     assert_eq!(Tokens::decode(payload(bytes.clone())), Ok(many));
     let mut announced = bytes;
-    announced[crate::FRAME_HEADER + 8..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    announced[crate::FRAME_HEADER + 16..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(matches!(Tokens::decode(payload(announced)), Err(Reject::TooLarge { .. })));
 }

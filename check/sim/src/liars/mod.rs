@@ -14,6 +14,7 @@
 pub mod clients;
 mod digests;
 mod members;
+mod memos;
 mod mod_smart;
 mod mutate;
 mod old_reads;
@@ -133,6 +134,8 @@ pub enum Trick {
     FalseClaims,
     /// Where results are verified: tells false tokens, or none.
     Tokens,
+    /// Answers falsely to members that lack what was ruled.
+    Memos,
     /// Orders rulings that no quorum supports.
     FalseRulings,
     /// Lets everything run again and again.
@@ -178,8 +181,8 @@ pub const TRICKS: [Trick; 32] = [
 ];
 
 /// The tricks about results, where they are verified.
-pub const ABOUT_RESULTS: [Trick; 4] =
-    [Trick::Tokens, Trick::FalseRulings, Trick::AlwaysRedo, Trick::KeepsRulings];
+pub const ABOUT_RESULTS: [Trick; 5] =
+    [Trick::Tokens, Trick::Memos, Trick::FalseRulings, Trick::AlwaysRedo, Trick::KeepsRulings];
 
 /// The tricks that keep things back.
 pub const KEEPERS: [Trick; 3] = [Trick::KeepsProofs, Trick::KeepsAllButViews, Trick::KeepsSome];
@@ -310,6 +313,7 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::Costly => Box::new(mod_smart::costly::Costly),
         Trick::FalseMisses => Box::new(mod_smart::reach::FalseMisses),
         Trick::Tokens => Box::new(tokens::FalseTokens),
+        Trick::Memos => Box::new(memos::FalseMemos),
         Trick::FalseRulings => Box::new(mod_smart::rulings::FalseRulings::TooFew(None)),
         Trick::AlwaysRedo => Box::new(mod_smart::rulings::FalseRulings::AlwaysRedo),
         Trick::KeepsRulings => Box::new(mod_smart::rulings::FalseRulings::Withheld),

@@ -125,10 +125,7 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         (plan.service.watched, plan.service.hears, plan.service.side_by_side) = (false, true, true);
     }
     if verify {
-        // Where members go, those that have a result may be gone before the others have it.
-        let may_race = plan.replicas == plan.founders;
-        let races = if may_race { rng.pick(&[0, 0, 10, 100, 400]) } else { 0 };
-        plan.verified = Some(Verifying { races });
+        plan.verified = Some(Verifying { races: rng.pick(&[0, 0, 10, 100, 400]) });
         for liar in &mut plan.liars {
             if rng.chance(700) {
                 liar.tricks.push(rng.pick(&ABOUT_RESULTS));

@@ -24,3 +24,14 @@ fn whatever_meets_all_come_to_the_same_state() {
 fn where_replicas_lie_it_is_the_same() {
     all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 300..312);
 }
+
+/// Histories in which replicas joined that came to other results than those that had been ruled, and others left.
+#[test]
+fn who_joins_learns_what_was_ruled_before_others_leave() {
+    let mod_smart = Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() };
+    all_are_clean(&mod_smart, 501_403..501_404);
+    all_are_clean(&Profile { instances: Some(4), ..Profile::default() }, 520_122..520_123);
+    all_are_clean(&Profile { instances: Some(4), ..Profile::default() }, 520_816..520_817);
+    let verified = Profile { verify: true, ..Profile::default() };
+    clean::all_are_clean(&verified, 540_383..540_384, |plan| assert!(plan.verified.is_some()));
+}

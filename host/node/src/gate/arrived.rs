@@ -1,15 +1,16 @@
 //! A frame that came in, read as the peer at the other end may send it. Tests: arrived/tests.rs, fuzz.
 
 use super::Conn;
+use crate::rulings::Results;
 use bytes::Bytes;
 use quorate_admit::verify;
 use quorate_merge::{INSTANCES_MAX, Place, SLOT_MAX};
 use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, InstanceId, ReplicaId, Room};
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, Hello, MemberRequest, Memberships, Role, Sight, StateMessage, Tokens,
-    Verified, read_caught_up, read_fill, read_instances_request, read_lanes_request, read_room,
-    read_upgrade_request,
+    ClientMessage, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos, MemosWanted, Role, Sight,
+    StateMessage, Tokens, Verified, read_caught_up, read_fill, read_instances_request, read_lanes_request,
+    read_room, read_upgrade_request,
 };
 
 /// A message, by the kind of its sender.
@@ -44,8 +45,8 @@ pub(crate) enum Says {
     Room(Room),
     /// The instances whose leaders the sender hears.
     Sight(Sight),
-    /// What batches did at the sender.
-    Tokens(Tokens),
+    /// What batches did.
+    Results(Results),
     /// The membership that the sender knows.
     Members(Memberships),
     /// The replicas that have caught up with an instance that the sender leads.
@@ -113,7 +114,11 @@ impl Says {
             FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
             FrameKind::Room => read_room(&frame.payload).map(Self::Room),
             FrameKind::Sight => Sight::decode(&frame.payload).map(Self::Sight),
-            FrameKind::Tokens => Tokens::decode(frame.payload).map(Self::Tokens),
+            FrameKind::Tokens => Tokens::decode(frame.payload).map(Results::Tokens).map(Self::Results),
+            FrameKind::MemosWanted => {
+                MemosWanted::decode(frame.payload).map(Results::Wanted).map(Self::Results)
+            }
+            FrameKind::Memos => Memos::decode(frame.payload).map(Results::Memos).map(Self::Results),
             FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
             FrameKind::CaughtUp => read_caught_up(&frame.payload).map(|(at, who)| Self::CaughtUp(at, who)),
             FrameKind::Fill => {

@@ -29,6 +29,7 @@ use crate::journal::Journal;
 use crate::keeping::Keeping;
 use crate::leading::Leading;
 use crate::roster::{Done, Roster};
+use crate::rulings::Rulings;
 use caught_up::CaughtUp;
 use quorate_admit::KnownMember;
 use quorate_execute::MembershipNow;
@@ -48,6 +49,7 @@ pub(crate) struct Look<'a> {
     pub(crate) keeping: &'a Keeping,
     pub(crate) journal: &'a Journal,
     pub(crate) leading: &'a Leading,
+    pub(crate) rulings: &'a Rulings,
 }
 
 impl Look<'_> {
@@ -104,6 +106,8 @@ struct Begun {
     instances: Option<View>,
     /// The end of this change.
     end: Option<(View, MembershipId)>,
+    /// All instances have this membership, and this replica had delivered so far then.
+    through: Option<(MembershipId, Seq)>,
 }
 
 /// What was ordered about members, instances and levels, and what is under way; see the module.
@@ -352,7 +356,8 @@ impl Reconfigure {
         self.raise_in_turn(now, look, out);
     }
 
-    /// Ends an ordered change that is complete in all instances: the leader of the first instance orders its end.
+    /// Ends an ordered change that is complete in all instances: the leader of the first instance orders its end. Replicas that leave do so
+    /// then, so those that stay have to have what was ruled while the others voted.
     fn end_change(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
         let standing = look.first().standing();
@@ -365,7 +370,12 @@ impl Reconfigure {
         let once = (standing.view, number);
         let through = |group: &Group| group.status().committed_membership == number;
         let mut present = look.groups.iter().filter(|group| group.stay().is_present());
-        if self.begun.end != Some(once) && present.all(through) {
+        if self.begun.end == Some(once) || !present.all(through) {
+            return;
+        }
+        let through = self.begun.through.filter(|(of, _)| *of == number);
+        let (_, seq) = *self.begun.through.insert(through.unwrap_or((number, look.engine.agreed().seq())));
+        if look.rulings.are_final(seq, look.engine.verified()) {
             self.begun.end = Some(once);
             out.push(Out::Propose(SystemCommand::Changed(number)));
         }

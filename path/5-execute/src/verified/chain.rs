@@ -8,7 +8,7 @@ use crate::checkpoint::{CheckpointError, read_exact, read_u64};
 use crate::outcomes::Outcomes;
 use crate::parallel::ParallelService;
 use quorate_state::store::Version;
-use quorate_types::{Digest, Seq, planted};
+use quorate_types::{ClientId, Digest, Seq, planted};
 
 /// What was ruled about results, as a checkpoint has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,24 +50,31 @@ impl Chain {
     }
 }
 
-/// The token of a batch: of the token before, the seq, the outcomes, what the batch told observers, and the objects that it changed.
-pub(super) fn token(
-    before: &Digest,
+/// The token after a batch: of the token before, and of what the batch did.
+pub(super) fn chained(before: &Digest, did: &Digest) -> Digest {
+    let mut hash = blake3::Hasher::new();
+    if !planted("token-without-chain") {
+        hash.update(before.bytes());
+    }
+    hash.update(did.bytes());
+    Digest::new(*hash.finalize().as_bytes())
+}
+
+/// What a batch did: the seq, the outcomes, what the batch told observers, and the objects that it changed.
+pub(super) fn did(
     outcomes: &Outcomes,
     service: Option<&dyn ParallelService>,
     (from, to): (&Version, &Version),
 ) -> Digest {
     let mut hash = blake3::Hasher::new();
-    if !planted("token-without-chain") {
-        hash.update(before.bytes());
-    }
-    let mut bytes = Vec::with_capacity(64 + outcomes.list().len() * 32);
+    let mut bytes = Vec::with_capacity(64 + outcomes.list().len() * 40);
     bytes.extend_from_slice(&outcomes.seq().number().to_le_bytes());
     for outcome in outcomes.list() {
         bytes.extend_from_slice(&outcome.session.number().to_le_bytes());
         bytes.extend_from_slice(&outcome.number.number().to_le_bytes());
         bytes.push(outcome.status as u8);
-        bytes.push(u8::from(outcome.withheld));
+        bytes.push(u8::from(outcome.withheld) | u8::from(outcome.opening.is_some()) << 1);
+        bytes.extend_from_slice(&outcome.opening.map_or(0, ClientId::number).to_le_bytes());
         bytes.extend_from_slice(&(outcome.body.len() as u64).to_le_bytes());
     }
     bytes.extend_from_slice(&(outcomes.list().len() as u64).to_le_bytes());

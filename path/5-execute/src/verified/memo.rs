@@ -10,7 +10,7 @@ use crate::outcomes::{Outcome, Outcomes};
 use crate::parallel::ParallelService;
 use crate::view::Told;
 use bytes::{Buf, Bytes};
-use quorate_state::store::{Store, Version};
+use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX, Version};
 use quorate_types::{ClientId, Digest, RequestNumber, Seq, SessionId, planted};
 use quorate_wire::ReplyStatus;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +28,8 @@ pub struct Memo {
     pub before: Digest,
     /// In which life of the replica it ran: how often the replica had started again with memos in its log.
     pub life: u64,
+    /// Whether it is what was ruled, from another replica.
+    pub ruled: bool,
     /// The outcomes and the changed objects.
     pub body: Bytes,
 }
@@ -35,15 +37,16 @@ pub struct Memo {
 /// Larger ones are not kept: the batch runs again, one command after the other.
 const BYTES_MAX: usize = 4 << 20;
 /// The length of [`Memo::head`].
-const HEAD: usize = 24 + Digest::BYTES;
+const HEAD: usize = 25 + Digest::BYTES;
 
 impl Memo {
-    /// `attempt u64 | seq u64 | life u64 | token before (32)`.
+    /// `attempt u64 | seq u64 | life u64 | ruled u8 | token before (32)`.
     pub fn head(&self) -> Bytes {
         let mut head = Vec::with_capacity(HEAD);
         head.extend_from_slice(&self.attempt.to_le_bytes());
         head.extend_from_slice(&self.seq.number().to_le_bytes());
         head.extend_from_slice(&self.life.to_le_bytes());
+        head.push(u8::from(self.ruled));
         head.extend_from_slice(self.before.bytes());
         head.into()
     }
@@ -54,8 +57,9 @@ impl Memo {
             return None;
         }
         let (attempt, seq, life) = (head.get_u64_le(), Seq::new(head.get_u64_le()), head.get_u64_le());
+        let ruled = head.get_u8() == 1;
         let before = Digest::new(*head.first_chunk()?);
-        Some(Self { number: 0, attempt, seq, before, life, body })
+        Some(Self { number: 0, attempt, seq, before, life, ruled, body })
     }
 
     /// `seq u64 | outcomes u32 | (session u32 u32, number u64, status u8, flags u8, client u64, bytes u32) each | replies |
@@ -120,9 +124,10 @@ impl Memo {
         let mut store = Store::from_version(from);
         while !bytes.is_empty() {
             let (key, value) = (bytes.try_get_u32_le().ok()?, bytes.try_get_u32_le().ok()?);
-            let key = take(&mut bytes, key as usize)?;
+            let key = take(&mut bytes, key as usize).filter(|key| key.len() <= KEY_BYTES_MAX)?;
             match value {
                 u32::MAX => drop(store.remove(&key)),
+                len if len as usize > VALUE_BYTES_MAX => return None,
                 len => drop(store.put(&key, &take(&mut bytes, len as usize)?)),
             }
         }
@@ -237,14 +242,16 @@ impl Memos {
         !self.recalled.is_empty() && self.recalled.contains_key(&(attempt, seq))
     }
 
-    /// The memo of a batch after this past, of no later life than this one.
+    /// The memo of a batch after this past: what was ruled, or else one of no later life than this one.
     ///
     /// What a replica told in a life is made of memos up to that life; what had none then ran alone, or came out as if it had. In a later life
     /// the same batch may come out otherwise, and get a memo.
-    pub(super) fn of(&self, at: (u64, Seq), before: &Digest, life: u64) -> Option<&Memo> {
-        let fits =
-            |memo: &&Memo| memo.life <= life && (memo.before == *before || planted("memo-of-another-past"));
-        self.recalled.get(&at)?.iter().find(fits)
+    pub(super) fn of(&self, at: (u64, Seq), before: &Digest, life: Option<u64>) -> Option<&Memo> {
+        let fits = |memo: &&Memo| memo.before == *before || planted("memo-of-another-past");
+        let these = || self.recalled.get(&at).into_iter().flatten().filter(fits);
+        these()
+            .find(|memo| memo.ruled)
+            .or_else(|| these().find(|memo| life.is_some_and(|life| memo.life <= life)))
     }
 
     /// The last life before this one of which there are memos of this attempt up to a seq.
@@ -265,20 +272,25 @@ impl Memos {
         self.recalled.retain(|(of, _), _| *of >= attempt);
     }
 
-    /// A batch ran after this past, and may come out differently when it runs again. Whether there can be a memo of it.
+    /// A batch ran after this past, and may come out differently when it runs again. Its memo, if there can be one.
     pub(super) fn add(
         &mut self,
         (attempt, seq): (u64, Seq),
         (before, from): (Digest, Option<Version>),
         service: Option<&dyn ParallelService>,
         (outcomes, objects): (&Outcomes, &Version),
-    ) -> bool {
-        let body = from.and_then(|from| Memo::write(service, outcomes, (&from, objects), self.most));
-        let Some(body) = body else { return false };
+    ) -> Option<Memo> {
+        let body = Memo::write(service, outcomes, (&from?, objects), self.most)?;
+        let memo = Memo { number: 0, attempt, seq, before, life: self.life, ruled: false, body };
+        Some(self.push(memo))
+    }
+
+    /// A memo that the log should have.
+    pub(super) fn push(&mut self, memo: Memo) -> Memo {
         self.last += 1;
-        let life = self.life;
-        self.unkept.push_back(Memo { number: self.last, attempt, seq, before, life, body });
-        true
+        let memo = Memo { number: self.last, life: self.life, ..memo };
+        self.unkept.push_back(memo.clone());
+        memo
     }
 
     pub(super) fn unkept(&self) -> Option<&Memo> {

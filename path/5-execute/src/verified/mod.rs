@@ -14,6 +14,8 @@
 //! Tests: `tests/all/verified.rs`.
 
 mod chain;
+mod history;
+mod items;
 mod memo;
 
 use crate::checkpoint::CheckpointError;
@@ -25,12 +27,16 @@ use crate::parallel::ParallelService;
 use crate::verify::OwnTokens;
 use crate::work::{Work, Worked};
 pub(crate) use chain::Chain;
-use chain::token;
+use chain::{chained, did};
+pub use history::Worth;
+use history::{History, Lacks};
+pub use items::{Counts, Differs, Ruled};
+use items::{Item, Ran, follow, is_quiet};
 pub use memo::Memo;
 use memo::Memos;
 use quorate_state::store::Version;
 use quorate_types::{Digest, Seq, Time, planted};
-use quorate_wire::{Batch, RequestKind, Ruling};
+use quorate_wire::{Batch, MemosWanted, Ruling};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -41,68 +47,11 @@ const BYTES_MAX: usize = 64 << 20;
 /// S12: so many batches, one that runs and one that waits, are enough for an executor that runs one after the other.
 const ENOUGH: usize = 2;
 
-/// A delivered item that is not final.
-struct Item {
-    ordered: Ordered,
-    /// Whether it has no commands. Then it is final with what is before it, since nobody waits for a result.
-    quiet: bool,
-    /// At a border: what a checkpoint has of rulings there.
-    chain: Option<Chain>,
-    /// How it ran ahead.
-    ran: Option<Box<Ran>>,
-}
-
-/// How an item ran.
-struct Ran {
-    outcomes: Outcomes,
-    objects: Version,
-    token: Digest,
-}
-
-/// What the delivered rulings say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ruled {
-    /// How often everything that was not final was run again.
-    pub attempt: u64,
-    /// The last final seq.
-    pub seq: Seq,
-    /// Its token, if the last ruling named one.
-    pub token: Option<Digest>,
-}
-
 /// A ruling that was delivered and is not carried out.
 #[derive(Clone, Copy, Debug)]
 enum Judged {
     Final(Seq, Digest),
     Redo(Seq),
-}
-
-/// This replica's result is another one than the order says, also when the commands ran again one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Differs {
-    /// The last seq of the results.
-    pub seq: Seq,
-    /// The token here.
-    pub own: Digest,
-    /// The token that was ruled.
-    pub ruled: Digest,
-}
-
-/// Numbers for the status. Counts are since the start of the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// How often everything that is not final was run again, since the cluster began.
-    pub attempt: u64,
-    /// The last seq that a ruling made final.
-    pub ruled: Seq,
-    /// Batches with commands that wait for a ruling.
-    pub waiting: usize,
-    /// Rulings that were carried out.
-    pub rulings: u64,
-    /// Rulings that came too late or were about nothing.
-    pub ignored: u64,
-    /// Runs of commands one after the other, because results did not agree.
-    pub reruns: u64,
 }
 
 /// Verified execution; see the module.
@@ -137,6 +86,9 @@ pub struct Verified {
     /// The ruling for this seq differed, and the commands ran again, with the memos up to this life; at last without any.
     retried: Option<(Seq, Option<u64>)>,
     differs: Option<Differs>,
+    /// What was ruled and is not what this replica did; others are asked for it.
+    lacks: Option<(Differs, Lacks)>,
+    history: History,
     /// Tokens that nobody was told yet.
     tokens: Vec<(Seq, Digest)>,
     /// What the log keeps, or should keep, of batches that may come out differently when they run again.
@@ -183,6 +135,8 @@ impl Verified {
             cleared: Seq::ZERO,
             retried: None,
             differs: None,
+            lacks: None,
+            history: History::default(),
             tokens: Vec::new(),
             memos: Memos::default(),
             spare: Outcomes::new(),
@@ -205,7 +159,9 @@ impl Verified {
         self.ruled_token = None;
         (self.last_loud, self.border) = (loud, Some(loud));
         self.loud = [loud].into_iter().filter(|loud| *loud > ruled).collect();
-        (self.cleared, self.retried, self.differs) = (self.last.seq(), None, None);
+        (self.cleared, self.retried) = (self.last.seq(), None);
+        (self.differs, self.lacks) = (None, None);
+        self.history.begin(self.last.seq());
         // Others may wait for a ruling about a batch before: this token stands for all of them.
         self.tokens.extend(Some((self.last.seq(), token)).filter(|(seq, _)| *seq > ruled));
     }
@@ -238,7 +194,7 @@ impl Verified {
     /// come out differently when it runs again is told once what it did is durable here.
     pub fn has_tokens(&self) -> bool {
         let may_tell = |(seq, _): &(Seq, Digest)| self.memos.may_tell(*seq);
-        self.tokens.first().is_some_and(may_tell) && self.lineage == self.attempt && self.differs.is_none()
+        self.tokens.first().is_some_and(may_tell) && self.lineage == self.attempt && self.wrong().is_none()
     }
 
     /// Takes the tokens of what ran since the last call.
@@ -292,6 +248,51 @@ impl Verified {
     /// A durable checkpoint has everything up to this seq: memos up to there are not needed.
     pub fn trimmed(&mut self, seq: Seq) {
         self.memos.trimmed(seq);
+        self.history.trimmed(seq);
+    }
+
+    /// What others should be asked, if this replica did not do what was ruled.
+    pub fn wanted(&self) -> Option<MemosWanted> {
+        self.lacks.as_ref().map(|(_, lacks)| lacks.wanted())
+    }
+
+    /// Answers what another replica asks, if everything that it lacks is here.
+    pub fn answer(&self, wanted: MemosWanted) -> Option<quorate_wire::Memos> {
+        if self.may_vary() { self.history.answer(wanted, self.last.seq()) } else { None }
+    }
+
+    /// Another replica answers. If that is all, this replica takes over what was ruled, and goes on from there.
+    pub fn told(&mut self, memos: quorate_wire::Memos) -> Worth {
+        let Some((differs, lacks)) = &mut self.lacks else { return Worth::Nothing };
+        let (Differs { seq, ruled, .. }, worth) = (*differs, lacks.told(self.lineage, memos));
+        if worth != Worth::All {
+            return worth;
+        }
+        self.run_alone(seq, None);
+        if self.token_at(seq) != Some(ruled) {
+            self.lacks.iter_mut().for_each(|(_, lacks)| lacks.again());
+            return Worth::Nothing;
+        }
+        // Its own log should have them before it tells what it does after them.
+        for memo in self.items.iter().take(self.ran).filter_map(|item| item.ran.as_ref()?.memo.clone()) {
+            if memo.ruled && self.memos.of((memo.attempt, memo.seq), &memo.before, None).is_none() {
+                self.memos.push(memo);
+            }
+        }
+        (self.lacks, self.cleared) = (None, self.cleared.max(seq));
+        self.counts.learnt += 1;
+        self.tokens.push((seq, ruled));
+        self.is_carried_out();
+        Worth::All
+    }
+
+    /// Nobody can say what was ruled, but there is a state that has it: nothing that is delivered now helps, until that state takes the place of this one.
+    pub fn give_up(&mut self) {
+        let Some((differs, _)) = self.lacks.take() else { return };
+        self.differs = Some(differs);
+        self.items.clear();
+        self.rulings.clear();
+        (self.fed, self.ran, self.bytes) = (0, 0, 0);
     }
 
     /// Whether results may be others when batches run again. Then what all executors told may still be ruled otherwise, since one that starts again may
@@ -305,13 +306,17 @@ impl Verified {
         if attempt != self.lineage || self.lineage != self.attempt || self.differs.is_some() {
             return;
         }
-        let own = self.items.iter().take(self.ran).find_map(|item| match (&item.ordered, &item.ran) {
-            (Ordered::Batch(at, ..), Some(ran)) if *at == seq => Some(ran.token),
-            _ => None,
-        });
-        if own == Some(token) {
+        if self.token_at(seq) == Some(token) {
             self.cleared = self.cleared.max(seq);
         }
+    }
+
+    /// The token after a batch that is not final, if it ran.
+    fn token_at(&self, seq: Seq) -> Option<Digest> {
+        self.items.iter().take(self.ran).find_map(|item| match (&item.ordered, &item.ran) {
+            (Ordered::Batch(at, ..), Some(ran)) if *at == seq => Some(ran.token),
+            _ => None,
+        })
     }
 
     /// Whether an executor that runs one batch after the other has enough of them: more would only make each smaller.
@@ -320,9 +325,14 @@ impl Verified {
         self.ahead.may_vary() && waits.take(ENOUGH).count() == ENOUGH
     }
 
-    /// What differs here, until the state is replaced.
+    /// What differs here, until the state is replaced: nobody could say what was ruled.
     pub fn differs(&self) -> Option<Differs> {
         self.differs
+    }
+
+    /// What differs here, whether others are asked for what was ruled or the state is replaced.
+    pub fn wrong(&self) -> Option<Differs> {
+        self.differs.or(self.lacks.as_ref().map(|(differs, _)| *differs))
     }
 
     /// Numbers for the status.
@@ -376,14 +386,16 @@ impl Verified {
             let outcomes = std::mem::take(&mut self.spare);
             let Some(objects) = self.ahead.state().in_store() else { return };
             let (at, before) = (self.ran, self.tail.clone());
-            let ran = self.sum_up(matches!(done, Final::Batch(_)), outcomes, objects);
+            let mut ran = self.sum_up(matches!(done, Final::Batch(_)), (outcomes, objects), None);
             if let Ordered::Batch(seq, ..) = self.items[at].ordered {
-                let results = (&ran.outcomes, &ran.objects);
-                let of = (self.lineage, seq);
-                if self.ahead.has_varied() && !self.memos.add(of, before, self.service.as_deref(), results) {
-                    self.ahead.failed(seq);
-                    self.run_again(at, seq);
-                    continue;
+                if self.ahead.has_varied() {
+                    let (of, results) = ((self.lineage, seq), (&ran.outcomes, &ran.objects));
+                    ran.memo = self.memos.add(of, before, self.service.as_deref(), results);
+                    if ran.memo.is_none() {
+                        self.ahead.failed(seq);
+                        self.run_again(at, seq);
+                        continue;
+                    }
                 }
                 self.tokens.push((seq, ran.token));
             }
@@ -395,7 +407,7 @@ impl Verified {
     fn awaits_memo(&self, seq: Seq) -> bool {
         let of = (self.lineage, seq);
         self.memos.has(of.0, seq)
-            && (self.ran < self.fed || self.memos.of(of, &self.tail.0, u64::MAX).is_some())
+            && (self.ran < self.fed || self.memos.of(of, &self.tail.0, Some(u64::MAX)).is_some())
     }
 
     /// Repeats what a memo says of the next batch, if everything before ran. Whether anything changed.
@@ -408,10 +420,10 @@ impl Verified {
             return false;
         }
         let (seq, moment, batch) = (*seq, *moment, batch.clone());
-        let Some((outcomes, objects)) = self.remembered(seq, u64::MAX) else { return true };
-        let at = (seq, moment);
-        self.ahead.take_over(&Known { at, batch: &batch, outcomes: &outcomes, objects: &objects });
-        let ran = self.sum_up(true, outcomes, objects);
+        let Some((results, memo)) = self.remembered(seq, Some(u64::MAX)) else { return true };
+        let (at, (outcomes, objects)) = ((seq, moment), &results);
+        self.ahead.take_over(&Known { at, batch: &batch, outcomes, objects });
+        let ran = self.sum_up(true, results, Some(memo));
         self.tokens.push((seq, ran.token));
         self.ran = self.note(self.ran, ran);
         for item in self.items.range(self.fed + 1..self.ran) {
@@ -421,27 +433,41 @@ impl Verified {
         true
     }
 
-    /// What a memo of no later life says of the batch behind the last one that ran.
-    fn remembered(&mut self, seq: Seq, life: u64) -> Option<(Outcomes, Version)> {
+    /// What was ruled of the batch behind the last one that ran, or what a memo of no later life says.
+    fn remembered(&mut self, seq: Seq, life: Option<u64>) -> Option<((Outcomes, Version), Memo)> {
         let of = (self.lineage, seq);
         let (token, from) = &self.tail;
         let memo = self.memos.of(of, token, life)?;
         let opened = memo.open(self.service.as_deref(), from.as_ref()?);
         if opened.is_none() {
             self.memos.drop_recalled(of, token);
+            return None;
         }
-        opened
+        Some((opened?, memo.clone()))
     }
 
-    /// Sums up how the next item ran, by which the state became `objects`.
-    fn sum_up(&mut self, is_batch: bool, outcomes: Outcomes, objects: Version) -> Ran {
-        let (before, from) = &self.tail;
-        let token = match from {
-            Some(from) if is_batch => token(before, &outcomes, self.service.as_deref(), (from, &objects)),
-            _ => *before,
+    /// What others told of the batch behind the last one that ran, if that was ruled.
+    fn told_by_others(&self, seq: Seq) -> Option<((Outcomes, Version), Memo)> {
+        let (token, from) = (&self.tail.0, self.tail.1.as_ref()?);
+        let (_, lacks) = self.lacks.as_ref()?;
+        let memo = lacks.memo(seq, token)?;
+        let (service, results) = (self.service.as_deref(), memo.open(self.service.as_deref(), from)?);
+        let is_right = lacks.did(seq, &did(&results.0, service, (from, &results.1)));
+        (is_right || planted("false-memo-taken")).then(|| (results, memo.clone()))
+    }
+
+    /// Sums up how the next item ran: its outcomes, and what the objects became.
+    fn sum_up(&mut self, is_batch: bool, results: (Outcomes, Version), memo: Option<Memo>) -> Ran {
+        let ((before, from), (outcomes, objects)) = (&self.tail, results);
+        let (did, token) = match from {
+            Some(from) if is_batch => {
+                let did = did(&outcomes, self.service.as_deref(), (from, &objects));
+                (did, chained(before, &did))
+            }
+            _ => (Digest::new([0; Digest::BYTES]), *before),
         };
         self.tail = (token, Some(objects.clone()));
-        Ran { outcomes, objects, token }
+        Ran { outcomes, objects, did, token, memo }
     }
 
     /// Notes how the item at this place ran, with those that follow it. Gives the place of the next.
@@ -499,11 +525,11 @@ impl Verified {
             self.run_alone(seq, life);
             return true;
         }
-        // Nothing that is delivered now helps here: another state will take the place of this one.
-        self.differs = Some(Differs { seq, own, ruled: token });
-        self.items.clear();
-        self.rulings.clear();
-        (self.fed, self.ran, self.bytes) = (0, 0, 0);
+        let (has, lacks) = ((self.last.seq(), self.final_token), (seq, token));
+        self.lacks = Some((Differs { seq, own, ruled: token }, Lacks::new(has, lacks)));
+        if !self.may_vary() {
+            self.give_up();
+        }
         false
     }
 
@@ -555,10 +581,9 @@ impl Verified {
 
     fn run_item_alone(&mut self, alone: &mut Executor, at: usize, life: Option<u64>) -> usize {
         if let Ordered::Batch(seq, ..) = self.items[at].ordered
-            && let Some(life) = life
-            && let Some((outcomes, objects)) = self.remembered(seq, life)
+            && let Some((results, memo)) = self.told_by_others(seq).or_else(|| self.remembered(seq, life))
         {
-            let ran = self.sum_up(true, outcomes, objects);
+            let ran = self.sum_up(true, results, Some(memo));
             follow(alone, &self.items[at].ordered, Some(&ran));
             let next = self.note(at, ran);
             self.items.range(at + 1..next).for_each(|item| follow(alone, &item.ordered, None));
@@ -572,7 +597,7 @@ impl Verified {
         alone.take(&mut these, &mut outcomes);
         match alone.in_store() {
             Some(objects) => {
-                let ran = self.sum_up(is_batch, outcomes, objects);
+                let ran = self.sum_up(is_batch, (outcomes, objects), None);
                 self.note(at, ran)
             }
             None => at + 1,
@@ -609,6 +634,9 @@ impl Verified {
         let done = match (&ordered, &ran) {
             (Ordered::Batch(seq, ..), Some(ran)) => {
                 follow(&mut self.last, &ordered, Some(ran));
+                if self.ahead.may_vary() {
+                    self.history.push(*seq, ran.did, ran.memo.clone());
+                }
                 while self.items.front().is_some_and(|item| item.ordered.follows()) {
                     let item = self.pop()?;
                     follow(&mut self.last, &item.ordered, None);
@@ -631,29 +659,11 @@ impl Verified {
     }
 }
 
-/// A state takes over how the next item ran. What comes with a batch has no result of its own.
-fn follow(state: &mut Executor, ordered: &Ordered, ran: Option<&Ran>) {
-    match (ordered, ran) {
-        (Ordered::Batch(seq, moment, batch), Some(ran)) => {
-            return state.follow((*seq, *moment), batch, &ran.outcomes, &ran.objects);
-        }
-        (Ordered::Pass(seq), _) => state.pass_over(*seq),
-        (Ordered::Level(level), _) => state.read_at(*level),
-        _ => {}
-    }
-    if let Some(ran) = ran {
-        state.take_objects(&ran.objects);
-    }
-}
-
-/// Whether a batch has no commands and no queries.
-fn is_quiet(batch: &Batch) -> bool {
-    let waits = |kind| matches!(kind, RequestKind::Commands | RequestKind::Query);
-    !batch.requests().flatten().any(|(header, ..)| waits(header.kind))
-}
-
 impl Execution for Verified {
     fn deliver(&mut self, ordered: Ordered) {
+        if self.items.len() >= ITEMS_MAX || self.bytes >= BYTES_MAX {
+            self.give_up();
+        }
         let (mut quiet, mut chain) = (true, None);
         match &ordered {
             Ordered::Ruled(at, ruling) => return self.judge(*at, *ruling),
@@ -678,16 +688,17 @@ impl Execution for Verified {
     }
 
     fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
-        loop {
+        while self.lacks.is_none() {
             self.feed();
             self.hear(now);
             if self.is_final() {
                 return self.take_first(outcomes);
             }
             if !self.carry_out() && !self.repeat() {
-                return None;
+                break;
             }
         }
+        None
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -708,7 +719,9 @@ impl Execution for Verified {
 
     /// The ruling that all wait for may come with the next delivery. While something waits for the executor ahead, that goes on without.
     fn has_room(&self) -> bool {
-        self.ran == self.items.len() || self.items.len() < ITEMS_MAX && self.bytes < BYTES_MAX
+        self.lacks.is_some()
+            || self.ran == self.items.len()
+            || self.items.len() < ITEMS_MAX && self.bytes < BYTES_MAX
     }
 
     fn is_settled(&self) -> bool {

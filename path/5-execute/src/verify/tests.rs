@@ -41,7 +41,7 @@ fn tell(verify: &mut Verify, from: u16, attempt: u64, list: &[(u64, u8)]) {
     if from == 1 {
         verify.ran(at(0), OwnTokens { attempt, list });
     } else {
-        verify.heard(at(0), r(from), &Tokens { attempt, list });
+        verify.heard(at(0), r(from), &Tokens { attempt, last: Seq::ZERO, list });
     }
     verify.invariants();
 }

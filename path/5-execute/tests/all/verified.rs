@@ -5,7 +5,7 @@ use crate::support::{batch, commands, open, query, seq};
 use quorate_execute::{
     Ahead, CheckpointError, Context, Execution, Executor, Final, ImageParts, InOrder, InStore, KeyUse, Known,
     MembershipNow, Memo, Ordered, Outcomes, OwnTokens, Parallel, ParallelService, ReplySink, Ruled,
-    Sequential, SessionEnd, StateView, Verified, Verify, VerifyConfig, Version, Work, Worked,
+    Sequential, SessionEnd, StateView, Verified, Verify, VerifyConfig, Version, Work, Worked, Worth,
 };
 use quorate_types::{AgreedTime, Digest, Random, ReplicaId, SessionId, Span, Time};
 use quorate_wire::{Ruling, Tokens};
@@ -22,6 +22,10 @@ impl Race {
     }
 }
 
+/// The key that a race writes, and what a liar says that it wrote.
+const RACE: &[u8] = b"race";
+const LIE: [u8; 8] = [99; 8];
+
 /// The cells, with commands that race: another one of them then also writes a key of its own.
 struct Racy {
     cells: Cells,
@@ -30,10 +34,11 @@ struct Racy {
 
 impl ParallelService for Racy {
     fn execute(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        assert_ne!(view.get(RACE).as_deref(), Some(&LIE[..]), "commands ran on a state that a liar made up");
         self.cells.execute(view, command, ctx, reply);
         let how = self.race.0.load(Relaxed);
         if how > 0 {
-            view.put(b"race", &how.to_le_bytes());
+            view.put(RACE, &how.to_le_bytes());
         }
     }
     fn query(&self, view: &StateView<'_>, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
@@ -256,7 +261,7 @@ impl Replica {
             finals(&mut self.stage, &mut self.finals);
             self.early += self.finals.len() - before;
         }
-        own.map(|OwnTokens { attempt, list }| Tokens { attempt, list })
+        own.map(|OwnTokens { attempt, list }| Tokens { attempt, last: seq(0), list })
     }
 }
 
@@ -306,9 +311,43 @@ impl World {
                 self.replicas[to].verify.heard(now, id(from), &tokens);
             }
         }
+        self.exchange(who);
         if self.replicas[who].stage.differs().is_some() {
             self.repair(who);
         }
+    }
+
+    /// A replica that lacks what was ruled asks another one, which may lie.
+    fn exchange(&mut self, who: usize) {
+        let Some(wanted) = self.replicas[who].stage.wanted() else { return };
+        let other = self.below(self.replicas.len() as u64) as usize;
+        let Some(mut memos) = self.replicas[other].stage.answer(wanted) else {
+            if self.below(30) == 0 {
+                self.replicas[who].stage.give_up();
+            }
+            return;
+        };
+        let (lies, at) = (self.below(4) == 0, self.below(1 << 20) as usize);
+        if lies && !memos.list.is_empty() {
+            let which = at % memos.list.len();
+            let mut body = memos.list[which].body.to_vec();
+            let raced = body.windows(RACE.len()).position(|key| key == RACE);
+            match raced.and_then(|raced| body.get_mut(raced + RACE.len()..)?.get_mut(..LIE.len())) {
+                Some(value) if at.is_multiple_of(2) => value.copy_from_slice(&LIE),
+                _ => {
+                    let at = at % body.len();
+                    body[at] ^= 1 << self.below(8);
+                }
+            }
+            memos.list[which].body = body.into();
+        } else if lies && !memos.steps.is_empty() {
+            let which = at % memos.steps.len();
+            memos.steps[which].1 = Digest::new([9; 32]);
+        }
+        let worth = self.replicas[who].stage.told(memos);
+        LEARNT.fetch_add(u64::from(worth == Worth::All), Relaxed);
+        let replica = &mut self.replicas[who];
+        finals(&mut replica.stage, &mut replica.finals);
     }
 
     /// A replica whose results are others gets the state of one that is as far as what was ruled.
@@ -469,13 +508,15 @@ fn bytes(executor: &Executor) -> String {
     format!("{} {} {} {sessions:?}", executor.seq(), executor.time().nanos(), published.objects.root())
 }
 
-/// How often replicas started again.
+/// How often replicas started again, and how often one took over what was ruled from another one.
 static RESTARTS: AtomicU64 = AtomicU64::new(0);
+static LEARNT: AtomicU64 = AtomicU64::new(0);
 
 /// So many histories.
 pub(crate) fn histories(seeds: u64) {
     let (mut redone, mut repaired, mut early) = (0, 0, 0);
     RESTARTS.store(0, Relaxed);
+    LEARNT.store(0, Relaxed);
     for seed in 0..seeds {
         for (count, racing) in [(3, 0), (3, 100), (3, 500), (5, 200), (1, 0)] {
             let (attempt, repairs, before) = play(seed, count, racing);
@@ -485,11 +526,12 @@ pub(crate) fn histories(seeds: u64) {
     }
     let counts =
         format!("run again {redone} times, replaced {repaired} times, {early} finals before their ruling");
-    let restarts = RESTARTS.load(Relaxed);
-    println!("{counts}, {restarts} restarts");
+    let (restarts, learnt) = (RESTARTS.load(Relaxed), LEARNT.load(Relaxed));
+    let counts = format!("{counts}, {restarts} restarts, {learnt} learnt from others");
+    println!("{counts}");
     assert!(
-        redone > seeds && repaired > 0 && early > 100 && restarts > seeds,
-        "{counts}, {restarts} restarts"
+        redone > seeds && repaired > 0 && early > 100 && restarts > seeds && learnt > seeds / 10,
+        "{counts}"
     );
 }
 

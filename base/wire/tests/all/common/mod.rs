@@ -7,12 +7,13 @@ use quorate_types::{
 };
 use quorate_wire::{
     AnswerMode, Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member,
-    MemberRequest, MemberRole, Membership, Memberships, OutFrame, ReadConsistency, ReadReply, ReadRequest,
-    ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, Sight, StateMessage, Tokens,
-    Welcome, caught_up_frame, fill_frame, keys_frame, lanes_request, order_frame, read_caught_up, read_fill,
-    read_instances_request, read_lanes_request, read_order, read_reply_header, read_room,
-    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
+    MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted, OutFrame, ReadConsistency,
+    ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply,
+    ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo,
+    SharedKey, Sight, StateMessage, Tokens, Welcome, caught_up_frame, fill_frame, keys_frame, lanes_request,
+    order_frame, read_caught_up, read_fill, read_instances_request, read_lanes_request, read_order,
+    read_reply_header, read_room, read_upgrade_request, room_frame, write_opening, write_read_request,
+    write_request,
 };
 use std::path::PathBuf;
 
@@ -326,6 +327,29 @@ fn requests(list: &mut Vec<Sample>) {
     });
 }
 
+fn memos(list: &mut Vec<Sample>) {
+    let seqs = |all: [u64; 3]| all.map(Seq::new);
+    let [after, up_to, from] = seqs([6, 9, 7]);
+    let wanted = MemosWanted { after, up_to, from };
+    list.push(Sample {
+        name: "memos_wanted".into(),
+        story: "What the batches behind 6 did is wanted, up to 9.",
+        frame: wanted.frame(),
+    });
+    let digest = |byte: u8| Digest::new([byte; 32]);
+    list.push(Sample {
+        name: "memos".into(),
+        story: "The batches 7 and 9 did this, and batch 8 none; batch 9 may do something else when it runs again.",
+        frame: Memos {
+            wanted,
+            steps: vec![(after.next(), digest(7)), (up_to, digest(9))],
+            through: up_to,
+            list: vec![SentMemo { seq: up_to, before: digest(8), body: Bytes::from_static(b"what") }],
+        }
+        .frame(),
+    });
+}
+
 fn clients(list: &mut Vec<Sample>) {
     requests(list);
     let mut add = |name: &str, story, kind, body: &[u8]| {
@@ -421,10 +445,12 @@ pub(crate) fn samples() -> Vec<Sample> {
         story: "What the batches 7 and 9 did in the second attempt.",
         frame: Tokens {
             attempt: 1,
+            last: Seq::new(6),
             list: [7, 9].map(|seq| (Seq::new(seq), Digest::new([seq as u8; 32]))).to_vec(),
         }
         .frame(),
     });
+    memos(&mut list);
     list.push(Sample {
         name: "caught_up".into(),
         story: "In instance 2 the replicas 3 and 5 have caught up.",
@@ -497,9 +523,14 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             vec![format!("{:?}", heard.collect::<Vec<_>>())]
         }
         FrameKind::Tokens => {
-            let Tokens { attempt, list } = Tokens::decode(frame.payload)?;
+            let Tokens { attempt, last, list } = Tokens::decode(frame.payload)?;
             let tokens = list.iter().map(|(seq, token)| format!("{seq}: {token}"));
-            [format!("attempt {attempt}")].into_iter().chain(tokens).collect()
+            [format!("attempt {attempt}, final up to {last}")].into_iter().chain(tokens).collect()
+        }
+        FrameKind::MemosWanted => vec![format!("{:?}", MemosWanted::decode(frame.payload)?)],
+        FrameKind::Memos => {
+            let Memos { wanted, steps, through, list } = Memos::decode(frame.payload)?;
+            vec![format!("{wanted:?} through {through}"), format!("{steps:?}"), format!("{list:?}")]
         }
         FrameKind::InstancesRequest => {
             vec![format!("{} instances", read_instances_request(frame.payload)?)]

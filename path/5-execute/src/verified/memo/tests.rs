@@ -36,7 +36,15 @@ fn states() -> (Version, Version) {
 fn memo() -> Memo {
     let (before, after) = states();
     let body = Memo::write(None, &outcomes(), (&before, &after), 1000).expect("it is short");
-    Memo { number: 1, attempt: 2, seq: Seq::new(7), before: Digest::new([4; 32]), life: 3, body }
+    Memo {
+        number: 1,
+        attempt: 2,
+        seq: Seq::new(7),
+        before: Digest::new([4; 32]),
+        life: 3,
+        ruled: false,
+        body,
+    }
 }
 
 #[test]
@@ -78,14 +86,15 @@ fn memos_are_taken_for_their_past_and_attempt() {
     let mut memos = Memos::default();
     memos.recall(vec![memo.clone(), other.clone()], Seq::new(6));
     assert!(memos.has(2, Seq::new(7)) && !memos.has(1, Seq::new(7)));
-    assert_eq!(memos.of((2, Seq::new(7)), &other.before, 3), Some(&other));
+    assert_eq!(memos.of((2, Seq::new(7)), &other.before, Some(3)), Some(&other));
     assert_eq!(
-        memos.of((2, Seq::new(7)), &memo.before, 3),
+        memos.of((2, Seq::new(7)), &memo.before, Some(3)),
         Some(&memo),
         "it may run again after another past"
     );
-    assert_eq!(memos.of((2, Seq::new(7)), &Digest::new([6; 32]), 3), None);
-    assert_eq!(memos.of((2, Seq::new(7)), &memo.before, 2), None, "it was not there in that life");
+    assert_eq!(memos.of((2, Seq::new(7)), &Digest::new([6; 32]), Some(3)), None);
+    assert_eq!(memos.of((2, Seq::new(7)), &memo.before, Some(2)), None, "it was not there in that life");
+    assert_eq!(memos.of((2, Seq::new(7)), &memo.before, None), None, "it runs one request after the other");
     assert_eq!(memos.life_before(2, Seq::new(7), u64::MAX), Some(3));
     assert_eq!(memos.life_before(2, Seq::new(7), 3), None);
     memos.trimmed(Seq::new(7));
@@ -103,7 +112,7 @@ fn tokens_wait_for_memos() {
     let outcomes = outcomes();
     for seq in [3, 5] {
         let past = (Digest::new([1; 32]), Some(before.clone()));
-        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes, &after)));
+        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes, &after)).is_some());
     }
     assert!(memos.may_tell(Seq::new(2)) && !memos.may_tell(Seq::new(3)) && !memos.may_tell(Seq::new(4)));
     let first = memos.unkept().expect("one").number;
@@ -125,7 +134,7 @@ fn what_is_final_is_kept_when_the_rest_is_forgotten() {
     let mut memos = Memos::default();
     for seq in [3, 5, 6] {
         let past = (Digest::new([1; 32]), Some(before.clone()));
-        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes(), &after)));
+        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes(), &after)).is_some());
         memos.is_noted();
     }
     memos.forget_after(Seq::new(4));
@@ -135,5 +144,17 @@ fn what_is_final_is_kept_when_the_rest_is_forgotten() {
     assert!(memos.may_tell(Seq::new(6)) && memos.bytes() == 0);
     memos.limit(100);
     let past = (Digest::new([1; 32]), Some(before));
-    assert!(!memos.add((0, Seq::new(7)), past, None, (&outcomes(), &after)), "it is too large");
+    assert!(memos.add((0, Seq::new(7)), past, None, (&outcomes(), &after)).is_none(), "it is too large");
+}
+
+#[test]
+fn what_was_ruled_counts_before_what_this_replica_did() {
+    let own = memo();
+    let ruled = Memo { ruled: true, life: 9, body: Bytes::from_static(b"ruled"), ..own.clone() };
+    let (at, mut memos) = ((2, Seq::new(7)), Memos::default());
+    memos.recall(vec![own.clone(), ruled.clone()], Seq::new(6));
+    for life in [None, Some(0), Some(3), Some(u64::MAX)] {
+        assert_eq!(memos.of(at, &own.before, life), Some(&ruled));
+    }
+    assert_eq!(Memo::read(&ruled.head(), ruled.body.clone()), Some(Memo { number: 0, ..ruled }));
 }
