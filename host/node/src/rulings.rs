@@ -7,8 +7,12 @@
 
 mod exchange;
 
+use crate::config::NodeConfig;
+use crate::engine::Engine;
+use crate::gate::Gate;
+use crate::keeping::Keeping;
 use exchange::{Exchange, Next};
-use quorate_execute::{Differs, Execution, OwnTokens, Verified, Verify, VerifyConfig, Worth};
+use quorate_execute::{Differs, OwnTokens, Verified, Verify, VerifyConfig, Worth};
 use quorate_order::Input as OrderInput;
 use quorate_types::{Digest, Faults, ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{BatchHeader, Memberships, Memos, MemosWanted, OutFrame, Ruling, TOKENS_MAX, Tokens};
@@ -72,6 +76,8 @@ struct Counting {
     /// Up to where results are final: here, as it was told last, and at others.
     last: Seq,
     told_last: Seq,
+    /// Whether results may vary. Then others have to know that.
+    varies: bool,
     lasts: BTreeMap<ReplicaId, Seq>,
     patience: Span,
     /// Whether this replica's tokens count.
@@ -109,6 +115,7 @@ impl Rulings {
             voters: (Vec::new(), usize::MAX),
             last: Seq::ZERO,
             told_last: Seq::ZERO,
+            varies: false,
             lasts: BTreeMap::new(),
             patience,
             executes: false,
@@ -143,7 +150,7 @@ impl Rulings {
     ) {
         let (Some(counting), Some(verified)) = (&mut self.0, verified) else { return };
         counting.looked = now;
-        counting.last = verified.state().seq();
+        (counting.last, counting.varies) = (verified.held(), verified.may_vary());
         counting.exchange(now, verified, facts.asks.unwrap_or_default(), out);
         counting.verify.set_varies(verified.may_vary());
         counting.verify.delivered(now, verified.ruled(), verified.waits(), facts.delivered);
@@ -159,7 +166,7 @@ impl Rulings {
             // They may have been lost with a connection.
             counting.told = now;
             counting.tell(None, &counting.verify.own(), out);
-            counting.tell_last(verified.may_vary(), out);
+            counting.tell_last(None, out);
         }
         if facts.may_lie && !planted("rulings-unwatched") {
             counting.watch(now, verified, facts.leads, out);
@@ -181,9 +188,10 @@ impl Rulings {
     }
 
     /// A member is connected again.
-    pub(crate) fn again(&self, to: ReplicaId, out: &mut Vec<Out>) {
-        if let Some(counting) = &self.0 {
+    pub(crate) fn again(&mut self, to: ReplicaId, out: &mut Vec<Out>) {
+        if let Some(counting) = &mut self.0 {
             counting.tell(Some(to), &counting.verify.own(), out);
+            counting.tell_last(Some(to), out);
         }
     }
 
@@ -256,7 +264,8 @@ impl Rulings {
     /// When to look again, if nothing comes.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let counting = self.0.as_ref()?;
-        let tells = (counting.told_last != counting.last).then(|| counting.told.plus(counting.patience));
+        let news = counting.varies && counting.executes && counting.told_last != counting.last;
+        let tells = news.then(|| counting.told.plus(counting.patience));
         let exchange = counting.exchange.deadline().into_iter().chain(tells);
         let Some(since) = counting.verify.waits_since() else { return exchange.min() };
         let late = counting.due.map(|(_, since)| since.plus(LATE_AFTER));
@@ -273,7 +282,7 @@ impl Rulings {
     pub(crate) fn are_final(&self, seq: Seq, verified: Option<&Verified>) -> bool {
         let (Some(counting), Some(verified)) = (&self.0, verified) else { return true };
         let is_final = |voter: &&ReplicaId| match **voter == counting.me {
-            true => verified.state().seq() >= seq,
+            true => verified.held() >= seq,
             false => counting.lasts.get(*voter).is_some_and(|last| *last >= seq),
         };
         let (voters, quorum) = &counting.voters;
@@ -290,6 +299,19 @@ impl Rulings {
     pub(crate) fn invariants(&self) {
         self.0.iter().for_each(|counting| counting.verify.invariants());
     }
+}
+
+/// If this replica lacks what was ruled: whether a connected member has a checkpoint to go on from, and whom to ask.
+pub(crate) fn asks(
+    engine: &Engine,
+    keeping: &Keeping,
+    gate: &Gate,
+    config: &NodeConfig,
+) -> Option<(bool, Vec<ReplicaId>)> {
+    let after = engine.verified()?.wanted()?.after;
+    let is_there = |holder: &ReplicaId| gate.peers().to(*holder).is_some();
+    let offered = keeping.holders(after.next()).iter().any(is_there);
+    Some((offered, config.members.others().map(|member| member.replica).collect()))
 }
 
 /// Whether so much is not final, or has not run, that a leader should propose no requests now: they gather in a larger batch.
@@ -314,13 +336,19 @@ impl Counting {
                 out.push(Out::Tell(Some(from), memos.frame()));
             }
         }
-        let worth = self.exchange.answer().map(|memos| verified.told(memos));
-        if worth == Some(Worth::All) {
+        let worth = self.exchange.answer().map(|(from, memos)| (from, verified.told(memos)));
+        if worth.is_some_and(|(_, worth)| worth == Worth::All) {
             out.push(Out::Finish);
         }
-        let wanted = verified.wanted();
-        match self.exchange.next(now, (wanted, worth), (&members, offered)) {
-            Next::Ask(member) => out.extend(wanted.map(|wanted| Out::Tell(Some(member), wanted.frame()))),
+        let ask = |verified: &Verified, member, out: &mut Vec<Out>| {
+            out.extend(verified.wanted().map(|wanted| Out::Tell(Some(member), wanted.frame())));
+        };
+        match self.exchange.next(now, (verified.wanted(), worth), (&members, offered)) {
+            Next::Ask(member) => {
+                verified.ask_anew();
+                ask(verified, member, out);
+            }
+            Next::More(member) => ask(verified, member, out),
             Next::GiveUp => verified.give_up(),
             Next::Nothing => {}
         }
@@ -334,12 +362,14 @@ impl Counting {
         }
     }
 
-    /// Tells all members up to where results are final, if they may not know it.
-    fn tell_last(&mut self, varies: bool, out: &mut Vec<Out>) {
-        if varies && self.executes && self.told_last != self.last {
-            self.told_last = self.last;
+    /// Tells a member up to where results are final; or all of them, if they may not know it.
+    fn tell_last(&mut self, to: Option<ReplicaId>, out: &mut Vec<Out>) {
+        if self.varies && self.executes && (to.is_some() || self.told_last != self.last) {
             let tokens = Tokens { attempt: self.verify.ruled().attempt, last: self.last, list: Vec::new() };
-            out.push(Out::Tell(None, tokens.frame()));
+            out.push(Out::Tell(to, tokens.frame()));
+        }
+        if to.is_none() {
+            self.told_last = self.last;
         }
     }
 

@@ -207,8 +207,7 @@ impl Node {
             return;
         }
         let (leads, may_lie) = (self.groups[FIRST].standing().leading, self.config.order.faults.may_lie());
-        let others = || self.config.members.others().map(|member| member.replica).collect();
-        let asks = self.engine.asks_up_to().map(|seq| (self.keeping.is_offered(seq), others()));
+        let asks = rulings::asks(&self.engine, &self.keeping, &self.gate, &self.config);
         let facts = rulings::Facts { delivered: self.engine.agreed().seq(), leads, may_lie, asks };
         let more = self.memos.step(&mut self.journal, self.engine.verified_mut());
         let mut outs = Vec::from_iter(more.then_some(rulings::Out::Finish));

@@ -89,7 +89,7 @@ pub trait ParallelService: Send + Sync {
         false
     }
 
-    /// Reads what [`Self::write_told`] wrote.
+    /// Reads what [`Self::write_told`] wrote. The bytes may come from another replica, which may lie: `None` for all others.
     fn read_told(&self, bytes: &[u8]) -> Option<Box<dyn Any + Send>> {
         let _ = bytes;
         None

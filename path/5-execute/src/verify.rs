@@ -245,8 +245,8 @@ impl Verify {
 
     /// Whether everything should run again. If a class has a quorum, its ruling comes first, and this only if it does not come.
     ///
-    /// Where executors only crash, nothing runs again before as many told what they did as are heard in the end, nor while a quorum agrees. So
-    /// where all executors told the same, no leader lets it run again: those that it hears told it that (see [`Self::unanimous`]).
+    /// Where executors only crash and results come again, nothing runs again before as many told what they did as are heard in the end, nor while a
+    /// quorum agrees. So where all executors told the same, no leader lets it run again: those that it hears told it that (see [`Self::unanimous`]).
     fn is_redo_right(&self, now: Time) -> bool {
         let late = |by| self.is_late(now, by);
         match (self.last_agreed(), self.heard_in_the_end) {

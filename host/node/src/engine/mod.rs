@@ -326,11 +326,6 @@ impl Engine {
         self.verified().is_some_and(|verified| verified.differs().is_some())
     }
 
-    /// Up to where this replica lacks what was ruled, while it asks others for it.
-    pub(crate) fn asks_up_to(&self) -> Option<Seq> {
-        self.verified()?.wanted().map(|wanted| wanted.up_to)
-    }
-
     /// The execution, if it verifies results.
     pub(crate) fn verified(&self) -> Option<&Verified> {
         if self.verifies { self.execution.verified() } else { None }

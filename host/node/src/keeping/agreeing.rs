@@ -265,13 +265,13 @@ impl Keeping {
 
     /// The results of this replica are not those that were ruled, also when the commands ran again.
     pub(super) fn on_differs(&mut self, differs: Differs, out: &mut Vec<Out>) {
-        let Differs { seq, own, ruled } = differs;
-        if self.divergence.found(seq, own, ruled) {
+        let Differs { from, seq, own, ruled } = differs;
+        if self.divergence.found(from, own, ruled) {
             out.push(Out::alarm(format!(
                 "the results of this replica up to seq {seq} have the token {own:?}, and {ruled:?} was ruled: it answers nothing until it is \
                  repaired from others"
             )));
-            self.give_up_state(seq, out);
+            self.give_up_state(from, out);
         }
     }
 

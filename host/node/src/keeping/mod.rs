@@ -289,11 +289,6 @@ impl Keeping {
         !self.has_diverged() && !self.awaits_state()
     }
 
-    /// Whether another member has a checkpoint of this seq or later from which this replica may go on.
-    pub(crate) fn is_offered(&self, at_least: Seq) -> bool {
-        !self.agreement.offers(at_least).is_empty()
-    }
-
     /// Whether this replica's state is not the agreed one.
     pub(crate) fn has_diverged(&self) -> bool {
         self.divergence.at().is_some()

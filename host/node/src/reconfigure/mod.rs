@@ -33,8 +33,9 @@ use crate::rulings::Rulings;
 use caught_up::CaughtUp;
 use quorate_admit::KnownMember;
 use quorate_execute::MembershipNow;
+use quorate_merge::RecordIndex;
 use quorate_order::{Feature, OrderConfig};
-use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Time, View, planted};
+use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
 use standing::Standing;
 use std::sync::Arc;
@@ -106,8 +107,23 @@ struct Begun {
     instances: Option<View>,
     /// The end of this change.
     end: Option<(View, MembershipId)>,
-    /// All instances have this membership, and this replica had delivered so far then.
-    through: Option<(MembershipId, Seq)>,
+    /// All instances have this membership. The last slot of the first instance then, and how far this replica had delivered once it had that.
+    through: Option<(MembershipId, Slot, Option<Seq>)>,
+}
+
+impl Begun {
+    /// Up to where results have to be final where those stay that have this membership, which all instances have: everything is delivered that
+    /// was decided while others voted.
+    fn staying_need(&mut self, look: &Look<'_>, number: MembershipId) -> Option<Seq> {
+        let (slot, seq) = match self.through {
+            Some((of, slot, seq)) if of == number => (slot, seq),
+            _ => (look.first().status().decided, None),
+        };
+        let delivered = || look.engine.merge().has_delivered(look.first().id(), RecordIndex(slot.number()));
+        let seq = seq.or_else(|| delivered().then(|| look.engine.agreed().seq()));
+        self.through = Some((number, slot, seq));
+        seq
+    }
 }
 
 /// What was ordered about members, instances and levels, and what is under way; see the module.
@@ -373,9 +389,11 @@ impl Reconfigure {
         if self.begun.end == Some(once) || !present.all(through) {
             return;
         }
-        let through = self.begun.through.filter(|(of, _)| *of == number);
-        let (_, seq) = *self.begun.through.insert(through.unwrap_or((number, look.engine.agreed().seq())));
-        if look.rulings.are_final(seq, look.engine.verified()) {
+        if self
+            .begun
+            .staying_need(look, number)
+            .is_some_and(|seq| look.rulings.are_final(seq, look.engine.verified()))
+        {
             self.begun.end = Some(once);
             out.push(Out::Propose(SystemCommand::Changed(number)));
         }

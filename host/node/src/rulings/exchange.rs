@@ -7,10 +7,12 @@
 use quorate_execute::Worth;
 use quorate_types::{ReplicaId, Span, Time};
 use quorate_wire::{Memos, MemosWanted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A member answers at once, or not at all.
-const PATIENCE: Span = Span::from_millis(200);
+/// The next member is asked after so long. After each round in vain it is twice as long, up to the second: links may be slow.
+const PATIENCE: (Span, Span) = (Span::from_millis(200), Span::from_secs(10));
+/// A member that began to answer has so long for each further part.
+const PATIENCE_FOR_MORE: Span = Span::from_secs(5);
 /// A member gets the next answer so long after the last one: an answer has many more bytes than a question.
 const PAUSE: Span = Span::from_millis(10);
 
@@ -23,15 +25,20 @@ pub(super) struct Exchange {
     asked: BTreeMap<ReplicaId, MemosWanted>,
     /// When each got the last one.
     served: BTreeMap<ReplicaId, Time>,
-    /// The answer to this replica's question.
-    answer: Option<Memos>,
+    /// An answer to this replica's question.
+    answer: Option<(ReplicaId, Memos)>,
+    /// How many rounds were in vain.
+    rounds: u32,
 }
 
 #[derive(Debug)]
 struct Asking {
     wanted: MemosWanted,
     member: ReplicaId,
-    since: Time,
+    /// When the next one is asked.
+    until: Time,
+    /// Those that were asked this and did not answer: they may still.
+    open: BTreeSet<ReplicaId>,
     /// How many members had nothing to say since the last one that had.
     in_vain: usize,
     /// Whether nobody is asked until the time is up: all were.
@@ -42,8 +49,10 @@ struct Asking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Nothing,
-    /// Ask this member.
+    /// Ask this member, from the beginning.
     Ask(ReplicaId),
+    /// Ask this member for what comes behind.
+    More(ReplicaId),
     /// A member has a checkpoint that will do.
     GiveUp,
 }
@@ -54,18 +63,17 @@ impl Exchange {
         self.asked.insert(from, wanted);
     }
 
-    /// A member answers.
+    /// A member answers. Each answers a question once.
     pub(super) fn answered(&mut self, from: ReplicaId, memos: Memos) {
-        let is_answer =
-            |asking: &Asking| asking.member == from && asking.wanted == memos.wanted && !asking.rests;
-        if self.asking.as_ref().is_some_and(is_answer) {
-            self.answer = Some(memos);
+        let Some(asking) = &mut self.asking else { return };
+        if asking.wanted == memos.wanted && self.answer.is_none() && asking.open.remove(&from) {
+            self.answer = Some((from, memos));
         }
     }
 
     /// When to ask the next member, or to answer one.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let ask = self.asking.as_ref().map(|asking| asking.since.plus(PATIENCE));
+        let ask = self.asking.as_ref().map(|asking| asking.until);
         ask.into_iter().chain(self.asked.keys().map(|member| self.serves(*member))).min()
     }
 
@@ -85,43 +93,65 @@ impl Exchange {
         self.served.insert(member, now);
     }
 
-    /// The answer to this replica's question.
-    pub(super) fn answer(&mut self) -> Option<Memos> {
+    /// An answer to this replica's question.
+    pub(super) fn answer(&mut self) -> Option<(ReplicaId, Memos)> {
         self.answer.take()
     }
 
-    /// What to do now: this is lacked, and the last answer was worth so much. `offered`: one has a
-    /// checkpoint that will do.
+    /// What to do now: this is lacked, and the last answer was worth so much. `offered`: a member has a checkpoint to go on from.
     pub(super) fn next(
         &mut self,
         now: Time,
-        (wanted, worth): (Option<MemosWanted>, Option<Worth>),
+        (wanted, worth): (Option<MemosWanted>, Option<(ReplicaId, Worth)>),
         (members, offered): (&[ReplicaId], bool),
     ) -> Next {
         let Some(wanted) = wanted else {
-            self.asking = None;
+            (self.asking, self.rounds) = (None, 0);
             return Next::Nothing;
         };
         let in_vain = match (&mut self.asking, worth) {
             (Some(asking), _) if asking.wanted.up_to != wanted.up_to => 0,
-            (Some(asking), Some(Worth::Some)) => {
-                (asking.wanted, asking.since, asking.in_vain) = (wanted, now, 0);
-                return Next::Ask(asking.member);
+            (Some(asking), Some((from, Worth::Some))) => {
+                let (open, until) = (BTreeSet::from([from]), now.plus(PATIENCE_FOR_MORE));
+                *asking = Asking { wanted, member: from, until, open, in_vain: 0, rests: false };
+                return Next::More(from);
             }
-            (Some(asking), None) if now < asking.since.plus(PATIENCE) => return Next::Nothing,
+            (Some(asking), Some((from, _))) if from == asking.member && !asking.rests => asking.in_vain + 1,
+            (Some(asking), _) if now < asking.until => return Next::Nothing,
             (Some(asking), _) if !asking.rests => asking.in_vain + 1,
             _ => 0,
         };
+        self.ask(now, (wanted, in_vain), (members, offered))
+    }
+
+    /// Asks the next member. Once all had nothing to say, it waits before it asks them again.
+    fn ask(
+        &mut self,
+        now: Time,
+        (wanted, in_vain): (MemosWanted, usize),
+        (members, offered): (&[ReplicaId], bool),
+    ) -> Next {
         let rests = in_vain >= members.len();
         if rests && offered {
             self.asking = None;
             return Next::GiveUp;
         }
-        let last = self.asking.as_ref().map(|asking| asking.member);
+        self.rounds += u32::from(rests);
+        let (least, most) = PATIENCE;
+        let until = now.plus(least.times(1 << self.rounds.min(8)).min(most));
+        let before = self.asking.take();
+        let last = before.as_ref().map(|asking| asking.member);
         let next = members.iter().copied().find(|member| Some(*member) > last).or(members.first().copied());
-        let member = if rests { last.or(next) } else { next };
-        self.asking = member.map(|member| Asking { wanted, member, since: now, in_vain, rests });
-        member.filter(|_| !rests).map_or(Next::Nothing, Next::Ask)
+        let Some(member) = last.filter(|_| rests).or(next) else { return Next::Nothing };
+        // From the beginning the question is the same.
+        let mut open =
+            before.filter(|asking| asking.wanted.wants_steps()).map_or(BTreeSet::new(), |asking| asking.open);
+        if !rests {
+            open.insert(member);
+        }
+        let wanted = MemosWanted { from: wanted.after.next(), ..wanted };
+        self.asking = Some(Asking { wanted, member, until, open, in_vain, rests });
+        if rests { Next::Nothing } else { Next::Ask(member) }
     }
 }
 

@@ -69,6 +69,8 @@ pub(super) fn did(
     let mut hash = blake3::Hasher::new();
     let mut bytes = Vec::with_capacity(64 + outcomes.list().len() * 40);
     bytes.extend_from_slice(&outcomes.seq().number().to_le_bytes());
+    // Lengths come before what they are about: the same bytes never are something else that was done.
+    bytes.extend_from_slice(&(outcomes.list().len() as u64).to_le_bytes());
     for outcome in outcomes.list() {
         bytes.extend_from_slice(&outcome.session.number().to_le_bytes());
         bytes.extend_from_slice(&outcome.number.number().to_le_bytes());
@@ -77,7 +79,6 @@ pub(super) fn did(
         bytes.extend_from_slice(&outcome.opening.map_or(0, ClientId::number).to_le_bytes());
         bytes.extend_from_slice(&(outcome.body.len() as u64).to_le_bytes());
     }
-    bytes.extend_from_slice(&(outcomes.list().len() as u64).to_le_bytes());
     hash.update(&bytes);
     hash.update(outcomes.arena());
     bytes.clear();

@@ -79,6 +79,8 @@ pub(super) struct Lacks {
     memos: BTreeMap<Seq, Memo>,
     bytes: usize,
     from: Seq,
+    /// The bytes, and the number, of memos in the last answer, if it was not the whole.
+    page: Option<(usize, usize)>,
 }
 
 /// What an answer was worth.
@@ -99,7 +101,7 @@ impl Lacks {
     /// A replica has the first, and lacks what was ruled up to the second.
     pub(super) fn new(after: (Seq, Digest), up_to: (Seq, Digest)) -> Self {
         let from = after.0.next();
-        Self { after, up_to, steps: BTreeMap::new(), memos: BTreeMap::new(), bytes: 0, from }
+        Self { after, up_to, steps: BTreeMap::new(), memos: BTreeMap::new(), bytes: 0, from, page: None }
     }
 
     /// What to ask for.
@@ -123,6 +125,12 @@ impl Lacks {
         if self.steps.is_empty() && !self.take_steps(&memos.steps) {
             return Worth::Nothing;
         }
+        // An answer that is not the whole is as large as may be, so there are few of them.
+        let first = memos.list.first().map_or(0, |memo| memo.body.len());
+        if self.page.is_some_and(|(bytes, count)| bytes + first <= BYTES_MAX && count < STEPS_MAX) {
+            return Worth::Nothing;
+        }
+        self.page = Some((memos.list.iter().map(|memo| memo.body.len()).sum(), memos.list.len()));
         for SentMemo { seq, before, body } in memos.list {
             if seq < self.from || seq > memos.through || self.bytes + body.len() > Self::BYTES_MAX {
                 return Worth::Nothing;
@@ -163,11 +171,15 @@ impl Lacks {
         self.steps.get(&seq) == Some(did)
     }
 
-    /// What was told did not give what was ruled: it is asked for again.
+    /// Whether it is known what each batch did.
+    pub(super) fn is_known(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    /// What was told did not give what was ruled, or another member is asked: the memos are asked for again. What each batch did stays true.
     pub(super) fn again(&mut self) {
         self.memos.clear();
-        (self.bytes, self.from) = (0, self.after.0.next());
-        self.steps.clear();
+        (self.bytes, self.from, self.page) = (0, self.after.0.next(), None);
     }
 }
 

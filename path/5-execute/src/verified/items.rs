@@ -45,6 +45,8 @@ pub struct Ruled {
 /// This replica's result is another one than the order says, also when the commands ran again one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Differs {
+    /// The first seq of the results. A checkpoint of this one or later is something to go on from.
+    pub from: Seq,
     /// The last seq of the results.
     pub seq: Seq,
     /// The token here.
@@ -70,6 +72,13 @@ pub struct Counts {
     pub reruns: u64,
     /// How often this replica took over from another one what was ruled.
     pub learnt: u64,
+}
+
+/// A ruling that was delivered and is not carried out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Judged {
+    Final(Seq, Digest),
+    Redo(Seq),
 }
 
 /// A state takes over how the next item ran. What comes with a batch has no result of its own.

@@ -66,7 +66,7 @@ impl Memo {
     /// told u32 | (bytes u32, bytes) each | (key u32, value u32 or its absence, key, value) for each changed object`.
     ///
     /// `None`: observers could not be told again, or it has more bytes than `most`.
-    fn write(
+    pub(super) fn write(
         service: Option<&dyn ParallelService>,
         outcomes: &Outcomes,
         (from, to): (&Version, &Version),
@@ -235,6 +235,16 @@ impl Memos {
         for memo in memos.into_iter().filter(|memo| memo.seq > seq) {
             self.recalled.entry((memo.attempt, memo.seq)).or_default().push(memo);
         }
+    }
+
+    /// The most bytes of one.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// The first memo that is not durable.
+    pub(super) fn first_unkept(&self) -> Option<Seq> {
+        self.unkept.front().map(|memo| memo.seq)
     }
 
     /// Whether there are memos of a batch, after whatever past.

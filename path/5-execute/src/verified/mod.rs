@@ -31,7 +31,7 @@ use chain::{chained, did};
 pub use history::Worth;
 use history::{History, Lacks};
 pub use items::{Counts, Differs, Ruled};
-use items::{Item, Ran, follow, is_quiet};
+use items::{Item, Judged, Ran, follow, is_quiet};
 pub use memo::Memo;
 use memo::Memos;
 use quorate_state::store::Version;
@@ -46,13 +46,6 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// S12: so many batches, one that runs and one that waits, are enough for an executor that runs one after the other.
 const ENOUGH: usize = 2;
-
-/// A ruling that was delivered and is not carried out.
-#[derive(Clone, Copy, Debug)]
-enum Judged {
-    Final(Seq, Digest),
-    Redo(Seq),
-}
 
 /// Verified execution; see the module.
 pub struct Verified {
@@ -249,6 +242,17 @@ impl Verified {
     pub fn trimmed(&mut self, seq: Seq) {
         self.memos.trimmed(seq);
         self.history.trimmed(seq);
+    }
+
+    /// Up to where results are final, and can be repeated after a restart.
+    pub fn held(&self) -> Seq {
+        let last = self.last.seq();
+        self.memos.first_unkept().map_or(last, |seq| last.min(seq.previous()))
+    }
+
+    /// Another member is asked now, for everything.
+    pub fn ask_anew(&mut self) {
+        self.lacks.iter_mut().for_each(|(_, lacks)| lacks.again());
     }
 
     /// What others should be asked, if this replica did not do what was ruled.
@@ -453,7 +457,21 @@ impl Verified {
         let memo = lacks.memo(seq, token)?;
         let (service, results) = (self.service.as_deref(), memo.open(self.service.as_deref(), from)?);
         let is_right = lacks.did(seq, &did(&results.0, service, (from, &results.1)));
-        (is_right || planted("false-memo-taken")).then(|| (results, memo.clone()))
+        if !is_right && !planted("false-memo-taken") {
+            return None;
+        }
+        // A liar may say the same with more bytes than the log takes.
+        let body = Memo::write(service, &results.0, (from, &results.1), self.memos.most())?;
+        Some((results, Memo { body, ..memo.clone() }))
+    }
+
+    /// Whether the batch at this place ran, and did not do what was ruled of it, as far as others told that.
+    fn strays(&self, at: usize) -> bool {
+        let Some((_, lacks)) = &self.lacks else { return false };
+        match (&self.items[at].ordered, &self.items[at].ran) {
+            (Ordered::Batch(seq, ..), Some(ran)) => lacks.is_known() && !lacks.did(*seq, &ran.did),
+            _ => false,
+        }
     }
 
     /// Sums up how the next item ran: its outcomes, and what the objects became.
@@ -526,7 +544,8 @@ impl Verified {
             return true;
         }
         let (has, lacks) = ((self.last.seq(), self.final_token), (seq, token));
-        self.lacks = Some((Differs { seq, own, ruled: token }, Lacks::new(has, lacks)));
+        let differs = Differs { from: has.0.next(), seq, own, ruled: token };
+        self.lacks = Some((differs, Lacks::new(has, lacks)));
         if !self.may_vary() {
             self.give_up();
         }
@@ -566,7 +585,13 @@ impl Verified {
                     }
                     at += 1;
                 }
-                _ => at = self.run_item_alone(&mut alone, at, life),
+                _ => {
+                    let this = at;
+                    at = self.run_item_alone(&mut alone, at, life);
+                    if self.strays(this) {
+                        break;
+                    }
+                }
             }
         }
         if let Ok(image) = alone.image()
@@ -661,9 +686,6 @@ impl Verified {
 
 impl Execution for Verified {
     fn deliver(&mut self, ordered: Ordered) {
-        if self.items.len() >= ITEMS_MAX || self.bytes >= BYTES_MAX {
-            self.give_up();
-        }
         let (mut quiet, mut chain) = (true, None);
         match &ordered {
             Ordered::Ruled(at, ruling) => return self.judge(*at, *ruling),
@@ -702,7 +724,7 @@ impl Execution for Verified {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.ahead.deadline().filter(|_| self.ran < self.fed)
+        self.ahead.deadline().filter(|_| self.ran < self.fed && self.lacks.is_none())
     }
 
     fn work(&mut self) -> Option<Work> {
@@ -717,10 +739,10 @@ impl Execution for Verified {
         self.ahead.parallelism()
     }
 
-    /// The ruling that all wait for may come with the next delivery. While something waits for the executor ahead, that goes on without.
+    /// The ruling that all wait for may come with the next delivery. While something waits for the executor ahead, or for what others tell, that goes on
+    /// without.
     fn has_room(&self) -> bool {
-        self.lacks.is_some()
-            || self.ran == self.items.len()
+        self.lacks.is_none() && self.ran == self.items.len()
             || self.items.len() < ITEMS_MAX && self.bytes < BYTES_MAX
     }
 

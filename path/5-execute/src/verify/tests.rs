@@ -214,6 +214,16 @@ fn a_new_leader_hears_enough_before_anything_runs_again() {
     assert_eq!(verify.due(at(10_000)), Some(Ruling::Redo { attempt: 0 }), "they did not agree");
 }
 
+/// Where results vary nothing is final before its ruling, and executors that lack what was ruled tell nothing.
+#[test]
+fn where_results_vary_one_that_tells_is_enough_to_run_again() {
+    let mut verify = crash(3);
+    verify.set_varies(true);
+    tell(&mut verify, 1, 0, &[(1, 1)]);
+    assert_eq!(verify.due(at(10)), None, "others may be slow");
+    assert_eq!(verify.due(at(10_000)), Some(Ruling::Redo { attempt: 0 }));
+}
+
 proptest! {
     /// Three or five executors tell any tokens, and each of two replicas hears some of them. If all told one of them the same, the other one
     /// never lets it run again, whatever it heard, however long it waits; and it rules nothing else.

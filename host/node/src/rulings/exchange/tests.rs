@@ -2,7 +2,7 @@
 
 use super::{Exchange, Next, PATIENCE, PAUSE};
 use quorate_execute::Worth;
-use quorate_types::{ReplicaId, Seq, Span, Time};
+use quorate_types::{ReplicaId, Seq, Time};
 use quorate_wire::{Memos, MemosWanted};
 
 fn r(id: u16) -> ReplicaId {
@@ -32,11 +32,13 @@ impl Asker {
     fn new() -> Self {
         Self { exchange: Exchange::default(), now: Time::ZERO, wanted: wanted(3, 9), offered: false }
     }
-    fn next(&mut self, worth: Option<Worth>) -> Next {
+    fn next(&mut self, worth: Option<(u16, Worth)>) -> Next {
+        let worth = worth.map(|(from, worth)| (r(from), worth));
         self.exchange.next(self.now, (Some(self.wanted), worth), (&members(), self.offered))
     }
-    fn later(&mut self, by: Span) -> Next {
-        self.now = self.now.plus(by);
+    /// Once the time is up.
+    fn later(&mut self) -> Next {
+        self.now = self.exchange.deadline().expect("it asks");
         self.next(None)
     }
 }
@@ -46,28 +48,33 @@ fn one_member_after_the_other_is_asked() {
     let mut asker = Asker::new();
     assert_eq!(asker.next(None), Next::Ask(r(1)));
     assert_eq!(asker.next(None), Next::Nothing, "it may answer");
-    assert_eq!(asker.exchange.deadline(), Some(Time::ZERO.plus(PATIENCE)));
-    assert_eq!(asker.later(PATIENCE), Next::Ask(r(3)));
-    assert_eq!(asker.next(Some(Worth::Nothing)), Next::Ask(r(4)), "what was wrong is not waited for");
-    assert_eq!(asker.next(Some(Worth::Nothing)), Next::Nothing, "all were asked");
-    assert_eq!(asker.later(PATIENCE), Next::Ask(r(1)));
+    assert_eq!(asker.exchange.deadline(), Some(Time::ZERO.plus(PATIENCE.0)));
+    assert_eq!(asker.later(), Next::Ask(r(3)));
+    assert_eq!(asker.next(Some((3, Worth::Nothing))), Next::Ask(r(4)), "what was wrong is not waited for");
+    assert_eq!(asker.next(Some((4, Worth::Nothing))), Next::Nothing, "all were asked");
+    let before = asker.now;
+    assert_eq!(asker.later(), Next::Ask(r(1)));
+    assert_eq!(asker.now, before.plus(PATIENCE.0.times(2)), "links may be slow");
 }
 
 #[test]
 fn a_member_that_has_it_is_asked_for_all_of_it() {
     let mut asker = Asker::new();
     assert_eq!(asker.next(None), Next::Ask(r(1)));
-    assert_eq!(asker.next(Some(Worth::Nothing)), Next::Ask(r(3)));
+    assert_eq!(asker.next(Some((1, Worth::Nothing))), Next::Ask(r(3)));
     for from in [5, 6, 7] {
         asker.wanted = wanted(from, 9);
-        assert_eq!(asker.next(Some(Worth::Some)), Next::Ask(r(3)));
+        assert_eq!(asker.next(Some((3, Worth::Some))), Next::More(r(3)));
     }
-    assert_eq!(asker.exchange.next(asker.now, (None, Some(Worth::All)), (&members(), false)), Next::Nothing);
-    assert_eq!(asker.exchange.deadline(), None);
+    assert_eq!(asker.later(), Next::Ask(r(4)), "the rest did not come");
+    asker.exchange.answered(r(4), memos(wanted(3, 9)));
+    assert!(asker.exchange.answer().is_some(), "it is asked from the beginning");
+    let end = asker.exchange.next(asker.now, (None, Some((r(4), Worth::All))), (&members(), false));
+    assert_eq!((end, asker.exchange.deadline()), (Next::Nothing, None));
 }
 
 #[test]
-fn only_the_answer_of_the_asked_member_counts() {
+fn who_was_asked_may_answer_once() {
     let mut asker = Asker::new();
     let question = asker.wanted;
     asker.exchange.answered(r(1), memos(question));
@@ -76,8 +83,14 @@ fn only_the_answer_of_the_asked_member_counts() {
     asker.exchange.answered(r(3), memos(question));
     asker.exchange.answered(r(1), memos(wanted(4, 9)));
     assert_eq!(asker.exchange.answer(), None, "another member, and another question");
+    assert_eq!(asker.later(), Next::Ask(r(3)));
     asker.exchange.answered(r(1), memos(question));
-    assert_eq!(asker.exchange.answer(), Some(memos(question)));
+    assert_eq!(asker.exchange.answer(), Some((r(1), memos(question))), "it is slow");
+    asker.exchange.answered(r(1), memos(question));
+    assert_eq!(asker.exchange.answer(), None);
+    assert_eq!(asker.next(Some((1, Worth::Nothing))), Next::Nothing, "r3 is waited for");
+    asker.exchange.answered(r(3), memos(question));
+    assert!(asker.exchange.answer().is_some());
 }
 
 #[test]
@@ -85,15 +98,15 @@ fn a_checkpoint_is_fetched_once_nobody_else_helps() {
     let mut asker = Asker::new();
     assert_eq!(asker.next(None), Next::Ask(r(1)));
     for member in [3, 4] {
-        assert_eq!(asker.later(PATIENCE), Next::Ask(r(member)));
+        assert_eq!(asker.later(), Next::Ask(r(member)));
     }
-    assert_eq!(asker.later(PATIENCE), Next::Nothing, "there is no checkpoint that has it");
+    assert_eq!(asker.later(), Next::Nothing, "there is no checkpoint that has it");
     asker.offered = true;
-    assert_eq!(asker.later(PATIENCE), Next::Ask(r(1)), "all are asked once more");
+    assert_eq!(asker.later(), Next::Ask(r(1)), "all are asked once more");
     for member in [3, 4] {
-        assert_eq!(asker.later(PATIENCE), Next::Ask(r(member)));
+        assert_eq!(asker.later(), Next::Ask(r(member)));
     }
-    assert_eq!(asker.later(PATIENCE), Next::GiveUp);
+    assert_eq!(asker.later(), Next::GiveUp);
 }
 
 #[test]

@@ -110,14 +110,28 @@ fn false_answers_are_worth_nothing() {
 
 #[test]
 fn a_liar_can_not_fill_the_memory() {
-    let (mut lacks, history) = (lacks(3, 8), history(10));
-    let mut page = history.answer(lacks.wanted(), seq(9)).expect("it has that");
-    page.through = seq(4);
-    let body = Bytes::from(vec![0; 200 << 20]);
-    page.list = vec![SentMemo { seq: seq(4), before: digest(4), body: body.clone() }];
-    assert_eq!(lacks.told(3, page), Worth::Some);
-    let mut page = history.answer(lacks.wanted(), seq(9)).expect("it has that");
-    page.list[0].body = body;
-    assert_eq!(lacks.told(3, page), Worth::Nothing);
-    assert_eq!(lacks.wanted().from, seq(4), "it begins again");
+    let (mut lacks, history) = (lacks(2, 9), history(10));
+    let all = history.answer(lacks.wanted(), seq(9)).expect("it has that");
+    let body = Bytes::from(vec![0; 90 << 20]);
+    let mut worth = Vec::new();
+    for number in [4, 5, 8] {
+        let mut page = Memos { wanted: lacks.wanted(), through: seq(number), ..all.clone() };
+        page.list = vec![SentMemo { seq: seq(number), before: digest(4), body: body.clone() }];
+        worth.push(lacks.told(3, page));
+    }
+    assert_eq!(worth, [Worth::Some, Worth::Some, Worth::Nothing]);
+    assert_eq!(lacks.wanted().from, seq(3), "it begins again");
+}
+
+#[test]
+fn a_liar_can_not_tell_it_piece_by_piece() {
+    let (mut lacks, history) = (lacks(2, 9), history(10));
+    let all = history.answer(lacks.wanted(), seq(9)).expect("it has that");
+    let mut worth = Vec::new();
+    for number in [4, 5] {
+        let page = Memos { wanted: lacks.wanted(), through: seq(number), list: Vec::new(), ..all.clone() };
+        worth.push(lacks.told(3, page));
+    }
+    assert_eq!(worth, [Worth::Some, Worth::Nothing]);
+    assert_eq!(lacks.told(3, all), Worth::All, "who tells it all at once is believed");
 }
