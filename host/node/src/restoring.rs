@@ -16,7 +16,7 @@ use crate::recovered::Recovered;
 use crate::roster::Roster;
 use crate::rulings::Rulings;
 use crate::system::System;
-use quorate_execute::{Execution, Executor, Sequential, Service};
+use quorate_execute::{Execution, Executor, Sequential, Service, Verified};
 use quorate_log::{Damage, Log, Record};
 use quorate_merge::Merge;
 use quorate_order::Stored;
@@ -235,20 +235,22 @@ impl Restoring {
         let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
         // A replica that still waits for an instance that is asleep must get the checkpoint in which it fell asleep.
         let asleep = groups.iter().any(|instance| instance.stay().asleep).then(|| merge.seq());
-        let left = Left {
-            durable: recovered.durable,
-            from,
-            base: merge.seq(),
-            records,
-            gone: gone(&groups, trimmed, merge.seq()),
-            needed: (trimmed.0, asleep),
-            damaged: recovered.damaged,
-            partial: recovered.partial,
-            rotten_segment: rotten_segment(&log),
-        };
+        let (base, rotten) = (merge.seq(), rotten_segment(&log));
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
         let mut engine = Engine::new(&engine_config(&config), merge, execution(executor));
         memos.recall(&journal, engine.verified_mut());
+        let left = Left {
+            durable: recovered.durable,
+            from,
+            base,
+            records,
+            gone: gone(&groups, trimmed, base),
+            needed: (trimmed.0, asleep),
+            damaged: recovered.damaged,
+            partial: recovered.partial,
+            rotten_segment: rotten,
+            varies: engine.verified().is_some_and(Verified::may_vary),
+        };
         let patience = config.order.patience();
         let verified = engine.verified().is_some();
         let rulings = if verified { Rulings::new(config.members.me(), patience) } else { Rulings::default() };

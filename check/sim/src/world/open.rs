@@ -55,7 +55,7 @@ impl Cluster {
         let instances: String = if status.instances.each.len() > 1 { each.collect() } else { String::new() };
         let change = node.change().map_or(String::new(), |change| format!(" to {}", change.now().number()));
         format!(
-            "{}{instances} in {}{change} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}",
+            "{}{instances} in {}{change} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}{}",
             name(who, self.plan.replicas),
             self.membership_of(node).number(),
             status.view,
@@ -68,7 +68,13 @@ impl Cluster {
             status.checkpoints.last_seq,
             status.checkpoints.agreed_seq,
             state_of(&status.checkpoints, corrupt),
-            replica.keeping.is_idle()
+            replica.keeping.is_idle(),
+            status.verification.map_or(String::new(), |of| {
+                format!(
+                    ", ruled {} in attempt {}, {} wait, wrong {:?}",
+                    of.ruled, of.attempt, of.waiting, of.differs
+                )
+            })
         )
     }
 

@@ -30,6 +30,7 @@ fn where_replicas_lie_it_is_the_same() {
 fn who_joins_learns_what_was_ruled_before_others_leave() {
     let mod_smart = Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() };
     all_are_clean(&mod_smart, 501_403..501_404);
+    all_are_clean(&Profile::default(), 800_804..800_805);
     all_are_clean(&Profile { instances: Some(4), ..Profile::default() }, 520_122..520_123);
     all_are_clean(&Profile { instances: Some(4), ..Profile::default() }, 520_816..520_817);
     let verified = Profile { verify: true, ..Profile::default() };

@@ -165,6 +165,10 @@ impl Keeping {
         if why == Why::Diverged {
             self.disown(seq, out);
         }
+        if self.config.varies {
+            self.agreement.stand_by(seq, digests.image);
+            self.tell_own(seq, out);
+        }
         self.last = Some((seq, Some(digests)));
         self.trims.holds(seq, records);
         self.trims.begins_after(seq);

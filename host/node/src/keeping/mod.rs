@@ -71,6 +71,8 @@ struct Config {
     scrub_every: Option<Span>,
     /// Whether anything is at rest.
     at_rest: bool,
+    /// See [`Left::varies`].
+    varies: bool,
 }
 
 /// What an earlier run has left.
@@ -87,6 +89,8 @@ pub(crate) struct Left {
     pub(crate) gone: Seq,
     /// The seqs of checkpoints that others may need: the one up to which the log was trimmed, and the one in which instances fell asleep.
     pub(crate) needed: (Seq, Option<Seq>),
+    /// Whether results may come out differently when batches run again: the log alone does not give the state then.
+    pub(crate) varies: bool,
     /// A damaged checkpoint.
     pub(crate) damaged: Option<Damaged>,
     /// Parts of a transfer.
@@ -148,6 +152,7 @@ impl Keeping {
                 log_bytes_max: config.log_bytes_max,
                 scrub_every: config.scrub_every,
                 at_rest: config.log.sync != SyncMode::Memory,
+                varies: left.varies,
             },
             asking: Asking::default(),
             agreement,
@@ -170,6 +175,10 @@ impl Keeping {
             keeping.divergence.based_on(seq);
         }
         keeping.stand_for(left.needed);
+        if left.varies {
+            // This replica can tell others only what batches behind the checkpoint did, so they may have that on its word: what it has was ruled.
+            keeping.agreement.vouch(left.base);
+        }
         if let Some(records) = left.records {
             keeping.trims.holds(left.base, records);
         }

@@ -53,6 +53,7 @@ fn nothing_left() -> Left {
         damaged: None,
         partial: Vec::new(),
         rotten_segment: None,
+        varies: false,
     }
 }
 
@@ -265,6 +266,19 @@ fn a_restart_stands_for_the_oldest_checkpoint_that_is_left() {
     assert_eq!(held(37, 37), [true, true], "those before it were about to go");
     assert_eq!(held(37, 33), [true, false], "the log ended before 37, and was not given up for it");
     assert_eq!(held(0, 0), [false, false], "the log has all that led to them");
+}
+
+/// Where results may vary, this replica can not tell what batches before its checkpoint did, and the log alone does not say it.
+#[test]
+fn where_results_vary_others_may_have_the_checkpoint_of_before() {
+    let held = |varies: bool| {
+        let durable = [35, 37].map(|seq| (Seq::new(seq), digest(seq))).to_vec();
+        let mut alone = Alone::with(Left { durable, base: Seq::new(37), varies, ..nothing_left() });
+        let told = alone.step(In::Connected(r(2)));
+        [35, 37].map(|seq| told.contains(&format!("to r2: holds {}", Seq::new(seq))))
+    };
+    assert_eq!(held(true), [true, true]);
+    assert_eq!(held(false), [false, false]);
 }
 
 /// Borders are counted from the place where execution goes on.

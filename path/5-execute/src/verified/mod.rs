@@ -457,7 +457,7 @@ impl Verified {
         let memo = lacks.memo(seq, token)?;
         let (service, results) = (self.service.as_deref(), memo.open(self.service.as_deref(), from)?);
         let is_right = lacks.did(seq, &did(&results.0, service, (from, &results.1)));
-        if !is_right && !planted("false-memo-taken") {
+        if !is_right {
             return None;
         }
         // A liar may say the same with more bytes than the log takes.

@@ -31,7 +31,7 @@ fn each_bug_is_found() {
     let histories: [(&str, fn()); 3] = [
         ("meetings-in-ranges-missed", || speculative::histories(100)),
         ("mixer-by-first-fit", || speculative::histories(100)),
-        ("token-before-its-memo", || verified::histories(150)),
+        ("token-before-its-memo", || verified::histories(1000)),
     ];
     for (bug, test) in histories {
         plant(Some(bug));
@@ -50,7 +50,7 @@ fn each_bug_is_found() {
         ("read-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("border-before-its-ruling", verified::an_image_waits_for_the_rulings_before_it),
         ("old-attempt-counts", verified::a_ruling_of_another_attempt_counts_for_nothing),
-        ("false-memo-taken", || verified::histories(150)),
+        ("false-memo-taken", || verified::histories(600)),
         ("token-without-chain", verified::a_token_stands_for_everything_before),
     ];
     for (bug, test) in by {

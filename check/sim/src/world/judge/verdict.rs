@@ -35,7 +35,10 @@ impl Judge {
         let done = cluster.clients.iter().flat_map(|client| &client.done);
         let count = done.filter(|done| done.outcome.is_some()).count();
         let answers = self.answers.look(now, count, waits);
-        self.note(answers);
+        self.note(answers.map_err(|why| Failure {
+            text: format!("{}: {}", why.text, cluster.open(self).join("; ")),
+            ..why
+        }));
         self.note(self.alarm.look(now, cluster.plan.heal_at));
         let members = self.look_at_members(cluster);
         self.note(members);
