@@ -1,7 +1,7 @@
 //! `quorate lanes`: instances move between the lanes of running replicas, which clients do not notice.
 
 use crate::harness::kv::{client, has, put};
-use crate::harness::{Made, Server, edit, quorate, wait_until};
+use crate::harness::{Ends, Made, Server, edit, quorate, wait_until};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,6 +55,7 @@ fn instances_are_shown_and_moved_while_clients_write() {
                 written.store(number, Ordering::Relaxed);
             }
         });
+        let ends = Ends(&stop);
         for (places, then) in [
             (&["2=1", "4=1"][..], [&[2, 4][..], &[1, 3], &[]]),
             (&["1=3", "2=3", "3=3", "4=3"], [&[], &[], &[1, 2, 3, 4]]),
@@ -67,7 +68,7 @@ fn instances_are_shown_and_moved_while_clients_write() {
         }
         let said = run(&directory, &["lanes", "set", "auto"]).ok();
         assert!(said.contains("replica 1 places instances by itself"), "{said}");
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     for number in 1..=written.load(Ordering::Relaxed) {
         assert!(has(&client, &format!("key-{number}"), &number.to_string()), "key {number}");

@@ -1,7 +1,7 @@
 //! Certificates in real processes: what `init` makes works at once; whoever has the wrong ones, or none, is refused in words on both
 //! sides; new ones take effect while clients work; what operators do is recorded.
 
-use crate::harness::{Made, Ran, Server, edit, free_ports, program, quorate, wait_until};
+use crate::harness::{Ends, Made, Ran, Server, edit, free_ports, program, quorate, wait_until};
 use quorate::client::{BlockingClient, ClientBuilder};
 use quorate_kv::{KvCommand, Operation};
 use quorate_tls::{Authority, Issued, Validity, write_private, write_public};
@@ -334,6 +334,7 @@ fn everything_is_rotated_under_load_and_no_request_fails() {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         });
+        let ends = Ends(&stop);
         let cert = |arguments: &[&str], files: &[String]| {
             let mut all = vec!["cert"];
             all.extend(arguments);
@@ -371,7 +372,7 @@ fn everything_is_rotated_under_load_and_no_request_fails() {
         }
         let so_far = done.load(Ordering::Relaxed);
         wait_until("both go on", || done.load(Ordering::Relaxed) > so_far + 20);
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
         steady.join().expect("no request of it failed");
         fresh.join().expect("no request of it failed");
     });

@@ -1,6 +1,7 @@
 //! What final batches did, for replicas that have other results: digests of all of them, and memos of those that may come out differently
 //! when they run again. It is kept until a checkpoint has it that the members agree on.
 //!
+//! INV-VERIFY-8: what another replica tells is final only if it gives the token that was ruled, and no command runs on what may be false.
 //! Docs: docs/protocols/speculative.md (S14). Source: Kapritsos (Eve), section 3.4.1, where a replica fetches what a batch changed. Tests: history/tests.rs.
 
 use super::chain::chained;

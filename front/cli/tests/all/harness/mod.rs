@@ -12,11 +12,20 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Nothing that a test waits for takes longer on a slow machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Sets the flag once it is dropped, also by a test that fails: threads that look at it end, and the failure is told.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// How a command ended.
 #[derive(Debug)]
