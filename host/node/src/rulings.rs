@@ -47,7 +47,7 @@ pub(crate) struct Facts {
     pub(crate) leads: bool,
     /// Whether members may lie.
     pub(crate) may_lie: bool,
-    /// If this replica lacks what was ruled: whether a member has a checkpoint with it, and whom to ask.
+    /// If this replica lacks what was ruled: whether a member has a checkpoint to go on from, and whom to ask.
     pub(crate) asks: Option<(bool, Vec<ReplicaId>)>,
 }
 
@@ -76,9 +76,9 @@ struct Counting {
     /// Up to where results are final: here, as it was told last, and at others.
     last: Seq,
     told_last: Seq,
-    /// Whether results may vary. Then others have to know that.
-    varies: bool,
     lasts: BTreeMap<ReplicaId, Seq>,
+    /// Whether results may vary. Then others have to know up to where they are final.
+    varies: bool,
     patience: Span,
     /// Whether this replica's tokens count.
     executes: bool,

@@ -136,9 +136,9 @@ impl Exchange {
             self.asking = None;
             return Next::GiveUp;
         }
-        self.rounds += u32::from(rests);
+        self.rounds = (self.rounds + u32::from(rests)).min(8);
         let (least, most) = PATIENCE;
-        let until = now.plus(least.times(1 << self.rounds.min(8)).min(most));
+        let until = now.plus(least.times(1 << self.rounds).min(most));
         let before = self.asking.take();
         let last = before.as_ref().map(|asking| asking.member);
         let next = members.iter().copied().find(|member| Some(*member) > last).or(members.first().copied());
