@@ -93,3 +93,6 @@ pub(super) fn did(
     }
     Digest::new(*hash.finalize().as_bytes())
 }
+
+#[cfg(test)]
+mod tests;
