@@ -350,9 +350,9 @@ impl Node {
         self.groups.disconnects(now, replica, |at| change.cuts(at));
     }
 
-    /// Replies to what a client asked before go to its connection no more: it asks again, over the main lane.
-    pub(crate) fn unbind(&mut self, conn: ConnId) {
-        self.engine.step(engine::In::Unbound(conn));
+    /// Replies to what a client asks from now on go to its connection no more, until it asks again, over the main lane.
+    pub(crate) fn unbind(&mut self, conn: ConnId, of: Option<InstanceId>) {
+        self.engine.step(engine::In::Unbound(conn, of));
         self.groups.iter_mut().for_each(|group| group.unbound(conn));
     }
 

@@ -455,7 +455,7 @@ impl Node {
         self.intake(now, out, |intake, facts, _| intake.led(now, facts, id, leader, planned));
         let (guide, look) = self.guide();
         for conn in guide.led(&look, at, out) {
-            self.unbind(conn);
+            self.unbind(conn, Some(id));
         }
     }
 }
@@ -767,7 +767,7 @@ impl Node {
         outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
         for conn in self.gate.peers().clients().collect::<Vec<_>>() {
             // A client that waits for an instance that left asks again.
-            self.unbind(conn);
+            self.unbind(conn, None);
         }
         let (guide, look) = self.guide();
         guide.tell_clients(&look, None, out);

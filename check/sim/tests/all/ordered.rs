@@ -21,3 +21,9 @@ fn who_runs_commands_side_by_side_comes_to_the_same_state() {
 fn where_replicas_lie_it_is_the_same() {
     all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 300..312);
 }
+
+/// A leader that leads for one slot answers what was decided while it led, although that is delivered only afterwards.
+#[test]
+fn a_client_is_answered_however_short_each_leader_leads() {
+    all_are_clean(&Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 900_309..900_310);
+}

@@ -11,6 +11,7 @@
 
 mod answers;
 mod clock;
+mod leaving;
 mod reads;
 mod time;
 mod wants;
@@ -20,6 +21,7 @@ use crate::system::System;
 use answers::Answers;
 use bytes::Bytes;
 pub(crate) use clock::Clock;
+use leaving::Leaving;
 use quorate_execute::{
     Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, MembershipNow, Observer,
     Ordered, Outcome, Outcomes, Parallelism, Publisher, Verified, Version, Worked,
@@ -80,8 +82,8 @@ pub(crate) enum In {
     ReadFailed(u64),
     /// A connection is gone, with everything that waits on it.
     Closed(ConnId),
-    /// The client on a connection asks again, perhaps at another replica.
-    Unbound(ConnId),
+    /// The client on a connection asks again, perhaps at another replica: this instance has another leader, or there are other instances.
+    Unbound(ConnId, Option<InstanceId>),
 }
 
 /// What the merge must know of a leader here that proposes on another lane.
@@ -154,8 +156,6 @@ pub(crate) struct Engine {
     may_lie: bool,
     merge: Merge<Batch>,
     execution: Box<dyn Execution>,
-    /// Whether it verifies results.
-    verifies: bool,
     /// Batches that are delivered and not final: their instances, and whether they were proposed here.
     under_way: VecDeque<(Seq, InstanceId, bool)>,
     /// The descriptions of the other parts at borders whose state is not final yet.
@@ -169,6 +169,7 @@ pub(crate) struct Engine {
     reads: ReadPath,
     answers: Answers,
     routes: Routes,
+    leaving: Leaving,
     wants: Wants,
     counts: Counts,
 }
@@ -180,7 +181,6 @@ impl Engine {
         let mut engine = Self {
             may_lie: config.may_lie,
             merge,
-            verifies: execution.verified().is_some(),
             execution,
             under_way: VecDeque::new(),
             borders: VecDeque::new(),
@@ -191,6 +191,7 @@ impl Engine {
             reads: ReadPath::new(config.reads.clone()),
             answers: Answers::new(&config.reads),
             routes: Routes::new(RouteLimits::default()),
+            leaving: Leaving::default(),
             wants: Wants::default(),
             counts: Counts::default(),
         };
@@ -269,12 +270,14 @@ impl Engine {
             In::ReadConfirmed(group, instance, record) => self.merge.read_confirmed(group, instance, record),
             In::ReadFailed(group) => self.fail_reads(group),
             In::Closed(conn) => {
+                self.leaving.forget(conn);
                 self.routes.unbind_conn(conn);
                 self.reads.drop_conn(conn);
             }
-            // Requests under way are answered on the connection where they came in: it may be that no other replica answers them.
-            In::Unbound(_) if self.is_behind() => {}
-            In::Unbound(conn) => self.routes.unbind_conn(conn),
+            In::Unbound(conn, instance) => {
+                let last = instance.map(|instance| (instance, self.handed(instance)));
+                self.leaving.leaves(conn, last, self.merge.seq());
+            }
         }
     }
 
@@ -297,7 +300,7 @@ impl Engine {
     /// the distance to the next border depends on the size of the state at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
         // Where results are verified, the ruling for the state at the border lies behind it.
-        let settled = !self.verifies || self.execution.is_settled();
+        let settled = self.verified().is_none() || self.execution.is_settled();
         if self.is_at_border() && settled && !self.differs() || !self.execution.has_room() {
             return None;
         }
@@ -305,7 +308,7 @@ impl Engine {
             Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
                 self.execution.batch(seq, payload.clone());
-                if self.verifies
+                if self.verified().is_some()
                     && place.instance == InstanceId::new(1)
                     && let Some(ruling) = payload.header().ruling
                 {
@@ -328,12 +331,12 @@ impl Engine {
 
     /// The execution, if it verifies results.
     pub(crate) fn verified(&self) -> Option<&Verified> {
-        if self.verifies { self.execution.verified() } else { None }
+        self.execution.verified()
     }
 
     /// As [`Self::verified`].
     pub(crate) fn verified_mut(&mut self) -> Option<&mut Verified> {
-        if self.verifies { self.execution.verified_mut() } else { None }
+        self.execution.verified_mut()
     }
 
     /// Workers answered.
@@ -344,6 +347,7 @@ impl Engine {
     /// Ends the turn: the next one has room for answers again. Gives out what workers should do.
     pub(crate) fn end_turn(&mut self, out: &mut Effects) {
         self.answers.end_turn();
+        self.leaving.look(&self.merge, &*self.execution, |conn| self.routes.unbind_conn(conn));
         while let Some(work) = self.execution.work() {
             out.push(Effect::Work(work));
         }
@@ -520,6 +524,7 @@ impl Engine {
         requests: &[u8],
         takes: impl Fn(&RequestHeader) -> Result<(), &'static str>,
     ) -> Result<(), String> {
+        self.leaving.forget(conn);
         for (header, body, _) in Requests::new(requests).flatten() {
             takes(&header)?;
             if header.kind == RequestKind::OpenSession {

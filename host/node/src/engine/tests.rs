@@ -27,6 +27,15 @@ fn engine(may_lie: bool) -> Engine {
 }
 
 fn engine_with(may_lie: bool, service: Box<dyn Service>) -> Engine {
+    engine_for(may_lie, service, 1)
+}
+
+/// With this many instances, where replicas only crash.
+pub(crate) fn engine_of(instances: u16) -> Engine {
+    engine_for(false, Box::new(Nothing), instances)
+}
+
+fn engine_for(may_lie: bool, service: Box<dyn Service>, instances: u16) -> Engine {
     let config = EngineConfig {
         may_lie,
         patience: Span::from_millis(600),
@@ -37,7 +46,7 @@ fn engine_with(may_lie: bool, service: Box<dyn Service>) -> Engine {
     let executor = Executor::new(service, SessionLimits::default(), AgreedTime::ZERO);
     let mut engine = Engine::new(
         &config,
-        Merge::new(crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 }, 1).unwrap(),
+        Merge::new(crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 }, instances).unwrap(),
         Box::new(Sequential::new(executor)),
     );
     engine.start(at(0));
@@ -49,6 +58,10 @@ fn batch(header: BatchHeader, requests: &[Vec<u8>]) -> Batch {
     Batch::begin(&mut bytes);
     requests.iter().for_each(|request| bytes.extend_from_slice(request));
     Batch::seal(bytes, BatchHeader { count: requests.len() as u32, ..header })
+}
+
+pub(crate) fn seal(requests: &[Vec<u8>]) -> Batch {
+    batch(BatchHeader::default(), requests)
 }
 
 pub(crate) fn opening() -> Vec<u8> {
@@ -64,7 +77,7 @@ pub(crate) fn opening() -> Vec<u8> {
     [&header.bytes()[..], &body].concat()
 }
 
-fn request(number: u64) -> Vec<u8> {
+pub(crate) fn request(number: u64) -> Vec<u8> {
     let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
     commands.push(b"anything");
     write_request(&mut bytes, SESSION, RequestNumber::new(number), RequestNumber::FIRST, &commands);

@@ -10,7 +10,7 @@ use crate::restoring::Restoring;
 use quorate_admit::{KnownMember, Members};
 use quorate_log::{Log, LogEffect};
 use quorate_order::{OrderConfig, Protocol};
-use quorate_types::{ClientId, ConnId, ItemsBuilder, RequestNumber, SessionId, Time};
+use quorate_types::{ClientId, ConnId, InstanceId, ItemsBuilder, RequestNumber, SessionId, Time};
 use quorate_wire::{
     FRAME_HEADER, Frame, FrameKind, Hello, OutFrame, RequestHeader, RequestKind, RequestProof, Role,
     write_opening, write_request,
@@ -114,7 +114,7 @@ fn a_connection_that_is_unbound_is_answered_again() {
     };
     assert_eq!((alone.replies_to(&request(1)), knows(&alone)), (1, true));
     assert_eq!(alone.replies_to(&request(2)), 1, "the lane took it");
-    alone.node.unbind(CONN);
+    alone.node.unbind(CONN, Some(InstanceId::new(1)));
     alone.step(Input::TurnEnd);
     assert!(!knows(&alone), "its lane has heard");
     assert_eq!(alone.replies_to(&request(3)), 1, "it went over the main lane");
