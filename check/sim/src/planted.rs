@@ -245,6 +245,10 @@ pub const BUGS: &[Bug] = &[
         verify: true,
         ..bug("leaves-with-results", "replicas leave before those that stay have what was ruled")
     },
+    Bug {
+        fault_model: Some(FaultModel::Visigoth(Visigoth::PAIR)),
+        ..bug("goes-on-ungranted", "one of a pair goes on alone without a grant of the oracle")
+    },
     verified("rulings-unwatched", "nobody complains about a leader that orders no rulings"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];

@@ -61,6 +61,8 @@ enum ModelWord {
     Byzantine,
     /// Up to u are faulty, o of them lie in concert, and s are slow: u+min(u,s)+o+1 replicas or more
     Visigoth,
+    /// Two replicas, of which one may stop: visigoth with u=1,s=0,o=0,t=50; needs an oracle
+    Pair,
 }
 
 /// How many faults, on the command line.
@@ -164,6 +166,11 @@ impl ModelArgs {
             (Some(ModelWord::Visigoth), _) => {
                 Err(Failure::usage("--fault-model visigoth needs its numbers: add --faults u=2,s=2,o=1"))
             }
+            (Some(ModelWord::Pair), None) => Ok(Some(FaultModel::Visigoth(Visigoth::PAIR))),
+            (Some(ModelWord::Pair), Some(_)) => Err(Failure::usage(format!(
+                "a pair survives one of two: leave --faults out. For another time say --fault-model visigoth --faults {}",
+                Visigoth { t_ms: 80, ..Visigoth::PAIR }
+            ))),
             (_, Some(FaultsWord::Numbers(_))) => Err(Failure::usage(
                 "u, s and o are the numbers of --fault-model visigoth: add that, or give --faults one number",
             )),
@@ -185,6 +192,7 @@ impl ModelArgs {
     fn replicas(self) -> u16 {
         match (self.fault_model, self.faults) {
             (Some(ModelWord::Visigoth), Some(FaultsWord::Numbers(numbers))) => numbers.members_min() as u16,
+            (Some(ModelWord::Pair), _) => Visigoth::PAIR.members_min() as u16,
             (Some(ModelWord::Byzantine), _) => 4,
             _ => 3,
         }
@@ -280,6 +288,14 @@ impl OrderChoice {
         let (faults, n) = (Faults::of(self.fault_model), count as u32);
         if let Some(numbers) = self.fault_model.visigoth() {
             numbers.check_members(n).map_err(|why| Failure::usage(why.to_string()))?;
+            if numbers.is_pair() && n > numbers.members_min() {
+                return Err(Failure::usage(format!(
+                    "a pair has two replicas, {}; here are {n}. Leave {} out, or say --fault-model crash: three of those survive one that \
+                     stops, without an oracle",
+                    numbers.formula(),
+                    n - numbers.members_min()
+                )));
+            }
         } else if !faults.fit(n) {
             return Err(Failure::usage(format!(
                 "to survive one replica that lies, a cluster needs 4 replicas; here are {count}"

@@ -356,6 +356,14 @@ impl Node {
         self.groups.iter_mut().for_each(|group| group.unbound(conn));
     }
 
+    /// Fewer members are enough for now in an instance, or are not any more. What the first instance says goes for results and states, too.
+    pub(crate) fn on_few(&mut self, at: usize, now: Time, sets: Vec<Vec<ReplicaId>>, out: &mut Effects) {
+        if at == FIRST {
+            self.rulings.few_are_enough(sets.clone());
+            self.keep(now, In::Few(sets), out);
+        }
+    }
+
     /// Tells a member or a client that has just connected who the members are.
     pub(crate) fn tell_members(&self, conn: ConnId, out: &mut Effects) {
         if let Some(memberships) = self.reconfigure.to_tell() {

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::gate::Gate;
 use crate::keeping::Keeping;
 use exchange::{Exchange, Next};
-use quorate_execute::{Differs, OwnTokens, Verified, Verify, VerifyConfig, Worth};
+use quorate_execute::{Differs, OwnTokens, Tellers, Verified, Verify, VerifyConfig, Worth};
 use quorate_order::Input as OrderInput;
 use quorate_types::{Digest, Faults, ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{BatchHeader, Memberships, Memos, MemosWanted, OutFrame, Ruling, TOKENS_MAX, Tokens};
@@ -134,10 +134,12 @@ impl Rulings {
         let trust = faults.among(u32::try_from(voters.len()).unwrap_or(u32::MAX).max(1));
         let quorum = if planted("quorum-of-liars") { trust.truth() } else { trust.results() };
         counting.executes = voters.contains(&counting.me);
-        // Where few are slow, fewer are heard in the end than make a quorum.
-        let crash = Some(trust.collect()).filter(|least| !faults.may_lie() && *least >= quorum);
+        // Where few are slow, all that decide tell what they did: the usual quorum, or fewer while these are enough.
+        let usual = if trust.smallest() < trust.agreement() { trust.agreement() } else { trust.collect() };
+        let tellers = Tellers { usual: usual as usize, least: trust.collect() as usize };
+        let tellers = Some(tellers).filter(|_| !faults.may_lie() && usual >= quorum);
         counting.voters = (voters.clone(), quorum as usize);
-        counting.verify.set_executors(voters, quorum, crash);
+        counting.verify.set_executors(voters, quorum, tellers);
     }
 
     /// Looks what ran here, and whether a ruling is due.
@@ -199,6 +201,13 @@ impl Rulings {
     pub(crate) fn led(&mut self) {
         if let Some(counting) = &mut self.0 {
             counting.verify.led();
+        }
+    }
+
+    /// Each of these sets of members is enough for now, although others have more members.
+    pub(crate) fn few_are_enough(&mut self, sets: Vec<Vec<ReplicaId>>) {
+        if let Some(counting) = &mut self.0 {
+            counting.verify.set_few(sets);
         }
     }
 

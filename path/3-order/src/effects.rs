@@ -115,6 +115,11 @@ pub enum Effect {
     },
     /// Ask the oracle about this instance, then answer with [`crate::Input::Oracle`]. Only where few members are slow (Visigoth, s < u).
     Oracle(OracleRequest),
+    /// These are now all the small quorums beside the usual one; none at the start. Only where few members are slow (Visigoth, s < u).
+    SmallQuorums {
+        /// The members of each.
+        sets: Vec<Vec<ReplicaId>>,
+    },
     /// The log can not be trusted any more.
     Halt(Halt),
 }

@@ -143,6 +143,6 @@ pub use speculative::Speculative;
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
 pub use typed::{Typed, TypedError, TypedService, decode_reply, encode_command};
 pub use verified::{Counts as VerifiedCounts, Differs, Memo, Ruled, Verified, Worth};
-pub use verify::{OwnTokens, Verify, VerifyConfig};
+pub use verify::{OwnTokens, Tellers, Verify, VerifyConfig};
 pub use view::{StateRange, StateView};
 pub use work::{Stopwatch, Task, Work, Worked};

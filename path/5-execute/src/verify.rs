@@ -38,6 +38,15 @@ pub struct VerifyConfig {
     pub patience: Span,
 }
 
+/// How many executors tell what they did, where they only crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tellers {
+    /// So many, while as many members decide as usual.
+    pub usual: usize,
+    /// So many in any case, once all that may fail have failed.
+    pub least: usize,
+}
+
 /// Tokens for seqs further beyond what was delivered here are not kept.
 const AHEAD_MAX: u64 = 4096;
 
@@ -50,8 +59,10 @@ pub struct Verify {
     config: VerifyConfig,
     executors: Vec<ReplicaId>,
     quorum: usize,
-    /// Where executors only crash: so many of them are always heard in the end.
-    heard_in_the_end: Option<usize>,
+    /// Sets of fewer executors that are a quorum for now, since the others have stopped (Visigoth, s < u).
+    few: Vec<Vec<ReplicaId>>,
+    /// Where executors only crash: how many of them are heard in the end.
+    tellers: Option<Tellers>,
     /// Whether results of executors may vary. Then also a majority may have gone on from a result that was not the one that was ruled.
     varies: bool,
     ruled: Ruled,
@@ -79,7 +90,8 @@ impl Verify {
             config,
             executors: Vec::new(),
             quorum: usize::MAX,
-            heard_in_the_end: None,
+            few: Vec::new(),
+            tellers: None,
             varies: false,
             ruled: Ruled { attempt: 0, seq: Seq::ZERO, token: None },
             waits: None,
@@ -93,10 +105,14 @@ impl Verify {
         }
     }
 
-    /// These members execute, and so many of them must agree. `crash`: where they only crash, how many of them are heard in the end.
-    pub fn set_executors(&mut self, executors: Vec<ReplicaId>, quorum: u32, crash: Option<u32>) {
-        (self.executors, self.quorum) = (executors, quorum as usize);
-        self.heard_in_the_end = crash.map(|count| count as usize);
+    /// These members execute, and so many of them must agree. `tellers`: where they only crash.
+    pub fn set_executors(&mut self, executors: Vec<ReplicaId>, quorum: u32, tellers: Option<Tellers>) {
+        (self.executors, self.quorum, self.tellers) = (executors, quorum as usize, tellers);
+    }
+
+    /// Each of these sets of members is enough for now: so the order has it.
+    pub fn set_few(&mut self, few: Vec<Vec<ReplicaId>>) {
+        self.few = few;
     }
 
     /// Whether results may be others when batches run again.
@@ -126,9 +142,9 @@ impl Verify {
     /// Everything is forgotten: the state was replaced.
     pub fn restart(&mut self) {
         let (executors, quorum, refused) = (std::mem::take(&mut self.executors), self.quorum, self.refused);
-        let (heard_in_the_end, varies) = (self.heard_in_the_end, self.varies);
-        *self =
-            Self { executors, quorum, heard_in_the_end, varies, refused, ..Self::new(self.config.clone()) };
+        let (few, tellers, varies) = (std::mem::take(&mut self.few), self.tellers, self.varies);
+        let new = Self::new(self.config.clone());
+        *self = Self { executors, quorum, few, tellers, varies, refused, ..new };
     }
 
     /// This replica ran batches. Gives back the tokens that count, which the others should hear: the first ones.
@@ -188,7 +204,7 @@ impl Verify {
     ///
     /// Where executors only crash and do not vary, a majority did nothing wrong, and one that goes on from a checkpoint never tells that token.
     fn was_right(&self, executor: ReplicaId) -> Option<bool> {
-        if self.heard_in_the_end.is_some() && !self.varies {
+        if self.tellers.is_some() && !self.varies {
             return Some(true);
         }
         let Some(ruled) = self.ruled.token.filter(|_| !planted("past-not-checked")) else {
@@ -218,7 +234,33 @@ impl Verify {
     /// The token of a class with a quorum.
     fn agreed(&self, seq: Seq) -> Option<Digest> {
         let enough = self.enough();
-        self.classes(seq).into_iter().find(|(_, count)| *count >= enough).map(|(token, _)| token)
+        let usual = self.classes(seq).into_iter().find(|(_, count)| *count >= enough).map(|(token, _)| token);
+        usual.or_else(|| self.few.iter().find_map(|set| self.said_by(set, seq)))
+    }
+
+    /// The token that all of a set told at a seq, if they were right before.
+    fn said_by(&self, set: &[ReplicaId], seq: Seq) -> Option<Digest> {
+        let tokens = self.tokens.get(&seq)?;
+        let one = tokens.get(set.first()?)?;
+        let says = |from: &ReplicaId| {
+            self.executors.contains(from)
+                && tokens.get(from) == Some(one)
+                && self.was_right(*from) == Some(true)
+        };
+        set.iter().all(says).then_some(*one)
+    }
+
+    /// Whether two of a set told different tokens at a seq, or one was wrong before.
+    fn differ(&self, set: &[ReplicaId], seq: Seq) -> bool {
+        let tokens = self.tokens.get(&seq);
+        let mut told = set.iter().filter_map(|from| tokens?.get(from));
+        let first = told.next();
+        told.any(|token| Some(token) != first) || set.iter().any(|from| self.was_right(*from) == Some(false))
+    }
+
+    /// Whether all of a set told what they did at a seq.
+    fn have_told(&self, set: &[ReplicaId], seq: Seq) -> bool {
+        self.tokens.get(&seq).is_some_and(|tokens| set.iter().all(|from| tokens.contains_key(from)))
     }
 
     /// The last seq at which a class has a quorum, and its token.
@@ -228,9 +270,12 @@ impl Verify {
         seqs.find_map(|(seq, _)| Some((*seq, self.agreed(*seq)?)))
     }
 
-    /// Whether no class can reach a quorum at the first batch that waits.
+    /// Whether no class can reach a quorum at the first batch that waits. Where fewer are enough, the others say nothing any more.
     fn is_split(&self) -> bool {
         let Some(waits) = self.waits else { return false };
+        if !self.few.is_empty() && self.few.iter().all(|set| self.differ(set, waits)) {
+            return true;
+        }
         let classes = self.classes(waits);
         let (said, most) = (classes.values().sum::<usize>(), classes.values().max().copied().unwrap_or(0));
         let wrong =
@@ -247,38 +292,44 @@ impl Verify {
     ///
     /// Where executors only crash and results come again, nothing runs again before as many told what they did as are heard in the end, nor while a
     /// quorum agrees. So where all executors told the same, no leader lets it run again: those that it hears told it that (see [`Self::unanimous`]).
+    /// Where few are slow that is so for all that decide. If one of these tells nothing for long, it is the one that failed.
     fn is_redo_right(&self, now: Time) -> bool {
         let late = |by| self.is_late(now, by);
-        match (self.last_agreed(), self.heard_in_the_end) {
+        match (self.last_agreed(), self.tellers) {
             (Some(_), None) => late(self.config.patience.times(3)),
             (None, None) => self.is_split() || late(self.config.patience),
             (Some(_), Some(_)) => false,
             // Where results vary nothing is final before its ruling, and one that waits for a state tells nothing.
-            (None, Some(least)) => {
-                self.is_split() || (self.varies || self.told() >= least) && late(self.config.patience)
+            (None, Some(tellers)) => {
+                let (told, all) = self.told();
+                self.is_split()
+                    || (self.varies || all || told >= tellers.usual) && late(self.config.patience)
+                    || told >= tellers.least && late(self.config.patience.times(3))
             }
         }
     }
 
     /// The most executors that told what they did at one seq, from the first batch that waits on. One that goes on from a checkpoint tells
-    /// nothing of batches before.
-    fn told(&self) -> usize {
-        let Some(waits) = self.waits else { return 0 };
+    /// nothing of batches before. And whether all told something of which few are enough.
+    fn told(&self) -> (usize, bool) {
+        let Some(waits) = self.waits else { return (0, false) };
         let of = |tokens: &BTreeMap<ReplicaId, Digest>| {
             tokens.keys().filter(|from| self.executors.contains(from)).count()
         };
-        self.tokens.range(waits..).map(|(_, tokens)| of(tokens)).max().unwrap_or(0)
+        let most = self.tokens.range(waits..).map(|(_, tokens)| of(tokens)).max().unwrap_or(0);
+        let seqs = || self.tokens.range(waits..).map(|(seq, _)| *seq);
+        (most, self.few.iter().any(|set| seqs().any(|seq| self.have_told(set, seq))))
     }
 
-    /// The last seq at which all executors told one token, if there is one that waits for a ruling. Where they only crash, these results are
+    /// The last seq at which all executors told one token, or all of those few that are enough, if there is one that waits for a ruling. Where they only crash, these results are
     /// final before the ruling comes: an executor whose results come again tells no other token for the attempt, so no ruling says anything else.
     /// Source: Kapritsos, section 3.4.2, where the primary of a pair answers once both tokens match.
     pub fn unanimous(&self) -> Option<(Seq, Digest)> {
-        let waits = self.waits.filter(|_| self.heard_in_the_end.is_some())?;
+        let waits = self.waits.filter(|_| self.tellers.is_some())?;
         let mut seqs = self.tokens.range(waits..=self.delivered.max(waits)).rev();
         seqs.find_map(|(seq, _)| {
-            let one = self.classes(*seq).into_iter().find(|(_, count)| *count == self.executors.len());
-            Some((*seq, one?.0))
+            let few = self.few.iter().find_map(|set| self.said_by(set, *seq));
+            Some((*seq, few.or_else(|| self.said_by(&self.executors, *seq))?))
         })
     }
 
@@ -325,6 +376,7 @@ impl Verify {
             Ruling::Final { seq, .. } if *seq <= self.ruled.seq => true,
             Ruling::Final { seq, token, .. } => {
                 self.classes(*seq).get(token).is_some_and(|count| *count >= self.enough())
+                    || self.few.iter().any(|set| self.said_by(set, *seq) == Some(*token))
             }
             Ruling::Redo { .. } => self.is_redo_right(now),
         }

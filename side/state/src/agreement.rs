@@ -3,7 +3,9 @@
 //!
 //! Beside the path. Every replica computes the digest of its state at every border and tells the others. A digest that enough members
 //! report is agreed: it vouches for transferred bytes, and a replica with another digest has diverged. With crash faults enough is a
-//! majority of the members, and at least 2 if there is more than one; with Byzantine faults f+1. When no digest can be agreed on any more,
+//! majority of the members, and at least 2 if there is more than one; with Byzantine faults f+1. Where few members are slow, a set of fewer
+//! members is enough for as long as the order takes it for a quorum: the others have stopped, and the log must not grow until they come
+//! back. When no digest can be agreed on any more,
 //! the service is not deterministic (or more replicas are faulty than the fault model allows), and nothing is repaired.
 //!
 //! A report is about one border by one member. Each member's newest borders are kept in bounded memory, so no member pushes out another's
@@ -145,6 +147,8 @@ pub struct Agreement {
     faults: Faults,
     needed: usize,
     needed_for_stable: usize,
+    /// Sets of members that are enough for now, however many others there are (Visigoth, s < u).
+    few: Vec<Vec<ReplicaId>>,
     /// The members whose reports count.
     counting: BTreeSet<ReplicaId>,
     /// This replica gave up its log up to here, so it stands by its checkpoints up to there as if they were agreed on.
@@ -183,6 +187,7 @@ impl Agreement {
             faults,
             needed,
             needed_for_stable: needed_for_stable(faults, reports.len()),
+            few: Vec::new(),
             counting: members.iter().copied().collect(),
             vouched,
             reports,
@@ -214,6 +219,25 @@ impl Agreement {
         events
     }
 
+    /// Each of these sets of members is enough for now. Earlier reports are judged again.
+    #[must_use]
+    pub fn set_few(&mut self, few: Vec<Vec<ReplicaId>>) -> Vec<DigestEvent> {
+        let mut events = Vec::new();
+        if self.few == few {
+            return events;
+        }
+        self.few = few;
+        self.judge_again(&mut events);
+        let stable = self
+            .agreed
+            .iter()
+            .filter(|(seq, digest)| self.is_enough(**seq, **digest, self.needed_for_stable));
+        let stable: Vec<Seq> = stable.map(|(seq, _)| *seq).collect();
+        self.stable.extend(stable);
+        self.forget();
+        events
+    }
+
     /// Judges every border that is not agreed, oldest first, as if its reports came now.
     fn judge_again(&mut self, out: &mut Vec<DigestEvent>) {
         let said = self.reports.values().flat_map(BTreeMap::keys);
@@ -222,7 +246,7 @@ impl Agreement {
             if seq <= self.floor || self.agreed.contains_key(&seq) {
                 continue;
             }
-            match self.said(seq).into_iter().find(|(_, digest)| self.count(seq, *digest) >= self.needed) {
+            match self.said(seq).into_iter().find(|(_, digest)| self.is_enough(seq, *digest, self.needed)) {
                 Some((from, digest)) => self.judge(from, seq, digest, out),
                 None => self.judge_none(seq, out),
             }
@@ -358,7 +382,7 @@ impl Agreement {
                 out.push(DigestEvent::OtherDiffers { seq, member: from, digest, agreed: *agreed });
             }
             Some(_) => {}
-            None if self.count(seq, digest) >= if planted("digest-of-one") { 1 } else { self.needed } => {
+            None if self.is_enough(seq, digest, self.needed) || planted("digest-of-one") => {
                 self.agreed.insert(seq, digest);
                 out.push(DigestEvent::Agreed { seq, digest });
                 let others = self.said(seq).into_iter().filter(|(who, d)| *who != self.me && *d != digest);
@@ -372,7 +396,7 @@ impl Agreement {
             None => self.judge_none(seq, out),
         }
         if let Some(agreed) = self.agreed(seq)
-            && self.count(seq, agreed) >= self.needed_for_stable
+            && self.is_enough(seq, agreed, self.needed_for_stable)
         {
             self.stable.insert(seq);
         }
@@ -406,6 +430,15 @@ impl Agreement {
             told.none.clone_from(&digests);
             out.push(DigestEvent::NoneAgree { seq, digests });
         }
+    }
+
+    /// Whether so many members reported this digest, or all of a set that is enough for now.
+    fn is_enough(&self, seq: Seq, digest: Digest, needed: usize) -> bool {
+        let says = |who: &ReplicaId| {
+            self.counting.contains(who) && self.of(*who, seq).is_some_and(|report| report.digest == digest)
+        };
+        self.count(seq, digest) >= needed
+            || self.few.iter().any(|set| !set.is_empty() && set.iter().all(says))
     }
 
     fn count(&self, seq: Seq, digest: Digest) -> usize {

@@ -31,6 +31,9 @@ impl fmt::Display for Mismatch {
 impl std::error::Error for Mismatch {}
 
 impl Visigoth {
+    /// Two members, of which one may stop: the other one goes on alone (Kapritsos, dissertation, section 3.4.2).
+    pub const PAIR: Self = Self { u: 1, s: 0, o: 0, t_ms: 50 };
+
     /// The largest of each number.
     pub const MOST: u32 = 64;
 
@@ -38,6 +41,11 @@ impl Visigoth {
     pub const fn members_min(self) -> u32 {
         let slow = if self.s < self.u { self.s } else { self.u };
         self.u.saturating_add(slow).saturating_add(self.o).saturating_add(1)
+    }
+
+    /// Whether these are the numbers of a pair, whatever its time.
+    pub const fn is_pair(self) -> bool {
+        self.u == Self::PAIR.u && self.s == Self::PAIR.s && self.o == Self::PAIR.o
     }
 
     /// The formula for the least number of members, with these numbers.

@@ -14,6 +14,7 @@ mod jumps;
 mod late;
 mod liars;
 mod ordered;
+mod pair;
 mod ring;
 mod rotation;
 mod seeds;

@@ -29,6 +29,23 @@ fn the_numbers_of_a_model_reach_the_configuration() {
 }
 
 #[test]
+fn a_pair_is_two_replicas_of_which_one_may_stop() {
+    let pair = args(ModelWord::Pair, "");
+    let choice = pair.choice().expect("it has its numbers");
+    assert_eq!((pair.replicas(), choice.protocol), (2, Protocol::MOD_SMART));
+    assert!(choice.to_toml().contains("u = 1, s = 0, o = 0, t_ms = 50"), "{}", choice.to_toml());
+    let why = args(ModelWord::Pair, "u=1,s=0,o=0,t=80").choice().expect_err("numbers are another model");
+    assert!(why.to_string().contains("--fault-model visigoth --faults u=1,s=0,o=0,t=80"), "{why}");
+    choice.check_members(2).expect("a pair");
+    for (count, word) in
+        [(1, "1 replicas are too few: n >= u + min(u,s) + o + 1 = 1 + 0 + 0 + 1 = 2"), (3, "Leave 1 out")]
+    {
+        let why = choice.check_members(count).expect_err("no pair").to_string();
+        assert!(why.contains(word), "{why}");
+    }
+}
+
+#[test]
 fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
     for (model, faults) in
         [(ModelWord::Visigoth, ""), (ModelWord::Visigoth, "2"), (ModelWord::Crash, "u=1,s=1,o=0")]

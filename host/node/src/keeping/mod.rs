@@ -257,6 +257,11 @@ impl Keeping {
                 self.on_verdicts(now, facts, verdicts, out);
                 out.push(Out::Then(Rest::Trim));
             }
+            In::Few(few) => {
+                let verdicts = self.agreement.set_few(few);
+                self.on_verdicts(now, facts, verdicts, out);
+                out.push(Out::Then(Rest::Trim));
+            }
             In::Behind(seq) => self.on_behind(now, facts, seq, out),
             In::LeftBehind(seq) => self.on_left_behind(now, facts, seq, out),
             In::Lacks { at_least, why } => {

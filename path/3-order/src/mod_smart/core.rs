@@ -108,8 +108,12 @@ impl Core {
 
     /// Enters a view and writes that down.
     pub(super) fn enter(&mut self, view: View, certificate: Signed, phase: Phase, out: &mut Effects) {
+        let had_few = !self.granted.of(self.office.view()).is_empty();
         self.office.enter(view, certificate, phase);
         self.persist_view(out);
+        if had_few {
+            self.say_granted(out);
+        }
     }
 
     pub(super) fn send(&self, out: &mut Effects, to: ReplicaId, body: Body, after: Option<RecordId>) {

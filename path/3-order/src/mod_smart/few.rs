@@ -134,16 +134,16 @@ impl Few {
         own.into_iter().chain([states]).flatten().filter(|due| *due > at.core.now()).min()
     }
 
-    /// If the usual quorum is late, asks the oracle for a small one. [visigoth L11-L15]
-    pub(super) fn ask(&mut self, at: Awaited<'_>, out: &mut Effects) {
+    /// If the usual quorum is late, asks the oracle for a small one. Gives the set that it asks for. [visigoth L11-L15]
+    pub(super) fn ask(&mut self, at: Awaited<'_>, out: &mut Effects) -> Option<Vec<ReplicaId>> {
         let core = at.core;
-        let Some(Lacks { what, asks, due }) = at.lacks() else { return };
+        let Lacks { what, asks, due } = at.lacks()?;
         if core.now() < asks.unwrap_or(due) {
-            return;
+            return None;
         }
         let set = at.supporters(what);
         if core.quorums().hold(set.len(), |id| set.contains(&id)) {
-            return;
+            return None;
         }
         if core.may_lie() {
             self.ask_whom_they_miss(core, out);
@@ -152,17 +152,18 @@ impl Few {
         // Until the usual quorum decided something, nothing shows that all members ask the same oracle. [visigoth L27]
         let unknown = here.decided == View::ZERO && here.membership == MembershipId::FIRST;
         if core.now() < due || unknown {
-            return;
+            return None;
         }
         let wish = if core.may_lie() {
             self.claim(what, set, at)
         } else {
             (set.len() >= core.members.trust().smallest() as usize).then_some((set, None))
         };
-        let Some((set, claim)) = wish else { return };
-        if let Some(request) = self.gather.ask(set, claim, here, core.now(), core.config.repeat) {
+        let (set, claim) = wish?;
+        if let Some(request) = self.gather.ask(set.clone(), claim, here, core.now(), core.config.repeat) {
             out.push(Effect::Oracle(request));
         }
+        Some(set)
     }
 
     /// Where members may lie: the set that may go on, and what shows it. One that takes part and then withholds what is lacked must not
@@ -430,6 +431,11 @@ impl Core {
         let few = accepts.len() < trust.agreement() as usize && accepts.len() >= trust.smallest() as usize;
         let has = |id: &ReplicaId| accepts.iter().any(|(member, _)| member == id);
         few && !self.granted.of(proof.view).iter().any(|set| set.iter().all(has))
+    }
+
+    /// Tells the host which small quorums the present view has.
+    pub(super) fn say_granted(&self, out: &mut Effects) {
+        out.push(Effect::SmallQuorums { sets: self.granted.of(self.office.view()).to_vec() });
     }
 
     /// Tells a member, or all, which small quorums the present view has.

@@ -165,7 +165,10 @@ impl ModSmart {
         let awaited = Awaited { core, voting, gathered, reads, watch };
         if core.config.oracle {
             self.few.say_whom_it_misses(core, out);
-            self.few.ask(awaited, out);
+            let asked = self.few.ask(awaited, out);
+            if planted("goes-on-ungranted") {
+                self.take_granted(asked.into_iter().collect(), out);
+            }
         } else if let Some(set) = self.unaided.gather(awaited, out) {
             self.take_granted(vec![set], out);
         }
@@ -211,6 +214,7 @@ impl ModSmart {
         if !news {
             return;
         }
+        self.core.say_granted(out);
         if self.core.is_mine() {
             self.few.is_in_use(self.core.now());
             self.core.tell_granted(None, out);
@@ -287,7 +291,7 @@ impl ModSmart {
         let tenure = self.core.members.tenure_after(slot, &batch);
         // [mod_smart L78]
         let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
-        self.unaided.decided(slot, &batch, &mut self.core);
+        self.unaided.decided(slot, &batch, &mut self.core, out);
         self.core.ledger.decide(proof, batch, self.core.office.view(), known, out);
         self.voting.decided(slot);
         self.core.forget_few();

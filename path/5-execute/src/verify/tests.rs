@@ -1,6 +1,6 @@
 //! The counting of tokens: rows of the table in `verify.rs`, and what liars and accidents may say.
 
-use super::{AHEAD_MAX, OwnTokens, Ruled, Verify, VerifyConfig};
+use super::{AHEAD_MAX, OwnTokens, Ruled, Tellers, Verify, VerifyConfig};
 use proptest::prelude::*;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
 use quorate_wire::{Ruling, Tokens};
@@ -130,7 +130,7 @@ pub(crate) fn nobody_sides_with_one_that_was_wrong() {
 fn a_majority_with_another_past_counts_only_where_results_come_again() {
     for varies in [false, true] {
         let mut verify = verify(3, 2);
-        verify.set_executors((1..=3).map(r).collect(), 2, Some(2));
+        verify.set_executors((1..=3).map(r).collect(), 2, Some(Tellers { usual: 2, least: 2 }));
         verify.set_varies(varies);
         tell(&mut verify, 2, 0, &[(1, 66), (2, 67)]);
         tell(&mut verify, 3, 0, &[(1, 66), (2, 67)]);
@@ -184,9 +184,9 @@ fn a_leader_proposes_each_ruling_once() {
 
 /// As [`verify`], where executors only crash.
 fn crash(of: u16) -> Verify {
-    let (quorum, least) = (u32::from(of) / 2 + 1, u32::from(of) - (u32::from(of) - 1) / 2);
+    let (quorum, least) = (u32::from(of) / 2 + 1, usize::from(of - (of - 1) / 2));
     let mut verify = verify(of, quorum);
-    verify.set_executors((1..=of).map(r).collect(), quorum, Some(least));
+    verify.set_executors((1..=of).map(r).collect(), quorum, Some(Tellers { usual: least, least }));
     verify
 }
 
@@ -260,6 +260,79 @@ proptest! {
             }
         }
     }
+}
+
+/// Members of which `u` may stop and one is slow, or none of a pair.
+fn few(of: u16, u: usize) -> Verify {
+    let slow = usize::from(of) - u - 1;
+    let mut verify = verify(of, u as u32 + 1);
+    let tellers = Tellers { usual: usize::from(of) - slow, least: usize::from(of) - u };
+    verify.set_executors((1..=of).map(r).collect(), u as u32 + 1, Some(tellers));
+    verify
+}
+
+fn set(members: &[u16]) -> Vec<ReplicaId> {
+    members.iter().copied().map(r).collect()
+}
+
+#[test]
+fn what_a_pair_told_is_final_and_so_is_what_the_one_tells_that_is_left() {
+    let mut verify = few(2, 1);
+    tell(&mut verify, 1, 0, &[(1, 1), (2, 2), (3, 3)]);
+    tell(&mut verify, 2, 0, &[(1, 1)]);
+    assert_eq!((verify.unanimous(), verify.due(at(0))), (Some((seq(1), token(1))), is_final(1, 1)));
+    verify.delivered(at(0), ruled(0, 1, Some(token(1))), Some(seq(2)), seq(20));
+    assert_eq!((verify.unanimous(), verify.due(at(150))), (None, None), "the other one may answer yet");
+    verify.set_few(vec![set(&[1])]);
+    assert_eq!((verify.unanimous(), verify.due(at(0))), (Some((seq(3), token(3))), is_final(3, 3)));
+    assert!(verify.may_vouch(at(0), &is_final(3, 3).expect("one")));
+    verify.set_few(Vec::new());
+    assert_eq!(verify.unanimous(), None, "in the next view both decide");
+}
+
+#[test]
+fn one_of_a_pair_that_decides_and_tells_nothing_holds_up_the_other_for_a_while_only() {
+    let mut verify = few(2, 1);
+    tell(&mut verify, 1, 0, &[(1, 1)]);
+    verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
+    assert_eq!(verify.due(at(299)), None);
+    assert_eq!(verify.due(at(300)), Some(Ruling::Redo { attempt: 0 }));
+}
+
+#[test]
+fn of_four_two_are_enough_once_they_decide_alone_and_agree() {
+    let mut verify = few(4, 2);
+    [1, 2].iter().for_each(|who| tell(&mut verify, *who, 0, &[(1, 1)]));
+    assert_eq!((verify.unanimous(), verify.due(at(0))), (None, None));
+    verify.set_few(vec![set(&[1, 3])]);
+    assert_eq!(verify.due(at(0)), None, "they decide with another one");
+    verify.set_few(vec![set(&[1, 3]), set(&[1, 2])]);
+    assert_eq!((verify.unanimous(), verify.due(at(0))), (Some((seq(1), token(1))), is_final(1, 1)));
+}
+
+#[test]
+fn of_few_that_differ_nobody_else_is_waited_for() {
+    let mut verify = few(4, 2);
+    tell(&mut verify, 1, 0, &[(1, 1)]);
+    tell(&mut verify, 2, 0, &[(1, 7)]);
+    verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
+    assert_eq!(verify.due(at(0)), None, "the other two may agree with one of them");
+    verify.set_few(vec![set(&[1, 2])]);
+    assert_eq!(verify.due(at(0)), Some(Ruling::Redo { attempt: 0 }));
+    assert!(verify.may_vouch(at(0), &Ruling::Redo { attempt: 0 }));
+}
+
+/// One that was wrong before may not side with others.
+#[test]
+fn of_few_one_that_was_wrong_before_counts_for_nothing() {
+    let mut verify = few(4, 2);
+    verify.set_varies(true);
+    tell(&mut verify, 1, 0, &[(1, 1), (2, 2)]);
+    tell(&mut verify, 2, 0, &[(1, 9), (2, 2)]);
+    verify.delivered(at(0), ruled(0, 1, Some(token(1))), Some(seq(2)), seq(20));
+    verify.set_few(vec![set(&[1, 2])]);
+    assert!(!verify.may_vouch(at(0), &is_final(2, 2).expect("one")));
+    assert_eq!(verify.due(at(0)), Some(Ruling::Redo { attempt: 0 }));
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use crate::support::{batch, commands, open, query, seq};
 use quorate_execute::{
     Ahead, CheckpointError, Context, Execution, Executor, Final, ImageParts, InOrder, InStore, KeyUse, Known,
     MembershipNow, Memo, Ordered, Outcomes, OwnTokens, Parallel, ParallelService, ReplySink, Ruled,
-    Sequential, SessionEnd, StateView, Verified, Verify, VerifyConfig, Version, Work, Worked, Worth,
+    Sequential, SessionEnd, StateView, Tellers, Verified, Verify, VerifyConfig, Version, Work, Worked, Worth,
 };
 use quorate_types::{AgreedTime, Digest, Random, ReplicaId, SessionId, Span, Time};
 use quorate_wire::{Ruling, Tokens};
@@ -188,7 +188,7 @@ impl Replica {
         verify.set_executors(
             (0..of).map(id).collect(),
             majority,
-            fast.then_some(of as u32 - (of as u32 - 1) / 2),
+            fast.then(|| Tellers { usual: of - (of - 1) / 2, least: of - (of - 1) / 2 }),
         );
         Self {
             stage,

@@ -4,7 +4,7 @@ mod byzantine;
 
 use super::{Agreement, BORDERS_MAX, DigestEvent, DigestReport, Offer, needed};
 use quorate_types::FaultModel::{Byzantine, Crash};
-use quorate_types::{Digest, Random, ReplicaId, Seq};
+use quorate_types::{Digest, FaultModel, Random, ReplicaId, Seq, Visigoth};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 fn replica(number: u64) -> ReplicaId {
@@ -49,6 +49,42 @@ fn one_alone_agrees_with_itself() {
     let mut one = agreement(1);
     assert_eq!(one.own(S, digest(7), true), [DigestEvent::Agreed { seq: S, digest: digest(7) }]);
     assert_eq!(one.offers(Seq::ZERO), [], "nobody else holds it");
+}
+
+/// One of a pair goes on alone while the other one has stopped, and so does each set of few that may.
+#[test]
+fn few_are_enough_while_they_decide_alone() {
+    let faults = FaultModel::Visigoth(Visigoth::PAIR);
+    let mut pair = Agreement::new(replica(1), &members(2), faults);
+    assert_eq!(pair.own(S, digest(7), true), [], "the other one may say something else");
+    assert_eq!(pair.set_few(vec![vec![replica(1)]]), [DigestEvent::Agreed { seq: S, digest: digest(7) }]);
+    assert!(pair.is_stable(S, digest(7)), "what was before may go");
+    assert_eq!(
+        pair.own(S.next(), digest(8), true),
+        [DigestEvent::Agreed { seq: S.next(), digest: digest(8) }]
+    );
+    assert_eq!(pair.set_few(Vec::new()), []);
+    assert_eq!(pair.own(Seq::new(102), digest(9), true), [], "it is back");
+    assert_eq!(pair.agreed(S), Some(digest(7)));
+    pair.invariants();
+
+    // Where one of five may lie, two reports are believed, and four are needed to give up what was before, or those of three that decide.
+    let faults = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 1, t_ms: 20 });
+    let mut five = Agreement::new(replica(1), &members(5), faults);
+    assert_eq!(five.own(S, digest(7), true), []);
+    assert_eq!(
+        five.heard(replica(2), S, digest(7), true),
+        [DigestEvent::Agreed { seq: S, digest: digest(7) }]
+    );
+    let few = vec![vec![replica(1), replica(2), replica(3)]];
+    assert_eq!((five.set_few(few), five.is_stable(S, digest(7))), (vec![], false));
+    assert_eq!(five.heard(replica(3), S, digest(7), false), []);
+    assert!(five.is_stable(S, digest(7)));
+    // A member that left does not count, whatever set it is in.
+    let mut left = Agreement::new(replica(1), &members(2), FaultModel::Visigoth(Visigoth::PAIR));
+    assert_eq!(left.set_members(&[replica(1), replica(3)], &[replica(2)]), []);
+    assert_eq!(left.set_few(vec![vec![replica(2)]]), []);
+    assert_eq!(left.heard(replica(2), S, digest(7), true), []);
 }
 
 #[test]

@@ -182,8 +182,11 @@ impl Reach for ToLeader {
         }
         let opened = reply.status == ReplyStatus::SessionOpened;
         if reply.session == SessionId::NONE && !opened && number == self.probe_nonce {
-            // Only a leader takes requests.
-            self.current.leader.get_or_insert(from);
+            // Only a leader takes requests. One that led an instance all along says nothing new of it, so no notice may come.
+            let is_there = |leader: usize| parts.contacts.up(leader).is_some();
+            if !self.current.leader.is_some_and(is_there) {
+                self.current.leader = Some(from);
+            }
             return true;
         }
         let taken = parts.sessions.reply(step, reply, payload);

@@ -123,6 +123,22 @@ fn who_takes_a_question_leads() {
     assert_eq!(bench.reach.leader(), Some(2));
 }
 
+/// The one that is left may lead its instance since long, so that it has no news of a view.
+#[test]
+fn who_takes_a_question_leads_once_the_leader_is_gone() {
+    let mut bench = Bench::new();
+    bench.open();
+    bench.notice(0, 4, Some(1));
+    bench.send();
+    let number = RequestNumber::new(PROBE);
+    let reply = Reply { session: SessionId::NONE, number, status: ReplyStatus::SessionExpired, body: b"" };
+    bench.reach.reply(&mut bench.desk.step(), &mut bench.parts, 2, &reply, &Bytes::new());
+    assert_eq!(bench.reach.leader(), Some(0), "the leader is there, and may only be slow");
+    bench.parts.contacts.lost(&mut bench.desk.step(), 0, "it died".to_owned());
+    bench.reach.reply(&mut bench.desk.step(), &mut bench.parts, 2, &reply, &Bytes::new());
+    assert_eq!((bench.counts(), bench.reach.leader()), (vec![0, 0, 1], Some(2)), "all is sent again");
+}
+
 #[test]
 fn one_answer_is_the_answer() {
     let mut bench = Bench::new();

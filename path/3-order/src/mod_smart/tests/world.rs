@@ -501,7 +501,7 @@ impl World {
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::ReadConfirmed { slot, .. } => self.confirmed.push((at, slot)),
-            Effect::LeaderChanged { .. } | Effect::ReadFailed { .. } => {}
+            Effect::LeaderChanged { .. } | Effect::ReadFailed { .. } | Effect::SmallQuorums { .. } => {}
             Effect::Oracle(request) => self.ask_oracle(at, request),
             Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }

@@ -540,7 +540,10 @@ impl World {
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::Rejected { from, why } => panic!("replica {at} rejects a message of {from}: {why}"),
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
-            Effect::Overdue { .. } | Effect::Examine { .. } | Effect::Oracle(_) => {
+            Effect::Overdue { .. }
+            | Effect::Examine { .. }
+            | Effect::Oracle(_)
+            | Effect::SmallQuorums { .. } => {
                 panic!("replica {at} speaks no Raft")
             }
         }

@@ -1,0 +1,72 @@
+//! Two replicas, of which one may stop (Visigoth with u = 1, s = 0, o = 0). Both execute, and compare what commands did.
+
+use crate::clean;
+use quorate_sim::plan::Fault;
+use quorate_sim::{ExecutorKind, Level, Plan, Profile, World};
+use quorate_types::{FaultModel, Visigoth};
+
+fn pair() -> Profile {
+    Profile {
+        replicas: Some(2),
+        fault_model: Some(FaultModel::Visigoth(Visigoth::PAIR)),
+        verify: true,
+        ..Profile::default()
+    }
+}
+
+#[test]
+fn whatever_happens_to_a_pair_nothing_is_lost() {
+    clean::all_are_clean(&pair(), 1..30, |plan| assert!(plan.oracle.is_some()));
+    for executor in [ExecutorKind::Ordered, ExecutorKind::Speculative] {
+        clean::all_are_clean(&Profile { executor, ..pair() }, 100..112, |_| {});
+    }
+    // Replicas take the places of others.
+    let changes = Profile { replicas: None, changes: Some(true), ..pair() };
+    clean::all_are_clean(&changes, 210..216, |_| {});
+}
+
+/// How long a run takes in which one of the pair stops for good at the beginning.
+fn alone(seed: u64, verify: bool) -> u64 {
+    let mut plan = Plan::calm(seed, &Profile { faults: false, verify, ..pair() });
+    (plan.workload.operations, plan.heal_at) = (300, 4_000_000_000);
+    plan.faults.push((100_000_000, Fault::Lose { who: 0 }));
+    let report = World::new(plan, Level::Hash).run();
+    assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
+    report.time
+}
+
+/// The one that is left has nobody to compare with, and waits for nobody.
+#[test]
+fn whoever_is_left_goes_on_as_fast_as_without_comparing() {
+    for seed in 1..=4 {
+        let (with, without) = (alone(seed, true), alone(seed, false));
+        assert!(with < without * 6 / 5, "seed {seed}: {with} and {without} ns");
+    }
+}
+
+/// Each instance asks for its own grant. A client goes to the one that is left, although that led one of the instances all along.
+#[test]
+fn whoever_is_left_of_a_new_pair_goes_on_in_all_instances() {
+    // Long enough that nobody is taken for stopped who is not: a pair whose other half then stops would have to wait for it.
+    let numbers = Visigoth { t_ms: 300, ..Visigoth::PAIR };
+    let fault_model = Some(FaultModel::Visigoth(numbers));
+    for seed in 1..=8 {
+        let profile = Profile { faults: false, instances: Some(3), fault_model, ..pair() };
+        let mut plan = Plan::calm(seed, &profile);
+        (plan.workload.operations, plan.heal_at) = (60, 4_000_000_000);
+        plan.faults.push((1_000_000_000, Fault::Lose { who: 1 }));
+        let failure = World::new(plan, Level::Hash).run().failure;
+        assert!(failure.is_none(), "seed {seed}: {failure:?}");
+    }
+}
+
+/// Without an oracle both halves of a pair go on, if they do not hear each other, which a checker finds.
+#[test]
+fn without_an_oracle_a_pair_splits() {
+    let split = (1..=60).find_map(|seed| {
+        let plan = Plan::new(seed, &Profile { oracle: false, ..pair() });
+        World::new(plan, Level::Hash).run().failure
+    });
+    let why = format!("{split:?}");
+    assert!(why.contains("agreement") || why.contains("states"), "{why}");
+}
