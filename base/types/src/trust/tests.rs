@@ -338,8 +338,9 @@ fn the_page_about_choosing_has_the_right_sizes() {
     row("`crash`", &|_| Some(FaultModel::Crash));
     row("`byzantine`", &|_| Some(FaultModel::Byzantine));
     row("`visigoth`, s = u, o = 1", &hybrid);
+    row("`visigoth`, s = 0, o = 0", &|u| Some(FaultModel::Visigoth(Visigoth { t_ms: 50, ..sizes(u, 0, 0) })));
     row("`visigoth`, s = 1, o = 0", &few(0));
     row("`visigoth`, s = 1, o = 1", &few(1));
     let table = page.split("| model | u = 1 |").nth(1).and_then(|rest| rest.split("\n\n").next());
-    assert_eq!(table.map(|table| table.lines().count()), Some(2 + 5), "each row of the table is compared");
+    assert_eq!(table.map(|table| table.lines().count()), Some(2 + 6), "each row of the table is compared");
 }
