@@ -357,10 +357,18 @@ impl Node {
     }
 
     /// Fewer members are enough for now in an instance, or are not any more. What the first instance says goes for results and states, too.
-    pub(crate) fn on_few(&mut self, at: usize, now: Time, sets: Vec<Vec<ReplicaId>>, out: &mut Effects) {
+    pub(crate) fn on_few(&mut self, at: usize, sets: Vec<Vec<ReplicaId>>) {
         if at == FIRST {
             self.rulings.few_are_enough(sets.clone());
-            self.keep(now, In::Few(sets), out);
+            self.keeping.few_are_enough(sets);
+        }
+    }
+
+    /// What is agreed on now that fewer are enough. At the end of a turn: what follows steps groups, whose effects are carried out in order.
+    pub(crate) fn look_at_few(&mut self, now: Time, out: &mut Effects) {
+        if self.keeping.has_news_of_few() {
+            self.keep(now, In::Few, out);
+            self.after_order(now, out);
         }
     }
 

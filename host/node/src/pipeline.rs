@@ -316,7 +316,7 @@ impl Node {
             }
             OrderEffect::Oracle(request) => out.push(Effect::Oracle(OracleWork { instance: id, request })),
             OrderEffect::Overdue { request } => self.on_overdue(now, request, out),
-            OrderEffect::SmallQuorums { sets } => self.on_few(at, now, sets, out),
+            OrderEffect::SmallQuorums { sets } => self.on_few(at, sets),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader, planned } => {
                 self.on_leader_changed(at, now, (view, leader), planned, out);

@@ -203,6 +203,7 @@ impl Node {
 
     /// Tells the members what ran here, and looks whether a ruling about results is due.
     pub(crate) fn verify(&mut self, now: Time, out: &mut Effects) {
+        self.look_at_few(now, out);
         if !self.rulings.are_on() {
             return;
         }

@@ -25,6 +25,15 @@ fn whatever_happens_to_a_pair_nothing_is_lost() {
     clean::all_are_clean(&changes, 210..216, |_| {});
 }
 
+/// A grant once let a log be trimmed while the effects of a protocol's step were under way.
+#[test]
+fn what_a_grant_sets_going_waits_for_the_end_of_the_turn() {
+    for seed in [10_649] {
+        let profile = Profile { replicas: None, verify: false, ..pair() };
+        clean::all_are_clean(&profile, seed..seed + 1, |_| {});
+    }
+}
+
 /// How long a run takes in which one of the pair stops for good at the beginning.
 fn alone(seed: u64, verify: bool) -> u64 {
     let mut plan = Plan::calm(seed, &Profile { faults: false, verify, ..pair() });

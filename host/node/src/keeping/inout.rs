@@ -107,8 +107,8 @@ pub(crate) enum In {
     Disconnected(ReplicaId),
     /// The members have changed. What the voters say counts.
     Members { voters: Vec<ReplicaId>, others: Vec<ReplicaId> },
-    /// Each of these sets of members is enough for now to agree on a state.
-    Few(Vec<Vec<ReplicaId>>),
+    /// Other sets of few members are enough for now than before; see [`super::Keeping::few_are_enough`].
+    Few,
     /// A leader's log does not go back to what this replica lacks: it needs a checkpoint of this seq or later.
     Behind(Seq),
     /// The other replicas went on without something that this one waits for: a checkpoint of this seq or later would do.

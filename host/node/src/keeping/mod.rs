@@ -124,6 +124,8 @@ pub(crate) struct Keeping {
     scrubs: Scrubs,
     /// The last border whose state was captured or installed, and the digests of the image there once they are known.
     last: Option<(Seq, Option<Digests>)>,
+    /// Sets of few members that are enough for now to agree on a state, before that was looked at.
+    few: Option<Vec<Vec<ReplicaId>>>,
     /// Why a checkpoint could not be written, in words, until one can.
     trouble: Option<String>,
 }
@@ -164,6 +166,7 @@ impl Keeping {
             rot: Rot::default(),
             scrubs: Scrubs::knowing(left.rotten_segment),
             last: None,
+            few: None,
             trouble: None,
         };
         for (seq, digest) in left.durable {
@@ -225,6 +228,16 @@ impl Keeping {
         self.scrubs.begins_with(segment);
     }
 
+    /// Each of these sets of members is enough for now to agree on a state. Step with [`In::Few`] soon.
+    pub(crate) fn few_are_enough(&mut self, sets: Vec<Vec<ReplicaId>>) {
+        self.few = Some(sets);
+    }
+
+    /// Whether to step with [`In::Few`].
+    pub(crate) const fn has_news_of_few(&self) -> bool {
+        self.few.is_some()
+    }
+
     /// A segment of the log is being read, as [`Out::ReadSegment`] asked. It must have these records.
     pub(crate) fn reads(&mut self, segment: u64, records: Range<RecordId>) {
         self.scrubs.reads(segment, records);
@@ -257,8 +270,8 @@ impl Keeping {
                 self.on_verdicts(now, facts, verdicts, out);
                 out.push(Out::Then(Rest::Trim));
             }
-            In::Few(few) => {
-                let verdicts = self.agreement.set_few(few);
+            In::Few => {
+                let verdicts = self.agreement.set_few(self.few.take().unwrap_or_default());
                 self.on_verdicts(now, facts, verdicts, out);
                 out.push(Out::Then(Rest::Trim));
             }
