@@ -350,10 +350,16 @@ impl Node {
         self.groups.disconnects(now, replica, |at| change.cuts(at));
     }
 
-    /// Replies to what a client asks from now on go to its connection no more, until it asks again, over the main lane.
+    /// What a client asks from now on is answered elsewhere, or here once it asks again, over the main lane. What was decided before is answered.
     pub(crate) fn unbind(&mut self, conn: ConnId, of: Option<InstanceId>) {
         self.engine.step(engine::In::Unbound(conn, of));
         self.groups.iter_mut().for_each(|group| group.unbound(conn));
+    }
+
+    /// Execution goes on from another state.
+    pub(crate) fn restored(&mut self) {
+        self.rulings.restart();
+        self.leading.restored();
     }
 
     /// Fewer members are enough for now in an instance, or are not any more. What the first instance says goes for results and states, too.

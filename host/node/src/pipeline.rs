@@ -392,18 +392,17 @@ impl Node {
         if outs.is_empty() {
             return; // in nearly every turn
         }
-        let mut transfers = false;
+        let steps = |wanted: &leading::Out| !matches!(wanted, leading::Out::Tell { .. });
+        let steps = outs.iter().any(steps);
         for wanted in outs {
             match wanted {
-                leading::Out::Transfer { at, to } => {
-                    transfers = true;
-                    self.groups[at].step(now, OrderInput::Transfer(to));
-                }
+                leading::Out::Transfer { at, to } => self.groups[at].step(now, OrderInput::Transfer(to)),
+                leading::Out::Busy(busy) => self.groups.step_present(now, &OrderInput::Busy(busy)),
                 leading::Out::Looked { at, mine } => self.groups[at].lead_mut().looked(now, mine),
                 leading::Out::Tell { conn, frame } => out.send(conn, frame),
             }
         }
-        if transfers {
+        if steps {
             self.after_order(now, out);
         }
     }

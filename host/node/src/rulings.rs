@@ -13,8 +13,9 @@ use crate::gate::Gate;
 use crate::keeping::Keeping;
 use exchange::{Exchange, Next};
 use quorate_execute::{Differs, OwnTokens, Tellers, Verified, Verify, VerifyConfig, Worth};
-use quorate_order::Input as OrderInput;
-use quorate_types::{Digest, Faults, ReplicaId, Seq, Span, Time, planted};
+use quorate_merge::RecordIndex;
+use quorate_order::{Input as OrderInput, Standing};
+use quorate_types::{Digest, Faults, InstanceId, ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{BatchHeader, Memberships, Memos, MemosWanted, OutFrame, Ruling, TOKENS_MAX, Tokens};
 use std::collections::BTreeMap;
 
@@ -45,6 +46,8 @@ pub(crate) struct Facts {
     pub(crate) delivered: Seq,
     /// Whether it leads the first instance.
     pub(crate) leads: bool,
+    /// The last record that was decided there before it led, once it knows that; and whether everything up to there is delivered.
+    pub(crate) before: Option<(RecordIndex, bool)>,
     /// Whether members may lie.
     pub(crate) may_lie: bool,
     /// If this replica lacks what was ruled: whether a member has a checkpoint to go on from, and whom to ask.
@@ -92,6 +95,10 @@ struct Counting {
     watched: Option<Digest>,
     /// Since when the ruling that is due here waits for a slot.
     waits: Option<Time>,
+    /// The last record that was decided before this leadership. A ruling in it may say something else than what is due before it is delivered.
+    before: Option<RecordIndex>,
+    /// Whether it is delivered.
+    knows: bool,
 }
 
 /// The name under which a ruling is watched. No request has it, since names of requests are hashes.
@@ -124,6 +131,8 @@ impl Rulings {
             due: None,
             watched: None,
             waits: None,
+            before: None,
+            knows: false,
         }))
     }
 
@@ -152,6 +161,12 @@ impl Rulings {
     ) {
         let (Some(counting), Some(verified)) = (&mut self.0, verified) else { return };
         counting.looked = now;
+        if let Some((before, knows)) = facts.before {
+            counting.before.get_or_insert(before);
+            counting.knows |= knows;
+        }
+        // Where members may lie, voters do not vouch for what contradicts a ruling that they have.
+        counting.knows |= facts.may_lie;
         (counting.last, counting.varies) = (verified.held(), verified.may_vary());
         counting.exchange(now, verified, facts.asks.unwrap_or_default(), out);
         counting.verify.set_varies(verified.may_vary());
@@ -201,6 +216,7 @@ impl Rulings {
     pub(crate) fn led(&mut self) {
         if let Some(counting) = &mut self.0 {
             counting.verify.led();
+            (counting.before, counting.knows) = (None, false);
         }
     }
 
@@ -249,7 +265,30 @@ impl Rulings {
         self.0.is_some()
     }
 
-    /// The ruling that a leader should propose now. None if another one was delivered since tokens were counted.
+    /// What the part asks about the rest of its replica. `first`: the standing of the first instance.
+    pub(crate) fn facts(
+        &self,
+        first: Standing,
+        engine: &Engine,
+        (keeping, gate, config): (&Keeping, &Gate, &NodeConfig),
+    ) -> Facts {
+        let one = InstanceId::new(1);
+        let before = first.settled.then(|| {
+            let known = self.0.as_ref().and_then(|counting| counting.before);
+            let before = known.unwrap_or_else(|| engine.handed(one));
+            (before, engine.merge().has_delivered(one, before))
+        });
+        Facts {
+            delivered: engine.agreed().seq(),
+            leads: first.leading,
+            before,
+            may_lie: config.order.faults.may_lie(),
+            asks: asks(engine, keeping, gate, config),
+        }
+    }
+
+    /// The ruling that a leader should propose now. None if another one was delivered since tokens were counted, or may be under way from
+    /// before it led.
     pub(crate) fn proposal(&self, now: Time, verified: Option<&Verified>) -> Option<Ruling> {
         self.counts(verified)?.verify.proposal(now)
     }
@@ -261,7 +300,7 @@ impl Rulings {
 
     fn counts(&self, verified: Option<&Verified>) -> Option<&Counting> {
         let ruled = verified?.ruled();
-        self.0.as_ref().filter(|counting| counting.verify.ruled() == ruled)
+        self.0.as_ref().filter(|counting| counting.verify.ruled() == ruled && counting.knows)
     }
 
     /// Whether a ruling is right, as far as this replica knows.
@@ -311,7 +350,7 @@ impl Rulings {
 }
 
 /// If this replica lacks what was ruled: whether a connected member has a checkpoint to go on from, and whom to ask.
-pub(crate) fn asks(
+fn asks(
     engine: &Engine,
     keeping: &Keeping,
     gate: &Gate,

@@ -207,9 +207,8 @@ impl Node {
         if !self.rulings.are_on() {
             return;
         }
-        let (leads, may_lie) = (self.groups[FIRST].standing().leading, self.config.order.faults.may_lie());
-        let asks = rulings::asks(&self.engine, &self.keeping, &self.gate, &self.config);
-        let facts = rulings::Facts { delivered: self.engine.agreed().seq(), leads, may_lie, asks };
+        let (first, others) = (self.groups[FIRST].standing(), (&self.keeping, &self.gate, &self.config));
+        let facts = self.rulings.facts(first, &self.engine, others);
         let more = self.memos.step(&mut self.journal, self.engine.verified_mut());
         let mut outs = Vec::from_iter(more.then_some(rulings::Out::Finish));
         self.rulings.look(now, self.engine.verified_mut(), facts, &mut outs);
@@ -584,7 +583,7 @@ impl Node {
             Err(halt) => return out.push(Effect::Halt(halt)),
         };
         self.engine.meet_leaders();
-        self.rulings.restart();
+        self.restored();
         self.intake.caught_up(self.engine.executor());
         self.learn_time(now);
         self.journal.note_trimmed(seq);

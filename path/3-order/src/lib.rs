@@ -99,6 +99,9 @@ pub enum Input {
         /// Since when the requests of the batch wait here; none if all are known to be executed, or this replica knows of none of them.
         waited: Option<Waited>,
     },
+    /// Whether this replica still has much to execute of what was decided while it was away. Then it is not to be counted on, as far as
+    /// others can choose.
+    Busy(bool),
     /// The answer to [`Effect::Oracle`]. It may come late, twice, or never.
     Oracle(visigoth::OracleAnswer),
     /// The moment that [`Order::deadline`] named has come.

@@ -18,7 +18,7 @@
 use crate::verified::Ruled;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{Ruling, Tokens};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tokens of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Verify {
     config: VerifyConfig,
     executors: Vec<ReplicaId>,
     quorum: usize,
-    /// Sets of fewer executors that are a quorum for now, since the others have stopped (Visigoth, s < u).
+    /// Sets of fewer executors that are a quorum for now, whether or not the others are back (Visigoth, s < u).
     few: Vec<Vec<ReplicaId>>,
     /// Where executors only crash: how many of them are heard in the end.
     tellers: Option<Tellers>,
@@ -71,6 +71,8 @@ pub struct Verify {
     /// How far this replica has delivered.
     delivered: Seq,
     tokens: BySeq,
+    /// Where this replica ran batches again and came to another token than the one that it told first, which counts.
+    changed: BTreeSet<Seq>,
     /// The tokens of the last seq that was ruled.
     past: BTreeMap<ReplicaId, Digest>,
     /// Those of the next attempt, which others may have begun before.
@@ -97,6 +99,7 @@ impl Verify {
             waits: None,
             delivered: Seq::ZERO,
             tokens: BySeq::new(),
+            changed: BTreeSet::new(),
             past: BTreeMap::new(),
             next: BySeq::new(),
             since: None,
@@ -125,11 +128,13 @@ impl Verify {
         if ruled.attempt != self.ruled.attempt {
             let next = std::mem::take(&mut self.next);
             self.tokens = if ruled.attempt == self.ruled.attempt + 1 { next } else { BySeq::new() };
+            self.changed.clear();
             self.proposed = None;
         }
         if ruled != self.ruled {
             self.past = self.tokens.get(&ruled.seq).cloned().unwrap_or_default();
             self.tokens = self.tokens.split_off(&ruled.seq.next());
+            self.changed = self.changed.split_off(&ruled.seq.next());
             self.next = self.next.split_off(&ruled.seq.next());
         }
         if waits != self.waits {
@@ -188,7 +193,11 @@ impl Verify {
             is_first = true;
             token
         });
-        self.refused += u64::from(*first != token);
+        let differs = *first != token;
+        if differs && from == self.config.me && now {
+            self.changed.insert(seq);
+        }
+        self.refused += u64::from(differs);
         is_first
     }
 
@@ -207,10 +216,24 @@ impl Verify {
         if self.tellers.is_some() && !self.varies {
             return Some(true);
         }
+        if self.strays_from_proposed(executor) {
+            return Some(false);
+        }
         let Some(ruled) = self.ruled.token.filter(|_| !planted("past-not-checked")) else {
             return Some(true);
         };
         self.past.get(&executor).map(|token| *token == ruled)
+    }
+
+    /// Whether an executor that may only crash told something else than the ruling that was proposed here last, and is not delivered yet. After
+    /// a restart it may tell other tokens of what comes next.
+    fn strays_from_proposed(&self, executor: ReplicaId) -> bool {
+        let Some((Ruling::Final { seq, token, .. }, _)) = self.proposed else { return false };
+        if self.tellers.is_none() {
+            return false;
+        }
+        let told = self.tokens.get(&seq).and_then(|tokens| tokens.get(&executor));
+        told.is_some_and(|told| *told != token)
     }
 
     /// How many executors have each token at a seq, of those that were right before. Without that, a liar could side with one that was
@@ -235,10 +258,10 @@ impl Verify {
     fn agreed(&self, seq: Seq) -> Option<Digest> {
         let enough = self.enough();
         let usual = self.classes(seq).into_iter().find(|(_, count)| *count >= enough).map(|(token, _)| token);
-        usual.or_else(|| self.few.iter().find_map(|set| self.said_by(set, seq)))
+        usual.or_else(|| self.few.iter().find_map(|set| self.said_by_few(set, seq)))
     }
 
-    /// The token that all of a set told at a seq, if they were right before.
+    /// The token that all of a set told at a seq, if they were right before, and this replica still has it if it is one of them.
     fn said_by(&self, set: &[ReplicaId], seq: Seq) -> Option<Digest> {
         let tokens = self.tokens.get(&seq)?;
         let one = tokens.get(set.first()?)?;
@@ -246,16 +269,30 @@ impl Verify {
             self.executors.contains(from)
                 && tokens.get(from) == Some(one)
                 && self.was_right(*from) == Some(true)
+                && !(*from == self.config.me && self.changed.contains(&seq))
         };
         set.iter().all(says).then_some(*one)
     }
 
-    /// Whether two of a set told different tokens at a seq, or one was wrong before.
-    fn differ(&self, set: &[ReplicaId], seq: Seq) -> bool {
-        let tokens = self.tokens.get(&seq);
-        let mut told = set.iter().filter_map(|from| tokens?.get(from));
-        let first = told.next();
-        told.any(|token| Some(token) != first) || set.iter().any(|from| self.was_right(*from) == Some(false))
+    /// The token that all of a set of few told at a seq. An executor outside counts as stopped as long as it tells nothing of what waits; if it
+    /// does, it has to tell the same.
+    fn said_by_few(&self, set: &[ReplicaId], seq: Seq) -> Option<Digest> {
+        let token = self.said_by(set, seq)?;
+        let waits = self.waits?;
+        let agrees = |other: &ReplicaId| {
+            let mut told = self.tokens.range(waits..).filter(|(_, tokens)| tokens.contains_key(other));
+            told.next().is_none()
+                || self.tokens.get(&seq).and_then(|tokens| tokens.get(other)) == Some(&token)
+        };
+        self.executors.iter().filter(|other| !set.contains(other)).all(agrees).then_some(token)
+    }
+
+    /// Whether a set of few can not agree: all of it told what they did at the first batch that waits, and somebody told something else.
+    fn few_differ(&self, set: &[ReplicaId], waits: Seq) -> bool {
+        let others = || self.executors.iter().filter(|other| !set.contains(other));
+        let tells = |other: &&ReplicaId| self.have_told(&[**other], waits);
+        let all: Vec<ReplicaId> = set.iter().chain(others().filter(tells)).copied().collect();
+        self.have_told(set, waits) && self.said_by(&all, waits).is_none()
     }
 
     /// Whether all of a set told what they did at a seq.
@@ -273,7 +310,8 @@ impl Verify {
     /// Whether no class can reach a quorum at the first batch that waits. Where fewer are enough, the others say nothing any more.
     fn is_split(&self) -> bool {
         let Some(waits) = self.waits else { return false };
-        if !self.few.is_empty() && self.few.iter().all(|set| self.differ(set, waits)) {
+        let crash = self.tellers.is_some() && !self.few.is_empty();
+        if crash && self.few.iter().all(|set| self.few_differ(set, waits)) {
             return true;
         }
         let classes = self.classes(waits);
@@ -321,14 +359,14 @@ impl Verify {
         (most, self.few.iter().any(|set| seqs().any(|seq| self.have_told(set, seq))))
     }
 
-    /// The last seq at which all executors told one token, or all of those few that are enough, if there is one that waits for a ruling. Where they only crash, these results are
-    /// final before the ruling comes: an executor whose results come again tells no other token for the attempt, so no ruling says anything else.
-    /// Source: Kapritsos, section 3.4.2, where the primary of a pair answers once both tokens match.
+    /// The last seq at which all executors told one token, or those few that are enough, if there is one that waits for a ruling. Where they
+    /// only crash, these results are final before the ruling comes: an executor whose results come again tells no other token for the attempt,
+    /// so no ruling says anything else. Source: Kapritsos, section 3.4.2, where the primary of a pair answers once both tokens match.
     pub fn unanimous(&self) -> Option<(Seq, Digest)> {
         let waits = self.waits.filter(|_| self.tellers.is_some())?;
         let mut seqs = self.tokens.range(waits..=self.delivered.max(waits)).rev();
         seqs.find_map(|(seq, _)| {
-            let few = self.few.iter().find_map(|set| self.said_by(set, *seq));
+            let few = self.few.iter().find_map(|set| self.said_by_few(set, *seq));
             Some((*seq, few.or_else(|| self.said_by(&self.executors, *seq))?))
         })
     }
@@ -376,7 +414,7 @@ impl Verify {
             Ruling::Final { seq, .. } if *seq <= self.ruled.seq => true,
             Ruling::Final { seq, token, .. } => {
                 self.classes(*seq).get(token).is_some_and(|count| *count >= self.enough())
-                    || self.few.iter().any(|set| self.said_by(set, *seq) == Some(*token))
+                    || self.few.iter().any(|set| self.said_by_few(set, *seq) == Some(*token))
             }
             Ruling::Redo { .. } => self.is_redo_right(now),
         }

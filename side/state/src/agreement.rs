@@ -432,13 +432,16 @@ impl Agreement {
         }
     }
 
-    /// Whether so many members reported this digest, or all of a set that is enough for now.
+    /// Whether so many members reported this digest, or all of a set that is enough for now, and no member reported another one.
     fn is_enough(&self, seq: Seq, digest: Digest, needed: usize) -> bool {
         let says = |who: &ReplicaId| {
             self.counting.contains(who) && self.of(*who, seq).is_some_and(|report| report.digest == digest)
         };
+        // Who is outside, and was there, is asked as well.
+        let alone =
+            || self.said(seq).iter().all(|(who, said)| *said == digest || !self.counting.contains(who));
         self.count(seq, digest) >= needed
-            || self.few.iter().any(|set| !set.is_empty() && set.iter().all(says))
+            || self.few.iter().any(|set| !set.is_empty() && set.iter().all(says)) && alone()
     }
 
     fn count(&self, seq: Seq, digest: Digest) -> usize {

@@ -28,20 +28,27 @@ fn whatever_happens_to_a_pair_nothing_is_lost() {
 /// A grant once let a log be trimmed while the effects of a protocol's step were under way.
 #[test]
 fn what_a_grant_sets_going_waits_for_the_end_of_the_turn() {
-    for seed in [10_649] {
-        let profile = Profile { replicas: None, verify: false, ..pair() };
-        clean::all_are_clean(&profile, seed..seed + 1, |_| {});
-    }
+    let profile = Profile { replicas: None, verify: false, ..pair() };
+    clean::all_are_clean(&profile, 10_649..10_650, |_| {});
 }
 
-/// How long a run takes in which one of the pair stops for good at the beginning.
+/// One that had told something else before was alone, and ruled it.
+#[test]
+fn whoever_is_alone_does_not_overrule_what_the_other_one_told() {
+    let (executor, instances) = (ExecutorKind::Ordered, Some(4));
+    let profile = Profile { replicas: None, executor, instances, ..pair() };
+    clean::all_are_clean(&profile, 20_261..20_262, |_| {});
+}
+
+/// When the last operation of a run is answered in which one of the pair stops for good at the beginning.
 fn alone(seed: u64, verify: bool) -> u64 {
     let mut plan = Plan::calm(seed, &Profile { faults: false, verify, ..pair() });
     (plan.workload.operations, plan.heal_at) = (300, 4_000_000_000);
     plan.faults.push((100_000_000, Fault::Lose { who: 0 }));
-    let report = World::new(plan, Level::Hash).run();
-    assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
-    report.time
+    let mut world = World::new(plan, Level::Hash);
+    let failure = world.run().failure;
+    assert!(failure.is_none(), "seed {seed}: {failure:?}");
+    world.last_answer()
 }
 
 /// The one that is left has nobody to compare with, and waits for nobody.
@@ -74,8 +81,8 @@ fn whoever_is_left_of_a_new_pair_goes_on_in_all_instances() {
 fn without_an_oracle_a_pair_splits() {
     let split = (1..=60).find_map(|seed| {
         let plan = Plan::new(seed, &Profile { oracle: false, ..pair() });
-        World::new(plan, Level::Hash).run().failure
+        let failure = World::new(plan, Level::Hash).run().failure;
+        failure.filter(|failure| ["agreement", "states"].contains(&failure.checker))
     });
-    let why = format!("{split:?}");
-    assert!(why.contains("agreement") || why.contains("states"), "{why}");
+    assert!(split.is_some(), "both halves go on");
 }

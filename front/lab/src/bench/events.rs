@@ -36,6 +36,12 @@ impl Events {
         self.due.push((at, event));
     }
 
+    /// When such events happened, and to which replicas, in order.
+    pub(super) fn all(&self, which: impl Fn(Event) -> bool) -> impl Iterator<Item = (Instant, ReplicaId)> {
+        let those = self.happened.iter().filter(move |(_, event, _)| which(*event));
+        those.map(|(at, _, replica)| (*at, *replica))
+    }
+
     /// When such an event happened last, and to which replica.
     pub(super) fn happened(&self, which: impl Fn(Event) -> bool) -> Option<(Instant, ReplicaId)> {
         let found = self.happened.iter().rev().find(|(_, event, _)| which(*event));

@@ -30,8 +30,11 @@ impl Leaving {
     /// The client on a connection asks another leader: of an instance, whose last record here is this one, or of any. Up to `delivered`
     /// everything was delivered.
     pub(super) fn leaves(&mut self, conn: ConnId, last: Option<(InstanceId, RecordIndex)>, delivered: Seq) {
-        let until = last.map_or(Until::Final(delivered), |(of, record)| Until::Delivered(of, record));
-        self.conns.insert(conn, until);
+        match last {
+            Some((of, record)) => drop(self.conns.insert(conn, Until::Delivered(of, record))),
+            // What it waits for already comes later.
+            None => drop(self.conns.entry(conn).or_insert(Until::Final(delivered))),
+        }
     }
 
     /// The client on a connection asks here again, or the connection is gone.
@@ -48,7 +51,7 @@ impl Leaving {
     ) {
         self.conns.retain(|conn, until| {
             if let Until::Delivered(instance, record) = *until
-                && merge.delivered_record(instance).is_none_or(|delivered| delivered >= record)
+                && (merge.has_delivered(instance, record) || merge.is_away(instance))
             {
                 *until = Until::Final(merge.seq());
             }

@@ -1,13 +1,15 @@
 //! Which replica leads which instance. This part decides when an instance that leads here is handed to another replica; protocols decide
 //! the rest.
 //!
-//! A leader gives way if it holds up the others ([`Leading::lags_at`]). If its disk is full, it hands over to a member that has room
+//! A leader gives way if it holds up the others ([`Leading::lags_at`]), or has started and must execute much before it can answer
+//! (`backlog.rs`). If its disk is full, it hands over to a member that has room
 //! (`rooms.rs`). If it does not hear other leaders, it gathers with them (`sights.rs`). And each instance goes to the replica whose turn it
 //! is, so that every replica leads about as many ([`Leading::spread_at`]). This part keeps what members say of their room and of the
 //! leaders that they hear, and decides what to tell members of this replica.
 //!
 //! Tests: leading/tests.rs, and beside each of the files; check/sim.
 
+mod backlog;
 mod rooms;
 mod sights;
 
@@ -17,6 +19,7 @@ use crate::gate::Gate;
 use crate::group::{Group, index_of};
 use crate::journal::Journal;
 use crate::keeping::Keeping;
+use backlog::Backlog;
 use quorate_order::Nature;
 use quorate_types::{ConnId, ReplicaId, Room, Span, Time, planted};
 use quorate_wire::{OutFrame, Sight, room_frame};
@@ -71,6 +74,8 @@ pub(crate) enum Out {
     Transfer { at: usize, to: Option<ReplicaId> },
     /// It was checked whose turn it is to lead an instance; `mine`: this replica's.
     Looked { at: usize, mine: bool },
+    /// Tell all instances whether this replica has much to execute.
+    Busy(bool),
     /// Send a message to a member.
     Tell { conn: ConnId, frame: OutFrame },
 }
@@ -80,6 +85,7 @@ pub(crate) enum Out {
 pub(crate) struct Leading {
     rooms: Rooms,
     sights: Sights,
+    backlog: Backlog,
     /// When a leader here last gave way because it held up the others.
     gave_way: Time,
     /// When it last handed over because its disk is full.
@@ -91,11 +97,13 @@ impl Leading {
     pub(crate) fn step(&mut self, now: Time, look: &Look<'_>, input: In, out: &mut Vec<Out>) {
         match input {
             In::Deadline => {
+                self.look_at_backlog(now, look, out);
                 self.give_way(now, look, out);
                 self.gather(now, look, out);
                 self.spread(now, look, out);
             }
             In::TurnEnd => {
+                self.look_at_backlog(now, look, out);
                 self.tell_room(look, out);
                 self.tell_sight(now, look, out);
             }
@@ -152,6 +160,11 @@ impl Leading {
         Ok(to)
     }
 
+    /// Execution goes on from another state: there may be much to execute until this replica is where the others are.
+    pub(crate) fn restored(&mut self) {
+        self.backlog = Backlog::default();
+    }
+
     /// Members or connections have changed: whether there is a majority is checked again.
     pub(crate) fn majority_changed(&mut self) {
         self.sights.majority_changed();
@@ -188,16 +201,32 @@ impl Leading {
     /// When a leader here that holds up the merge must hand over. It holds it up if its proposals lie too far ahead of what is executed
     /// here, or if it lacks a checkpoint: the others may then need a border, which it can not order.
     fn lags_at(&self, look: &Look<'_>) -> Option<Time> {
+        let backlog = self.backlog_at(look);
         if !look.groups.iter().any(|group| holds_up(look, group)) {
-            return None;
+            return backlog;
         }
         // While the instance that the merge waits for has no leader, it needs an election first, and then some time.
         let waits = look.engine.merge().waits().and_then(|waits| {
             let group = look.groups.get(index_of(waits.instance))?;
             group.leader().map(|_| waits.since.max(group.lead().since()))
         });
-        let since = waits.into_iter().chain(look.keeping.fetches_since()).min()?.max(self.gave_way);
-        Some(since.plus(look.config.order.patience()))
+        let since = waits.into_iter().chain(look.keeping.fetches_since()).min();
+        let held_up = since.map(|since| since.max(self.gave_way).plus(look.config.order.patience()));
+        [held_up, backlog].into_iter().flatten().min()
+    }
+
+    fn look_at_backlog(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
+        let news = self.backlog.look(now, look.config.order.patience(), || behind(look));
+        out.extend(news.map(Out::Busy));
+    }
+
+    /// When a leader here gives way since it has started and executes what was decided before, if another member may lead.
+    fn backlog_at(&self, look: &Look<'_>) -> Option<Time> {
+        let leads = look.groups.iter().any(|group| group.standing().leading);
+        let alone = others(look.config).all(|member| look.gate.peers().to(member).is_none());
+        let before = Some(self.gave_way).filter(|at| *at > Time::ZERO);
+        let at = || self.backlog.gives_way_at(before, look.config.order.patience(), || behind(look));
+        if leads && !alone { at() } else { None }
     }
 
     /// Hands over where this replica holds up the others: a replica that has executed more leads better.
@@ -205,8 +234,10 @@ impl Leading {
         if self.lags_at(look).is_none_or(|at| at > now) {
             return;
         }
+        let backlog = self.backlog_at(look).is_some_and(|at| at <= now);
         self.gave_way = now;
-        for (at, _) in look.groups.iter().enumerate().filter(|(_, group)| holds_up(look, group)) {
+        let leads = |group: &Group| holds_up(look, group) || backlog && group.standing().leading;
+        for (at, _) in look.groups.iter().enumerate().filter(|(_, group)| leads(group)) {
             transfer(at, None, out);
         }
     }
@@ -377,6 +408,11 @@ fn transfer(at: usize, to: Option<ReplicaId>, out: &mut Vec<Out>) {
     if !out.iter().any(begun) {
         out.push(Out::Transfer { at, to });
     }
+}
+
+/// By how much agreed time is ahead of execution.
+fn behind(look: &Look<'_>) -> Span {
+    look.engine.agreed().time().since(look.engine.executor().time())
 }
 
 /// Whether an instance that leads here can not go on: too little is executed here, the state differs from that of the others, or a

@@ -28,6 +28,8 @@ pub(super) struct Core {
     pub(super) ledger: Ledger,
     /// Small quorums that were granted, as far as they are known here.
     pub(super) granted: Granted,
+    /// Those of the present view, as the host was told.
+    pub(super) said: Vec<Vec<ReplicaId>>,
 }
 
 impl Core {
@@ -43,6 +45,7 @@ impl Core {
             life: Life::default(),
             office: Office::default(),
             granted: Granted::default(),
+            said: Vec::new(),
         }
     }
 
@@ -108,12 +111,8 @@ impl Core {
 
     /// Enters a view and writes that down.
     pub(super) fn enter(&mut self, view: View, certificate: Signed, phase: Phase, out: &mut Effects) {
-        let had_few = !self.granted.of(self.office.view()).is_empty();
         self.office.enter(view, certificate, phase);
         self.persist_view(out);
-        if had_few {
-            self.say_granted(out);
-        }
     }
 
     pub(super) fn send(&self, out: &mut Effects, to: ReplicaId, body: Body, after: Option<RecordId>) {

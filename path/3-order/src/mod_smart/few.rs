@@ -433,9 +433,13 @@ impl Core {
         few && !self.granted.of(proof.view).iter().any(|set| set.iter().all(has))
     }
 
-    /// Tells the host which small quorums the present view has.
-    pub(super) fn say_granted(&self, out: &mut Effects) {
-        out.push(Effect::SmallQuorums { sets: self.granted.of(self.office.view()).to_vec() });
+    /// Tells the host which small quorums the present view has, if these are others than before.
+    pub(super) fn say_granted(&mut self, out: &mut Effects) {
+        let sets = self.granted.of(self.office.view());
+        if sets != self.said {
+            self.said = sets.to_vec();
+            out.push(Effect::SmallQuorums { sets: self.said.clone() });
+        }
     }
 
     /// Tells a member, or all, which small quorums the present view has.

@@ -52,6 +52,8 @@ pub(super) struct Participants {
     /// All replicas that are told what is decided and do not vote.
     hearers: Vec<ReplicaId>,
     followers: BTreeMap<ReplicaId, Follower>,
+    /// This replica still has much to execute of what was decided.
+    pub(super) busy: bool,
     /// The members that are connected.
     connected: BTreeSet<ReplicaId>,
     /// The membership that the host was told last, and whether it was established then.
@@ -70,6 +72,7 @@ impl Participants {
             listeners: Arc::from([]),
             hearers: Vec::new(),
             followers: BTreeMap::new(),
+            busy: false,
             connected: BTreeSet::new(),
             told: (MembershipId::FIRST, true),
         }
@@ -287,6 +290,12 @@ impl Participants {
             let follower = self.followers.entry(from).or_insert(Follower { decided, sent: decided, near });
             (follower.decided, follower.near) = (decided, near);
         }
+    }
+
+    /// The last slot that this replica says it decided. One that has much to execute is not to be taken for one that keeps up: whoever asks
+    /// next would wait for it. [visigoth L22]
+    pub(super) fn keeps_up_to(&self, own: Slot) -> Slot {
+        if self.busy { Slot::new(own.number().saturating_sub(NEAR + 1)) } else { own }
     }
 
     /// Whether this member lacks at most [`NEAR`] slots, as far as it said.

@@ -311,7 +311,8 @@ impl ModSmart {
         self.watch.heard_leader(from, &self.core);
         let own = self.core.decided();
         self.fetching.hint(from, decided, own);
-        self.core.send(out, from, Body::AliveReply { decided: own, round }, None);
+        let decided = self.core.members.keeps_up_to(own);
+        self.core.send(out, from, Body::AliveReply { decided, round }, None);
     }
 
     /// [mod_smart L94]
@@ -431,6 +432,7 @@ impl Order for ModSmart {
             Input::Unwatch(request) => self.watch.forget(&request),
             Input::Vouched { slot, digest, waited } => self.on_vouched(slot, digest, waited, out),
             Input::Oracle(answer) => self.on_oracle(answer, out),
+            Input::Busy(busy) => self.core.members.busy = busy,
             Input::Deadline => self.on_tick(out),
         }
         if first {
@@ -440,6 +442,7 @@ impl Order for ModSmart {
         self.end_shift(out);
         self.leave_if_idle(out);
         self.go_on_with_few(out);
+        self.core.say_granted(out);
         self.announce(out);
         self.core.members.tell(self.core.ledger.last(), out);
         // [mod_smart L29]

@@ -214,7 +214,6 @@ impl ModSmart {
         if !news {
             return;
         }
-        self.core.say_granted(out);
         if self.core.is_mine() {
             self.few.is_in_use(self.core.now());
             self.core.tell_granted(None, out);
@@ -291,7 +290,7 @@ impl ModSmart {
         let tenure = self.core.members.tenure_after(slot, &batch);
         // [mod_smart L78]
         let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
-        self.unaided.decided(slot, &batch, &mut self.core, out);
+        self.unaided.decided(slot, &batch, &mut self.core);
         self.core.ledger.decide(proof, batch, self.core.office.view(), known, out);
         self.voting.decided(slot);
         self.core.forget_few();

@@ -55,12 +55,11 @@ impl Unaided {
     }
 
     /// This replica took a checkpoint: it does not know which slots said who counts. [visigoth L44]
-    pub(super) fn skipped_slots(&mut self, core: &mut Core, out: &mut Effects) {
+    pub(super) fn skipped_slots(&mut self, core: &mut Core) {
         if core.gathers_after().is_some() {
             self.counted.lose();
             self.rounds.end();
             core.granted.end();
-            core.say_granted(out);
         }
     }
 
@@ -152,7 +151,7 @@ impl Unaided {
     }
 
     /// This batch was decided in this slot. [visigoth L47]
-    pub(super) fn decided(&mut self, slot: Slot, batch: &Batch, core: &mut Core, out: &mut Effects) {
+    pub(super) fn decided(&mut self, slot: Slot, batch: &Batch, core: &mut Core) {
         if core.gathers_after().is_none() {
             return;
         }
@@ -161,7 +160,6 @@ impl Unaided {
             self.rounds.end();
             let named: Vec<ReplicaId> = members.iter().map(|(id, _)| *id).collect();
             core.granted.end_without(&named, slot);
-            core.say_granted(out);
         }
     }
 }

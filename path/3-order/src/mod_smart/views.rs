@@ -474,7 +474,7 @@ impl ModSmart {
         self.core.members.set_tenures(tenures);
         self.core.ledger.begin_after(slot);
         self.voting.begin_after(slot);
-        self.unaided.skipped_slots(&mut self.core, out);
+        self.unaided.skipped_slots(&mut self.core);
         self.core.office.release(slot);
         self.fetching.forget(slot);
         self.watch.slot_is_over();

@@ -448,7 +448,11 @@ impl Order for Raft {
             }
             Input::Listeners(listeners) => self.on_listeners(listeners, out),
             // Only leaders take requests, and a silent one is noticed without that.
-            Input::Watch(_) | Input::Unwatch(_) | Input::Vouched { .. } | Input::Oracle(_) => {}
+            Input::Watch(_)
+            | Input::Unwatch(_)
+            | Input::Vouched { .. }
+            | Input::Oracle(_)
+            | Input::Busy(_) => {}
             Input::Deadline => self.on_deadline(out),
         }
         self.changes.tell(&self.store, out);

@@ -9,7 +9,7 @@
 //! final one. Delivery never waits for execution, since the ruling for a batch lies behind it.
 //!
 //! INV-VERIFY-2: what a batch with commands does when it is final is what the log rules. INV-VERIFY-3: it is final after a ruling for it, or once
-//! all executors told the same where they only crash.
+//! all executors, or those few that are enough, told the same where they only crash.
 //! INV-VERIFY-1 is in `executor/following.rs`. Source: Kapritsos (Eve), sections 3.3 and 3.4. Docs: docs/protocols/eve.md.
 //! Tests: `tests/all/verified.rs`.
 

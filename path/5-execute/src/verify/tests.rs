@@ -322,6 +322,82 @@ fn of_few_that_differ_nobody_else_is_waited_for() {
     assert!(verify.may_vouch(at(0), &Ruling::Redo { attempt: 0 }));
 }
 
+/// The other one is back, and few are still enough: until it tells what it did it counts as stopped, and then it is asked as well.
+#[test]
+fn whoever_is_back_and_tells_is_compared_with() {
+    let mut verify = few(2, 1);
+    verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
+    verify.set_few(vec![set(&[1])]);
+    tell(&mut verify, 1, 0, &[(1, 1), (2, 2), (3, 3)]);
+    assert_eq!(verify.due(at(0)), is_final(3, 3));
+    tell(&mut verify, 2, 0, &[(2, 2)]);
+    assert_eq!((verify.unanimous(), verify.due(at(0))), (Some((seq(2), token(2))), is_final(2, 2)));
+    verify.delivered(at(0), ruled(0, 2, Some(token(2))), Some(seq(3)), seq(20));
+    assert_eq!(verify.due(at(0)), is_final(3, 3), "it lags");
+    tell(&mut verify, 2, 0, &[(3, 9)]);
+    assert_eq!(
+        (verify.unanimous(), verify.due(at(0))),
+        (None, Some(Ruling::Redo { attempt: 0 })),
+        "it differs"
+    );
+}
+
+/// The one that is alone starts again and tells something else than before. The other one had told what it told first.
+#[test]
+fn whoever_is_alone_does_not_overrule_what_the_other_one_told() {
+    let mut verify = few(2, 1);
+    verify.set_varies(true);
+    verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
+    tell(&mut verify, 2, 0, &[(1, 1), (2, 2)]);
+    tell(&mut verify, 1, 0, &[(1, 7), (2, 8), (3, 9)]);
+    verify.set_few(vec![set(&[1])]);
+    assert_eq!(verify.due(at(0)), Some(Ruling::Redo { attempt: 0 }));
+    assert!(!verify.may_vouch(at(0), &is_final(3, 9).expect("one")));
+}
+
+/// What it told first counts at others, so it tells nothing else. But nobody else has that any more.
+#[test]
+fn whoever_is_alone_does_not_rule_what_it_does_not_have_any_more() {
+    let mut verify = few(2, 1);
+    verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
+    verify.set_few(vec![set(&[1])]);
+    tell(&mut verify, 1, 0, &[(1, 1), (2, 7), (3, 8)]);
+    let again = OwnTokens { attempt: 0, list: vec![(seq(2), token(2)), (seq(3), token(3))] };
+    assert_eq!(verify.ran(at(0), again).list, [], "it told others");
+    assert_eq!((verify.unanimous(), verify.due(at(0))), (Some((seq(1), token(1))), is_final(1, 1)));
+    verify.delivered(at(0), ruled(0, 1, Some(token(1))), Some(seq(2)), seq(20));
+    assert_eq!((verify.unanimous(), verify.due(at(0))), (None, Some(Ruling::Redo { attempt: 0 })));
+    verify.delivered(at(0), ruled(1, 3, None), Some(seq(4)), seq(20));
+    tell(&mut verify, 1, 1, &[(4, 4)]);
+    assert_eq!(verify.unanimous(), Some((seq(4), token(4))), "in the next attempt it tells anew");
+}
+
+/// An executor that starts again may tell other tokens of what comes next than those that its first ones lead to.
+#[test]
+fn a_leader_proposes_nothing_that_its_last_proposal_rules_out() {
+    let mut verify = crash(3);
+    verify.set_varies(true);
+    verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
+    [1, 2].iter().for_each(|who| tell(&mut verify, *who, 0, &[(1, 1)]));
+    verify.is_proposed(at(0), is_final(1, 1).expect("one"));
+    tell(&mut verify, 3, 0, &[(1, 9), (2, 8)]);
+    tell(&mut verify, 2, 0, &[(2, 8)]);
+    assert_eq!(verify.proposal(at(0)), None, "two told it, and one of them did not do what is proposed");
+    tell(&mut verify, 1, 0, &[(2, 8)]);
+    assert_eq!(verify.proposal(at(0)), is_final(2, 8));
+}
+
+/// Where members may lie, one of few that differs does not make everything run again at once.
+#[test]
+fn a_liar_among_few_has_no_redo_at_once() {
+    let mut verify = verify(5, 3);
+    verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
+    verify.set_few(vec![set(&[1, 2, 3])]);
+    [(1, 1), (2, 1), (3, 9)].iter().for_each(|(who, what)| tell(&mut verify, *who, 0, &[(1, *what)]));
+    assert_eq!(verify.due(at(0)), None, "others may agree");
+    assert_eq!(verify.due(at(150)), Some(Ruling::Redo { attempt: 0 }));
+}
+
 /// One that was wrong before may not side with others.
 #[test]
 fn of_few_one_that_was_wrong_before_counts_for_nothing() {

@@ -68,6 +68,13 @@ fn few_are_enough_while_they_decide_alone() {
     assert_eq!(pair.agreed(S), Some(digest(7)));
     pair.invariants();
 
+    // It was there, and reported something else: that is no agreement.
+    let mut differ = Agreement::new(replica(1), &members(2), faults);
+    assert_eq!(differ.own(S, digest(7), true), []);
+    let digests = vec![(replica(1), digest(7)), (replica(2), digest(8))];
+    assert_eq!(differ.heard(replica(2), S, digest(8), true), [DigestEvent::NoneAgree { seq: S, digests }]);
+    assert_eq!(differ.set_few(vec![vec![replica(1)]]), []);
+
     // Where one of five may lie, two reports are believed, and four are needed to give up what was before, or those of three that decide.
     let faults = FaultModel::Visigoth(Visigoth { u: 2, s: 1, o: 1, t_ms: 20 });
     let mut five = Agreement::new(replica(1), &members(5), faults);

@@ -75,6 +75,9 @@ pub(super) enum Name {
     /// Speed-up by conflicts, where hints name some that are none
     #[value(name = "eve-7")]
     Eve7,
+    /// Throughput over time of a pair while one of the two replicas is away
+    #[value(name = "eve-8")]
+    Eve8,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -94,6 +97,7 @@ pub(super) enum Name {
   quorate bench figure visigoth-6 --durability memory --divide 1
   quorate bench figure eve-4 --durability memory --secs 3
   quorate bench figure eve-6 --durability memory --secs 3 --pair-conflicts 1000
+  quorate bench figure eve-8 --verified --rounds 1
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -248,6 +252,7 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Eve5 => eve::draw(args, eve::What::Sizes)?,
         Name::Eve6 => eve::draw(args, eve::What::Missed)?,
         Name::Eve7 => eve::draw(args, eve::What::Imagined)?,
+        Name::Eve8 => eve::pair::draw(args)?,
     };
     let named = quorate_command::arguments::name(name);
     let page = args.out.join(format!("{named}.html"));

@@ -31,7 +31,7 @@ pub(super) struct Case {
 }
 
 /// The objects of a workload without conflicts; few callers hit the same one by chance.
-const MANY: u32 = 1 << 20;
+pub(super) const MANY: u32 = 1 << 20;
 
 impl What {
     pub(super) const fn name(self) -> &'static str {

@@ -1,10 +1,11 @@
-//! The figures `eve-4` to `eve-7`: how much faster a service becomes when its commands run side by side.
+//! The figures `eve-4` to `eve-7`: how much faster a service becomes when its commands run side by side; and `eve-8`, a pair of which one is away.
 //!
 //! After figures 3.4 to 3.7 of Kapritsos' dissertation (section 3.5.2). There commands compute, on 16 cores; here they sleep unless told otherwise, since a
-//! thread that sleeps needs no core. Files: `cases` (what each figure measures), `way` (executors, and hints that are wrong). Tests: `tests.rs`
+//! thread that sleeps needs no core. Files: `cases` (what each figure measures), `way` (executors, and hints that are wrong), `pair` (eve-8). Tests: `tests.rs`
 //! beside this folder.
 
 mod cases;
+pub(super) mod pair;
 mod way;
 
 use super::page::{Page, Table};
@@ -48,7 +49,7 @@ enum Parallel {
 /// The options of these figures alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EveArgs {
-    /// For eve-4 to eve-7: how long a command takes, in microseconds; eve-5 to eve-7 take the second one
+    /// For eve-4 to eve-8: how long a command takes, in microseconds; eve-5 to eve-8 take the second one
     #[arg(long, value_name = "US", value_delimiter = ',', default_values_t = [10_000, 1000, 100])]
     command_us: Vec<u32>,
     /// For eve-4 to eve-7: how many workers each replica has; eve-6 and eve-7 take the most
@@ -57,16 +58,16 @@ pub(crate) struct EveArgs {
     /// For eve-4: commands compute rather than sleep
     #[arg(long)]
     computes: bool,
-    /// For eve-4, eve-6 and eve-7: the size of the object that a command changes
+    /// For eve-4, eve-6, eve-7 and eve-8: the size of the object that a command changes
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
     object_bytes: u32,
     /// For eve-4: in how many of 1000 commands the object is the same one
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     conflicts: u32,
-    /// For eve-4 and eve-5: how commands run side by side
+    /// For eve-4, eve-5 and eve-8: how commands run side by side
     #[arg(long, value_enum, default_value_t = Parallel::Ordered)]
     side_by_side: Parallel,
-    /// For eve-4 to eve-7: replicas compare results; with speculative they do so anyway
+    /// For eve-4 to eve-8: replicas compare results; with speculative they do so anyway
     #[arg(long)]
     verified: bool,
     /// For eve-6 and eve-7: in how many of 100,000 pairs two requests conflict

@@ -36,13 +36,13 @@ pub(crate) struct FewArgs {
     /// For visigoth-3: sizes of requests; visigoth-4, -5 and -6 take the largest
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [0, 1024])]
     request_bytes: Vec<usize>,
-    /// For visigoth-3 to -6: after how many milliseconds a replica that is not slow has answered
+    /// For visigoth-3 to -6 and eve-8: after how many milliseconds a replica that is not slow has answered
     #[arg(long, value_name = "MS", default_value_t = 50)]
     t_ms: u32,
     /// For visigoth-3 to -6: clients share connections, as callers in one program do; otherwise each has its own
     #[arg(long)]
     shared: bool,
-    /// For visigoth-6: all times of the paper are divided by this; 1: five minutes for each run
+    /// For visigoth-6 and eve-8: all times of the paper are divided by this; 1: five minutes for each run
     #[arg(long, value_name = "NUMBER", default_value_t = 10.0)]
     divide: f64,
 }
@@ -68,6 +68,12 @@ impl FewArgs {
             return refuse("--divide is 1 to 60");
         }
         Ok(())
+    }
+
+    /// For a pair: T in milliseconds, and by what times are divided.
+    pub(super) fn pair(&self) -> Outcome<(u32, f64)> {
+        self.check()?;
+        Ok((self.t_ms, self.divide))
     }
 
     fn clients_most(&self) -> usize {
