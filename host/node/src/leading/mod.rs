@@ -217,7 +217,8 @@ impl Leading {
 
     fn look_at_backlog(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         let news = self.backlog.look(now, look.config.order.patience(), || behind(look));
-        out.extend(news.map(Out::Busy));
+        // Where results are compared, those of all that decide are awaited; otherwise it may decide, and gives way if it leads.
+        out.extend(news.filter(|_| look.engine.verified().is_some()).map(Out::Busy));
     }
 
     /// When a leader here gives way since it has started and executes what was decided before, if another member may lead.
