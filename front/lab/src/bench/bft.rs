@@ -118,7 +118,12 @@ impl Work for Requests {
 
 /// Every replica that is here executed each request once.
 pub(super) fn verify(target: &Target, answered: u64) -> Outcome<Check> {
-    let until = Instant::now() + CATCH_UP;
+    verify_within(target, answered, CATCH_UP)
+}
+
+/// The same; replicas that lag get this much time.
+pub(super) fn verify_within(target: &Target, answered: u64, time: Duration) -> Outcome<Check> {
+    let until = Instant::now() + time;
     for replica in target.here() {
         let options = ReadOptions {
             replica: Some(replica),

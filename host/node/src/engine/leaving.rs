@@ -49,6 +49,9 @@ impl Leaving {
         execution: &dyn Execution,
         mut gone: impl FnMut(ConnId),
     ) {
+        if self.conns.is_empty() {
+            return; // in nearly every turn
+        }
         self.conns.retain(|conn, until| {
             if let Until::Delivered(instance, record) = *until
                 && (merge.has_delivered(instance, record) || merge.is_away(instance))

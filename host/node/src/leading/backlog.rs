@@ -17,16 +17,31 @@ pub(super) struct Backlog {
     was_there: bool,
     /// It has much to execute.
     busy: bool,
+    /// When to look again.
+    again: Time,
 }
 
 impl Backlog {
+    /// Whether there is nothing to look at: it has been where the others are, or was looked at a moment ago.
+    #[inline]
+    pub(super) fn is_settled(&self, now: Time) -> bool {
+        self.was_there || now < self.again
+    }
+
+    /// Whether it has much to execute, so that it gives way.
+    #[inline]
+    pub(super) const fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     /// Notes by how much agreed time is ahead of execution. Soon after the start it may not have heard yet what it lacks. Gives whether it is
     /// busy, if that has changed: it has more to execute than it can in the time in which others wait for a silent leader.
-    pub(super) fn look(&mut self, now: Time, patience: Span, behind: impl FnOnce() -> Span) -> Option<bool> {
+    pub(super) fn look(&mut self, now: Time, patience: Span, behind: Span) -> Option<bool> {
         if self.was_there {
             return None;
         }
-        let (since, behind) = (*self.since.get_or_insert(now), behind());
+        let since = *self.since.get_or_insert(now);
+        self.again = now.plus(patience.divided(8));
         let is_there = behind < patience.divided(2);
         self.was_there = is_there && now >= since.plus(patience.times(2));
         let busy = if self.busy { !is_there } else { behind > patience };
@@ -34,13 +49,8 @@ impl Backlog {
     }
 
     /// When it gives way, if it leads. `before`: when it gave way last. Not again at once: the others may have as much to do.
-    pub(super) fn gives_way_at(
-        &self,
-        before: Option<Time>,
-        patience: Span,
-        behind: impl FnOnce() -> Span,
-    ) -> Option<Time> {
-        let late = !self.was_there && behind() > patience;
+    pub(super) fn gives_way_at(&self, before: Option<Time>, patience: Span, behind: Span) -> Option<Time> {
+        let late = !self.was_there && behind > patience;
         late.then(|| before.map_or(Time::ZERO, |before| before.plus(patience.times(4))))
     }
 }

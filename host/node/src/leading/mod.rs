@@ -216,18 +216,24 @@ impl Leading {
     }
 
     fn look_at_backlog(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
-        let news = self.backlog.look(now, look.config.order.patience(), || behind(look));
+        if self.backlog.is_settled(now) {
+            return; // in nearly every turn
+        }
+        let news = self.backlog.look(now, look.config.order.patience(), behind(look));
         // Where results are compared, those of all that decide are awaited; otherwise it may decide, and gives way if it leads.
         out.extend(news.filter(|_| look.engine.verified().is_some()).map(Out::Busy));
     }
 
     /// When a leader here gives way since it has started and executes what was decided before, if another member may lead.
     fn backlog_at(&self, look: &Look<'_>) -> Option<Time> {
-        let leads = look.groups.iter().any(|group| group.standing().leading);
-        let alone = others(look.config).all(|member| look.gate.peers().to(member).is_none());
+        if !self.backlog.is_busy() {
+            return None; // in nearly every turn
+        }
         let before = Some(self.gave_way).filter(|at| *at > Time::ZERO);
-        let at = || self.backlog.gives_way_at(before, look.config.order.patience(), || behind(look));
-        if leads && !alone { at() } else { None }
+        let at = self.backlog.gives_way_at(before, look.config.order.patience(), behind(look))?;
+        let leads = look.groups.iter().any(|group| group.standing().leading);
+        let there = |member| look.gate.peers().to(member).is_some();
+        (leads && others(look.config).any(there)).then_some(at)
     }
 
     /// Hands over where this replica holds up the others: a replica that has executed more leads better.

@@ -11,13 +11,13 @@ fn at(millis: u64) -> Time {
 fn seen(times: &[(u64, u64)]) -> Backlog {
     let mut backlog = Backlog::default();
     for (now, behind) in times {
-        backlog.look(at(*now), PATIENCE, || Span::from_millis(*behind));
+        backlog.look(at(*now), PATIENCE, Span::from_millis(*behind));
     }
     backlog
 }
 
 fn gives_way_at(backlog: &Backlog, before: Option<Time>, behind: u64) -> Option<Time> {
-    backlog.gives_way_at(before, PATIENCE, || Span::from_millis(behind))
+    backlog.gives_way_at(before, PATIENCE, Span::from_millis(behind))
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn who_was_where_the_others_are_keeps_leading_however_slow_the_service_is() {
 #[test]
 fn it_is_busy_until_it_is_where_the_others_are() {
     let mut backlog = Backlog::default();
-    let mut look = |now, behind| backlog.look(at(now), PATIENCE, || Span::from_millis(behind));
+    let mut look = |now, behind| backlog.look(at(now), PATIENCE, Span::from_millis(behind));
     assert_eq!((look(5000, 0), look(5100, 500)), (None, None));
     assert_eq!((look(5200, 4000), look(5300, 5000), look(9000, 400)), (Some(true), None, None));
     assert_eq!((look(9100, 200), look(9200, 5000)), (Some(false), None), "from then on the service is slow");
