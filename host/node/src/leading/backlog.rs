@@ -22,6 +22,11 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
+    /// Execution goes on from another state. What protocols were told holds until they are told otherwise.
+    pub(super) fn restart(&mut self) {
+        *self = Self { busy: self.busy, ..Self::default() };
+    }
+
     /// Whether there is nothing to look at: it has been where the others are, or was looked at a moment ago.
     #[inline]
     pub(super) fn is_settled(&self, now: Time) -> bool {

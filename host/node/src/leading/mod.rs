@@ -162,7 +162,7 @@ impl Leading {
 
     /// Execution goes on from another state: there may be much to execute until this replica is where the others are.
     pub(crate) fn restored(&mut self) {
-        self.backlog = Backlog::default();
+        self.backlog.restart();
     }
 
     /// Members or connections have changed: whether there is a majority is checked again.

@@ -42,3 +42,11 @@ fn it_is_busy_until_it_is_where_the_others_are() {
     assert_eq!((look(5200, 4000), look(5300, 5000), look(9000, 400)), (Some(true), None, None));
     assert_eq!((look(9100, 200), look(9200, 5000)), (Some(false), None), "from then on the service is slow");
 }
+
+/// Otherwise protocols would never count on it again.
+#[test]
+fn who_was_busy_before_another_state_came_says_when_it_is_not() {
+    let mut backlog = seen(&[(5000, 0), (5200, 4000)]);
+    backlog.restart();
+    assert_eq!(backlog.look(at(5300), PATIENCE, Span::from_millis(10)), Some(false));
+}
