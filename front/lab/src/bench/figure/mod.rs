@@ -27,6 +27,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, PillarsChoice};
 use quorate_command::ordering::{FaultModelWord, OrderArgs};
 use quorate_command::print;
+use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -226,6 +227,16 @@ pub(super) struct Drawn {
     pub(super) text: String,
     /// Whether the cluster kept everything that it acknowledged.
     pub(super) valid: bool,
+}
+
+impl Drawn {
+    /// Of a figure with this name, and whether what was measured is valid.
+    fn of((name, valid): (&str, bool), page: &page::Page, document: &impl Serialize) -> Outcome<Self> {
+        let warning = if valid { "" } else { "NOT VALID, see below. " };
+        let mut lines = vec![format!("{warning}{name}: {}", page.title), page.table.text()];
+        lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
+        Ok(Self { html: page.html(), json: print::json(document)?, text: lines.join("\n"), valid })
+    }
 }
 
 pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {

@@ -24,7 +24,7 @@ use quorate_command::arguments::seconds;
 use quorate_command::failure::Outcome;
 use quorate_command::layout::ServiceChoice;
 use quorate_command::machine::Machine;
-use quorate_command::print::{amount, json};
+use quorate_command::print::amount;
 use quorate_kv::{WorkCommand, compute};
 use serde::Serialize;
 use serde_json::Value;
@@ -229,11 +229,7 @@ pub(super) fn draw(args: &FigureArgs, what: What) -> Outcome<Drawn> {
         points: cases.iter().zip(&runs).filter_map(point).collect(),
         machine: Machine::ask(&measurement.scratch),
     };
-    let page = page(&document, what);
-    let valid = if document.valid { "" } else { "NOT VALID, see below. " };
-    let mut lines = vec![format!("{valid}{}: {}", what.name(), page.title), page.table.text()];
-    lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-    Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
+    Drawn::of((what.name(), document.valid), &page(&document, what), &document)
 }
 
 fn once(

@@ -21,7 +21,7 @@ use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, ServiceChoice};
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderArgs;
-use quorate_command::print::{amount, json};
+use quorate_command::print::amount;
 use quorate_kv::WorkCommand;
 use quorate_order::Feature;
 use quorate_types::{FaultModel, Visigoth};
@@ -130,11 +130,7 @@ pub(in super::super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
         runs,
         machine: Machine::ask(&measurement.scratch),
     };
-    let page = page(&document);
-    let valid = if document.valid { "" } else { "NOT VALID, see below. " };
-    let mut lines = vec![format!("{valid}eve-8: {}", page.title), page.table.text()];
-    lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-    Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
+    Drawn::of((document.figure, document.valid), &page(&document), &document)
 }
 
 fn once(

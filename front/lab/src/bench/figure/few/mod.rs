@@ -20,7 +20,7 @@ use crate::bench::report::{self, Durability};
 use closed::{Curve, Floor, Load};
 use quorate_command::failure::Outcome;
 use quorate_command::machine::Machine;
-use quorate_command::print::{amount, json};
+use quorate_command::print::amount;
 use quorate_runtime::TimingConfig;
 use serde::Serialize;
 
@@ -178,10 +178,7 @@ fn floor(floor: &Floor) -> String {
 
 /// The page and the document as what `bench figure` writes.
 fn drawn(head: &Head, page: &Page, document: &impl Serialize) -> Outcome<Drawn> {
-    let valid = if head.valid { "" } else { "NOT VALID, see below. " };
-    let mut lines = vec![format!("{valid}{}: {}", head.figure, page.title), page.table.text()];
-    lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-    Ok(Drawn { html: page.html(), json: json(document)?, text: lines.join("\n"), valid: head.valid })
+    Drawn::of((head.figure, head.valid), page, document)
 }
 
 /// Several numbers, for readers.
