@@ -188,6 +188,7 @@ impl Replica {
                 window: plan.sessions.1,
                 ..SessionLimits::default()
             },
+            extra_protection: plan.verified.map_or(0, |verifying| verifying.extra),
             reads: ReadLimits::default(),
             start_time: AgreedTime::from_nanos(START_TIME),
             batches_in_flight_max: plan.in_flight.0,

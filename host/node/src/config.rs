@@ -43,6 +43,9 @@ pub struct NodeConfig {
     pub admission: AdmissionLimits,
     /// How many sessions there may be, and for how long.
     pub sessions: SessionLimits,
+    /// Where results are verified and members do not lie: after so many rulings in a row about which all executors agreed in time, all have
+    /// to. Never if 0.
+    pub extra_protection: u32,
     /// Limits of waiting reads.
     pub reads: quorate_reply::ReadLimits,
     /// The cluster's time at its start, as `init` read it.

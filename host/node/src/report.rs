@@ -28,6 +28,7 @@ fn verification(node: &Node) -> Option<VerificationStatus> {
         reruns: counts.reruns,
         learnt: counts.learnt,
         refused: node.rulings.refused(),
+        all: node.rulings.asks_all(),
         differs: verified.wrong().map(|differs| differs.seq.number()),
     })
 }

@@ -251,9 +251,7 @@ impl Restoring {
             rotten_segment: rotten,
             varies: engine.verified().is_some_and(Verified::may_vary),
         };
-        let patience = config.order.patience();
-        let verified = engine.verified().is_some();
-        let rulings = if verified { Rulings::new(config.members.me(), patience) } else { Rulings::default() };
+        let rulings = rulings(&config, &mut engine);
         let mut node = Node {
             rulings,
             memos,
@@ -275,6 +273,16 @@ impl Restoring {
         node.meet_borders();
         Ok(node)
     }
+}
+
+/// What is known of results at the beginning; nothing where they are not verified.
+fn rulings(config: &NodeConfig, engine: &mut Engine) -> Rulings {
+    let (me, patience, extra) = (config.members.me(), config.order.patience(), config.extra_protection);
+    let Some(verified) = engine.verified_mut() else { return Rulings::default() };
+    if extra > 0 {
+        verified.tell_what_ran_again();
+    }
+    Rulings::new(me, patience, extra)
 }
 
 /// The last segment of the log in which there is damage.

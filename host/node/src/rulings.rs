@@ -113,11 +113,11 @@ fn name_of(attempt: u64, waits: Seq) -> Digest {
 /// Inputs.
 impl Rulings {
     /// For a replica that verifies results. It doubts that a result comes after half of the time after which it doubts a silent leader.
-    pub(crate) fn new(me: ReplicaId, patience: Span) -> Self {
+    pub(crate) fn new(me: ReplicaId, patience: Span, extra: u32) -> Self {
         let patience = patience.divided(2);
         Self(Some(Counting {
             me,
-            verify: Verify::new(VerifyConfig { me, patience }),
+            verify: Verify::new(VerifyConfig { me, patience, extra }),
             exchange: Exchange::default(),
             voters: (Vec::new(), usize::MAX),
             last: Seq::ZERO,
@@ -175,7 +175,7 @@ impl Rulings {
             let first = counting.verify.ran(now, own);
             counting.tell(None, &first, out);
         }
-        if let Some((seq, token)) = counting.verify.unanimous().filter(|_| !verified.may_vary()) {
+        if let Some((seq, token)) = counting.verify.final_already() {
             verified.agree(verified.ruled().attempt, seq, token);
             out.push(Out::Finish);
         }
@@ -314,7 +314,8 @@ impl Rulings {
         let counting = self.0.as_ref()?;
         let news = counting.varies && counting.executes && counting.told_last != counting.last;
         let tells = news.then(|| counting.told.plus(counting.patience));
-        let exchange = counting.exchange.deadline().into_iter().chain(tells);
+        let exchange =
+            counting.exchange.deadline().into_iter().chain(tells).chain(counting.verify.protects_until());
         let Some(since) = counting.verify.waits_since() else { return exchange.min() };
         let late = counting.due.map(|(_, since)| since.plus(LATE_AFTER));
         let alone = counting.waits.map(|since| since.plus(ALONE_AFTER));
@@ -337,6 +338,11 @@ impl Rulings {
         !verified.may_vary()
             || voters.iter().filter(is_final).count() >= *quorum
             || planted("leaves-with-results")
+    }
+
+    /// Whether all executors have to tell the same now.
+    pub(crate) fn asks_all(&self) -> bool {
+        self.0.as_ref().is_some_and(|counting| counting.verify.protects())
     }
 
     /// How many tokens of others did not count.

@@ -23,6 +23,8 @@ pub struct VerificationStatus {
     pub learnt: u64,
     /// Tokens of members that did not count: old, far, or another one than before.
     pub refused: u64,
+    /// Whether all executors have to tell the same now (extra protection), as far as this replica knows.
+    pub all: bool,
     /// The seq at which the results of this replica are not those that were ruled, until it is repaired.
     pub differs: Option<u64>,
 }

@@ -507,7 +507,7 @@ impl Config {
         }
         self.check_timing()?;
         self.reads.check(&self.timing)?;
-        self.execution.check()?;
+        self.execution.check(self.fault_model.may_lie())?;
         self.check_limits()?;
         let sessions = &self.sessions;
         range("sessions: max", sessions.max, 1..=100_000, "100000")?;
@@ -733,6 +733,7 @@ impl Config {
                 window: self.sessions.window,
                 ..SessionLimits::default()
             },
+            extra_protection: self.execution.extra_protection,
             reads: ReadLimits::default(),
             start_time: AgreedTime::from_nanos(identity.start_time_ns),
             batches_in_flight_max: self.limits.batches_in_flight,

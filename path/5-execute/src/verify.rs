@@ -11,11 +11,15 @@
 //! | max(u, r) + 1 matching VERIFYs of u + max(u, r) + 1 executors | the quorum, which is larger where more members execute |
 //! | a VERIFY counts if its predecessor was committed | the token at the last ruling has to be the ruled one |
 //! | u + 2 different tokens, or a time-out: roll back | no class can reach the quorum, counted exactly, or a time-out |
+//! | extra protection mode | `verify/extra.rs` |
 //!
 //! INV-VERIFY-4: a replica tells one token for each attempt and seq. INV-VERIFY-5: of one executor, the first token for an attempt and a
 //! seq counts. INV-VERIFY-6: tokens are kept only of seqs near what was delivered. Tests: verify/tests.rs.
 
+mod extra;
+
 use crate::verified::Ruled;
+use extra::Extra;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{Ruling, Tokens};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +40,8 @@ pub struct VerifyConfig {
     pub me: ReplicaId,
     /// How long results may be missing before everything runs again.
     pub patience: Span,
+    /// Where executors only crash: after so many rulings in a row about which all told the same in time, all have to. Never if 0.
+    pub extra: u32,
 }
 
 /// How many executors tell what they did, where they only crash.
@@ -63,6 +69,8 @@ pub struct Verify {
     few: Vec<Vec<ReplicaId>>,
     /// Where executors only crash: how many of them are heard in the end.
     tellers: Option<Tellers>,
+    /// When all executors have to tell the same.
+    extra: Extra,
     /// Whether results of executors may vary. Then also a majority may have gone on from a result that was not the one that was ruled.
     varies: bool,
     ruled: Ruled,
@@ -89,6 +97,8 @@ impl Verify {
     /// Before the first token.
     pub fn new(config: VerifyConfig) -> Self {
         Self {
+            // Who is in time is far sooner than anybody is missed.
+            extra: Extra::new(config.extra, config.patience.divided(4)),
             config,
             executors: Vec::new(),
             quorum: usize::MAX,
@@ -110,11 +120,17 @@ impl Verify {
 
     /// These members execute, and so many of them must agree. `tellers`: where they only crash.
     pub fn set_executors(&mut self, executors: Vec<ReplicaId>, quorum: u32, tellers: Option<Tellers>) {
+        if executors != self.executors {
+            self.extra.leave();
+        }
         (self.executors, self.quorum, self.tellers) = (executors, quorum as usize, tellers);
     }
 
     /// Each of these sets of members is enough for now: so the order has it.
     pub fn set_few(&mut self, few: Vec<Vec<ReplicaId>>) {
+        if !few.is_empty() {
+            self.extra.leave();
+        }
         self.few = few;
     }
 
@@ -133,6 +149,10 @@ impl Verify {
         }
         if ruled != self.ruled {
             self.past = self.tokens.get(&ruled.seq).cloned().unwrap_or_default();
+            match ruled.token {
+                Some(_) => self.extra.is_final(self.alike(Some(&self.past)) == Some(true)),
+                None => self.extra.is_redone(),
+            }
             self.tokens = self.tokens.split_off(&ruled.seq.next());
             self.changed = self.changed.split_off(&ruled.seq.next());
             self.next = self.next.split_off(&ruled.seq.next());
@@ -141,6 +161,9 @@ impl Verify {
             self.since = None;
         }
         (self.ruled, self.waits, self.delivered) = (ruled, waits, delivered);
+        if self.extra.asks() {
+            self.extra.look(now, (self.past.len(), self.alike(Some(&self.past))));
+        }
         self.look(now);
     }
 
@@ -207,6 +230,29 @@ impl Verify {
         if is_known {
             self.since.get_or_insert(now);
         }
+    }
+
+    /// Whether all executors told the same; `None` as long as some told nothing, and nobody something else.
+    fn alike(&self, tokens: Option<&BTreeMap<ReplicaId, Digest>>) -> Option<bool> {
+        let told = || self.executors.iter().filter_map(|of| tokens?.get(of));
+        let is_one = told().all(|token| Some(token) == told().next());
+        (!is_one || told().count() == self.executors.len()).then_some(is_one)
+    }
+
+    /// Whether all executors have to tell the same now.
+    pub fn protects(&self) -> bool {
+        let all = self.tellers.is_some() && self.few.is_empty();
+        all && self.extra.is_on() && !planted("most-are-enough-for-all")
+    }
+
+    /// The ruling that is right while all have to tell the same. One that is silent may be held up by its threads.
+    fn due_by_all(&self, waits: Seq, now: Time) -> Option<Ruling> {
+        let attempt = self.ruled.attempt;
+        if let Some((seq, token)) = self.unanimous() {
+            return Some(Ruling::Final { attempt, seq, token });
+        }
+        let late = self.is_late(now, self.extra.patience);
+        (late || self.alike(self.tokens.get(&waits)) == Some(false)).then_some(Ruling::Redo { attempt })
     }
 
     /// Whether an executor did up to the last ruling what was ruled. `None`: it did not say.
@@ -359,10 +405,16 @@ impl Verify {
         (most, self.few.iter().any(|set| seqs().any(|seq| self.have_told(set, seq))))
     }
 
-    /// The last seq at which all executors told one token, or those few that are enough, if there is one that waits for a ruling. Where they
-    /// only crash, these results are final before the ruling comes: an executor whose results come again tells no other token for the attempt,
+    /// The last seq at which results are final before the ruling comes: where all told one token that an executor whose results come again tells again,
     /// so no ruling says anything else. Source: Kapritsos, section 3.4.2, where the primary of a pair answers once both tokens match.
-    pub fn unanimous(&self) -> Option<(Seq, Digest)> {
+    pub fn final_already(&self) -> Option<(Seq, Digest)> {
+        let come_again = !self.varies && self.config.extra == 0;
+        self.unanimous().filter(|_| come_again)
+    }
+
+    /// The last seq at which all executors told one token, or those few that are enough, if there is one that waits for a ruling. Only where they
+    /// only crash.
+    fn unanimous(&self) -> Option<(Seq, Digest)> {
         let waits = self.waits.filter(|_| self.tellers.is_some())?;
         let mut seqs = self.tokens.range(waits..=self.delivered.max(waits)).rev();
         seqs.find_map(|(seq, _)| {
@@ -374,7 +426,10 @@ impl Verify {
     /// The ruling that is right now, if one is due.
     pub fn due(&self, now: Time) -> Option<Ruling> {
         let attempt = self.ruled.attempt;
-        self.waits?;
+        let waits = self.waits?;
+        if self.protects() {
+            return self.due_by_all(waits, now);
+        }
         if self.is_redo_right(now) {
             return Some(Ruling::Redo { attempt });
         }
@@ -447,6 +502,12 @@ impl Verify {
             };
             is_open && now < at.plus(self.config.patience)
         })
+    }
+
+    /// When something becomes right because all were waited for long enough, if they have to tell the same.
+    pub fn protects_until(&self) -> Option<Time> {
+        let waits = self.since.filter(|_| self.protects()).map(|since| since.plus(self.extra.patience));
+        waits.into_iter().chain(self.extra.until()).min()
     }
 
     /// When a ruling was proposed here last, in this leadership and attempt.

@@ -62,6 +62,8 @@ pub struct SideBySide {
 pub struct Verifying {
     /// In this many of 1000 batches commands race at a replica.
     pub races: u64,
+    /// After so many rulings on which all replicas agreed, all have to. Never if 0.
+    pub extra: u32,
 }
 
 impl SideBySide {
@@ -130,7 +132,10 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         // there may be none.
         let may_race = plan.replicas == plan.founders || plan.log.sync != SyncMode::Memory;
         let races = rng.pick(&[0, 0, 10, 100, 400]);
-        plan.verified = Some(Verifying { races: if may_race { races } else { 0 } });
+        let extra = Rng::of(plan.seed, 9092).pick(&[0, 0, 1, 5, 30]);
+        // Both of a pair have to agree anyway, and it only waits longer.
+        let extra = if plan.fault_model.may_lie() || plan.replicas < 3 { 0 } else { extra };
+        plan.verified = Some(Verifying { races: if may_race { races } else { 0 }, extra });
         for liar in &mut plan.liars {
             if rng.chance(700) {
                 liar.tricks.push(rng.pick(&ABOUT_RESULTS));

@@ -70,6 +70,7 @@ pub(crate) fn joins() -> NodeConfig {
         order: OrderConfig::new(Protocol::RAFT, r(4), (1..=3).map(r).collect(), 6),
         admission: AdmissionLimits::default(),
         sessions: SessionLimits::default(),
+        extra_protection: 0,
         reads: ReadLimits::default(),
         start_time: AgreedTime::ZERO,
         batches_in_flight_max: 2,

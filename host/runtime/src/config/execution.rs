@@ -17,6 +17,7 @@ const WORKERS_MAX: u16 = 1024;
 const LONG_US: u32 = 40;
 /// Requests that take longer on average always go.
 const LONG_US_MAX: u32 = 1_000_000;
+const EXTRA_MAX: u32 = 1_000_000;
 
 /// How commands run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +60,8 @@ pub struct ExecutionConfig {
     pub long_us: u32,
     /// Replicas compare what commands did before a client sees it.
     pub verify: bool,
+    /// After so many results in a row on which all replicas agreed in time, all of them have to. Never if 0.
+    pub extra_protection: u32,
 }
 
 impl Default for ExecutionConfig {
@@ -68,6 +71,7 @@ impl Default for ExecutionConfig {
             workers: ExecutorCount::default(),
             long_us: LONG_US,
             verify: false,
+            extra_protection: 0,
         }
     }
 }
@@ -77,7 +81,13 @@ impl ExecutionConfig {
         *self == Self::default()
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, may_lie: bool) -> Result<(), ConfigError> {
+        if self.extra_protection > 0 && may_lie {
+            return invalid(
+                "execution: extra_protection lets all replicas agree, and where members may lie one could always differ: leave it out, or choose \
+                 a fault model in which they only crash",
+            );
+        }
         if let ExecutorCount::Count(count) = self.workers {
             range("execution: workers", count, 1..=WORKERS_MAX, "1024, or \"auto\"")?;
         }
@@ -87,6 +97,13 @@ impl ExecutionConfig {
                  true, or executor = \"ordered\", whose results are always those of one command after the other",
             );
         }
+        if self.extra_protection > 0 && !self.verify {
+            return invalid(
+                "execution: extra_protection says after how many results all replicas have to agree, and without verify = true nothing is \
+                 compared: set verify = true, or leave extra_protection out",
+            );
+        }
+        range("execution: extra_protection", self.extra_protection, 0..=EXTRA_MAX, "1000000")?;
         range("execution: long_us", self.long_us, 0..=LONG_US_MAX, "1000000")
     }
 
@@ -119,10 +136,12 @@ impl ExecutionConfig {
 
     /// The part of the settings that is the same on all replicas.
     pub(super) fn agreed(&self) -> &'static str {
-        match (self.verify, self.executor) {
-            (false, _) => "",
-            (true, ExecutorKind::Speculative) => " verified speculative",
-            (true, _) => " verified",
+        match (self.verify, self.executor, self.extra_protection > 0) {
+            (false, ..) => "",
+            (true, ExecutorKind::Speculative, false) => " verified speculative",
+            (true, ExecutorKind::Speculative, true) => " verified speculative protected",
+            (true, _, false) => " verified",
+            (true, _, true) => " verified protected",
         }
     }
 

@@ -409,3 +409,20 @@ fn workers_take_the_cores_that_lanes_leave() {
     let read = toml::from_str::<Config>(&format!("workers = \"auto\"\n{}", config().to_toml()));
     assert_eq!(read.map(|read| read.workers), Ok(auto));
 }
+
+/// Each refusal says what is missing, or what to leave out.
+#[test]
+fn extra_protection_needs_results_that_are_compared_and_members_that_only_crash() {
+    let with =
+        |verify, extra| changed(|c| (c.execution.verify, c.execution.extra_protection) = (verify, extra));
+    let (protected, verified) = (with(true, 100), with(true, 0));
+    protected.execution.check(false).expect("it is right");
+    // Where one replica asks all, no other one may answer before the ruling.
+    assert_ne!(protected.execution(1), verified.execution(1));
+    assert_ne!(protected.parameters(1), verified.parameters(1));
+    assert_eq!(protected.execution(1), with(true, 5).execution(1));
+    let why = with(false, 100).execution.check(false).expect_err("nothing is compared").to_string();
+    assert!(why.contains("verify = true") && why.contains("extra_protection"), "{why}");
+    let why = protected.execution.check(true).expect_err("one could always differ").to_string();
+    assert!(why.contains("extra_protection") && why.contains("lie"), "{why}");
+}

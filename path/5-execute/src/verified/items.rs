@@ -20,6 +20,13 @@ pub(super) struct Item {
     pub(super) ran: Option<Box<Ran>>,
 }
 
+impl Item {
+    /// Whether it is the batch of this seq.
+    pub(super) fn is_at(&self, seq: Seq) -> bool {
+        matches!(self.ordered, Ordered::Batch(at, ..) if at == seq)
+    }
+}
+
 /// How an item ran.
 pub(super) struct Ran {
     pub(super) outcomes: Outcomes,

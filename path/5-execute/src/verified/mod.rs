@@ -82,8 +82,9 @@ pub struct Verified {
     /// What was ruled and is not what this replica did; others are asked for it.
     lacks: Option<(Differs, Lacks)>,
     history: History,
-    /// Tokens that nobody was told yet.
+    /// Tokens that nobody was told yet, and whether others want to hear also what came of running again.
     tokens: Vec<(Seq, Digest)>,
+    tells_redone: bool,
     /// What the log keeps, or should keep, of batches that may come out differently when they run again.
     memos: Memos,
     spare: Outcomes,
@@ -131,6 +132,7 @@ impl Verified {
             lacks: None,
             history: History::default(),
             tokens: Vec::new(),
+            tells_redone: false,
             memos: Memos::default(),
             spare: Outcomes::new(),
             counts: Counts::default(),
@@ -199,6 +201,11 @@ impl Verified {
         Some(OwnTokens { attempt: self.attempt, list: self.tokens.drain(..tell).collect() })
     }
 
+    /// Others want to hear the token also of what ran again, although that is final at once.
+    pub fn tell_what_ran_again(&mut self) {
+        self.tells_redone = true;
+    }
+
     /// The next memo that the log should have before the batch's token is told.
     pub fn unkept(&self) -> Option<&Memo> {
         self.memos.unkept()
@@ -215,12 +222,9 @@ impl Verified {
         let Some(seq) = self.memos.unkept().map(|memo| memo.seq).filter(|seq| *seq > self.cleared) else {
             return false;
         };
-        let is = |item: &Item| matches!(item.ordered, Ordered::Batch(at, ..) if at == seq);
-        let first = self.items.iter().position(is);
-        if let Some(first) = first {
-            self.run_again(first, seq);
-        }
-        first.is_some()
+        let Some(first) = self.items.iter().position(|item| item.is_at(seq)) else { return false };
+        self.run_again(first, seq);
+        true
     }
 
     /// The log takes no memos with more bytes.
@@ -317,10 +321,8 @@ impl Verified {
 
     /// The token after a batch that is not final, if it ran.
     fn token_at(&self, seq: Seq) -> Option<Digest> {
-        self.items.iter().take(self.ran).find_map(|item| match (&item.ordered, &item.ran) {
-            (Ordered::Batch(at, ..), Some(ran)) if *at == seq => Some(ran.token),
-            _ => None,
-        })
+        let item = self.items.iter().take(self.ran).find(|item| item.is_at(seq))?;
+        item.ran.as_ref().map(|ran| ran.token)
     }
 
     /// Whether an executor that runs one batch after the other has enough of them: more would only make each smaller.
@@ -506,6 +508,8 @@ impl Verified {
                 self.cleared = self.cleared.max(at);
                 self.lineage += 1;
                 self.memos.attempt(self.lineage);
+                let tells = self.tells_redone && self.last.seq() <= at;
+                self.tokens.extend(tells.then_some((at, self.tail.0)));
                 self.is_carried_out();
                 true
             }
@@ -520,9 +524,8 @@ impl Verified {
 
     /// Takes over the results up to this seq, if they are those with this token.
     fn take_over(&mut self, seq: Seq, token: Digest) -> bool {
-        let is = |item: &Item| matches!(item.ordered, Ordered::Batch(at, ..) if at == seq);
         // It is final already, or was never a batch.
-        let Some(item) = self.items.iter().find(|item| is(item)) else {
+        let Some(item) = self.items.iter().find(|item| item.is_at(seq)) else {
             self.is_carried_out();
             return true;
         };

@@ -1,5 +1,6 @@
 //! The counting of tokens: rows of the table in `verify.rs`, and what liars and accidents may say.
 
+use super::extra::Extra;
 use super::{AHEAD_MAX, OwnTokens, Ruled, Tellers, Verify, VerifyConfig};
 use proptest::prelude::*;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
@@ -30,7 +31,7 @@ fn ruled(attempt: u64, seq: u64, token: Option<Digest>) -> Ruled {
 
 /// Replica 1 of so many, where so many must agree; batches 1 to 20 are delivered, and the first waits.
 fn verify(of: u16, quorum: u32) -> Verify {
-    let mut verify = Verify::new(VerifyConfig { me: r(1), patience: PATIENCE });
+    let mut verify = Verify::new(VerifyConfig { me: r(1), patience: PATIENCE, extra: 0 });
     verify.set_executors((1..=of).map(r).collect(), quorum, None);
     verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
     verify
@@ -202,6 +203,128 @@ fn where_all_told_the_same_nothing_is_waited_for() {
     let mut lies = self::verify(3, 2);
     (1..=3).for_each(|who| tell(&mut lies, who, 0, &[(1, 1)]));
     assert_eq!(lies.unanimous(), None);
+}
+
+/// As [`crash`], of three; all have to agree after two rulings in a row on which all agreed, and those were.
+fn protected(varies: bool) -> Verify {
+    let mut verify = crash(3);
+    verify.extra = Extra::new(2, EXTRA);
+    verify.set_varies(varies);
+    for number in 1..=2 {
+        (1..=3).for_each(|who| tell(&mut verify, who, 0, &[(number, 1)]));
+        assert!(!verify.protects(), "{number}");
+        verify.delivered(at(0), ruled(0, number, Some(token(1))), Some(seq(number + 1)), seq(20));
+    }
+    assert!(verify.protects());
+    verify
+}
+
+const EXTRA: Span = Span::from_millis(20);
+const REDO: Option<Ruling> = Some(Ruling::Redo { attempt: 0 });
+
+/// Two threads of three may have gone wrong in the same way.
+#[test]
+pub(crate) fn while_all_are_there_one_that_differs_is_enough_to_run_again() {
+    let mut verify = protected(false);
+    [1, 2].iter().for_each(|who| tell(&mut verify, *who, 0, &[(3, 3)]));
+    assert_eq!(verify.due(at(0)), None, "the third may differ");
+    assert_eq!(verify.protects_until(), Some(at(20)));
+    tell(&mut verify, 3, 0, &[(3, 4)]);
+    assert_eq!(verify.due(at(0)), REDO);
+}
+
+#[test]
+fn what_all_told_is_ruled_up_to_where_they_agree() {
+    let mut verify = protected(true);
+    (1..=3).for_each(|who| tell(&mut verify, who, 0, &[(3, 3), (4, who as u8)]));
+    assert_eq!(verify.due(at(0)), is_final(3, 3), "what came after will run again later");
+    verify.delivered(at(0), ruled(0, 3, Some(token(3))), Some(seq(4)), seq(20));
+    assert_eq!(verify.due(at(0)), REDO);
+}
+
+/// It may be held up by its threads.
+#[test]
+fn who_is_silent_lets_everything_run_again() {
+    for varies in [false, true] {
+        let mut verify = protected(varies);
+        [1, 2].iter().for_each(|who| tell(&mut verify, *who, 0, &[(3, 3)]));
+        assert_eq!(verify.due(at(19)), None);
+        assert_eq!(verify.due(at(20)), REDO);
+    }
+}
+
+/// Where threads may go wrong, results may not come again, so what all told may be ruled otherwise.
+#[test]
+fn with_extra_protection_nothing_is_final_before_its_ruling() {
+    for (extra, already) in [(0, Some((seq(1), token(1)))), (100, None)] {
+        let mut verify = crash(3);
+        verify.config.extra = extra;
+        (1..=3).for_each(|who| tell(&mut verify, who, 0, &[(1, 1)]));
+        assert_eq!(verify.final_already(), already);
+    }
+}
+
+/// Everything ran again, and replicas told this of it.
+fn run_again(told: [Option<u8>; 3]) -> Verify {
+    let mut verify = protected(true);
+    for (who, byte) in (1..).zip(told) {
+        byte.iter().for_each(|byte| tell(&mut verify, who, 1, &[(5, *byte)]));
+    }
+    again(&mut verify, 30);
+    verify
+}
+
+fn again(verify: &mut Verify, millis: u64) {
+    verify.delivered(at(millis), ruled(1, 5, None), Some(seq(6)), seq(20));
+}
+
+#[test]
+fn protection_ends_if_also_running_again_gives_different_results() {
+    assert!(run_again([None, Some(1), Some(1)]).protects(), "this replica will tell it soon");
+    assert!(!run_again([None, Some(1), Some(2)]).protects(), "it is not a matter of threads");
+    let mut verify = run_again([None, Some(1), Some(1)]);
+    verify.ran(at(31), OwnTokens { attempt: 1, list: vec![(seq(5), token(1))] });
+    [31, 90].iter().for_each(|millis| again(&mut verify, *millis));
+    assert!(verify.protects(), "all told the same of it in time");
+    let mut silent = run_again([None, Some(1), Some(1)]);
+    again(&mut silent, 49);
+    assert_eq!((silent.protects(), silent.protects_until()), (true, Some(at(50))));
+    again(&mut silent, 50);
+    assert!(!silent.protects(), "one is silent");
+    let mut slow = run_again([None; 3]);
+    again(&mut slow, 10_000);
+    assert!(slow.protects(), "it takes all of them long to run again");
+}
+
+#[test]
+fn protection_begins_after_so_many_results_in_a_row() {
+    let mut extra = Extra::new(2, EXTRA);
+    [true, false, true].iter().for_each(|alike| extra.is_final(*alike));
+    assert!(!extra.is_on());
+    extra.is_redone();
+    extra.is_final(true);
+    assert!(!extra.is_on());
+    extra.is_final(true);
+    assert!(extra.is_on());
+}
+
+/// Who decides alone can not ask anybody, and where members may lie one could always differ.
+#[test]
+fn all_are_asked_only_where_all_may_answer() {
+    let mut verify = protected(false);
+    verify.set_few(vec![set(&[1, 2])]);
+    assert!(!verify.protects());
+    verify.set_few(Vec::new());
+    assert!(!verify.protects(), "the others have to show again that they are there");
+    let mut joined = protected(false);
+    let tellers = joined.tellers;
+    joined.set_executors((1..=3).map(r).collect(), 2, tellers);
+    assert!(joined.protects(), "they are the same");
+    joined.set_executors((1..=4).map(r).collect(), 3, tellers);
+    assert!(!joined.protects());
+    let mut lies = protected(false);
+    lies.set_executors((1..=3).map(r).collect(), 2, None);
+    assert!(!lies.protects());
 }
 
 /// Before as many told what they did as are heard in the end, a leader can not know what was answered.
@@ -420,7 +543,7 @@ proptest! {
         told in 1u64..8,
     ) {
         // Five executors of which two lie need more than n = 5 here: liars are 3 and 4, of seven.
-        let mut verify = Verify::new(VerifyConfig { me: r(1), patience: PATIENCE });
+        let mut verify = Verify::new(VerifyConfig { me: r(1), patience: PATIENCE, extra: 0 });
         verify.set_executors((1..=7).map(r).collect(), 5, None);
         verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
         for (from, attempt, seq, byte) in &lies {

@@ -156,10 +156,12 @@ struct How {
     fast: bool,
     /// It may start again, so what may come out differently has memos.
     restarts: bool,
+    /// After so many rulings on which all agreed, all have to.
+    extra: u32,
 }
 
 /// One that executes in turn.
-const ONE: How = How { parallel: false, fast: false, restarts: false };
+const ONE: How = How { parallel: false, fast: false, restarts: false, extra: 0 };
 
 /// What is ordered: a step, and the ruling in its batch.
 type Entry = (Step, Option<Ruling>);
@@ -168,7 +170,7 @@ const PATIENCE: Span = Span::from_nanos(50);
 
 impl Replica {
     fn new(at: usize, of: usize, how: How) -> Self {
-        let How { parallel, fast, restarts } = how;
+        let How { parallel, fast, restarts, extra } = how;
         let (race, wanted) = (Race::default(), Race::default());
         let ahead = |executor| -> Box<dyn Execution> {
             let inner: Box<dyn Execution> = if parallel {
@@ -180,8 +182,11 @@ impl Replica {
             let (race, wanted) = (race.clone(), wanted.clone());
             Box::new(Racing { inner, race, wanted, raced: false, may_vary: restarts })
         };
-        let stage = Verified::new(executor(&race), ahead).unwrap_or_else(|_| panic!("it has a twin"));
-        let mut verify = Verify::new(VerifyConfig { me: id(at), patience: PATIENCE });
+        let mut stage = Verified::new(executor(&race), ahead).unwrap_or_else(|_| panic!("it has a twin"));
+        if extra > 0 {
+            stage.tell_what_ran_again();
+        }
+        let mut verify = Verify::new(VerifyConfig { me: id(at), patience: PATIENCE, extra });
         verify.set_varies(restarts);
         let majority = of as u32 / 2 + 1;
         // With an even seed they answer before the ruling if all agree.
@@ -255,7 +260,7 @@ impl Replica {
         self.verify.invariants();
         self.keep(random);
         let own = self.stage.take_tokens().map(|own| self.verify.ran(now, own));
-        if let Some((seq, token)) = self.verify.unanimous().filter(|_| !self.stage.may_vary()) {
+        if let Some((seq, token)) = self.verify.final_already() {
             self.stage.agree(self.stage.ruled().attempt, seq, token);
             let before = self.finals.len();
             finals(&mut self.stage, &mut self.finals);
@@ -278,7 +283,8 @@ struct World {
 impl World {
     fn new(seed: u64, count: usize) -> Self {
         let (fast, restarts) = (seed.is_multiple_of(2), seed % 4 > 1);
-        let how = |at| How { parallel: at % 3 == 1, fast, restarts };
+        let extra = if seed % 8 > 3 { 2 } else { 0 };
+        let how = |at| How { parallel: at % 3 == 1, fast, restarts, extra };
         let replicas = (0..count).map(|at| Replica::new(at, count, how(at))).collect();
         let (random, now) = (Random::new(seed ^ 0xeee), Time::ZERO);
         Self { replicas, log: Vec::new(), random, now, sent: Vec::new(), repaired: 0 }
@@ -397,7 +403,14 @@ impl World {
         let (now, end) = (self.now, self.log.len());
         // A leader knows everything that was decided before.
         let knows_all = |replica: &&Replica| replica.at == end || !replica.made.2.restarts;
-        let due = Some(&self.replicas[who]).filter(knows_all).and_then(|replica| replica.verify.due(now));
+        let leader = &self.replicas[who];
+        let due = Some(leader).filter(knows_all).and_then(|replica| replica.verify.due(now));
+        let of_all = self.replicas.len() > 1 && leader.verify.protects();
+        match due.filter(|_| of_all) {
+            Some(Ruling::Final { .. }) => drop(PROTECTED[0].fetch_add(1, Relaxed)),
+            Some(Ruling::Redo { .. }) => drop(PROTECTED[1].fetch_add(1, Relaxed)),
+            None => {}
+        }
         match (due, self.random.next() % 12) {
             (Some(Ruling::Final { attempt, seq, token }), 0) if attempt > 0 => {
                 Some(Ruling::Final { attempt: attempt - 1, seq, token })
@@ -511,12 +524,15 @@ fn bytes(executor: &Executor) -> String {
 /// How often replicas started again, and how often one took over what was ruled from another one.
 static RESTARTS: AtomicU64 = AtomicU64::new(0);
 static LEARNT: AtomicU64 = AtomicU64::new(0);
+/// How often all had to tell the same, and did; and how often they did not.
+static PROTECTED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// So many histories.
 pub(crate) fn histories(seeds: u64) {
     let (mut redone, mut repaired, mut early) = (0, 0, 0);
     RESTARTS.store(0, Relaxed);
     LEARNT.store(0, Relaxed);
+    PROTECTED.iter().for_each(|count| count.store(0, Relaxed));
     for seed in 0..seeds {
         for (count, racing) in [(3, 0), (3, 100), (3, 500), (5, 200), (1, 0)] {
             let (attempt, repairs, before) = play(seed, count, racing);
@@ -527,10 +543,17 @@ pub(crate) fn histories(seeds: u64) {
     let counts =
         format!("run again {redone} times, replaced {repaired} times, {early} finals before their ruling");
     let (restarts, learnt) = (RESTARTS.load(Relaxed), LEARNT.load(Relaxed));
-    let counts = format!("{counts}, {restarts} restarts, {learnt} learnt from others");
+    let protected = PROTECTED.each_ref().map(|count| count.load(Relaxed));
+    let counts =
+        format!("{counts}, {restarts} restarts, {learnt} learnt from others, {protected:?} rulings by all");
     println!("{counts}");
     assert!(
-        redone > seeds && repaired > 0 && early > 100 && restarts > seeds && learnt > seeds / 10,
+        redone > seeds
+            && repaired > 0
+            && early > 100
+            && restarts > seeds
+            && learnt > seeds / 10
+            && protected.iter().all(|count| *count > seeds),
         "{counts}"
     );
 }
@@ -629,6 +652,52 @@ pub(crate) fn a_ruling_of_another_attempt_counts_for_nothing() {
     whole.batch(seq(4), batch(40, 4, &[commands(session(), 3, 1, &[&[0, 2, 6]])]));
     stage.deliver(Ordered::Ruled(seq(4), Ruling::Redo { attempt: 0 }));
     assert_eq!(ran(&mut stage), 0);
+}
+
+/// Two of three race in the same way. While all are there the third is enough to see it, and what runs again is told as well.
+#[test]
+pub(crate) fn who_differs_from_a_majority_is_heard_with_extra_protection() {
+    let how = How { parallel: false, fast: true, restarts: false, extra: 1 };
+    let mut replicas: Vec<Replica> = (0..3).map(|at| Replica::new(at, 3, how)).collect();
+    let mut random = Random::new(1);
+    let commands_of =
+        |number| batch(number * 10, number, &[commands(session(), number - 1, 1, &[&[0, 1, 5]])]);
+    let entry = |number, ruling| (Step::Batch(number, commands_of(number), false), ruling);
+    let mut turn = |replicas: &mut Vec<Replica>, entry: &Entry, racing: &[usize]| {
+        let mut told = Vec::new();
+        for (at, replica) in replicas.iter_mut().enumerate() {
+            replica.race.set(u64::from(racing.contains(&at)));
+            replica.take(entry);
+            // It runs, and its log has what it did. Then it tells that.
+            let all = [(); 3].map(|()| replica.turn(Time::ZERO, &mut random));
+            told.extend(all.into_iter().flatten().map(|tokens| (at, tokens)));
+        }
+        for (at, tokens) in told {
+            let others = replicas.iter_mut().enumerate().filter(|(other, _)| *other != at);
+            others.for_each(|(_, other)| other.verify.heard(Time::ZERO, id(at), &tokens));
+        }
+        replicas[0].verify.due(Time::ZERO)
+    };
+    let opening = (Step::Batch(1, batch(10, 1, &[open(0, 1)]), false), None);
+    assert_eq!(turn(&mut replicas, &opening, &[]), None, "it is quiet");
+    let due = turn(&mut replicas, &entry(2, None), &[]);
+    assert!(matches!(due, Some(Ruling::Final { .. })), "{due:?}");
+    let due = turn(&mut replicas, &entry(3, due), &[0, 1]);
+    assert!(replicas[0].verify.protects(), "all told the same of the batch before");
+    assert_eq!(due, Some(Ruling::Redo { attempt: 0 }), "two raced alike");
+    let due = turn(&mut replicas, &(Step::Batch(4, batch(40, 4, &[]), false), due), &[]);
+    assert_eq!((due, replicas[0].stage.state().seq()), (None, seq(4)), "they ran again, and that is final");
+    let mut answer = Vec::new();
+    for replica in &mut replicas {
+        let now = Time::ZERO.plus(PATIENCE);
+        let _ = replica.turn(now, &mut random);
+        assert!(replica.verify.protects(), "all told in time what came of running again");
+        replica.stage.state().query(&[], &mut answer).expect("it is short");
+    }
+    assert!(!answer.is_empty());
+    let objects: Vec<_> =
+        replicas.iter().map(|of| of.stage.state().published().expect("it is in the store").objects).collect();
+    assert!(objects.iter().all(|objects| objects.get(RACE).is_none()), "nothing of the race is left");
 }
 
 /// Two replicas that did different things before have no token in common, although they did the same in the last batch (EVE-08).
