@@ -549,7 +549,8 @@ impl Node {
     fn facts_for(&self, at: usize, now: Time) -> group::Facts {
         let (id, merge, peers) = (self.groups[at].id(), self.engine.merge(), self.gate.peers());
         let way = |member: &KnownMember| Some((member.replica, peers.way(member.replica, at)?));
-        let ((clock, base), far) = (self.engine.time_of_proposals(), rulings::is_far(self.engine.verified()));
+        let ((clock, base), far) =
+            (self.engine.time_of_proposals(now), rulings::is_far(self.engine.verified()));
         group::Facts {
             view: self.groups[at].view(),
             bounds: merge.bounds(id),

@@ -404,7 +404,7 @@ impl Node {
         }
         if let Some(news) = group.news() {
             let settled = self.groups.first().standing().settled;
-            self.engine.proposes(self.groups[at].id(), news, settled);
+            self.engine.proposes(now, self.groups[at].id(), news, settled);
         }
         any
     }

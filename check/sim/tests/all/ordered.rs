@@ -27,3 +27,9 @@ fn where_replicas_lie_it_is_the_same() {
 fn a_client_is_answered_however_short_each_leader_leads() {
     all_are_clean(&Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 900_309..900_310);
 }
+
+/// A leader whose replica has not delivered what was decided before it led extends the time of that, and not its own.
+#[test]
+fn time_does_not_catch_up_while_delivery_waits_for_execution() {
+    all_are_clean(&Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 50_034..50_035);
+}

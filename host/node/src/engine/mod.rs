@@ -440,10 +440,10 @@ impl Engine {
     }
 
     /// The leader of an instance here proposes on another lane. `settled`: the first instance knows everything that was ordered before.
-    pub(crate) fn proposes(&mut self, instance: InstanceId, news: Proposes, settled: bool) {
+    pub(crate) fn proposes(&mut self, now: Time, instance: InstanceId, news: Proposes, settled: bool) {
         let Proposes { proposer, batch, waits_for_room } = news;
         if settled && batch.is_some() {
-            self.propose_time();
+            self.propose_time(now);
         }
         self.merge.proposes_apart(instance, proposer, batch);
         if waits_for_room {

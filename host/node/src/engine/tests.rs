@@ -225,3 +225,17 @@ fn time_goes_on_from_what_was_executed() {
     assert!(engine.agreed_time(at(2000)) >= time(5000));
     assert_eq!(engine.overdue_at(at(10)), None, "where nobody lies no leader is asked why");
 }
+
+/// A leader knows the time of what was decided before, also while that waits to be delivered: it proposes no other one.
+#[test]
+fn a_leader_extends_the_time_of_what_is_decided() {
+    let time = |millis: u64| AgreedTime::from_nanos(millis * 1_000_000);
+    let at_time = |millis| BatchHeader { time: time(millis), ..BatchHeader::default() };
+    let mut engine = engine(false);
+    engine.led(at(0), true);
+    assert_eq!(decide(&mut engine, at(0), 1, at_time(5000), &[]), 0);
+    // The time of others goes on more slowly; and theirs counts.
+    engine.decided(ONE, Slot::new(2), batch(at_time(5500), &[])).unwrap();
+    assert_eq!(engine.header(at(9000), true).time, time(5500), "decided, and not delivered");
+    assert_eq!(engine.header(at(9100), true).time, time(5600), "and its own proposals from there");
+}

@@ -8,7 +8,7 @@ use super::clock::{Clock, Rule};
 use super::{Engine, EngineConfig};
 use quorate_admit::AHEAD_MAX;
 use quorate_order::Input as OrderInput;
-use quorate_types::{AgreedTime, Digest, Random, Span, Time};
+use quorate_types::{AgreedTime, Digest, InstanceId, Random, Span, Time};
 use quorate_wire::BatchHeader;
 
 /// As long as there is a deadline, the time is ordered after this long without a batch.
@@ -81,21 +81,32 @@ impl Engine {
     /// proposals.
     pub(crate) fn header(&mut self, now: Time, settled: bool) -> BatchHeader {
         if settled {
-            self.propose_time();
+            self.propose_time(now);
         }
-        let (clock, base) = self.time_of_proposals();
+        let (clock, base) = self.time_of_proposals(now);
         BatchHeader { time: clock.read(now), base, seed: self.timing.random.next(), ..BatchHeader::default() }
     }
 
     /// This replica proposes, so it extends its own proposals.
-    pub(super) fn propose_time(&mut self) {
+    pub(super) fn propose_time(&mut self, now: Time) {
+        self.timing.clock = self.time_of_proposals(now).0;
         self.timing.clock.propose();
     }
 
     /// The clock by which proposals are dated, and the time of what was executed, if they name it.
-    pub(crate) fn time_of_proposals(&self) -> (Clock, Option<AgreedTime>) {
+    pub(crate) fn time_of_proposals(&self, now: Time) -> (Clock, Option<AgreedTime>) {
         let agreed = self.agreed();
-        (self.timing.clock, agreed.takes_bases().then(|| agreed.time()))
+        let base = agreed.takes_bases().then(|| agreed.time());
+        if base.is_some() || self.may_lie {
+            return (self.timing.clock, base);
+        }
+        // What is decided counts although it waits for a border, or for execution.
+        let mut clock = self.timing.clock;
+        let held = self.merge.held(InstanceId::new(1)).map(|batch| batch.header().time).max();
+        if let Some(held) = held {
+            clock.executed(now, held.max(agreed.time()), self.time_rule());
+        }
+        (clock, None)
     }
 
     /// Learns the agreed time of a batch or a checkpoint that was delivered. Gives how far it is ahead of this replica's own.
