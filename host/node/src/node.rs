@@ -14,7 +14,7 @@ use crate::leading::Leading;
 use crate::memos::Memos;
 use crate::reconfigure::{Reconfigure, level_record};
 use crate::report;
-use crate::rulings::{self, Rulings};
+use crate::rulings::{self, Due, Rulings};
 use crate::status::NodeStatus;
 use quorate_admit::{Intake, KnownMember};
 use quorate_execute::{Agreed, Executor, Publisher, Worked};
@@ -25,7 +25,7 @@ use quorate_order::{Input as OrderInput, Nature};
 use quorate_types::{
     ClientId, ConnId, Digest, Halt, InstanceId, MembershipId, ReplicaId, Room, Time, Trust, View, planted,
 };
-use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, Ruling, members_frame};
+use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -572,7 +572,7 @@ impl Node {
     }
 
     /// The ruling that the next batch of the first instance should have, if this replica leads there. A lane of its own takes rulings by itself.
-    pub(crate) fn ruling_due(&self, now: Time) -> Option<Ruling> {
+    pub(crate) fn ruling_due(&self, now: Time) -> Option<Due> {
         if !self.rulings.are_on() {
             return None;
         }

@@ -21,10 +21,24 @@ use std::collections::BTreeMap;
 
 /// A ruling that is due for longer is watched: a leader that lives orders it at once.
 const LATE_AFTER: Span = Span::from_millis(100);
-/// A ruling that waits for longer than this does not wait for slots under way any more: they may be no-ops, one after the other.
+/// A ruling that waits for longer than this goes alone: slots under way may be no-ops, one after the other, and requests may not come.
 const ALONE_AFTER: Span = Span::from_millis(10);
 /// A leader proposes no requests while this many delivered items, or bytes of them, are not final.
 const BEHIND_MAX: (usize, usize) = (1024, 32 << 20);
+
+/// A ruling that a leader should propose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    ruling: Ruling,
+    /// Whether results wait for it. Otherwise they are final already, and it can wait for requests to go with.
+    pub(crate) presses: bool,
+}
+
+impl Due {
+    pub(crate) fn ruling(self) -> Ruling {
+        self.ruling
+    }
+}
 
 /// What the part asks for.
 #[derive(Debug)]
@@ -238,22 +252,23 @@ impl Rulings {
     pub(crate) fn is_proposed(&mut self, now: Time, header: &BatchHeader) {
         if let (Some(counting), Some(ruling)) = (&mut self.0, header.ruling) {
             counting.verify.is_proposed(now, ruling);
+            counting.waits = None;
         }
     }
 
-    /// Whether a ruling, if one is due here, should go in a batch of its own. `busy`: other slots are under way.
-    pub(crate) fn goes_alone(&mut self, now: Time, is_due: bool, busy: bool) -> bool {
+    /// Whether the ruling that is due here, if one is, should go in a batch of its own. `busy`: other slots are under way.
+    pub(crate) fn goes_alone(&mut self, now: Time, due: Option<Due>, busy: bool) -> bool {
         let Some(counting) = &mut self.0 else { return false };
-        if !is_due {
+        let Some(due) = due else {
             counting.waits = None;
             return false;
-        }
+        };
         let since = *counting.waits.get_or_insert(now);
         // Each would be about the batch of the one before: they would fill the slots, one after the other.
         if counting.verify.is_under_way(now) {
             return false;
         }
-        !busy || now >= since.plus(ALONE_AFTER)
+        !busy && due.presses || now >= since.plus(ALONE_AFTER)
     }
 }
 
@@ -289,8 +304,13 @@ impl Rulings {
 
     /// The ruling that a leader should propose now. None if another one was delivered since tokens were counted, or may be under way from
     /// before it led.
-    pub(crate) fn proposal(&self, now: Time, verified: Option<&Verified>) -> Option<Ruling> {
-        self.counts(verified)?.verify.proposal(now)
+    pub(crate) fn proposal(&self, now: Time, verified: Option<&Verified>) -> Option<Due> {
+        let ruling = self.counts(verified)?.verify.proposal(now)?;
+        let presses = match ruling {
+            Ruling::Final { seq, .. } => verified?.held() < seq,
+            Ruling::Redo { .. } => true,
+        };
+        Some(Due { ruling, presses })
     }
 
     /// The ruling that is right now, for a lane that knows what it proposed.

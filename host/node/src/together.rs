@@ -8,7 +8,7 @@ use crate::intake::Standing;
 use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
 use crate::leading;
 use crate::node::{Node, look};
-use crate::rulings;
+use crate::rulings::{self, Due};
 use crate::system::System;
 use bytes::Bytes;
 use quorate_admit::{Intake, KnownMember, Out as IntakeOut, Sender};
@@ -156,16 +156,16 @@ impl Node {
 
     fn propose_waiting(&mut self, at: usize, now: Time, pace: &Pace, out: &mut Effects) {
         let id = self.groups[at].id();
-        let mut ruling = if at == FIRST { self.ruling_due(now) } else { None };
-        let wanted = || ruling.is_some() || self.engine.merge().is_wanted(id);
+        let mut due = if at == FIRST { self.ruling_due(now) } else { None };
+        let wanted = || due.is_some_and(|due| due.presses) || self.engine.merge().is_wanted(id);
         if self.groups[at].gathers(now, pace, wanted) || rulings::is_far(self.engine.verified()) {
             return;
         }
         while self.groups[at].waiting_bytes() > 0 && self.groups[at].may_propose(self.engine.merge()) {
             let settled = self.groups.first().standing().settled;
-            let header = || BatchHeader { ruling, ..self.engine.header(now, settled) };
+            let header = || BatchHeader { ruling: due.map(Due::ruling), ..self.engine.header(now, settled) };
             let Some(batch) = self.groups[at].next_batch(now, pace, header) else { break };
-            if ruling.take().is_some() {
+            if due.take().is_some() {
                 self.rulings.is_proposed(now, &batch.header());
             }
             self.propose_in(at, now, batch, out);
@@ -194,7 +194,7 @@ impl Node {
 
     /// Proposes a batch that has only a header, and the ruling that is due.
     fn propose_empty(&mut self, now: Time, header: BatchHeader, out: &mut Effects) {
-        let header = BatchHeader { ruling: self.ruling_due(now), ..header };
+        let header = BatchHeader { ruling: self.ruling_due(now).map(Due::ruling), ..header };
         self.rulings.is_proposed(now, &header);
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);
@@ -219,11 +219,9 @@ impl Node {
         match wanted {
             rulings::Out::Tell(to, frame) => {
                 let told = |member: &&KnownMember| to.is_none_or(|to| to == member.replica);
-                for member in self.config.members.others().filter(told) {
-                    if let Some(conn) = self.gate.peers().to(member.replica) {
-                        out.send(conn, frame.clone());
-                    }
-                }
+                let conn = |member: &KnownMember| self.gate.peers().to(member.replica);
+                let conns = self.config.members.others().filter(told).filter_map(conn);
+                conns.for_each(|conn| out.send(conn, frame.clone()));
             }
             rulings::Out::Step(input) => {
                 self.groups[FIRST].step(now, input);
@@ -236,10 +234,11 @@ impl Node {
 
     /// Proposes the ruling that is due in a batch of its own, if no request waits to go with it.
     fn propose_ruling(&mut self, now: Time, out: &mut Effects) {
-        let is_due = self.ruling_due(now).is_some() && self.groups[FIRST].may_propose(self.engine.merge());
+        let may = self.groups[FIRST].may_propose(self.engine.merge());
+        let due = self.ruling_due(now).filter(|_| may);
         let most = if self.nature.pipelined { self.config.batches_in_flight_max.max(1) } else { 1 };
         let busy = self.groups[FIRST].standing().in_flight >= most;
-        if self.rulings.goes_alone(now, is_due, busy) && self.room() != Room::Full {
+        if self.rulings.goes_alone(now, due, busy) && self.room() != Room::Full {
             let header = self.propose_header(now);
             self.propose_empty(now, header, out);
         }
@@ -249,7 +248,9 @@ impl Node {
     pub(crate) fn propose_all(&mut self, now: Time, out: &mut Effects) {
         self.propose_border(now, out);
         self.propose(now, out);
-        self.propose_ruling(now, out);
+        if self.rulings.are_on() {
+            self.propose_ruling(now, out);
+        }
     }
 
     /// Proposes the batch that asks for a border, if this replica leads and a border is wanted.

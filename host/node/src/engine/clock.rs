@@ -131,6 +131,11 @@ impl Clock {
         self.proposes = true;
     }
 
+    /// Whether this replica's extension is the cluster's.
+    pub(crate) fn proposes(&self) -> bool {
+        self.proposes
+    }
+
     /// Takes the time of an executed batch.
     pub(crate) fn executed(&mut self, now: Time, executed: AgreedTime, rule: Rule) {
         let own = self.read(now);

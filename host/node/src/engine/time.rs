@@ -89,15 +89,17 @@ impl Engine {
 
     /// This replica proposes, so it extends its own proposals.
     pub(super) fn propose_time(&mut self, now: Time) {
-        self.timing.clock = self.time_of_proposals(now).0;
-        self.timing.clock.propose();
+        if !self.timing.clock.proposes() {
+            self.timing.clock = self.time_of_proposals(now).0;
+            self.timing.clock.propose();
+        }
     }
 
     /// The clock by which proposals are dated, and the time of what was executed, if they name it.
     pub(crate) fn time_of_proposals(&self, now: Time) -> (Clock, Option<AgreedTime>) {
         let agreed = self.agreed();
         let base = agreed.takes_bases().then(|| agreed.time());
-        if base.is_some() || self.may_lie {
+        if base.is_some() || self.may_lie || self.timing.clock.proposes() {
             return (self.timing.clock, base);
         }
         // What is decided counts although it waits for a border, or for execution.
