@@ -498,8 +498,10 @@ impl Executor {
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
         let Read { seq, time, level, sessions, chain } = read_system(system)?;
         self.shadow.restore(&mut *self.service, objects)?;
-        self.replies = replies_for(sessions.limits());
-        (self.sessions, self.seq, self.time, self.level) = (sessions, seq, time, level);
+        if !(planted("sessions-kept-over-a-rollback") && seq < self.seq) {
+            (self.replies, self.sessions) = (replies_for(sessions.limits()), sessions);
+        }
+        (self.seq, self.time, self.level) = (seq, time, level);
         self.chain = chain;
         self.deadline = self.service.next_deadline();
         self.agreed.go_on(seq, time, level);

@@ -387,7 +387,8 @@ impl Verify {
             (None, Some(tellers)) => {
                 let (told, all) = self.told();
                 self.is_split()
-                    || (self.varies || all || told >= tellers.usual) && late(self.config.patience)
+                    || (self.varies || all || told >= tellers.usual || planted("redo-of-what-all-told"))
+                        && late(self.config.patience)
                     || told >= tellers.least && late(self.config.patience.times(3))
             }
         }

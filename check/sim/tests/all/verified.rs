@@ -2,7 +2,9 @@
 
 use crate::clean;
 use quorate_order::Protocol;
-use quorate_sim::{ExecutorKind, Profile};
+use quorate_sim::campaign::run_plan;
+use quorate_sim::liars::Trick;
+use quorate_sim::{ExecutorKind, Level, Plan, Profile};
 use quorate_types::FaultModel;
 
 /// Gives in how many runs commands raced.
@@ -43,4 +45,26 @@ fn rulings_get_their_slots_and_no_more() {
 #[test]
 fn where_replicas_lie_about_results_it_is_the_same() {
     all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 500..520);
+}
+
+/// How many of these runs fail where so many of four replicas lie about results, and about nothing else.
+fn failures(liars: usize, tricks: &[Trick], seeds: std::ops::Range<u64>) -> usize {
+    let of_four = Profile { verify: true, replicas: Some(4), liars: Some(liars), ..Profile::default() };
+    let fails = |seed: &u64| {
+        let mut plan = Plan::new(*seed, &Profile { fault_model: Some(FaultModel::Byzantine), ..of_four });
+        for liar in &mut plan.liars {
+            (liar.tricks, liar.often, liar.since) = (tricks.to_vec(), 1000, 0);
+        }
+        run_plan(plan, Level::Hash).0.failure.is_some()
+    };
+    seeds.filter(fails).count()
+}
+
+/// A client believes two replicas, so it is told what no correct one did.
+#[test]
+fn one_liar_too_many_about_results_is_seen() {
+    for tricks in [&[Trick::Tokens, Trick::FalseRulings][..], &[Trick::Memos], &[Trick::AlwaysRedo]] {
+        assert_eq!(failures(1, tricks, 605..609), 0, "{tricks:?}");
+        assert_ne!(failures(2, tricks, 605..609), 0, "{tricks:?}");
+    }
 }

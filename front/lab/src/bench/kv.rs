@@ -8,8 +8,10 @@ use super::options::{KvArgs, KvOperation};
 use super::report::{Check, Subject};
 use super::series::{self, Series};
 use super::target::Target;
+use super::temporary::executes;
 use quorate::client::{Answer, Encoded, ReadOptions};
 use quorate_command::arguments::seconds;
+use quorate_command::execution::ExecutionChoice;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::ServiceChoice;
 use quorate_floor::Config as FloorConfig;
@@ -35,6 +37,14 @@ pub(super) fn subject(args: &KvArgs) -> Outcome<(Subject, FloorConfig)> {
     if args.keys == 0 || args.value_bytes > VALUE_BYTES_MAX {
         return Err(Failure::usage("--keys is at least 1, --value-bytes at most 65536"));
     }
+    let execution = args.execution.choice(ServiceChoice::Kv)?;
+    let is_usual = execution == ExecutionChoice::default();
+    if !is_usual && !args.measurement.own_cluster() {
+        return Err(Failure::usage(
+            "--executor, --workers and --verify are for a cluster that is started for this: leave them out, or --dir and --config",
+        ));
+    }
+    let executed = if is_usual { String::new() } else { format!("; executed {execution}") };
     let command_bytes = 16 + args.value_bytes.max(1);
     let window = args.callers as u64;
     let floor = FloorConfig { window, command_bytes, ..series::floor_config(&args.measurement) };
@@ -46,14 +56,15 @@ pub(super) fn subject(args: &KvArgs) -> Outcome<(Subject, FloorConfig)> {
     let subject = Subject {
         benchmark: "kv",
         payload: format!("{what} of {} B under 16 B, {} keys", args.value_bytes, args.keys),
-        load: format!("{} callers, one {one} outstanding each, 1 client", args.callers),
+        load: format!("{} callers, one {one} outstanding each, 1 client{executed}", args.callers),
         unit,
     };
     Ok((subject, floor))
 }
 
 pub(super) fn measure(args: &KvArgs, title: &str) -> Outcome<series::Run> {
-    let mut target = Target::open(&args.measurement, ServiceChoice::Kv)?;
+    let settings = executes(args.execution.choice(ServiceChoice::Kv)?);
+    let mut target = Target::configured(&args.measurement, ServiceChoice::Kv, settings)?;
     let plan = Plan {
         sessions: args.callers,
         slots: args.callers,

@@ -2,6 +2,7 @@
 
 use quorate_command::arguments::seconds;
 use quorate_command::cluster::ClusterArgs;
+use quorate_command::execution::ExecutionArgs;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, PillarsChoice, PlacementChoice};
 use quorate_command::ordering::{FaultModelWord, OrderArgs};
@@ -201,6 +202,8 @@ pub(super) struct AppendArgs {
 pub(super) struct KvArgs {
     #[command(flatten)]
     pub(super) measurement: Measurement,
+    #[command(flatten)]
+    pub(super) execution: ExecutionArgs,
     /// What callers do
     #[arg(long, value_enum, default_value_t = KvOperation::Put)]
     pub(super) operation: KvOperation,

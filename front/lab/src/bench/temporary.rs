@@ -3,6 +3,7 @@
 
 use super::nets::Nets;
 use super::options::Measurement;
+use quorate_command::arguments::name;
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::Cluster;
 use quorate_command::execution::ExecutionChoice;
@@ -238,6 +239,15 @@ impl Drop for Temporary {
 
 /// Keys of the replicas' configuration that are not the default: section, key, value.
 pub(super) type Settings = Vec<(&'static str, &'static str, toml::Value)>;
+
+/// So that replicas execute in this way.
+pub(super) fn executes(choice: ExecutionChoice) -> Settings {
+    let ExecutionChoice { executor, workers, verify } = choice;
+    let mut settings = vec![("execution", "executor", toml::Value::String(name(executor)))];
+    settings.extend(workers.map(|count| ("execution", "workers", toml::Value::Integer(count.into()))));
+    settings.extend(verify.then_some(("execution", "verify", toml::Value::Boolean(true))));
+    settings
+}
 
 /// Writes the settings into a configuration.
 fn configure(file: &Path, settings: &Settings, nets: Option<&Nets>) -> Outcome<()> {

@@ -329,7 +329,7 @@ fn all_are_asked_only_where_all_may_answer() {
 
 /// Before as many told what they did as are heard in the end, a leader can not know what was answered.
 #[test]
-fn a_new_leader_hears_enough_before_anything_runs_again() {
+pub(crate) fn a_new_leader_hears_enough_before_anything_runs_again() {
     let mut verify = crash(3);
     tell(&mut verify, 1, 0, &[(1, 1)]);
     assert_eq!(verify.due(at(10_000)), None, "the other two may have told a third something");

@@ -45,12 +45,13 @@ fn each_bug_is_found() {
         println!("{bug}: {why}");
         assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
     }
-    let by: [(&str, fn()); 6] = [
+    let by: [(&str, fn()); 7] = [
         ("reply-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("read-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("border-before-its-ruling", verified::an_image_waits_for_the_rulings_before_it),
         ("old-attempt-counts", verified::a_ruling_of_another_attempt_counts_for_nothing),
         ("false-memo-taken", || verified::histories(600)),
+        ("sessions-kept-over-a-rollback", || verified::histories(40)),
         ("token-without-chain", verified::a_token_stands_for_everything_before),
     ];
     for (bug, test) in by {

@@ -1,8 +1,9 @@
 //! How replicas execute, and how wrong hints are.
 
 use crate::bench::load::{Call, Work};
-use crate::bench::temporary::Settings;
+use crate::bench::temporary::{Settings, executes};
 use quorate::client::{Answer, Encoded};
+use quorate_command::execution::{ExecutionChoice, ExecutorChoice};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_kv::WorkCommand;
 use serde::Serialize;
@@ -18,15 +19,16 @@ pub(super) enum Way {
 
 impl Way {
     pub(super) fn settings(self, verify: bool) -> Settings {
-        let word = |word: &str| toml::Value::String(word.into());
-        let mut settings = vec![("execution", "executor", word(self.executor()))];
-        if let Self::Ordered(workers) | Self::Speculative(workers) = self {
-            settings.push(("execution", "workers", toml::Value::Integer(workers.into())));
-        }
-        if verify || matches!(self, Self::Speculative(_)) {
-            settings.push(("execution", "verify", toml::Value::Boolean(true)));
-        }
-        settings
+        let (executor, workers) = match self {
+            Self::Sequential => (ExecutorChoice::Sequential, None),
+            Self::Ordered(workers) => (ExecutorChoice::Ordered, Some(workers)),
+            Self::Speculative(workers) => (ExecutorChoice::Speculative, Some(workers)),
+        };
+        executes(ExecutionChoice {
+            executor,
+            workers,
+            verify: verify || matches!(self, Self::Speculative(_)),
+        })
     }
 
     pub(super) const fn executor(self) -> &'static str {
