@@ -110,6 +110,7 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
         timeout: Span::from_millis(election_min),
         timeout_max: Span::from_millis(election_max),
         adapts: plan.adapts,
+        tells_at_once: plan.verified.is_some_and(|verifying| verifying.tells_at_once),
         rotate_after: plan.rotate_after,
         lease_drift_percent: plan.lease,
         window_bytes: plan.sizes.0,

@@ -35,6 +35,9 @@ pub struct OrderConfig {
     pub timeout_max: Span,
     /// Whether followers doubt a silent leader sooner than `timeout` while its words come regularly. Only where [`Nature::pipelined`].
     pub adapts: bool,
+    /// Whether a leader tells followers at once what is decided, since clients wait for what they do. Only where [`Nature::pipelined`]; elsewhere all
+    /// hear the votes.
+    pub tells_at_once: bool,
     /// After this many slots the next replica leads; 0: the leader stays as long as nobody complains. Only where [`Nature::rotates`].
     pub rotate_after: u64,
     /// With a number, a leader may answer strong reads by a lease. The rates of any two replicas' clocks must then differ by at most so
@@ -68,6 +71,7 @@ impl OrderConfig {
             timeout: Span::from_millis(300),
             timeout_max: Span::from_millis(600),
             adapts: false,
+            tells_at_once: false,
             rotate_after: 0,
             lease_drift_percent: None,
             window_bytes: 16 << 20,

@@ -64,6 +64,8 @@ pub struct Verifying {
     pub races: u64,
     /// After so many rulings on which all replicas agreed, all have to. Never if 0.
     pub extra: u32,
+    /// Leaders tell at once what is decided.
+    pub tells_at_once: bool,
 }
 
 impl SideBySide {
@@ -135,7 +137,8 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         let extra = Rng::of(plan.seed, 9092).pick(&[0, 0, 1, 5, 30]);
         // Both of a pair have to agree anyway, and it only waits longer.
         let extra = if plan.fault_model.may_lie() || plan.replicas < 3 { 0 } else { extra };
-        plan.verified = Some(Verifying { races: if may_race { races } else { 0 }, extra });
+        let tells_at_once = Rng::of(plan.seed, 9093).chance(500);
+        plan.verified = Some(Verifying { races: if may_race { races } else { 0 }, extra, tells_at_once });
         for liar in &mut plan.liars {
             if rng.chance(700) {
                 liar.tricks.push(rng.pick(&ABOUT_RESULTS));

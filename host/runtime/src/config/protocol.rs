@@ -99,6 +99,8 @@ impl Config {
             timeout: Span::from_millis(self.timing.election_min_ms),
             timeout_max: Span::from_millis(self.timing.election_max_ms),
             adapts: true,
+            // Results are final once all told what they did.
+            tells_at_once: self.execution.verify,
             rotate_after: self.rotate_after,
             lease_drift_percent: self.reads.lease_drift_percent(),
             cache_bytes,

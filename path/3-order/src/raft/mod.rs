@@ -94,7 +94,9 @@ pub struct RaftConfig {
 impl RaftConfig {
     /// Takes the general settings that concern Raft.
     pub fn of(config: &OrderConfig) -> Self {
+        let new = Self::new(config.me, config.members.clone(), config.seed);
         Self {
+            commit_delay: if config.tells_at_once { Span::ZERO } else { new.commit_delay },
             heartbeat: config.heartbeat,
             election_min: config.timeout,
             election_max: config.timeout_max,
@@ -104,7 +106,7 @@ impl RaftConfig {
             cache_bytes: config.cache_bytes,
             reload: config.reload,
             lease_drift_percent: config.lease_drift_percent,
-            ..Self::new(config.me, config.members.clone(), config.seed)
+            ..new
         }
     }
 
