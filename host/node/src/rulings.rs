@@ -3,7 +3,8 @@
 //!
 //! Each turn, this replica tells all members the tokens of what it ran, and counts those that it heard. If it leads the first instance, it
 //! proposes the ruling that is due, in its next batch or in one of its own. Where replicas may lie, voters vouch for a ruling by their own
-//! count, and the protocol watches for one that is due and does not come. Docs: docs/protocols/verify.md. Tests: check/sim (`--verify`).
+//! count, and the protocol watches for one that is due and does not come. Docs: docs/protocols/verify.md. Tests: rulings/tests.rs, check/sim
+//! (`--verify`).
 
 mod exchange;
 
@@ -30,8 +31,8 @@ const BEHIND_MAX: (usize, usize) = (1024, 32 << 20);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     ruling: Ruling,
-    /// Whether results wait for it. Otherwise they are final already, and it can wait for requests to go with.
-    pub(crate) presses: bool,
+    /// Whether results wait for it. If they are final already, it can wait for requests to go with.
+    pub(crate) awaited: bool,
 }
 
 impl Due {
@@ -268,7 +269,7 @@ impl Rulings {
         if counting.verify.is_under_way(now) {
             return false;
         }
-        !busy && due.presses || now >= since.plus(ALONE_AFTER)
+        !busy && due.awaited || now >= since.plus(ALONE_AFTER)
     }
 }
 
@@ -306,11 +307,11 @@ impl Rulings {
     /// before it led.
     pub(crate) fn proposal(&self, now: Time, verified: Option<&Verified>) -> Option<Due> {
         let ruling = self.counts(verified)?.verify.proposal(now)?;
-        let presses = match ruling {
+        let awaited = match ruling {
             Ruling::Final { seq, .. } => verified?.held() < seq,
             Ruling::Redo { .. } => true,
         };
-        Some(Due { ruling, presses })
+        Some(Due { ruling, awaited })
     }
 
     /// The ruling that is right now, for a lane that knows what it proposed.
@@ -462,3 +463,6 @@ impl Counting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,7 +157,7 @@ impl Node {
     fn propose_waiting(&mut self, at: usize, now: Time, pace: &Pace, out: &mut Effects) {
         let id = self.groups[at].id();
         let mut due = if at == FIRST { self.ruling_due(now) } else { None };
-        let wanted = || due.is_some_and(|due| due.presses) || self.engine.merge().is_wanted(id);
+        let wanted = || due.is_some_and(|due| due.awaited) || self.engine.merge().is_wanted(id);
         if self.groups[at].gathers(now, pace, wanted) || rulings::is_far(self.engine.verified()) {
             return;
         }

@@ -112,8 +112,8 @@ pub enum DirectoryError {
     },
     /// Replaying the log would give another result than before.
     #[error(
-        "`[service]`, `[sessions]`, `[oracle]` or `interval_bytes` (or one of the two beside it) in `[checkpoints]` differ from what this log was executed with: \
-         replaying it would give another result; put them back. If the configuration is as it was, this program executes differently: use the one that ran before"
+        "`[service]`, `[sessions]`, `[oracle]` or `interval_bytes` (or one of the two beside it) in `[checkpoints]`, or `verify`, `extra_protection` or a \
+         speculative executor in `[execution]`, differ from what this log was executed with: replaying it would give another result; put them back. If the configuration is as it was, this program executes differently: use the one that ran before"
     )]
     ExecutedDifferently,
 }

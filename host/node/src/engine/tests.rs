@@ -234,7 +234,7 @@ fn a_leader_extends_the_time_of_what_is_decided() {
     let mut engine = engine(false);
     engine.led(at(0), true);
     assert_eq!(decide(&mut engine, at(0), 1, at_time(5000), &[]), 0);
-    // The time of others goes on more slowly; and theirs counts.
+    // Another leader's time went on more slowly than this replica's.
     engine.decided(ONE, Slot::new(2), batch(at_time(5500), &[])).unwrap();
     assert_eq!(engine.header(at(9000), true).time, time(5500), "decided, and not delivered");
     assert_eq!(engine.header(at(9100), true).time, time(5600), "and its own proposals from there");

@@ -155,6 +155,33 @@ fn commands_that_meet_are_done_one_after_the_other_all_the_same() {
 }
 
 /// Where results may differ they are verified, on all replicas.
+/// All replicas have to agree once they did so, until one is away; and writes go on.
+#[test]
+fn all_have_to_agree_while_all_are_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let service = || -> Box<dyn Service> { Box::new(InStore::new(Parallel::new(Accounts { names: true }))) };
+    let protect = |config: &mut Config| {
+        (config.execution.verify, config.execution.extra_protection) = (true, 2);
+    };
+    let mut cluster = LocalCluster::start_with(directory.path(), 3, service, protect, |_| Options::default())
+        .expect("a cluster");
+    let builder = Client::builder().members(cluster.members()).timeout(Duration::from_secs(60));
+    let client = builder.build_blocking().expect("a client");
+    let session = client.open_session().expect("a session");
+    let until = |all: bool| {
+        let word = format!("\"all\":{all}");
+        let begin = std::time::Instant::now();
+        while !client.status(ReplicaId::new(1)).expect("a status").contains(&word) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{word} did not come");
+            session.call_one(&[1, 2, 3]).expect("an answer");
+        }
+    };
+    until(true);
+    cluster.stop(ReplicaId::new(3));
+    session.call_one(&[2, 3, 4]).expect("an answer of two");
+    until(false);
+}
+
 #[test]
 fn speculation_without_verification_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");

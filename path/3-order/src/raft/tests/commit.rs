@@ -1,7 +1,8 @@
 //! When an entry is committed.
 
-use super::one::{One, append, at, decided, entry, matched, start_of, vote};
-use crate::Order;
+use super::one::{One, append, at, decided, entry, matched, sent, start_of, vote};
+use crate::raft::RaftConfig;
+use crate::{Order, OrderConfig, protocols::Protocol};
 
 /// The paper's figure 8: an entry of an older view lies on a majority, and still is not committed, until an entry of the
 /// leader's own view is. Five members; replica 0 led view 1 and leads view 2 again.
@@ -41,6 +42,27 @@ fn the_leaders_own_copy_counts_when_durable() {
     one.propose(6);
     assert_eq!(decided(&one.receive(1, matched(1, 3))), Vec::<u64>::new(), "its own copy is not durable");
     assert_eq!(decided(&one.sync()), vec![6]);
+}
+
+/// Where clients wait for what followers do, they hear of a commit in the same moment, and otherwise a little later. [raft L36]
+#[test]
+fn followers_hear_of_a_commit_at_once_if_that_is_wanted() {
+    for at_once in [true, false] {
+        let mut one = One::with(3, |config| {
+            let new = OrderConfig::new(Protocol::RAFT, config.me, config.members.clone(), config.seed);
+            let of = RaftConfig::of(&OrderConfig { tells_at_once: at_once, ..new });
+            RaftConfig { commit_delay: of.commit_delay, ..config }
+        });
+        one.elect();
+        one.sync();
+        [1, 2].iter().for_each(|who| drop(one.receive(*who, matched(1, 1))));
+        one.propose(5);
+        one.sync();
+        assert_eq!(decided(&one.receive(1, matched(1, 2))), vec![5]);
+        let is_due = one.raft.deadline().is_some_and(|due| due <= one.now);
+        assert_eq!(is_due, at_once);
+        assert_eq!(is_due && sent(&one.expire()).len() == 2, at_once, "it is told both");
+    }
 }
 
 /// Two followers are a majority without the leader's disk.
