@@ -687,6 +687,9 @@ pub(crate) fn who_differs_from_a_majority_is_heard_with_extra_protection() {
     assert_eq!(due, Some(Ruling::Redo { attempt: 0 }), "two raced alike");
     let due = turn(&mut replicas, &(Step::Batch(4, batch(40, 4, &[]), false), due), &[]);
     assert_eq!((due, replicas[0].stage.state().seq()), (None, seq(4)), "they ran again, and that is final");
+    let told = |replica: &Replica| replica.verify.own().list.first().copied();
+    assert!(matches!(told(&replicas[0]), Some((at, _)) if at == seq(4)), "what came of running again");
+    assert!(replicas.iter().all(|replica| told(replica) == told(&replicas[0])), "and all told the same");
     let mut answer = Vec::new();
     for replica in &mut replicas {
         let now = Time::ZERO.plus(PATIENCE);
