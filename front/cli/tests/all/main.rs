@@ -5,6 +5,7 @@ mod bad_input;
 mod bench_etcd;
 mod bench_floor;
 mod bench_instances;
+mod bench_kv;
 mod bench_latency;
 mod bench_table;
 mod dev_instances;
