@@ -64,6 +64,8 @@ kinds! {
     MemosWanted = 24,
     /// What batches did, as an answer.
     Memos = 25,
+    /// As tokens, of batches that are proposed and not known to be decided.
+    EarlyTokens = 26,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.

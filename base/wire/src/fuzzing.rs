@@ -2,10 +2,10 @@
 //! tests run them over the corpus.
 
 use crate::{
-    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, Memos,
-    MemosWanted, Payload, Refusal, ReplicaMessage, Sight, StateMessage, Tokens, Welcome, caught_up_frame,
-    fill_frame, keys_frame, order_frame, read_caught_up, read_fill, read_instances_request, read_keys,
-    read_lanes_request, read_order, read_room, read_upgrade_request, room_frame,
+    Batch, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships,
+    Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, StateMessage, Tokens, Welcome,
+    caught_up_frame, fill_frame, keys_frame, order_frame, read_caught_up, read_fill, read_instances_request,
+    read_keys, read_lanes_request, read_order, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -35,6 +35,12 @@ pub fn any_payload(data: &[u8]) {
 pub fn batch(data: &[u8]) {
     if let Ok(batch) = Batch::decode(Bytes::copy_from_slice(data)) {
         assert_eq!(batch.requests().count(), batch.header().count as usize);
+    }
+}
+
+fn early_tokens(payload: Bytes) {
+    if let Ok(tokens) = EarlyTokens::decode(payload) {
+        assert_eq!(EarlyTokens::decode(reread(&tokens.frame().to_vec())), Ok(tokens));
     }
 }
 
@@ -90,6 +96,7 @@ fn payload(frame: Frame) {
             }
         }
         FrameKind::Tokens => tokens(frame.payload),
+        FrameKind::EarlyTokens => early_tokens(frame.payload),
         FrameKind::MemosWanted | FrameKind::Memos => memos(frame),
         FrameKind::Room => {
             if let Ok(room) = read_room(&frame.payload) {

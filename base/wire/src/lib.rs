@@ -54,7 +54,7 @@ pub use memos::{Memos, MemosWanted, STEPS_MAX, SentMemo};
 pub use order::{order_frame, read_order};
 pub use reader::{FrameReader, Memory};
 pub use room::{read_room, room_frame};
-pub use ruling::{Ruling, TOKENS_MAX, Tokens};
+pub use ruling::{EarlyTokens, Ruling, TOKENS_MAX, Tokens};
 pub use sight::Sight;
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

@@ -5,13 +5,15 @@
 //!         | attempt | seq | token (32) |        with seq 0 and zeros: run everything again
 //! tokens  0         8      16      20
 //!         | attempt | last | count | seq u64, token (32) ...
+//! early   0         8      16      20
+//!         | attempt | view | count | seq u64, token (32) ...
 //! ```
 //! docs/protocols/eve.md. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use bytes::Bytes;
-use quorate_types::{Digest, Reject, Seq};
+use quorate_types::{Digest, Reject, Seq, View};
 
 /// What the order says about results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,16 +92,7 @@ impl Tokens {
     /// # Panics
     /// When there are more than [`TOKENS_MAX`].
     pub fn frame(&self) -> OutFrame {
-        assert!(self.list.len() <= TOKENS_MAX, "a message has at most {TOKENS_MAX} tokens");
-        let mut bytes = Vec::with_capacity(20 + self.list.len() * (8 + Digest::BYTES));
-        bytes.put_u64(self.attempt);
-        bytes.put_u64(self.last.number());
-        bytes.put_u32(self.list.len() as u32);
-        for (seq, token) in &self.list {
-            bytes.put_u64(seq.number());
-            bytes.extend_from_slice(token.bytes());
-        }
-        OutFrame::new(FrameKind::Tokens, &bytes, vec![])
+        frame(FrameKind::Tokens, [self.attempt, self.last.number()], &self.list)
     }
 
     /// Reads what another replica tells.
@@ -107,16 +100,70 @@ impl Tokens {
     /// # Errors
     /// When the bytes are not such a message, or have too many tokens.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
-        let mut r = Reader::new(payload, "tokens");
-        let (attempt, last, count) = (r.u64()?, Seq::new(r.u64()?), r.u32()? as usize);
-        if count > TOKENS_MAX {
-            return Err(Reject::TooLarge { what: "tokens", size: count as u64, max: TOKENS_MAX as u64 });
-        }
-        let one = |_| Ok((Seq::new(r.u64()?), Digest::new(r.array()?)));
-        let list = (0..count).map(one).collect::<Result<_, Reject>>()?;
-        r.end()?;
-        Ok(Self { attempt, last, list })
+        let Read { numbers: [attempt, last], list } = read(payload)?;
+        Ok(Self { attempt, last: Seq::new(last), list })
     }
+}
+
+/// The tokens of batches that a replica ran in one attempt, and that it does not know to be decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlyTokens {
+    /// The attempt.
+    pub attempt: u64,
+    /// The view in which the batches were proposed. The tokens count for what is decided in it.
+    pub view: View,
+    /// The tokens, at most [`TOKENS_MAX`].
+    pub list: Vec<(Seq, Digest)>,
+}
+
+impl EarlyTokens {
+    /// The frame that tells another replica.
+    ///
+    /// # Panics
+    /// When there are more than [`TOKENS_MAX`].
+    pub fn frame(&self) -> OutFrame {
+        frame(FrameKind::EarlyTokens, [self.attempt, self.view.number()], &self.list)
+    }
+
+    /// Reads what another replica tells.
+    ///
+    /// # Errors
+    /// When the bytes are not such a message, or have too many tokens.
+    pub fn decode(payload: Bytes) -> Result<Self, Reject> {
+        let Read { numbers: [attempt, view], list } = read(payload)?;
+        Ok(Self { attempt, view: View::new(view), list })
+    }
+}
+
+/// `two numbers u64 | tokens u32 | (seq u64, token (32)) each`.
+fn frame(kind: FrameKind, numbers: [u64; 2], list: &[(Seq, Digest)]) -> OutFrame {
+    assert!(list.len() <= TOKENS_MAX, "a message has at most {TOKENS_MAX} tokens");
+    let mut bytes = Vec::with_capacity(20 + list.len() * (8 + Digest::BYTES));
+    numbers.iter().for_each(|number| bytes.put_u64(*number));
+    bytes.put_u32(list.len() as u32);
+    for (seq, token) in list {
+        bytes.put_u64(seq.number());
+        bytes.extend_from_slice(token.bytes());
+    }
+    OutFrame::new(kind, &bytes, vec![])
+}
+
+/// What [`frame`] writes.
+struct Read {
+    numbers: [u64; 2],
+    list: Vec<(Seq, Digest)>,
+}
+
+fn read(payload: Bytes) -> Result<Read, Reject> {
+    let mut r = Reader::new(payload, "tokens");
+    let (numbers, count) = ([r.u64()?, r.u64()?], r.u32()? as usize);
+    if count > TOKENS_MAX {
+        return Err(Reject::TooLarge { what: "tokens", size: count as u64, max: TOKENS_MAX as u64 });
+    }
+    let one = |_| Ok((Seq::new(r.u64()?), Digest::new(r.array()?)));
+    let list = (0..count).map(one).collect::<Result<_, Reject>>()?;
+    r.end()?;
+    Ok(Read { numbers, list })
 }
 
 #[cfg(test)]

@@ -111,6 +111,7 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
         timeout_max: Span::from_millis(election_max),
         adapts: plan.adapts,
         tells_at_once: plan.verified.is_some_and(|verifying| verifying.tells_at_once),
+        tells_proposed: plan.verified.is_some_and(|verifying| verifying.early),
         rotate_after: plan.rotate_after,
         lease_drift_percent: plan.lease,
         window_bytes: plan.sizes.0,

@@ -31,6 +31,9 @@ pub struct ExecutionArgs {
     /// Replicas compare what commands did before a client sees it; with the services kv and work. `--executor speculative` does so anyway
     #[arg(long)]
     pub verify: bool,
+    /// With --verify, where replicas only crash: whether batches run before they are decided, while there is one instance [default: true]
+    #[arg(long, value_name = "true|false")]
+    pub early: Option<bool>,
 }
 
 /// How the replicas of a cluster execute commands.
@@ -44,6 +47,9 @@ pub struct ExecutionChoice {
     /// Whether results are compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verify: bool,
+    /// Whether batches wait until they are decided, although results are compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 impl ExecutionArgs {
@@ -74,7 +80,12 @@ impl ExecutionArgs {
             )));
         }
         let verify = self.verify || executor == ExecutorChoice::Speculative;
-        Ok(ExecutionChoice { executor, workers: self.workers, verify })
+        if self.early.is_some() && !verify {
+            return Err(Failure::usage(
+                "--early needs --verify: without it replicas have no state apart from the final one, on which batches could run early",
+            ));
+        }
+        Ok(ExecutionChoice { executor, workers: self.workers, verify, late: self.early == Some(false) })
     }
 }
 
@@ -86,7 +97,8 @@ impl ExecutionChoice {
         }
         let workers = self.workers.map_or_else(String::new, |count| format!("workers = {count}\n"));
         let verify = if self.verify { "verify = true\n" } else { "" };
-        format!("\n[execution]\nexecutor = \"{}\"\n{workers}{verify}", name(self.executor))
+        let early = if self.late { "early = false\n" } else { "" };
+        format!("\n[execution]\nexecutor = \"{}\"\n{workers}{verify}{early}", name(self.executor))
     }
 }
 
@@ -94,6 +106,7 @@ impl std::fmt::Display for ExecutionChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", name(self.executor))?;
         self.workers.map_or(Ok(()), |count| write!(f, " with {count} workers"))?;
-        f.write_str(if self.verify { ", verified" } else { "" })
+        f.write_str(if self.verify { ", verified" } else { "" })?;
+        f.write_str(if self.late { ", not early" } else { "" })
     }
 }

@@ -649,7 +649,7 @@ impl Node {
             self.leading.deadline(&look!(self, leading)),
             self.left_behind_at(),
             self.gate.deadline(self.journal.log().durable()),
-            self.engine.execution_deadline(),
+            self.engine.execution_deadline(self.now),
             self.engine.reads_deadline(),
             answers,
             self.journal.deadline(),

@@ -305,6 +305,7 @@ impl Node {
                 Ok(()) => self.deliver(now, out),
                 Err(halt) => out.push(Effect::Halt(halt)),
             },
+            OrderEffect::Proposed { slot, view, batch } => self.engine.proposed(id, slot, view, batch),
             OrderEffect::Behind { slot } => {
                 let lacks = self.engine.lacks(id, slot, self.groups.len() == 1);
                 self.keep(now, In::Behind(lacks), out);

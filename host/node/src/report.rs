@@ -27,6 +27,8 @@ fn verification(node: &Node) -> Option<VerificationStatus> {
         ignored: counts.ignored,
         reruns: counts.reruns,
         learnt: counts.learnt,
+        early: counts.early,
+        strayed: counts.strayed,
         refused: node.rulings.refused(),
         all: node.rulings.asks_all(),
         differs: verified.wrong().map(|differs| differs.seq.number()),

@@ -16,8 +16,10 @@ use exchange::{Exchange, Next};
 use quorate_execute::{Differs, OwnTokens, Tellers, Verified, Verify, VerifyConfig, Worth};
 use quorate_merge::RecordIndex;
 use quorate_order::{Input as OrderInput, Standing};
-use quorate_types::{Digest, Faults, InstanceId, ReplicaId, Seq, Span, Time, planted};
-use quorate_wire::{BatchHeader, Memberships, Memos, MemosWanted, OutFrame, Ruling, TOKENS_MAX, Tokens};
+use quorate_types::{Digest, Faults, InstanceId, ReplicaId, Seq, Span, Time, View, planted};
+use quorate_wire::{
+    BatchHeader, EarlyTokens, Memberships, Memos, MemosWanted, OutFrame, Ruling, TOKENS_MAX, Tokens,
+};
 use std::collections::BTreeMap;
 
 /// A ruling that is due for longer is watched: a leader that lives orders it at once.
@@ -74,6 +76,8 @@ pub(crate) struct Facts {
 pub(crate) enum Results {
     /// What batches did there.
     Tokens(Tokens),
+    /// What batches did there that it does not know to be decided.
+    Early(EarlyTokens),
     /// It lacks what was ruled.
     Wanted(MemosWanted),
     /// What was ruled, which this replica lacks.
@@ -185,10 +189,16 @@ impl Rulings {
         (counting.last, counting.varies) = (verified.held(), verified.may_vary());
         counting.exchange(now, verified, facts.asks.unwrap_or_default(), out);
         counting.verify.set_varies(verified.may_vary());
+        for (seq, view) in verified.take_placed() {
+            counting.verify.placed(seq, view);
+        }
         counting.verify.delivered(now, verified.ruled(), verified.waits(), facts.delivered);
         if let Some(own) = verified.take_tokens() {
             let first = counting.verify.ran(now, own);
             counting.tell(None, &first, out);
+        }
+        while let Some((view, own)) = verified.take_early() {
+            counting.tell_early(now, view, own, out);
         }
         if let Some((seq, token)) = counting.verify.final_already() {
             verified.agree(verified.ruled().attempt, seq, token);
@@ -214,6 +224,7 @@ impl Rulings {
                 counting.lasts.insert(from, tokens.last);
                 counting.verify.heard(now, from, &tokens);
             }
+            Results::Early(tokens) => drop(counting.verify.heard_early(now, from, &tokens)),
             Results::Wanted(wanted) => counting.exchange.asked(from, wanted),
             Results::Memos(memos) => counting.exchange.answered(from, memos),
         }
@@ -434,6 +445,15 @@ impl Counting {
         for part in own.list.chunks(TOKENS_MAX).filter(|_| self.executes) {
             let tokens = Tokens { attempt: own.attempt, last: self.last, list: part.to_vec() };
             out.push(Out::Tell(to, tokens.frame()));
+        }
+    }
+
+    /// Tells all members these tokens of batches that are not delivered.
+    fn tell_early(&mut self, now: Time, view: View, own: OwnTokens, out: &mut Vec<Out>) {
+        let mut tokens = EarlyTokens { attempt: own.attempt, view, list: own.list };
+        tokens.list = self.verify.heard_early(now, self.me, &tokens);
+        if self.executes && !tokens.list.is_empty() {
+            out.push(Out::Tell(None, tokens.frame()));
         }
     }
 

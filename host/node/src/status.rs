@@ -21,6 +21,10 @@ pub struct VerificationStatus {
     pub reruns: u64,
     /// How often this replica took over from another one what was ruled.
     pub learnt: u64,
+    /// Batches that had run when they were delivered.
+    pub early: u64,
+    /// How often something else was delivered than what ran early.
+    pub strayed: u64,
     /// Tokens of members that did not count: old, far, or another one than before.
     pub refused: u64,
     /// Whether all executors have to tell the same now (extra protection), as far as this replica knows.

@@ -491,7 +491,7 @@ impl Node {
 
     /// Time passed, so more may be final. If that held up delivery, delivery goes on.
     pub(crate) fn finish_late(&mut self, now: Time, out: &mut Effects) {
-        if self.engine.is_behind() {
+        if self.engine.foresee() || self.engine.is_behind() {
             self.deliver(now, out);
             self.after_order(now, out);
         }

@@ -38,6 +38,8 @@ pub struct OrderConfig {
     /// Whether a leader tells followers at once what is decided, since clients wait for what they do. Only where [`Nature::pipelined`]; elsewhere all
     /// hear the votes.
     pub tells_at_once: bool,
+    /// Whether the host hears what is proposed before it is decided ([`crate::Effect::Proposed`]). Only where [`Nature::pipelined`].
+    pub tells_proposed: bool,
     /// After this many slots the next replica leads; 0: the leader stays as long as nobody complains. Only where [`Nature::rotates`].
     pub rotate_after: u64,
     /// With a number, a leader may answer strong reads by a lease. The rates of any two replicas' clocks must then differ by at most so
@@ -72,6 +74,7 @@ impl OrderConfig {
             timeout_max: Span::from_millis(600),
             adapts: false,
             tells_at_once: false,
+            tells_proposed: false,
             rotate_after: 0,
             lease_drift_percent: None,
             window_bytes: 16 << 20,

@@ -40,6 +40,16 @@ pub enum Effect {
         /// The record that must be durable before the message leaves.
         after: Option<RecordId>,
     },
+    /// This slot's batch is in the log here, and not known to be decided: it was proposed in this view, after the batches before it. Another
+    /// batch may take its place, and those behind are then gone, too. Only with [`crate::OrderConfig::tells_proposed`].
+    Proposed {
+        /// The slot.
+        slot: Slot,
+        /// The view in which it was proposed.
+        view: View,
+        /// The batch.
+        batch: Batch,
+    },
     /// This slot's batch is decided. Slots come in order, each once between two [`crate::Input::Installed`]. The first slot follows the
     /// checkpoint that the state machine began with, or that was installed last.
     Decided {

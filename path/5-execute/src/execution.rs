@@ -17,7 +17,7 @@ use crate::ordered::Parallelism;
 use crate::outcomes::Outcomes;
 use crate::verified::Verified;
 use crate::work::{Work, Worked};
-use quorate_state::store::Version;
+use quorate_state::store::{Changed, Version};
 use quorate_types::{Seq, Time};
 use quorate_wire::{Batch, Ruling};
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ pub struct Known<'k> {
     pub(crate) at: (Seq, Moment),
     pub(crate) batch: &'k Batch,
     pub(crate) outcomes: &'k Outcomes,
-    pub(crate) objects: &'k Version,
+    pub(crate) changed: &'k Changed,
 }
 
 /// A way to execute delivered batches.
@@ -134,7 +134,7 @@ pub trait Execution: Send {
 
     /// Takes over what the next batch did, while nothing is under way.
     fn take_over(&mut self, known: &Known<'_>) {
-        self.state_mut().follow(known.at, known.batch, known.outcomes, known.objects);
+        self.state_mut().follow(known.at, known.batch, known.outcomes, known.changed);
     }
 
     /// Panics with the name of an invariant that does not hold.

@@ -16,9 +16,11 @@
 //! INV-VERIFY-4: a replica tells one token for each attempt and seq. INV-VERIFY-5: of one executor, the first token for an attempt and a
 //! seq counts. INV-VERIFY-6: tokens are kept only of seqs near what was delivered. Tests: verify/tests.rs.
 
+pub(crate) mod early;
 mod extra;
 
 use crate::verified::Ruled;
+use early::Early;
 use extra::Extra;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{Ruling, Tokens};
@@ -79,6 +81,7 @@ pub struct Verify {
     /// How far this replica has delivered.
     delivered: Seq,
     tokens: BySeq,
+    early: Early,
     /// Where this replica ran batches again and came to another token than the one that it told first, which counts.
     changed: BTreeSet<Seq>,
     /// The tokens of the last seq that was ruled.
@@ -109,6 +112,7 @@ impl Verify {
             waits: None,
             delivered: Seq::ZERO,
             tokens: BySeq::new(),
+            early: Early::default(),
             changed: BTreeSet::new(),
             past: BTreeMap::new(),
             next: BySeq::new(),
@@ -161,6 +165,7 @@ impl Verify {
             self.since = None;
         }
         (self.ruled, self.waits, self.delivered) = (ruled, waits, delivered);
+        self.early.delivered(delivered, ruled.seq);
         if self.extra.asks() {
             self.extra.look(now, (self.past.len(), self.alike(Some(&self.past))));
         }

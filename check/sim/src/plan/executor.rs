@@ -66,6 +66,8 @@ pub struct Verifying {
     pub extra: u32,
     /// Leaders tell at once what is decided.
     pub tells_at_once: bool,
+    /// Batches run before they are decided.
+    pub early: bool,
 }
 
 impl SideBySide {
@@ -138,7 +140,11 @@ pub(super) fn plan_executor(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         // Both of a pair have to agree anyway, and it only waits longer.
         let extra = if plan.fault_model.may_lie() || plan.replicas < 3 { 0 } else { extra };
         let tells_at_once = Rng::of(plan.seed, 9093).chance(500);
-        plan.verified = Some(Verifying { races: if may_race { races } else { 0 }, extra, tells_at_once });
+        let early = profile.executor != ExecutorKind::Speculative
+            && !plan.fault_model.may_lie()
+            && Rng::of(plan.seed, 9094).chance(500);
+        let races = if may_race { races } else { 0 };
+        plan.verified = Some(Verifying { races, extra, tells_at_once, early });
         for liar in &mut plan.liars {
             if rng.chance(700) {
                 liar.tricks.push(rng.pick(&ABOUT_RESULTS));

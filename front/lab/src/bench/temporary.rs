@@ -242,10 +242,11 @@ pub(super) type Settings = Vec<(&'static str, &'static str, toml::Value)>;
 
 /// So that replicas execute in this way.
 pub(super) fn executes(choice: ExecutionChoice) -> Settings {
-    let ExecutionChoice { executor, workers, verify } = choice;
+    let ExecutionChoice { executor, workers, verify, late } = choice;
     let mut settings = vec![("execution", "executor", toml::Value::String(name(executor)))];
     settings.extend(workers.map(|count| ("execution", "workers", toml::Value::Integer(count.into()))));
     settings.extend(verify.then_some(("execution", "verify", toml::Value::Boolean(true))));
+    settings.extend(late.then_some(("execution", "early", toml::Value::Boolean(false))));
     settings
 }
 

@@ -29,7 +29,7 @@ use quorate_execute::{
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
-    AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time, Trust,
+    AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time, Trust, View,
 };
 use quorate_wire::{
     AnswerMode, Batch, FrameKind, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
@@ -39,6 +39,8 @@ use std::collections::VecDeque;
 use time::Timing;
 use wants::Wants;
 
+/// The first instance.
+const FIRST: InstanceId = InstanceId::new(1);
 /// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
 const COPY_BYTES: usize = 256 << 10;
 
@@ -238,7 +240,12 @@ impl Engine {
     }
 
     /// When more may become final without another delivery.
-    pub(crate) fn execution_deadline(&self) -> Option<Time> {
+    pub(crate) fn execution_deadline(&self, now: Time) -> Option<Time> {
+        let record = self.foreseeable();
+        if record.is_some_and(|record| self.verified().is_some_and(|verified| verified.foresees(record))) {
+            // In a turn of its own: what was proposed leaves first.
+            return Some(now);
+        }
         self.execution.deadline()
     }
 
@@ -308,8 +315,13 @@ impl Engine {
             Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
                 self.execution.batch(seq, payload.clone());
+                if let (Some(verified), Some(record)) =
+                    (self.execution.verified_mut(), self.merge.delivered_record(FIRST))
+                {
+                    verified.is_placed(seq, record.0, &payload);
+                }
                 if self.verified().is_some()
-                    && place.instance == InstanceId::new(1)
+                    && place.instance == FIRST
                     && let Some(ruling) = payload.header().ruling
                 {
                     self.execution.deliver(Ordered::Ruled(seq, ruling));
@@ -374,6 +386,27 @@ impl Engine {
     pub(crate) fn border(&mut self, of_others: Box<System>) {
         self.borders.push_back(of_others);
         self.execution.deliver(Ordered::Border);
+    }
+
+    /// A batch was proposed here or by the leader that this replica follows.
+    pub(crate) fn proposed(&mut self, instance: InstanceId, slot: Slot, view: View, batch: Batch) {
+        if instance == FIRST
+            && let Some(verified) = self.verified_mut()
+        {
+            verified.proposed(slot.number(), view, batch);
+        }
+    }
+
+    /// Lets run what will probably be delivered next. Whether anything runs early.
+    pub(crate) fn foresee(&mut self) -> bool {
+        let Some(record) = self.foreseeable() else { return false };
+        self.verified_mut().is_some_and(|verified| verified.foresee_behind(record))
+    }
+
+    /// The last record that is delivered, while the next ones of its instance are the next ones of the global log.
+    fn foreseeable(&self) -> Option<u64> {
+        let one = self.merge.generation().instances == 1;
+        self.merge.delivered_record(FIRST).filter(|_| one).map(|record| record.0)
     }
 
     /// The next batch, state or image that became final, if there is one.

@@ -8,9 +8,9 @@ use quorate_merge::{INSTANCES_MAX, Place, SLOT_MAX};
 use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, InstanceId, ReplicaId, Room};
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos, MemosWanted, Role, Sight,
-    StateMessage, Tokens, Verified, read_caught_up, read_fill, read_instances_request, read_lanes_request,
-    read_room, read_upgrade_request,
+    ClientMessage, EarlyTokens, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos, MemosWanted,
+    Role, Sight, StateMessage, Tokens, Verified, read_caught_up, read_fill, read_instances_request,
+    read_lanes_request, read_room, read_upgrade_request,
 };
 
 /// A message, by the kind of its sender.
@@ -115,6 +115,9 @@ impl Says {
             FrameKind::Room => read_room(&frame.payload).map(Self::Room),
             FrameKind::Sight => Sight::decode(&frame.payload).map(Self::Sight),
             FrameKind::Tokens => Tokens::decode(frame.payload).map(Results::Tokens).map(Self::Results),
+            FrameKind::EarlyTokens => {
+                EarlyTokens::decode(frame.payload).map(Results::Early).map(Self::Results)
+            }
             FrameKind::MemosWanted => {
                 MemosWanted::decode(frame.payload).map(Results::Wanted).map(Self::Results)
             }

@@ -60,6 +60,8 @@ pub struct ExecutionConfig {
     pub long_us: u32,
     /// Replicas compare what commands did before a client sees it.
     pub verify: bool,
+    /// Where results are verified, members only crash and results come again: batches run before they are decided, while there is one instance.
+    pub early: bool,
     /// After so many results in a row on which all replicas agreed in time, all of them have to. Never if 0.
     pub extra_protection: u32,
 }
@@ -71,6 +73,7 @@ impl Default for ExecutionConfig {
             workers: ExecutorCount::default(),
             long_us: LONG_US,
             verify: false,
+            early: true,
             extra_protection: 0,
         }
     }
@@ -105,6 +108,11 @@ impl ExecutionConfig {
         }
         range("execution: extra_protection", self.extra_protection, 0..=EXTRA_MAX, "1000000")?;
         range("execution: long_us", self.long_us, 0..=LONG_US_MAX, "1000000")
+    }
+
+    /// Whether batches run before they are decided.
+    pub(super) fn is_early(&self, may_lie: bool) -> bool {
+        self.early && self.verify && !may_lie && self.executor != ExecutorKind::Speculative
     }
 
     /// How many threads there are for it.

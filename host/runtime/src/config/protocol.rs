@@ -101,6 +101,7 @@ impl Config {
             adapts: true,
             // Results are final once all told what they did.
             tells_at_once: self.execution.verify,
+            tells_proposed: self.execution.is_early(self.fault_model.may_lie()),
             rotate_after: self.rotate_after,
             lease_drift_percent: self.reads.lease_drift_percent(),
             cache_bytes,

@@ -85,6 +85,8 @@ pub struct RaftConfig {
     pub reload: bool,
     /// An idle leader waits this long before it tells its followers of a commit.
     pub commit_delay: Span,
+    /// Whether [`Effect::Proposed`] is wanted.
+    pub tells_proposed: bool,
     /// With a number, a leader may answer strong reads by a lease: as long as it knows that no other replica can have been elected. That is
     /// right only while the rates of any two replicas' clocks differ by at most this many percent. This number and `election_min` must then
     /// be the same on all replicas.
@@ -96,6 +98,7 @@ impl RaftConfig {
     pub fn of(config: &OrderConfig) -> Self {
         let new = Self::new(config.me, config.members.clone(), config.seed);
         Self {
+            tells_proposed: config.tells_proposed,
             commit_delay: if config.tells_at_once { Span::ZERO } else { new.commit_delay },
             heartbeat: config.heartbeat,
             election_min: config.timeout,
@@ -125,6 +128,7 @@ impl RaftConfig {
             message_bytes_max: 1 << 20,
             cache_bytes: 64 << 20,
             reload: true,
+            tells_proposed: false,
             commit_delay: Span::from_millis(5),
             lease_drift_percent: None,
         }

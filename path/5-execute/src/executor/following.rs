@@ -6,7 +6,7 @@ use super::{Chain, Executor};
 use crate::agreed::Moment;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::sessions::Handling;
-use quorate_state::store::{Store, Version};
+use quorate_state::store::{Changed, Store, Version};
 use quorate_types::Seq;
 use quorate_wire::{Batch, RequestHeader, RequestKind, read_opening};
 
@@ -35,13 +35,13 @@ impl Executor {
         self.service.store().map(Store::version)
     }
 
-    /// Takes over the next batch from an executor in the same state that ran it: its outcomes, and the objects after it.
+    /// Takes over the next batch from an executor in the same state that ran it: its outcomes, and what it changed.
     pub(crate) fn follow(
         &mut self,
         (seq, moment): (Seq, Moment),
         batch: &Batch,
         outcomes: &Outcomes,
-        objects: &Version,
+        changed: &Changed,
     ) {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are executed in order, each once");
         let Moment { time, due, .. } = moment;
@@ -55,15 +55,27 @@ impl Executor {
                 self.follow_request(&header, body, outcome, outcomes);
             }
         }
-        self.take_objects(objects);
+        self.apply(changed);
     }
 
-    /// Takes over the objects.
-    pub(crate) fn take_objects(&mut self, objects: &Version) {
+    /// Takes over what was changed elsewhere.
+    pub(crate) fn apply(&mut self, changed: &Changed) {
         if let Some(store) = self.service.store_mut() {
-            *store = Store::from_version(objects);
+            store.apply(changed);
         }
         self.deadline = self.service.next_deadline();
+    }
+
+    /// What changed since the last call, if all of it was noted ([`Store::take_changed`]).
+    pub(crate) fn take_changed(&mut self) -> Option<Changed> {
+        self.service.store_mut()?.take_changed()
+    }
+
+    /// Holds the same objects in this version from now on.
+    pub(crate) fn hold(&mut self, objects: &Version) {
+        if let Some(store) = self.service.store_mut() {
+            store.roll_back(objects);
+        }
     }
 
     fn follow_request(

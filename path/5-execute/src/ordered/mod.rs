@@ -318,7 +318,7 @@ impl Execution for InOrder {
 
     fn take_over(&mut self, known: &Known<'_>) {
         self.version = None;
-        self.executor.follow(known.at, known.batch, known.outcomes, known.objects);
+        self.executor.follow(known.at, known.batch, known.outcomes, known.changed);
     }
 
     fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {

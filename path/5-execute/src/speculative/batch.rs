@@ -6,7 +6,7 @@ use crate::hints::Entry;
 use crate::parallel::{ParallelService, Ran, run};
 use crate::view::{Noted, RunId, StateView, Told};
 use crate::work::{Above, Done, Stopwatch, Task};
-use quorate_state::store::{Store, Version};
+use quorate_state::store::{Changed, Store, Version};
 use quorate_types::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(super) struct Finished {
     pub(super) ran: BTreeMap<usize, Ran>,
     /// What they told, in an order that gives the result.
     pub(super) told: Vec<Told>,
-    pub(super) objects: Version,
+    pub(super) changed: Changed,
 }
 
 impl BatchRun {
@@ -62,6 +62,9 @@ impl BatchRun {
         waves: Vec<Vec<usize>>,
         version: Version,
     ) -> Self {
+        let mut store = Store::from_version(&version);
+        // It notes what changes from now on.
+        drop(store.take_changed());
         Self {
             entries,
             waves,
@@ -70,7 +73,7 @@ impl BatchRun {
             out: BTreeMap::new(),
             runs: BTreeMap::new(),
             since: now,
-            store: Store::from_version(&version),
+            store,
             version: Some(version),
             ran: BTreeMap::new(),
             is_broken: false,
@@ -208,7 +211,7 @@ impl BatchRun {
         self.met > 0 || self.past.is_turned
     }
 
-    /// How the requests ran, and the objects after them. The results have no writes any more: the objects have them.
+    /// How the requests ran, and what they changed. The results have no writes any more.
     pub(super) fn finish(mut self) -> Finished {
         let mut told = Vec::new();
         if !self.has_varied() {
@@ -221,6 +224,7 @@ impl BatchRun {
                 told.append(&mut ran.noted.told);
             }
         }
-        Finished { ran: self.ran, told, objects: self.store.version() }
+        let changed = self.store.take_changed().expect("INV-EXEC-10: waves change single objects");
+        Finished { ran: self.ran, told, changed }
     }
 }

@@ -162,12 +162,12 @@ impl Speculative {
         if let Some((run, _)) = self.run.take() {
             self.has_varied = run.has_varied();
             self.counts.met += run.met;
-            let Finished { ran, told, objects } = run.finish();
+            let Finished { ran, told, changed } = run.finish();
             self.counts.adopted += ran.len() as u64;
             let mut results = OfWaves(ran);
             self.executor.run_batch(seq, &batch, moment, Some(&mut results), outcomes);
             assert!(results.0.is_empty(), "INV-EXEC-10: what ran in waves runs at its turn");
-            self.executor.take_objects(&objects);
+            self.executor.apply(&changed);
             self.executor.tell(told);
         } else {
             let began = self.watch.nanos();
@@ -281,7 +281,7 @@ impl Execution for Speculative {
     }
 
     fn take_over(&mut self, known: &Known<'_>) {
-        self.executor.follow(known.at, known.batch, known.outcomes, known.objects);
+        self.executor.follow(known.at, known.batch, known.outcomes, known.changed);
     }
 
     fn is_behind(&self) -> bool {

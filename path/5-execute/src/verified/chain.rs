@@ -7,7 +7,7 @@ use super::memo::write_told;
 use crate::checkpoint::{CheckpointError, read_exact, read_u64};
 use crate::outcomes::Outcomes;
 use crate::parallel::ParallelService;
-use quorate_state::store::Version;
+use quorate_state::store::Changed;
 use quorate_types::{ClientId, Digest, Seq, planted};
 
 /// What was ruled about results, as a checkpoint has it.
@@ -61,11 +61,7 @@ pub(super) fn chained(before: &Digest, did: &Digest) -> Digest {
 }
 
 /// What a batch did: the seq, the outcomes, what the batch told observers, and the objects that it changed.
-pub(super) fn did(
-    outcomes: &Outcomes,
-    service: Option<&dyn ParallelService>,
-    (from, to): (&Version, &Version),
-) -> Digest {
+pub(super) fn did(outcomes: &Outcomes, service: Option<&dyn ParallelService>, changed: &Changed) -> Digest {
     let mut hash = blake3::Hasher::new();
     let mut bytes = Vec::with_capacity(64 + outcomes.list().len() * 40);
     bytes.extend_from_slice(&outcomes.seq().number().to_le_bytes());
@@ -84,7 +80,7 @@ pub(super) fn did(
     bytes.clear();
     write_told(service, outcomes, &mut bytes);
     hash.update(&bytes);
-    for (key, value) in to.changes_since(from) {
+    for (key, value) in changed.iter() {
         let kept = value.map_or(u64::MAX, |value| value.len() as u64);
         hash.update(&(key.len() as u64).to_le_bytes());
         hash.update(&kept.to_le_bytes());

@@ -5,7 +5,7 @@ use super::memo::Memo;
 use crate::execution::Ordered;
 use crate::executor::Executor;
 use crate::outcomes::Outcomes;
-use quorate_state::store::Version;
+use quorate_state::store::Changed;
 use quorate_types::{Digest, Seq};
 use quorate_wire::{Batch, RequestKind};
 
@@ -30,7 +30,7 @@ impl Item {
 /// How an item ran.
 pub(super) struct Ran {
     pub(super) outcomes: Outcomes,
-    pub(super) objects: Version,
+    pub(super) changed: Changed,
     /// What it did, and the token after it.
     pub(super) did: Digest,
     pub(super) token: Digest,
@@ -79,6 +79,10 @@ pub struct Counts {
     pub reruns: u64,
     /// How often this replica took over from another one what was ruled.
     pub learnt: u64,
+    /// Batches that had run when they were delivered.
+    pub early: u64,
+    /// How often something else was delivered than what ran early.
+    pub strayed: u64,
 }
 
 /// A ruling that was delivered and is not carried out.
@@ -92,14 +96,14 @@ pub(super) enum Judged {
 pub(super) fn follow(state: &mut Executor, ordered: &Ordered, ran: Option<&Ran>) {
     match (ordered, ran) {
         (Ordered::Batch(seq, moment, batch), Some(ran)) => {
-            return state.follow((*seq, *moment), batch, &ran.outcomes, &ran.objects);
+            return state.follow((*seq, *moment), batch, &ran.outcomes, &ran.changed);
         }
         (Ordered::Pass(seq), _) => state.pass_over(*seq),
         (Ordered::Level(level), _) => state.read_at(*level),
         _ => {}
     }
     if let Some(ran) = ran {
-        state.take_objects(&ran.objects);
+        state.apply(&ran.changed);
     }
 }
 

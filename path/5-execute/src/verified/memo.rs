@@ -10,7 +10,7 @@ use crate::outcomes::{Outcome, Outcomes};
 use crate::parallel::ParallelService;
 use crate::view::Told;
 use bytes::{Buf, Bytes};
-use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX, Version};
+use quorate_state::store::Changed;
 use quorate_types::{ClientId, Digest, RequestNumber, Seq, SessionId, planted};
 use quorate_wire::ReplyStatus;
 use std::collections::{BTreeMap, VecDeque};
@@ -69,7 +69,7 @@ impl Memo {
     pub(super) fn write(
         service: Option<&dyn ParallelService>,
         outcomes: &Outcomes,
-        (from, to): (&Version, &Version),
+        changed: &Changed,
         most: usize,
     ) -> Option<Bytes> {
         let mut out = Vec::with_capacity(64 + outcomes.arena().len() + outcomes.list().len() * 32);
@@ -88,24 +88,15 @@ impl Memo {
         if !write_told(service, outcomes, &mut out) {
             return None;
         }
-        for (key, value) in to.changes_since(from) {
-            out.extend_from_slice(&(key.len() as u32).to_le_bytes());
-            out.extend_from_slice(&value.map_or(u32::MAX, |value| value.len() as u32).to_le_bytes());
-            out.extend_from_slice(key);
-            out.extend_from_slice(value.unwrap_or_default());
-            if out.len() > most {
-                return None;
-            }
+        if out.len() + changed.records().len() > most {
+            return None;
         }
-        (out.len() <= most).then(|| out.into())
+        out.extend_from_slice(changed.records());
+        Some(out.into())
     }
 
-    /// The outcomes, with what commands told, and the objects that follow from those before.
-    pub(super) fn open(
-        &self,
-        service: Option<&dyn ParallelService>,
-        from: &Version,
-    ) -> Option<(Outcomes, Version)> {
+    /// The outcomes, with what commands told, and what they changed.
+    pub(super) fn open(&self, service: Option<&dyn ParallelService>) -> Option<(Outcomes, Changed)> {
         let mut bytes = self.body.clone();
         let (seq, count) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u32_le().ok()?);
         let mut list = Vec::new();
@@ -121,19 +112,10 @@ impl Memo {
             let len = bytes.try_get_u32_le().ok()?;
             told.push(service?.read_told(&take(&mut bytes, len as usize)?)?);
         }
-        let mut store = Store::from_version(from);
-        while !bytes.is_empty() {
-            let (key, value) = (bytes.try_get_u32_le().ok()?, bytes.try_get_u32_le().ok()?);
-            let key = take(&mut bytes, key as usize).filter(|key| key.len() <= KEY_BYTES_MAX)?;
-            match value {
-                u32::MAX => drop(store.remove(&key)),
-                len if len as usize > VALUE_BYTES_MAX => return None,
-                len => drop(store.put(&key, &take(&mut bytes, len as usize)?)),
-            }
-        }
+        let changed = Changed::read(bytes)?;
         let mut outcomes = Outcomes::from_parts(Seq::new(seq), list, arena);
         outcomes.set_events((!told.is_empty()).then(|| Events::new(told)));
-        Some((outcomes, store.version()))
+        Some((outcomes, changed))
     }
 }
 
@@ -286,11 +268,11 @@ impl Memos {
     pub(super) fn add(
         &mut self,
         (attempt, seq): (u64, Seq),
-        (before, from): (Digest, Option<Version>),
+        before: Digest,
         service: Option<&dyn ParallelService>,
-        (outcomes, objects): (&Outcomes, &Version),
+        (outcomes, changed): (&Outcomes, &Changed),
     ) -> Option<Memo> {
-        let body = Memo::write(service, outcomes, (&from?, objects), self.most)?;
+        let body = Memo::write(service, outcomes, changed, self.most)?;
         let memo = Memo { number: 0, attempt, seq, before, life: self.life, ruled: false, body };
         Some(self.push(memo))
     }

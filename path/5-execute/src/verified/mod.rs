@@ -13,7 +13,9 @@
 //! INV-VERIFY-1 is in `executor/following.rs`. Source: Kapritsos (Eve), sections 3.3 and 3.4. Docs: docs/protocols/eve.md.
 //! Tests: `tests/all/verified.rs`.
 
+mod alone;
 mod chain;
+mod early;
 mod history;
 mod items;
 mod memo;
@@ -27,15 +29,16 @@ use crate::parallel::ParallelService;
 use crate::verify::OwnTokens;
 use crate::work::{Work, Worked};
 pub(crate) use chain::Chain;
-use chain::{chained, did};
+use chain::chained;
+use early::{Early, Proposals};
 pub use history::Worth;
 use history::{History, Lacks};
 pub use items::{Counts, Differs, Ruled};
 use items::{Item, Judged, Ran, follow, is_quiet};
 pub use memo::Memo;
 use memo::Memos;
-use quorate_state::store::Version;
-use quorate_types::{Digest, Seq, Time, planted};
+use quorate_state::store::{Changed, Store, Version};
+use quorate_types::{Digest, Seq, Time, View, planted};
 use quorate_wire::{Batch, MemosWanted, Ruling};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,13 +57,21 @@ pub struct Verified {
     /// The service, if it can write down what commands told.
     service: Option<Arc<dyn ParallelService>>,
     items: VecDeque<Item>,
+    /// How many of the items are delivered; those behind were only proposed.
+    delivered: usize,
+    early: Early,
+    proposals: Proposals,
+    /// In which views delivered batches were proposed.
+    placed: Vec<(Seq, View)>,
     /// How many of the items the executor ahead has, and how many of those ran.
     fed: usize,
     ran: usize,
     /// Bytes of the batches among the items.
     bytes: usize,
-    /// The token and the objects after the last item that ran, and the token of the final state.
-    tail: (Digest, Option<Version>),
+    /// Bytes of what those that ran changed.
+    changed: usize,
+    /// The token after the last item that ran, and that of the final state.
+    tail: Digest,
     final_token: Digest,
     rulings: VecDeque<Judged>,
     /// The attempt by the delivered rulings, and that in which the executor ahead runs.
@@ -113,10 +124,15 @@ impl Verified {
             service,
             ahead,
             items: VecDeque::new(),
+            delivered: 0,
+            early: Early::default(),
+            proposals: Proposals::new(),
+            placed: Vec::new(),
             fed: 0,
             ran: 0,
             bytes: 0,
-            tail: (chain.token, None),
+            changed: 0,
+            tail: chain.token,
             final_token: chain.token,
             rulings: VecDeque::new(),
             attempt: 0,
@@ -148,8 +164,11 @@ impl Verified {
         self.rulings.clear();
         self.tokens.clear();
         self.memos.begin(self.last.seq());
-        (self.fed, self.ran, self.bytes) = (0, 0, 0);
-        (self.tail, self.final_token) = ((token, self.last.in_store()), token);
+        (self.fed, self.ran, self.bytes, self.changed) = (0, 0, 0, 0);
+        (self.delivered, self.early) = (0, Early::default());
+        (self.tail, self.final_token) = (token, token);
+        // From now on it is noted.
+        drop(self.ahead.state_mut().take_changed());
         (self.attempt, self.lineage, self.ruled) = (attempt, attempt, ruled);
         self.ruled_token = None;
         (self.last_loud, self.border) = (loud, Some(loud));
@@ -169,7 +188,7 @@ impl Verified {
     /// The batches with commands that wait for a ruling.
     pub fn unruled(&self) -> impl Iterator<Item = &Batch> {
         let ruled = self.ruled;
-        self.items.iter().filter_map(move |item| match &item.ordered {
+        self.items.iter().take(self.delivered).filter_map(move |item| match &item.ordered {
             Ordered::Batch(seq, _, batch) if !item.quiet && *seq > ruled => Some(batch),
             _ => None,
         })
@@ -180,21 +199,26 @@ impl Verified {
         self.loud.front().copied()
     }
 
-    /// How many items, with how many bytes of batches, are delivered and not final. A leader proposes nothing more while they are too many.
+    /// How many items are delivered and not final, and how many bytes their batches have and what those changed. A leader proposes nothing more
+    /// while they are too many.
     pub fn behind(&self) -> (usize, usize) {
-        (self.items.len(), self.bytes + self.memos.bytes())
+        (self.delivered, self.bytes + self.changed + self.memos.bytes())
     }
 
     /// Whether something ran of which nobody was told. While another attempt is to begin, that counts for nothing. A batch that may
     /// come out differently when it runs again is told once what it did is durable here.
     pub fn has_tokens(&self) -> bool {
+        self.may_tell() || self.has_early()
+    }
+
+    fn may_tell(&self) -> bool {
         let may_tell = |(seq, _): &(Seq, Digest)| self.memos.may_tell(*seq);
         self.tokens.first().is_some_and(may_tell) && self.lineage == self.attempt && self.wrong().is_none()
     }
 
     /// Takes the tokens of what ran since the last call.
     pub fn take_tokens(&mut self) -> Option<OwnTokens> {
-        if !self.has_tokens() {
+        if !self.may_tell() {
             return None;
         }
         let tell = self.tokens.partition_point(|(seq, _)| self.memos.may_tell(*seq));
@@ -300,7 +324,8 @@ impl Verified {
         self.differs = Some(differs);
         self.items.clear();
         self.rulings.clear();
-        (self.fed, self.ran, self.bytes) = (0, 0, 0);
+        (self.fed, self.ran, self.bytes, self.changed) = (0, 0, 0, 0);
+        (self.delivered, self.early) = (0, Early::default());
     }
 
     /// Whether results may be others when batches run again. Then what all executors told may still be ruled otherwise, since one that starts again may
@@ -390,12 +415,13 @@ impl Verified {
             }
             let Some(done) = self.ahead.next(now, &mut self.spare) else { return };
             let outcomes = std::mem::take(&mut self.spare);
-            let Some(objects) = self.ahead.state().in_store() else { return };
-            let (at, before) = (self.ran, self.tail.clone());
-            let mut ran = self.sum_up(matches!(done, Final::Batch(_)), (outcomes, objects), None);
+            let changed = self.ahead.state_mut().take_changed();
+            let (at, before) = (self.ran, self.tail);
+            let changed = changed.unwrap_or_else(|| self.compared(self.ahead.state(), at));
+            let mut ran = self.sum_up(matches!(done, Final::Batch(_)), (outcomes, changed), None);
             if let Ordered::Batch(seq, ..) = self.items[at].ordered {
                 if self.ahead.has_varied() {
-                    let (of, results) = ((self.lineage, seq), (&ran.outcomes, &ran.objects));
+                    let (of, results) = ((self.lineage, seq), (&ran.outcomes, &ran.changed));
                     ran.memo = self.memos.add(of, before, self.service.as_deref(), results);
                     if ran.memo.is_none() {
                         self.ahead.failed(seq);
@@ -403,17 +429,34 @@ impl Verified {
                         continue;
                     }
                 }
-                self.tokens.push((seq, ran.token));
+                match at.checked_sub(self.delivered) {
+                    Some(foreseen) => self.early.ran(foreseen, seq, ran.token),
+                    None => self.tokens.push((seq, ran.token)),
+                }
             }
             self.ran = self.note(at, ran);
         }
+    }
+
+    /// The objects after the items before this place, which ran.
+    fn objects_before(&self, at: usize) -> Version {
+        let mut store = self.last.in_store().map_or_else(Store::new, |last| Store::from_version(&last));
+        let ran = self.items.iter().take(at).filter_map(|item| item.ran.as_ref());
+        ran.for_each(|ran| store.apply(&ran.changed));
+        store.version()
+    }
+
+    /// What the item at this place changed in a state that could not note it: by comparison.
+    fn compared(&self, state: &Executor, at: usize) -> Changed {
+        let (from, to) = (self.objects_before(at), state.in_store());
+        to.map_or_else(Changed::default, |to| Changed::between(&from, &to))
     }
 
     /// Whether a memo says what this batch does, the next one that the executor ahead would get, or may say it once everything before ran.
     fn awaits_memo(&self, seq: Seq) -> bool {
         let of = (self.lineage, seq);
         self.memos.has(of.0, seq)
-            && (self.ran < self.fed || self.memos.of(of, &self.tail.0, Some(u64::MAX)).is_some())
+            && (self.ran < self.fed || self.memos.of(of, &self.tail, Some(u64::MAX)).is_some())
     }
 
     /// Repeats what a memo says of the next batch, if everything before ran. Whether anything changed.
@@ -427,72 +470,34 @@ impl Verified {
         }
         let (seq, moment, batch) = (*seq, *moment, batch.clone());
         let Some((results, memo)) = self.remembered(seq, Some(u64::MAX)) else { return true };
-        let (at, (outcomes, objects)) = ((seq, moment), &results);
-        self.ahead.take_over(&Known { at, batch: &batch, outcomes, objects });
+        let (at, (outcomes, changed)) = ((seq, moment), &results);
+        self.ahead.take_over(&Known { at, batch: &batch, outcomes, changed });
         let ran = self.sum_up(true, results, Some(memo));
         self.tokens.push((seq, ran.token));
         self.ran = self.note(self.ran, ran);
         for item in self.items.range(self.fed + 1..self.ran) {
             follow(self.ahead.state_mut(), &item.ordered, None);
         }
+        drop(self.ahead.state_mut().take_changed());
         self.fed = self.ran;
         true
     }
 
-    /// What was ruled of the batch behind the last one that ran, or what a memo of no later life says.
-    fn remembered(&mut self, seq: Seq, life: Option<u64>) -> Option<((Outcomes, Version), Memo)> {
-        let of = (self.lineage, seq);
-        let (token, from) = &self.tail;
-        let memo = self.memos.of(of, token, life)?;
-        let opened = memo.open(self.service.as_deref(), from.as_ref()?);
-        if opened.is_none() {
-            self.memos.drop_recalled(of, token);
-            return None;
+    /// Sums up how the next item ran: its outcomes, and what it changed.
+    fn sum_up(&mut self, is_batch: bool, results: (Outcomes, Changed), memo: Option<Memo>) -> Ran {
+        let (outcomes, changed) = results;
+        let mut did = Digest::new([0; Digest::BYTES]);
+        if is_batch {
+            did = chain::did(&outcomes, self.service.as_deref(), &changed);
+            self.tail = chained(&self.tail, &did);
         }
-        Some((opened?, memo.clone()))
-    }
-
-    /// What others told of the batch behind the last one that ran, if that was ruled.
-    fn told_by_others(&self, seq: Seq) -> Option<((Outcomes, Version), Memo)> {
-        let (token, from) = (&self.tail.0, self.tail.1.as_ref()?);
-        let (_, lacks) = self.lacks.as_ref()?;
-        let memo = lacks.memo(seq, token)?;
-        let (service, results) = (self.service.as_deref(), memo.open(self.service.as_deref(), from)?);
-        let is_right = lacks.did(seq, &did(&results.0, service, (from, &results.1)));
-        if !is_right {
-            return None;
-        }
-        // A liar may say the same with more bytes than the log takes.
-        let body = Memo::write(service, &results.0, (from, &results.1), self.memos.most())?;
-        Some((results, Memo { body, ..memo.clone() }))
-    }
-
-    /// Whether the batch at this place ran, and did not do what was ruled of it, as far as others told that.
-    fn strays(&self, at: usize) -> bool {
-        let Some((_, lacks)) = &self.lacks else { return false };
-        match (&self.items[at].ordered, &self.items[at].ran) {
-            (Ordered::Batch(seq, ..), Some(ran)) => lacks.is_known() && !lacks.did(*seq, &ran.did),
-            _ => false,
-        }
-    }
-
-    /// Sums up how the next item ran: its outcomes, and what the objects became.
-    fn sum_up(&mut self, is_batch: bool, results: (Outcomes, Version), memo: Option<Memo>) -> Ran {
-        let ((before, from), (outcomes, objects)) = (&self.tail, results);
-        let (did, token) = match from {
-            Some(from) if is_batch => {
-                let did = did(&outcomes, self.service.as_deref(), (from, &objects));
-                (did, chained(before, &did))
-            }
-            _ => (Digest::new([0; Digest::BYTES]), *before),
-        };
-        self.tail = (token, Some(objects.clone()));
-        Ran { outcomes, objects, did, token, memo }
+        Ran { outcomes, changed, did, token: self.tail, memo }
     }
 
     /// Notes how the item at this place ran, with those that follow it. Gives the place of the next.
     fn note(&mut self, at: usize, ran: Ran) -> usize {
         let is_batch = matches!(self.items[at].ordered, Ordered::Batch(..));
+        self.changed += ran.changed.records().len();
         self.items[at].ran = Some(Box::new(ran));
         let follow = self.items.iter().skip(at + 1).take_while(|item| item.ordered.follows()).count();
         at + 1 + if is_batch { follow } else { 0 }
@@ -509,7 +514,7 @@ impl Verified {
                 self.lineage += 1;
                 self.memos.attempt(self.lineage);
                 let tells = self.tells_redone && self.last.seq() <= at;
-                self.tokens.extend(tells.then_some((at, self.tail.0)));
+                self.tokens.extend(tells.then_some((at, self.tail)));
                 self.is_carried_out();
                 true
             }
@@ -555,90 +560,15 @@ impl Verified {
         false
     }
 
-    /// Runs what is not final up to this seq one after the other, from the final state. The executor ahead goes on from there.
-    fn run_alone(&mut self, up_to: Seq, life: Option<u64>) {
-        self.tokens.clear();
-        self.memos.forget_after(self.last.seq());
-        self.run_alone_from(0, up_to, life);
-    }
-
-    /// The batch at this place, with this seq, runs again, one command after the other. Nobody was told of it.
-    fn run_again(&mut self, at: usize, seq: Seq) {
-        self.tokens.retain(|(told, _)| *told < seq);
-        self.memos.forget_after(seq.previous());
-        self.run_alone_from(at, seq, None);
-        self.tokens.extend(self.items[at].ran.as_ref().map(|ran| (seq, ran.token)));
-    }
-
-    /// Runs what stands from a place on, up to this seq, one after the other; if wanted, with what memos say. What is before stays as it ran.
-    fn run_alone_from(&mut self, first: usize, up_to: Seq, life: Option<u64>) {
-        self.counts.reruns += 1;
-        let Some(mut alone) = self.last.twin() else { return };
-        drop(alone.take_events());
-        self.tail = (self.final_token, self.last.in_store());
-        let mut at = 0;
-        while let Some(item) = self.items.get(at) {
-            match (&item.ordered, &item.ran) {
-                (Ordered::Batch(seq, ..) | Ordered::Pass(seq), _) if *seq > up_to => break,
-                (Ordered::Border | Ordered::Ahead(_), _) => at += 1,
-                (ordered, ran) if at < first => {
-                    follow(&mut alone, ordered, ran.as_deref());
-                    if let Some(ran) = ran {
-                        self.tail = (ran.token, Some(ran.objects.clone()));
-                    }
-                    at += 1;
-                }
-                _ => {
-                    let this = at;
-                    at = self.run_item_alone(&mut alone, at, life);
-                    if self.strays(this) {
-                        break;
-                    }
-                }
-            }
-        }
-        if let Ok(image) = alone.image()
-            && self.ahead.restore(&image.system, &image.objects).is_ok()
-        {
-            drop(self.ahead.state_mut().take_events());
-            (self.fed, self.ran) = (at, at);
-            // What ran behind has to run again.
-            self.items.iter_mut().skip(at).for_each(|item| item.ran = None);
-        }
-    }
-
-    fn run_item_alone(&mut self, alone: &mut Executor, at: usize, life: Option<u64>) -> usize {
-        if let Ordered::Batch(seq, ..) = self.items[at].ordered
-            && let Some((results, memo)) = self.told_by_others(seq).or_else(|| self.remembered(seq, life))
-        {
-            let ran = self.sum_up(true, results, Some(memo));
-            follow(alone, &self.items[at].ordered, Some(&ran));
-            let next = self.note(at, ran);
-            self.items.range(at + 1..next).for_each(|item| follow(alone, &item.ordered, None));
-            return next;
-        }
-        let is_batch = matches!(self.items[at].ordered, Ordered::Batch(..));
-        let follow = self.items.iter().skip(at + 1).take_while(|item| is_batch && item.ordered.follows());
-        let mut these: VecDeque<Ordered> =
-            [&self.items[at]].into_iter().chain(follow).map(|item| item.ordered.clone()).collect();
-        let mut outcomes = Outcomes::new();
-        alone.take(&mut these, &mut outcomes);
-        match alone.in_store() {
-            Some(objects) => {
-                let ran = self.sum_up(is_batch, (outcomes, objects), None);
-                self.note(at, ran)
-            }
-            None => at + 1,
-        }
-    }
-
     /// Whether the first item is final.
     fn is_final(&self) -> bool {
         match self.items.front() {
             Some(Item { ordered: Ordered::Batch(seq, ..), quiet, .. }) => {
-                self.ran > 0 && (*quiet || *seq <= self.cleared || planted("reply-before-the-ruling"))
+                self.ran > 0
+                    && self.delivered > 0
+                    && (*quiet || *seq <= self.cleared || planted("reply-before-the-ruling"))
             }
-            Some(_) => self.ran > 0,
+            Some(_) => self.ran > 0 && self.delivered > 0,
             None => false,
         }
     }
@@ -646,9 +576,12 @@ impl Verified {
     fn pop(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
         (self.fed, self.ran) = (self.fed.saturating_sub(1), self.ran.saturating_sub(1));
+        self.delivered = self.delivered.saturating_sub(1);
         if let Ordered::Batch(_, _, batch) = &item.ordered {
             self.bytes -= batch.bytes().len();
         }
+        let changed = item.ran.as_ref().map_or(0, |ran| ran.changed.records().len());
+        self.changed = self.changed.saturating_sub(changed);
         Some(item)
     }
 
@@ -667,14 +600,20 @@ impl Verified {
                 }
                 while self.items.front().is_some_and(|item| item.ordered.follows()) {
                     let item = self.pop()?;
-                    follow(&mut self.last, &item.ordered, None);
+                    follow(&mut self.last, &item.ordered, item.ran.as_deref());
                 }
                 Final::Batch(*seq)
             }
             (Ordered::Border, _) => {
                 let chain = chain.unwrap_or(Chain::begin());
                 self.last.set_chain(Chain { token: self.final_token, ..chain });
-                return Some(Final::Image(self.last.image()));
+                let image = self.last.image();
+                // Both states write in place, so they share less and less. Since an image is copied on write anyway, they begin anew with it.
+                let objects = self.objects_before(self.ran);
+                let ahead = self.ahead.state_mut();
+                ahead.hold(&objects);
+                drop(ahead.take_changed());
+                return Some(Final::Image(image));
             }
             (Ordered::Ahead(border), _) => return Some(Final::Ahead(*border, self.last.objects())),
             (other, ran) => {
@@ -707,9 +646,16 @@ impl Execution for Verified {
             }
             _ => {}
         }
-        if self.differs.is_none() {
-            self.items.push_back(Item { ordered, quiet, chain, ran: None });
+        let is_mark = matches!(ordered, Ordered::Border | Ordered::Ahead(_));
+        if self.differs.is_some() || !is_mark && self.is_as_foreseen(&ordered) {
+            return;
         }
+        let at = self.delivered;
+        self.items.insert(at, Item { ordered, quiet, chain, ran: None });
+        self.delivered += 1;
+        // Only marks stand before something that was foreseen, and need not run.
+        self.fed += usize::from(self.fed > at);
+        self.ran += usize::from(self.ran > at);
     }
 
     fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
@@ -745,8 +691,8 @@ impl Execution for Verified {
     /// The ruling that all wait for may come with the next delivery. While something waits for the executor ahead, or for what others tell, that goes on
     /// without.
     fn has_room(&self) -> bool {
-        self.lacks.is_none() && self.ran == self.items.len()
-            || self.items.len() < ITEMS_MAX && self.bytes < BYTES_MAX
+        self.lacks.is_none() && self.ran >= self.delivered
+            || self.delivered < ITEMS_MAX && self.bytes < BYTES_MAX
     }
 
     fn is_settled(&self) -> bool {
@@ -762,7 +708,7 @@ impl Execution for Verified {
     }
 
     fn is_behind(&self) -> bool {
-        !self.items.is_empty() || self.differs.is_some()
+        self.delivered > 0 || self.differs.is_some()
     }
 
     fn state(&self) -> &Executor {
@@ -787,12 +733,16 @@ impl Execution for Verified {
     fn invariants(&self) {
         self.ahead.invariants();
         assert!(self.ran <= self.fed && self.fed <= self.items.len(), "INV-VERIFY-2: items run in order");
+        assert!(self.delivered <= self.items.len(), "INV-VERIFY-9: what is delivered comes first");
         assert!(self.lineage <= self.attempt, "INV-VERIFY-2: no attempt begins before its ruling");
         if self.items.is_empty() && self.differs.is_none() {
             let ahead = self.ahead.state();
             assert_eq!(ahead.seq(), self.last.seq(), "INV-VERIFY-1: both are as far");
             assert_eq!(ahead.time(), self.last.time(), "INV-VERIFY-1: both have the same time");
             assert_eq!(ahead.session_count(), self.last.session_count(), "INV-VERIFY-1: the same sessions");
+            if let (Some(ahead), Some(last)) = (ahead.in_store(), self.last.in_store()) {
+                assert!(ahead.same_objects(&last), "INV-VERIFY-1: the same objects");
+            }
         }
     }
 }

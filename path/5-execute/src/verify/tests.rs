@@ -8,36 +8,36 @@ use quorate_wire::{Ruling, Tokens};
 
 const PATIENCE: Span = Span::from_millis(100);
 
-fn r(id: u16) -> ReplicaId {
+pub(super) fn r(id: u16) -> ReplicaId {
     ReplicaId::new(id)
 }
 
-fn seq(number: u64) -> Seq {
+pub(super) fn seq(number: u64) -> Seq {
     Seq::new(number)
 }
 
 /// A token by its first byte.
-fn token(byte: u8) -> Digest {
+pub(super) fn token(byte: u8) -> Digest {
     Digest::new([byte; Digest::BYTES])
 }
 
-fn at(millis: u64) -> Time {
+pub(super) fn at(millis: u64) -> Time {
     Time::ZERO.plus(Span::from_millis(millis))
 }
 
-fn ruled(attempt: u64, seq: u64, token: Option<Digest>) -> Ruled {
+pub(super) fn ruled(attempt: u64, seq: u64, token: Option<Digest>) -> Ruled {
     Ruled { attempt, seq: Seq::new(seq), token }
 }
 
 /// Replica 1 of so many, where so many must agree; batches 1 to 20 are delivered, and the first waits.
-fn verify(of: u16, quorum: u32) -> Verify {
+pub(super) fn verify(of: u16, quorum: u32) -> Verify {
     let mut verify = Verify::new(VerifyConfig { me: r(1), patience: PATIENCE, extra: 0 });
     verify.set_executors((1..=of).map(r).collect(), quorum, None);
     verify.delivered(at(0), ruled(0, 0, None), Some(seq(1)), seq(20));
     verify
 }
 
-fn tell(verify: &mut Verify, from: u16, attempt: u64, list: &[(u64, u8)]) {
+pub(super) fn tell(verify: &mut Verify, from: u16, attempt: u64, list: &[(u64, u8)]) {
     let list = list.iter().map(|(at, byte)| (seq(*at), token(*byte))).collect();
     if from == 1 {
         verify.ran(at(0), OwnTokens { attempt, list });
@@ -47,7 +47,7 @@ fn tell(verify: &mut Verify, from: u16, attempt: u64, list: &[(u64, u8)]) {
     verify.invariants();
 }
 
-fn is_final(to: u64, byte: u8) -> Option<Ruling> {
+pub(super) fn is_final(to: u64, byte: u8) -> Option<Ruling> {
     Some(Ruling::Final { attempt: 0, seq: seq(to), token: token(byte) })
 }
 

@@ -2,6 +2,7 @@
 
 mod around;
 mod checkpoints;
+mod early;
 mod events;
 mod exactly_once;
 mod histories;

@@ -1,7 +1,7 @@
 //! The bugs put back: the histories of `images.rs` find each of them. Only in a build with `--cfg planted`; one test, since a
 //! bug is in force in the whole process.
 
-use crate::{histories, ordered, speculative, verified};
+use crate::{early, histories, ordered, speculative, verified};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use quorate_types::plant;
@@ -45,13 +45,14 @@ fn each_bug_is_found() {
         println!("{bug}: {why}");
         assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
     }
-    let by: [(&str, fn()); 7] = [
+    let by: [(&str, fn()); 8] = [
         ("reply-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("read-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("border-before-its-ruling", verified::an_image_waits_for_the_rulings_before_it),
         ("old-attempt-counts", verified::a_ruling_of_another_attempt_counts_for_nothing),
         ("false-memo-taken", || verified::histories(600)),
         ("sessions-kept-over-a-rollback", || verified::histories(40)),
+        ("foreseen-is-delivered", early::what_was_not_decided_leaves_nothing),
         ("token-without-chain", verified::a_token_stands_for_everything_before),
     ];
     for (bug, test) in by {

@@ -1,5 +1,6 @@
 //! Verified execution: replicas whose runs differ now and then come to one final history, and nothing is final before its ruling.
 
+use crate::early::{foresee, view_of};
 use crate::ordered::{AHEAD, Cells, Clients, Hints, Says, Step, Workers, deliver, finals, limits};
 use crate::support::{batch, commands, open, query, seq};
 use quorate_execute::{
@@ -8,7 +9,7 @@ use quorate_execute::{
     Sequential, SessionEnd, StateView, Tellers, Verified, Verify, VerifyConfig, Version, Work, Worked, Worth,
 };
 use quorate_types::{AgreedTime, Digest, Random, ReplicaId, SessionId, Span, Time};
-use quorate_wire::{Ruling, Tokens};
+use quorate_wire::{EarlyTokens, Ruling, Tokens};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -129,8 +130,8 @@ fn id(at: usize) -> ReplicaId {
 }
 
 /// A replica that verifies.
-struct Replica {
-    stage: Verified,
+pub(crate) struct Replica {
+    pub(crate) stage: Verified,
     verify: Verify,
     race: Race,
     workers: Workers,
@@ -139,6 +140,8 @@ struct Replica {
     at: usize,
     /// How much was final before its ruling.
     early: usize,
+    /// What it foresees will never be decided.
+    strays: bool,
     /// How it was made: its number, of how many, and how.
     made: (usize, usize, How),
     /// The memos that its log has, with those that are not durable, and the checkpoint from which it goes on.
@@ -150,7 +153,7 @@ struct Replica {
 
 /// How a replica executes.
 #[derive(Clone, Copy)]
-struct How {
+pub(crate) struct How {
     parallel: bool,
     /// Results are final before their ruling if all agree.
     fast: bool,
@@ -161,15 +164,15 @@ struct How {
 }
 
 /// One that executes in turn.
-const ONE: How = How { parallel: false, fast: false, restarts: false, extra: 0 };
+pub(crate) const ONE: How = How { parallel: false, fast: false, restarts: false, extra: 0 };
 
 /// What is ordered: a step, and the ruling in its batch.
-type Entry = (Step, Option<Ruling>);
+pub(crate) type Entry = (Step, Option<Ruling>);
 
 const PATIENCE: Span = Span::from_nanos(50);
 
 impl Replica {
-    fn new(at: usize, of: usize, how: How) -> Self {
+    pub(crate) fn new(at: usize, of: usize, how: How) -> Self {
         let How { parallel, fast, restarts, extra } = how;
         let (race, wanted) = (Race::default(), Race::default());
         let ahead = |executor| -> Box<dyn Execution> {
@@ -203,6 +206,7 @@ impl Replica {
             finals: Vec::new(),
             at: 0,
             early: 0,
+            strays: false,
             made: (at, of, how),
             kept: Vec::new(),
             noted: Vec::new(),
@@ -247,6 +251,10 @@ impl Replica {
         if let (Step::Batch(number, ..), Some(ruling)) = (&entry.0, entry.1) {
             self.stage.deliver(Ordered::Ruled(seq(*number), ruling));
         }
+        if let Step::Batch(number, batch, _) = &entry.0 {
+            self.stage.proposed(*number, view_of(*number), batch.clone());
+            self.stage.is_placed(seq(*number), *number, batch);
+        }
         self.at += 1;
     }
 
@@ -256,6 +264,7 @@ impl Replica {
         finals(&mut self.stage, &mut self.finals);
         self.stage.invariants();
         let delivered = self.stage.state().agreed().seq();
+        self.stage.take_placed().into_iter().for_each(|(seq, view)| self.verify.placed(seq, view));
         self.verify.delivered(now, self.stage.ruled(), self.stage.waits(), delivered);
         self.verify.invariants();
         self.keep(random);
@@ -277,6 +286,9 @@ struct World {
     now: Time,
     /// Tokens on their way.
     sent: Vec<(usize, usize, Tokens)>,
+    /// Whether replicas hear of batches before they are decided, and tokens of those on their way.
+    foresees: bool,
+    sent_early: Vec<(usize, usize, EarlyTokens)>,
     repaired: usize,
 }
 
@@ -287,7 +299,8 @@ impl World {
         let how = |at| How { parallel: at % 3 == 1, fast, restarts, extra };
         let replicas = (0..count).map(|at| Replica::new(at, count, how(at))).collect();
         let (random, now) = (Random::new(seed ^ 0xeee), Time::ZERO);
-        Self { replicas, log: Vec::new(), random, now, sent: Vec::new(), repaired: 0 }
+        let (log, sent, sent_early, foresees) = (Vec::new(), Vec::new(), Vec::new(), seed % 16 > 7);
+        Self { replicas, log, random, now, sent, foresees, sent_early, repaired: 0 }
     }
 
     fn below(&mut self, below: u64) -> u64 {
@@ -303,7 +316,12 @@ impl World {
         for entry in self.log.iter().skip(replica.at).take(deliveries) {
             replica.take(entry);
         }
+        if self.foresees {
+            foresee(&mut replica.stage, &mut replica.strays, &self.log[replica.at..], &mut self.random);
+        }
         let told = replica.turn(self.now, &mut self.random);
+        self.tell_early(who);
+        let replica = &mut self.replicas[who];
         replica.race.set(0);
         let count = self.replicas.len();
         if let Some(told) = told {
@@ -320,6 +338,23 @@ impl World {
         self.exchange(who);
         if self.replicas[who].stage.differs().is_some() {
             self.repair(who);
+        }
+    }
+
+    /// A replica tells what it ran early, and some of that arrives somewhere.
+    fn tell_early(&mut self, who: usize) {
+        let (now, count, replica) = (self.now, self.replicas.len(), &mut self.replicas[who]);
+        while let Some((view, own)) = replica.stage.take_early() {
+            let mut tokens = EarlyTokens { attempt: own.attempt, view, list: own.list };
+            tokens.list = replica.verify.heard_early(now, id(who), &tokens);
+            EARLY.fetch_add(tokens.list.len() as u64, Relaxed);
+            let others = (0..count).filter(|to| *to != who);
+            self.sent_early.extend(others.map(|to| (who, to, tokens.clone())));
+        }
+        for _ in 0..self.below(4).min(self.sent_early.len() as u64) {
+            let next = self.below(self.sent_early.len() as u64) as usize;
+            let (from, to, tokens) = self.sent_early.swap_remove(next);
+            self.replicas[to].verify.heard_early(now, id(from), &tokens);
         }
     }
 
@@ -508,7 +543,7 @@ fn judge(seed: u64, world: &World, racing: u64, expected: &[String]) {
 }
 
 /// The objects, and what the sessions keep.
-fn bytes(executor: &Executor) -> String {
+pub(crate) fn bytes(executor: &Executor) -> String {
     let published = executor.published().expect("it is in the store");
     let cells = (0..12).flat_map(|index| (1..20).map(move |generation| SessionId { index, generation }));
     let sessions: Vec<_> = cells
@@ -524,6 +559,8 @@ fn bytes(executor: &Executor) -> String {
 /// How often replicas started again, and how often one took over what was ruled from another one.
 static RESTARTS: AtomicU64 = AtomicU64::new(0);
 static LEARNT: AtomicU64 = AtomicU64::new(0);
+/// How much was told before it was delivered.
+static EARLY: AtomicU64 = AtomicU64::new(0);
 /// How often all had to tell the same, and did; and how often they did not.
 static PROTECTED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
@@ -532,6 +569,7 @@ pub(crate) fn histories(seeds: u64) {
     let (mut redone, mut repaired, mut early) = (0, 0, 0);
     RESTARTS.store(0, Relaxed);
     LEARNT.store(0, Relaxed);
+    EARLY.store(0, Relaxed);
     PROTECTED.iter().for_each(|count| count.store(0, Relaxed));
     for seed in 0..seeds {
         for (count, racing) in [(3, 0), (3, 100), (3, 500), (5, 200), (1, 0)] {
@@ -544,8 +582,10 @@ pub(crate) fn histories(seeds: u64) {
         format!("run again {redone} times, replaced {repaired} times, {early} finals before their ruling");
     let (restarts, learnt) = (RESTARTS.load(Relaxed), LEARNT.load(Relaxed));
     let protected = PROTECTED.each_ref().map(|count| count.load(Relaxed));
-    let counts =
-        format!("{counts}, {restarts} restarts, {learnt} learnt from others, {protected:?} rulings by all");
+    let foreseen = EARLY.load(Relaxed);
+    let counts = format!(
+        "{counts}, {foreseen} tokens before delivery, {restarts} restarts, {learnt} learnt from others, {protected:?} rulings by all"
+    );
     println!("{counts}");
     assert!(
         redone > seeds
@@ -553,6 +593,7 @@ pub(crate) fn histories(seeds: u64) {
             && early > 100
             && restarts > seeds
             && learnt > seeds / 10
+            && foreseen > 10 * seeds
             && protected.iter().all(|count| *count > seeds),
         "{counts}"
     );
@@ -582,11 +623,11 @@ fn one_command() -> Verified {
     stage
 }
 
-fn session() -> SessionId {
+pub(crate) fn session() -> SessionId {
     SessionId { index: 0, generation: 1 }
 }
 
-fn ran(stage: &mut Verified) -> usize {
+pub(crate) fn ran(stage: &mut Verified) -> usize {
     let mut all = Vec::new();
     finals(stage, &mut all);
     all.len()

@@ -12,6 +12,7 @@
 mod ahead;
 mod bucket;
 mod build;
+mod changed;
 mod changes;
 mod chunks;
 mod node;
@@ -24,6 +25,7 @@ mod tree;
 mod version;
 
 pub use build::{ChunkError, digest_of};
+pub use changed::Changed;
 pub use chunks::{ChunkRef, Chunks, OutlineError, outline_root};
 pub use path::Path;
 pub use proof::{Proof, ProofError};

@@ -10,6 +10,7 @@ use triomphe::Arc;
 
 use super::bucket::{Entry, Large};
 use super::build::{Builder, ChunkError, Nodes, build_at};
+use super::changed::{Changed, Notes};
 use super::node::{Child, fork};
 use super::range::Range;
 use super::symbols::{agreeing, common, place_of};
@@ -43,6 +44,8 @@ pub(super) struct Root {
 #[derive(Default)]
 pub struct Store {
     root: Arc<Root>,
+    /// What changed, while all of it is noted.
+    notes: Option<Notes>,
 }
 
 /// Why entries did not replace others.
@@ -77,7 +80,7 @@ impl Store {
 
     /// A store that begins as this version.
     pub fn from_version(version: &Version) -> Self {
-        Self { root: version.root.clone() }
+        Self { root: version.root.clone(), notes: None }
     }
 
     /// The value of a key.
@@ -118,7 +121,28 @@ impl Store {
 
     /// Makes the objects equal to this version.
     pub fn roll_back(&mut self, to: &Version) {
+        self.notes = None;
         self.root = to.root.clone();
+    }
+
+    /// What changed since the last call. Nothing, if that is not known: before the first call nothing is noted, and whole parts that are
+    /// replaced are not, either. From now on changes are noted, which copies the old value of each key that changes.
+    pub fn take_changed(&mut self) -> Option<Changed> {
+        let notes = self.notes.replace(Notes::default())?;
+        Some(notes.differ(self))
+    }
+
+    /// Changes what changed elsewhere.
+    pub fn apply(&mut self, changed: &Changed) {
+        self.apply_sorted(&changed.iter().collect::<Vec<_>>());
+    }
+
+    /// This key is about to change.
+    #[inline]
+    fn note(&mut self, key: &[u8]) {
+        if let Some(notes) = &mut self.notes {
+            notes.changes(key, || self.root.child.get(key));
+        }
     }
 
     /// Gives the key this value. Returns whether the key had one.
@@ -128,6 +152,7 @@ impl Store {
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
         assert!(key.len() <= KEY_BYTES_MAX, "INV-STORE-1: a key of {} bytes", key.len());
         assert!(value.len() <= VALUE_BYTES_MAX, "INV-STORE-1: a value of {} bytes", value.len());
+        self.note(key);
         let delta = put_below(self.top(), key, value);
         self.settle(key, delta);
         delta.count == 0
@@ -138,6 +163,7 @@ impl Store {
         if self.get(key).is_none() {
             return false;
         }
+        self.note(key);
         let delta = remove_below(self.top(), key);
         self.settle(key, delta);
         true
@@ -193,6 +219,7 @@ impl Store {
 
     /// Puts this tree, and nothing else, under `path`.
     fn hang(&mut self, path: &Path, tree: Option<Child>) {
+        self.notes = None;
         // A key that begins with the path, as far as the path goes.
         let (key, _) = path.bounds();
         if Range::at(&self.root.child, path).next().is_some() {

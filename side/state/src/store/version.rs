@@ -182,7 +182,7 @@ impl Version {
 }
 
 /// Appends an entry's record.
-fn record(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn record(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(key.len() as u32).to_le_bytes());
     out.extend_from_slice(&(value.len() as u32).to_le_bytes());
     out.extend_from_slice(key);

@@ -3,7 +3,9 @@
 use crate::reference::{self, Model};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use quorate_state::store::{Change, ChunkError, Path, ReplaceError, Store, Version, digest_of, outline_root};
+use quorate_state::store::{
+    Change, Changed, ChunkError, KEY_BYTES_MAX, Path, ReplaceError, Store, Version, digest_of, outline_root,
+};
 use quorate_types::Digest;
 
 /// Keys that share beginnings, are beginnings of others, empty, long.
@@ -50,6 +52,7 @@ enum Step {
     Drop(usize),
     Replace(usize, usize, Vec<(Vec<u8>, Vec<u8>)>),
     Root,
+    Changed,
     Range(Vec<u8>, Vec<u8>, Vec<bool>),
 }
 
@@ -67,6 +70,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (any::<usize>(), 0_usize..12, prop::collection::vec(entry(), 0..30))
             .prop_map(|(at, length, entries)| Step::Replace(at, length, entries)),
         2 => Just(Step::Root),
+        3 => Just(Step::Changed),
         2 => (keys(), keys(), prop::collection::vec(any::<bool>(), 0..20))
             .prop_map(|(start, end, ends)| Step::Range(start, end, ends)),
     ]
@@ -78,9 +82,31 @@ struct Run {
     store: Store,
     model: Model,
     versions: Vec<(Version, Model)>,
+    /// Another store that only hears what changed, and the model when it heard that last.
+    follower: Store,
+    followed: Model,
+    /// Whether everything that changed since then was noted.
+    is_noted: bool,
 }
 
 impl Run {
+    /// The follower hears what changed; where that was not noted, it compares.
+    fn follow(&mut self) -> Result<(), TestCaseError> {
+        let (noted, now) = (self.store.take_changed(), self.store.version());
+        prop_assert_eq!(noted.is_some(), self.is_noted);
+        let compared = Changed::between(&self.follower.version(), &now);
+        let changed = noted.unwrap_or_else(|| compared.clone());
+        prop_assert_eq!(&changed, &compared);
+        prop_assert_eq!(Changed::read(changed.records().clone()), Some(changed.clone()));
+        let list: Vec<_> =
+            changed.iter().map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))).collect();
+        prop_assert_eq!(list, reference::changes(&self.model, &self.followed));
+        self.follower.apply(&changed);
+        prop_assert!(self.follower.version().same_objects(&now));
+        (self.followed, self.is_noted) = (self.model.clone(), true);
+        Ok(())
+    }
+
     fn key_at(&self, at: usize) -> Option<Vec<u8>> {
         self.model.keys().nth(at % self.model.len().max(1)).cloned()
     }
@@ -118,6 +144,7 @@ impl Run {
                 };
                 self.store.roll_back(version);
                 self.model = model.clone();
+                self.is_noted = false;
             }
             Step::Drop(at) if !self.versions.is_empty() => {
                 self.versions.swap_remove(at % self.versions.len());
@@ -127,6 +154,7 @@ impl Run {
             Step::Root => {
                 self.store.version().root();
             }
+            Step::Changed => self.follow()?,
             Step::Range(start, end, ends) => self.range(&start, &end, &ends)?,
         }
         prop_assert_eq!(self.store.len(), self.model.len() as u64);
@@ -172,6 +200,7 @@ impl Run {
         let result = self.store.replace(&path, &mut new.iter().map(|(key, value)| (&key[..], &value[..])));
         prop_assert_eq!(result, Ok(()));
         self.model.extend(new);
+        self.is_noted = false;
         Ok(())
     }
 
@@ -332,6 +361,41 @@ proptest! {
         match expected {
             Some(digest) => prop_assert_eq!(computed, Ok(digest)),
             None => prop_assert_eq!(computed, Err(ChunkError::Empty)),
+        }
+    }
+}
+
+#[test]
+fn records_of_changes_are_sorted_and_whole() {
+    let mut store = Store::new();
+    assert_eq!(store.take_changed(), None);
+    store.put(b"gone", b"1");
+    drop(store.take_changed());
+    for number in 0..3_u8 {
+        store.put(&[number], &[number; 2]);
+    }
+    store.remove(b"gone");
+    store.put(b"again", b"1");
+    store.remove(b"again");
+    let changed = store.take_changed().expect("all of it is noted");
+    assert_eq!(changed.iter().count(), 4);
+    let records = changed.records();
+    for len in 0..records.len() {
+        let at_end = changed.iter().scan(0, |at, (key, value)| {
+            *at += 8 + key.len() + value.map_or(0, <[u8]>::len);
+            Some(*at)
+        });
+        let is_whole = [0].into_iter().chain(at_end).any(|at| at == len);
+        assert_eq!(Changed::read(records.slice(..len)).is_some(), is_whole, "{len} bytes");
+    }
+    let twice = [&records[..], records].concat();
+    assert_eq!(Changed::read(twice.into()), None, "they are not in order");
+    for at in 0..records.len() {
+        for bits in [1, 0x80, 0xff] {
+            let mut other = records.to_vec();
+            other[at] ^= bits;
+            let read = Changed::read(other.into());
+            assert!(read.is_none_or(|read| read.iter().all(|(key, _)| key.len() <= KEY_BYTES_MAX)));
         }
     }
 }

@@ -6,10 +6,10 @@ use quorate_types::{
     ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
 };
 use quorate_wire::{
-    AnswerMode, Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member,
-    MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted, OutFrame, ReadConsistency,
-    ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply,
-    ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo,
+    AnswerMode, Batch, BatchHeader, ClientMessage, EarlyTokens, Frame, FrameKind, Hello, LeaderNotice, Link,
+    Member, MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted, OutFrame,
+    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage,
+    Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo,
     SharedKey, Sight, StateMessage, Tokens, Welcome, caught_up_frame, fill_frame, keys_frame, lanes_request,
     order_frame, read_caught_up, read_fill, read_instances_request, read_lanes_request, read_order,
     read_reply_header, read_room, read_upgrade_request, room_frame, write_opening, write_read_request,
@@ -327,6 +327,29 @@ fn requests(list: &mut Vec<Sample>) {
     });
 }
 
+fn tokens(list: &mut Vec<Sample>) {
+    list.push(Sample {
+        name: "tokens".into(),
+        story: "What the batches 7 and 9 did in the second attempt.",
+        frame: Tokens {
+            attempt: 1,
+            last: Seq::new(6),
+            list: [7, 9].map(|seq| (Seq::new(seq), Digest::new([seq as u8; 32]))).to_vec(),
+        }
+        .frame(),
+    });
+    list.push(Sample {
+        name: "early_tokens".into(),
+        story: "What the batch 7 did in the second attempt, which was proposed in view 3.",
+        frame: EarlyTokens {
+            attempt: 1,
+            view: View::new(3),
+            list: vec![(Seq::new(7), Digest::new([7; 32]))],
+        }
+        .frame(),
+    });
+}
+
 fn memos(list: &mut Vec<Sample>) {
     let seqs = |all: [u64; 3]| all.map(Seq::new);
     let [after, up_to, from] = seqs([6, 9, 7]);
@@ -440,16 +463,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         story: "The leaders of the instances 1, 2, 9 and 256 are heard.",
         frame: sight.frame(),
     });
-    list.push(Sample {
-        name: "tokens".into(),
-        story: "What the batches 7 and 9 did in the second attempt.",
-        frame: Tokens {
-            attempt: 1,
-            last: Seq::new(6),
-            list: [7, 9].map(|seq| (Seq::new(seq), Digest::new([seq as u8; 32]))).to_vec(),
-        }
-        .frame(),
-    });
+    tokens(&mut list);
     memos(&mut list);
     list.push(Sample {
         name: "caught_up".into(),
@@ -522,11 +536,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             let heard = (1..=256).filter(|instance| sight.has(InstanceId::new(*instance)));
             vec![format!("{:?}", heard.collect::<Vec<_>>())]
         }
-        FrameKind::Tokens => {
-            let Tokens { attempt, last, list } = Tokens::decode(frame.payload)?;
-            let tokens = list.iter().map(|(seq, token)| format!("{seq}: {token}"));
-            [format!("attempt {attempt}, final up to {last}")].into_iter().chain(tokens).collect()
-        }
+        FrameKind::Tokens | FrameKind::EarlyTokens => describe_tokens(frame)?,
         FrameKind::MemosWanted => vec![format!("{:?}", MemosWanted::decode(frame.payload)?)],
         FrameKind::Memos => {
             let Memos { wanted, steps, through, list } = Memos::decode(frame.payload)?;
@@ -568,4 +578,16 @@ pub(crate) fn read_whole(bytes: &[u8], limit: u32) -> Result<Option<Frame>, Reje
     let mut reader = quorate_wire::FrameReader::new(limit);
     reader.push(bytes);
     reader.frame()
+}
+
+fn describe_tokens(frame: Frame) -> Result<Vec<String>, Reject> {
+    let (of, list) = if frame.kind == FrameKind::Tokens {
+        let Tokens { attempt, last, list } = Tokens::decode(frame.payload)?;
+        (format!("attempt {attempt}, final up to {last}"), list)
+    } else {
+        let EarlyTokens { attempt, view, list } = EarlyTokens::decode(frame.payload)?;
+        (format!("attempt {attempt}, proposed in view {view}"), list)
+    };
+    let tokens = list.iter().map(|(seq, token)| format!("{seq}: {token}"));
+    Ok([of].into_iter().chain(tokens).collect())
 }

@@ -502,6 +502,7 @@ impl World {
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::ReadConfirmed { slot, .. } => self.confirmed.push((at, slot)),
             Effect::LeaderChanged { .. } | Effect::ReadFailed { .. } | Effect::SmallQuorums { .. } => {}
+            Effect::Proposed { .. } => panic!("nobody wants to hear it"),
             Effect::Oracle(request) => self.ask_oracle(at, request),
             Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }

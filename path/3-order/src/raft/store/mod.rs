@@ -32,6 +32,8 @@ pub(super) struct Store {
     records: Records,
     commit: Index,
     delivery: Delivery,
+    /// Whether the host hears of batches before they are decided.
+    tells_proposed: bool,
     /// Whether old entries can be read back.
     reload: bool,
     /// The most bytes of entries that stay in memory, beside those that are needed and can not be read back.
@@ -58,6 +60,7 @@ impl Store {
             records: Records::default(),
             commit: Index::ZERO,
             delivery: Delivery::default(),
+            tells_proposed: config.tells_proposed,
             reload: config.reload,
             cache_bytes: config.cache_bytes as u64,
         }
@@ -127,7 +130,15 @@ impl Store {
         // Without the first record of its view a leader can not even confirm a read.
         let vital = matches!(entry.body, EntryBody::ViewStart);
         let id = self.records.persist(entry_record(index, &entry), vital, out);
+        let proposed = match &entry.body {
+            EntryBody::Batch(batch) if self.tells_proposed => Some((entry.view, batch.clone())),
+            _ => None,
+        };
         self.log.push(entry, id);
+        let slot = Slot::new(self.log.slots());
+        if let Some((view, batch)) = proposed {
+            out.push(Effect::Proposed { slot, view, batch });
+        }
         index
     }
 

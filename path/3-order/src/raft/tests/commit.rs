@@ -2,7 +2,7 @@
 
 use super::one::{One, append, at, decided, entry, matched, sent, start_of, vote};
 use crate::raft::RaftConfig;
-use crate::{Order, OrderConfig, protocols::Protocol};
+use crate::{Effect, Order, OrderConfig, protocols::Protocol};
 
 /// The paper's figure 8: an entry of an older view lies on a majority, and still is not committed, until an entry of the
 /// leader's own view is. Five members; replica 0 led view 1 and leads view 2 again.
@@ -62,6 +62,35 @@ fn followers_hear_of_a_commit_at_once_if_that_is_wanted() {
         let is_due = one.raft.deadline().is_some_and(|due| due <= one.now);
         assert_eq!(is_due, at_once);
         assert_eq!(is_due && sent(&one.expire()).len() == 2, at_once, "it is told both");
+    }
+}
+
+/// Whoever wants it hears of each batch in the log, and of what takes its place, with the view of its leader.
+#[test]
+fn proposals_are_told_if_that_is_wanted() {
+    let proposed = |effects: &[Effect]| -> Vec<(u64, u64)> {
+        let told = effects.iter().filter_map(|effect| match effect {
+            Effect::Proposed { slot, view, .. } => Some((slot.number(), view.number())),
+            _ => None,
+        });
+        told.collect()
+    };
+    for wanted in [true, false] {
+        let mut one = One::with(3, |config| {
+            let new = OrderConfig::new(Protocol::RAFT, config.me, config.members.clone(), config.seed);
+            let of = RaftConfig::of(&OrderConfig { tells_proposed: wanted, ..new });
+            RaftConfig { tells_proposed: of.tells_proposed, ..config }
+        });
+        one.elect();
+        let own = proposed(&one.propose(5));
+        // It is not decided, and another leader has something else, and more.
+        let entries = vec![start_of(2), entry(2, 6), entry(2, 7)];
+        let others = proposed(&one.receive(1, append(2, at(1, 1), 0, entries.clone())));
+        assert_eq!(
+            (own, others),
+            if wanted { (vec![(1, 1)], vec![(1, 2), (2, 2)]) } else { Default::default() }
+        );
+        assert_eq!(proposed(&one.receive(1, append(2, at(1, 1), 0, entries))), [], "they are there already");
     }
 }
 

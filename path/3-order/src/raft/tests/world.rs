@@ -531,6 +531,7 @@ impl World {
                 self.schedule(span, Event::Loaded { at, life, load, records });
             }
             Effect::LeaderChanged { .. } => {}
+            Effect::Proposed { .. } => panic!("nobody wants to hear it"),
             Effect::Behind { slot } => {
                 if !std::mem::replace(&mut machine.fetching, true) {
                     let (life, span) = (machine.life, self.random_span(self.sync_max));

@@ -3,7 +3,7 @@
 use super::{Memo, Memos};
 use crate::outcomes::Outcomes;
 use bytes::Bytes;
-use quorate_state::store::{Store, Version};
+use quorate_state::store::{Changed, Store};
 use quorate_types::{ClientId, Digest, RequestNumber, Seq, SessionId};
 use quorate_wire::ReplyStatus;
 
@@ -22,20 +22,19 @@ fn outcomes() -> Outcomes {
     outcomes
 }
 
-fn states() -> (Version, Version) {
+fn changed() -> Changed {
     let mut store = Store::new();
     store.put(b"kept", b"k");
     store.put(b"gone", b"g");
-    let before = store.version();
+    drop(store.take_changed());
     store.remove(b"gone");
     store.put(b"new", b"");
     store.put(b"kept", b"changed");
-    (before, store.version())
+    store.take_changed().expect("all of it was noted")
 }
 
 fn memo() -> Memo {
-    let (before, after) = states();
-    let body = Memo::write(None, &outcomes(), (&before, &after), 1000).expect("it is short");
+    let body = Memo::write(None, &outcomes(), &changed(), 1000).expect("it is short");
     Memo {
         number: 1,
         attempt: 2,
@@ -52,29 +51,28 @@ fn a_memo_says_what_the_batch_did() {
     let memo = memo();
     let read = Memo::read(&memo.head(), memo.body.clone()).expect("it is one");
     assert_eq!(read, Memo { number: 0, ..memo.clone() });
-    let (before, after) = states();
-    let (found, objects) = memo.open(None, &before).expect("it is whole");
+    let (found, changes) = memo.open(None).expect("it is whole");
     assert_eq!(
         (found.seq(), found.list(), found.arena()),
         (outcomes().seq(), outcomes().list(), outcomes().arena())
     );
-    assert_eq!(objects.root(), after.root());
+    assert_eq!(changes, changed());
 }
 
 #[test]
 fn what_is_cut_off_is_no_memo() {
-    let (memo, (before, _)) = (memo(), states());
+    let memo = memo();
     assert_eq!(Memo::read(&memo.head()[1..], Bytes::new()), None);
     for len in 0..memo.body.len() {
         let cut = Memo { body: memo.body.slice(..len), ..memo.clone() };
         // It may end between two objects.
-        if let Some((found, _)) = cut.open(None, &before) {
+        if let Some((found, _)) = cut.open(None) {
             assert_eq!(found.list(), outcomes().list());
         }
         for bits in [1, 0x80, 0xff] {
             let mut body = memo.body.to_vec();
             body[len] ^= bits;
-            drop(Memo { body: body.into(), ..memo.clone() }.open(None, &before));
+            drop(Memo { body: body.into(), ..memo.clone() }.open(None));
         }
     }
 }
@@ -107,12 +105,11 @@ fn memos_are_taken_for_their_past_and_attempt() {
 
 #[test]
 fn tokens_wait_for_memos() {
-    let (before, after) = states();
     let mut memos = Memos::default();
     let outcomes = outcomes();
     for seq in [3, 5] {
-        let past = (Digest::new([1; 32]), Some(before.clone()));
-        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes, &after)).is_some());
+        let past = Digest::new([1; 32]);
+        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes, &changed())).is_some());
     }
     assert!(memos.may_tell(Seq::new(2)) && !memos.may_tell(Seq::new(3)) && !memos.may_tell(Seq::new(4)));
     let first = memos.unkept().expect("one").number;
@@ -130,11 +127,10 @@ fn tokens_wait_for_memos() {
 
 #[test]
 fn what_is_final_is_kept_when_the_rest_is_forgotten() {
-    let (before, after) = states();
     let mut memos = Memos::default();
     for seq in [3, 5, 6] {
-        let past = (Digest::new([1; 32]), Some(before.clone()));
-        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes(), &after)).is_some());
+        let past = Digest::new([1; 32]);
+        assert!(memos.add((0, Seq::new(seq)), past, None, (&outcomes(), &changed())).is_some());
         memos.is_noted();
     }
     memos.forget_after(Seq::new(4));
@@ -143,8 +139,8 @@ fn what_is_final_is_kept_when_the_rest_is_forgotten() {
     memos.is_kept(3);
     assert!(memos.may_tell(Seq::new(6)) && memos.bytes() == 0);
     memos.limit(100);
-    let past = (Digest::new([1; 32]), Some(before));
-    assert!(memos.add((0, Seq::new(7)), past, None, (&outcomes(), &after)).is_none(), "it is too large");
+    let past = Digest::new([1; 32]);
+    assert!(memos.add((0, Seq::new(7)), past, None, (&outcomes(), &changed())).is_none(), "it is too large");
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl Way {
             executor,
             workers,
             verify: verify || matches!(self, Self::Speculative(_)),
+            late: false,
         })
     }
 
