@@ -111,7 +111,7 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
         timeout_max: Span::from_millis(election_max),
         adapts: plan.adapts,
         tells_at_once: plan.verified.is_some_and(|verifying| verifying.tells_at_once),
-        tells_proposed: plan.verified.is_some_and(|verifying| verifying.early),
+        tells_proposed: plan.verified.is_some() && !lies,
         rotate_after: plan.rotate_after,
         lease_drift_percent: plan.lease,
         window_bytes: plan.sizes.0,
@@ -264,7 +264,11 @@ impl Replica {
                 Box::new(racy.varies(varies))
             };
             let verified = Verified::new(executor, racy);
-            Box::new(verified.unwrap_or_else(|_| panic!("the simulated service has a twin")))
+            let mut verified = verified.unwrap_or_else(|_| panic!("the simulated service has a twin"));
+            if !verifying.early || (me as u64 + seed).is_multiple_of(5) {
+                verified.waits_for_delivery();
+            }
+            Box::new(verified)
         });
         let node = node.map_err(NoStart::Halt)?;
         self.node = Some(node);

@@ -234,6 +234,8 @@ impl Rulings {
     pub(crate) fn again(&mut self, to: ReplicaId, out: &mut Vec<Out>) {
         if let Some(counting) = &mut self.0 {
             counting.tell(Some(to), &counting.verify.own(), out);
+            let early = counting.verify.own_early().into_iter().filter(|_| counting.executes);
+            out.extend(early.map(|tokens| Out::Tell(Some(to), tokens.frame())));
             counting.tell_last(Some(to), out);
         }
     }

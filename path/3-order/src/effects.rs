@@ -40,8 +40,8 @@ pub enum Effect {
         /// The record that must be durable before the message leaves.
         after: Option<RecordId>,
     },
-    /// This slot's batch is in the log here, and not known to be decided: it was proposed in this view, after the batches before it. Another
-    /// batch may take its place, and those behind are then gone, too. Only with [`crate::OrderConfig::tells_proposed`].
+    /// This slot's batch came into the log here; it was proposed in this view, after the batches before it in the log. As long as it is not decided,
+    /// another batch may take its place, and those behind are then gone, too. Only with [`crate::OrderConfig::tells_proposed`].
     Proposed {
         /// The slot.
         slot: Slot,

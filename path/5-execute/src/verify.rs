@@ -13,7 +13,7 @@
 //! | u + 2 different tokens, or a time-out: roll back | no class can reach the quorum, counted exactly, or a time-out |
 //! | extra protection mode | `verify/extra.rs` |
 //!
-//! INV-VERIFY-4: a replica tells one token for each attempt and seq. INV-VERIFY-5: of one executor, the first token for an attempt and a
+//! INV-VERIFY-4: a replica tells one token for each attempt and seq, and before the batch is delivered one for each view. INV-VERIFY-5: of one executor, the first token for an attempt and a
 //! seq counts. INV-VERIFY-6: tokens are kept only of seqs near what was delivered. Tests: verify/tests.rs.
 
 pub(crate) mod early;

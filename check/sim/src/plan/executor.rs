@@ -66,7 +66,7 @@ pub struct Verifying {
     pub extra: u32,
     /// Leaders tell at once what is decided.
     pub tells_at_once: bool,
-    /// Batches run before they are decided.
+    /// At most replicas, batches run before they are decided.
     pub early: bool,
 }
 

@@ -315,8 +315,9 @@ impl Engine {
             Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
                 self.execution.batch(seq, payload.clone());
-                if let (Some(verified), Some(record)) =
-                    (self.execution.verified_mut(), self.merge.delivered_record(FIRST))
+                if place.instance == FIRST
+                    && let (Some(verified), Some(record)) =
+                        (self.execution.verified_mut(), self.merge.delivered_record(FIRST))
                 {
                     verified.is_placed(seq, record.0, &payload);
                 }
@@ -359,6 +360,9 @@ impl Engine {
     /// Ends the turn: the next one has room for answers again. Gives out what workers should do.
     pub(crate) fn end_turn(&mut self, out: &mut Effects) {
         self.answers.end_turn();
+        if let Some(verified) = self.verified_mut() {
+            verified.end_turn();
+        }
         self.leaving.look(&self.merge, &*self.execution, |conn| self.routes.unbind_conn(conn));
         while let Some(work) = self.execution.work() {
             out.push(Effect::Work(work));
@@ -391,6 +395,7 @@ impl Engine {
     /// A batch was proposed here or by the leader that this replica follows.
     pub(crate) fn proposed(&mut self, instance: InstanceId, slot: Slot, view: View, batch: Batch) {
         if instance == FIRST
+            && self.foreseeable().is_some()
             && let Some(verified) = self.verified_mut()
         {
             verified.proposed(slot.number(), view, batch);
@@ -405,7 +410,8 @@ impl Engine {
 
     /// The last record that is delivered, while the next ones of its instance are the next ones of the global log.
     fn foreseeable(&self) -> Option<u64> {
-        let one = self.merge.generation().instances == 1;
+        // While a change of their number is under way, the next ones may be those of others.
+        let one = self.merge.generation().instances == 1 && self.merge.next_generation().is_none();
         self.merge.delivered_record(FIRST).filter(|_| one).map(|record| record.0)
     }
 

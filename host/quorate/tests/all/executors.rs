@@ -118,13 +118,17 @@ fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16
     assert_eq!(all[0].iter().sum::<u64>(), u64::from(ACCOUNTS) * EACH, "nothing is lost or made");
     assert!(all[0].iter().any(|balance| *balance != EACH), "something moved");
     assert!(all.iter().all(|own| *own == all[0]), "{model:?}, R = {instances}: {all:?}");
+    let mut early = false;
     for replica in 1..=replicas {
         let status = reader.status(ReplicaId::new(replica)).expect("a status");
+        early |= status.split("\"early\":").nth(1).is_some_and(|rest| !rest.starts_with('0'));
         let adopted = status.split("\"adopted\":").nth(1).is_some_and(|rest| !rest.starts_with('0'));
         let all_may_meet = how == How::Speculative { names: false };
         assert!(all_may_meet || adopted != sequential.contains(&replica), "{replica}: {status}");
         assert_eq!(status.contains("\"rulings\":"), verify, "{replica}: {status}");
     }
+    let may_be_early = model == FaultModel::Crash && instances == 1 && matches!(how, How::Verified);
+    assert_eq!(early, may_be_early, "{model:?}, R = {instances}: batches that ran before they were decided");
     // After a restart it executes the log once more.
     cluster.stop(ReplicaId::new(1));
     cluster.restart(ReplicaId::new(1)).expect("it starts");

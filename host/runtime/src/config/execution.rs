@@ -110,9 +110,9 @@ impl ExecutionConfig {
         range("execution: long_us", self.long_us, 0..=LONG_US_MAX, "1000000")
     }
 
-    /// Whether batches run before they are decided.
-    pub(super) fn is_early(&self, may_lie: bool) -> bool {
-        self.early && self.verify && !may_lie && self.executor != ExecutorKind::Speculative
+    /// Whether batches run before they are decided, where members only crash.
+    pub(super) fn is_early(&self, instances: u16) -> bool {
+        self.early && self.verify && instances == 1 && self.executor != ExecutorKind::Speculative
     }
 
     /// How many threads there are for it.
@@ -159,7 +159,12 @@ impl ExecutionConfig {
             return self.unverified(executor);
         }
         match Verified::new(executor, |ahead| self.unverified(ahead)) {
-            Ok(verified) => Box::new(verified),
+            Ok(mut verified) => {
+                if !self.early {
+                    verified.waits_for_delivery();
+                }
+                Box::new(verified)
+            }
             Err(_) => unreachable!("the service has a twin, as was checked at the start"),
         }
     }

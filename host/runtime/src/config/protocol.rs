@@ -99,9 +99,10 @@ impl Config {
             timeout: Span::from_millis(self.timing.election_min_ms),
             timeout_max: Span::from_millis(self.timing.election_max_ms),
             adapts: true,
-            // Results are final once all told what they did.
-            tells_at_once: self.execution.verify,
-            tells_proposed: self.execution.is_early(self.fault_model.may_lie()),
+            // Results are final once all told what they did; where batches run early that comes with the votes.
+            tells_at_once: self.execution.verify && !self.execution.is_early(self.instances),
+            // Others may run batches early although this replica does not.
+            tells_proposed: self.execution.verify && !self.fault_model.may_lie(),
             rotate_after: self.rotate_after,
             lease_drift_percent: self.reads.lease_drift_percent(),
             cache_bytes,

@@ -421,10 +421,12 @@ fn extra_protection_needs_results_that_are_compared_and_members_that_only_crash(
     assert_ne!(protected.execution(1), verified.execution(1));
     assert_ne!(protected.parameters(1), verified.parameters(1));
     assert_eq!(protected.execution(1), with(true, 5).execution(1));
-    // Clients wait for what followers do.
+    // Clients wait for what followers do once they hear that it is decided, unless they do it before.
     let me = ReplicaId::new(1);
     let tells = |c: &Config| c.order_config(me, vec![me], SyncMode::Group, 1).expect("it fits").tells_at_once;
-    assert_eq!((tells(&verified), tells(&config())), (true, false));
+    let late = changed(|c| (c.execution.verify, c.execution.early) = (true, false));
+    let many = changed(|c| (c.execution.verify, c.instances) = (true, 4));
+    assert_eq!([&late, &many, &verified, &config()].map(tells), [true, true, false, false]);
     let why = with(false, 100).execution.check(false).expect_err("nothing is compared").to_string();
     assert!(why.contains("verify = true") && why.contains("extra_protection"), "{why}");
     let why = protected.execution.check(true).expect_err("one could always differ").to_string();

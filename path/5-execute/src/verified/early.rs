@@ -14,7 +14,7 @@ use crate::execution::Ordered;
 use crate::verify::OwnTokens;
 use quorate_types::{Digest, Seq, View, planted};
 use quorate_wire::{Batch, SystemCommand};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// So many batches run early at most, and so many bytes of them.
 const BATCHES_MAX: usize = 64;
@@ -23,16 +23,22 @@ const BYTES_MAX: usize = 16 << 20;
 /// More proposals than this are not kept.
 const PROPOSALS_MAX: usize = 256;
 
-/// Batches that were proposed and are not delivered, by their places in the log of the instance, with their views.
-pub(super) type Proposals = BTreeMap<u64, (View, Batch)>;
+/// Batches that were proposed and are not delivered.
+#[derive(Debug, Default)]
+pub(super) struct Proposals {
+    /// By their records in the instance, with their views: the end of its log here.
+    list: BTreeMap<u64, (View, Batch)>,
+    /// Up to this record they may run: the turn in which they came is over.
+    ripe: u64,
+}
 
 /// What is known of batches that are not delivered.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     /// The facts that will be agreed behind the last of them, if there is one.
     behind: Option<Agreed>,
-    /// Their views, in order.
-    views: Vec<View>,
+    /// Their records and views, in order.
+    views: VecDeque<(u64, View)>,
     bytes: usize,
     /// Tokens that nobody was told yet.
     tokens: Vec<(Seq, View, Digest)>,
@@ -41,7 +47,7 @@ pub(super) struct Early {
 impl Early {
     /// The batch at this place behind the delivered ones ran.
     pub(super) fn ran(&mut self, at: usize, seq: Seq, token: Digest) {
-        self.tokens.extend(self.views.get(at).map(|view| (seq, *view, token)));
+        self.tokens.extend(self.views.get(at).map(|(_, view)| (seq, *view, token)));
     }
 
     /// Nobody hears what was not told yet.
@@ -59,45 +65,71 @@ impl Verified {
     /// A batch was proposed here, or by the leader that this replica follows, as this record of its instance. What was proposed before for this
     /// place, and behind it, is gone.
     pub fn proposed(&mut self, record: u64, view: View, batch: Batch) {
-        drop(self.proposals.split_off(&record));
-        if self.proposals.len() < PROPOSALS_MAX && !self.may_vary() {
-            self.proposals.insert(record, (view, batch));
+        // What runs behind what is gone, or behind a gap, would be of another past than its view says.
+        let foreseen = self.early.views.back().map(|(last, _)| *last);
+        let last = self.proposals.list.last_key_value().map(|(last, _)| *last).max(foreseen);
+        if last.is_some_and(|last| record > last + 1) {
+            self.proposals.list.clear();
+            self.forget_foreseen();
         }
+        if foreseen.is_some_and(|last| record <= last) && !planted("stale-foreseen-stays") {
+            self.forget_foreseen();
+        }
+        let varies = self.may_vary();
+        let Proposals { list, ripe } = &mut self.proposals;
+        drop(list.split_off(&record));
+        *ripe = record.saturating_sub(1).min(*ripe);
+        if list.len() < PROPOSALS_MAX && !varies {
+            list.insert(record, (view, batch));
+        }
+    }
+
+    /// A turn is over: what was proposed in it may run in the next one, since the messages about it have left.
+    pub fn end_turn(&mut self) {
+        if let Some((last, _)) = self.proposals.list.last_key_value() {
+            self.proposals.ripe = *last;
+        }
+    }
+
+    /// Batches wait here until they are delivered. Others may be told early all the same.
+    pub fn waits_for_delivery(&mut self) {
+        self.runs_early = false;
     }
 
     /// Whether something could run now that was proposed, if this record is the last one that is delivered.
     pub fn foresees(&self, record: u64) -> bool {
-        !self.proposals.is_empty() && self.next_behind(record).is_some()
+        self.proposals.ripe > record && self.next_behind(record).is_some()
     }
 
     /// Lets run what was proposed behind this record, the last one that is delivered. Whether anything runs early.
     pub fn foresee_behind(&mut self, record: u64) -> bool {
-        while let Some((view, batch)) = self.next_behind(record) {
-            self.foresee(view, &batch);
+        while let Some((next, view, batch)) = self.next_behind(record) {
+            self.foresee(next, view, &batch);
         }
         self.foreseen() > 0
     }
 
     /// The next batch that could run early. None behind one that changes more than the state of the service.
-    fn next_behind(&self, record: u64) -> Option<(View, Batch)> {
-        let (view, batch) = self.proposals.get(&(record + 1 + self.foreseen() as u64))?;
+    fn next_behind(&self, record: u64) -> Option<(u64, View, Batch)> {
+        let next = record + 1 + self.foreseen() as u64;
+        let (view, batch) = self.proposals.list.get(&next).filter(|_| next <= self.proposals.ripe)?;
         let stands_alone = batch.no_op_target().is_some() || SystemCommand::of(batch).is_some();
-        (!stands_alone && self.may_foresee(batch)).then(|| (*view, batch.clone()))
+        (!stands_alone && self.may_foresee(batch)).then(|| (next, *view, batch.clone()))
     }
 
     /// Whether this batch may run early. What may come out differently the next time does not.
-    pub fn may_foresee(&self, batch: &Batch) -> bool {
+    fn may_foresee(&self, batch: &Batch) -> bool {
         let full = self.foreseen() >= BATCHES_MAX || self.early.bytes + batch.bytes().len() > BYTES_MAX;
-        !full && !self.may_vary() && self.wrong().is_none()
+        !full && self.runs_early && !self.may_vary() && self.wrong().is_none()
     }
 
-    /// A leader proposed a batch in a view, to be the next one behind those that were foreseen. It runs now.
-    pub fn foresee(&mut self, view: View, batch: &Batch) {
+    /// The batch will probably be the next one behind those that are foreseen. It runs now.
+    fn foresee(&mut self, record: u64, view: View, batch: &Batch) {
         let mut agreed = self.early.behind.take().unwrap_or_else(|| self.last.agreed().clone());
         let seq = agreed.seq().next();
         let moment = agreed.deliver(seq, &batch.header());
         self.early.behind = Some(agreed);
-        self.early.views.push(view);
+        self.early.views.push_back((record, view));
         self.early.bytes += batch.bytes().len();
         let quiet = is_quiet(batch);
         let ordered = Ordered::Batch(seq, moment, batch.clone());
@@ -106,11 +138,12 @@ impl Verified {
 
     /// The batch of this seq is delivered, as this record of its instance.
     pub fn is_placed(&mut self, seq: Seq, record: u64, batch: &Batch) {
-        if self.proposals.is_empty() {
+        let list = &mut self.proposals.list;
+        if list.is_empty() {
             return;
         }
-        let later = self.proposals.split_off(&(record + 1));
-        let these = std::mem::replace(&mut self.proposals, later);
+        let later = list.split_off(&(record + 1));
+        let these = std::mem::replace(list, later);
         if let Some((view, proposed)) = these.get(&record)
             && proposed.bytes() == batch.bytes()
         {
@@ -153,7 +186,7 @@ impl Verified {
             self.forget_foreseen();
             return false;
         }
-        self.early.views.remove(0);
+        self.early.views.pop_front();
         if let Ordered::Batch(seq, _, batch) = &item.ordered {
             self.early.bytes -= batch.bytes().len();
             // Who was told early hears nothing else; but it counts from now on.
@@ -180,6 +213,7 @@ impl Verified {
         }
         self.counts.strayed += 1;
         let at = self.ran.min(self.delivered);
+        (self.fed, self.ran) = (at, at);
         let Some(mut alone) = self.last.twin() else { return };
         (self.tail, self.changed) = (self.final_token, 0);
         for Item { ordered, ran, .. } in self.items.iter().take(at) {

@@ -9,7 +9,7 @@ use quorate_state::store::Changed;
 use quorate_types::{Digest, Seq};
 use quorate_wire::{Batch, RequestKind};
 
-/// A delivered item that is not final.
+/// An item that is not final: delivered, or foreseen.
 pub(super) struct Item {
     pub(super) ordered: Ordered,
     /// Whether it has no commands. Then it is final with what is before it, since nobody waits for a result.

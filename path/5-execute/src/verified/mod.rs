@@ -60,6 +60,7 @@ pub struct Verified {
     /// How many of the items are delivered; those behind were only proposed.
     delivered: usize,
     early: Early,
+    runs_early: bool,
     proposals: Proposals,
     /// In which views delivered batches were proposed.
     placed: Vec<(Seq, View)>,
@@ -126,7 +127,8 @@ impl Verified {
             items: VecDeque::new(),
             delivered: 0,
             early: Early::default(),
-            proposals: Proposals::new(),
+            runs_early: true,
+            proposals: Proposals::default(),
             placed: Vec::new(),
             fed: 0,
             ran: 0,
@@ -165,7 +167,7 @@ impl Verified {
         self.tokens.clear();
         self.memos.begin(self.last.seq());
         (self.fed, self.ran, self.bytes, self.changed) = (0, 0, 0, 0);
-        (self.delivered, self.early) = (0, Early::default());
+        (self.delivered, self.early, self.proposals) = (0, Early::default(), Proposals::default());
         (self.tail, self.final_token) = (token, token);
         // From now on it is noted.
         drop(self.ahead.state_mut().take_changed());

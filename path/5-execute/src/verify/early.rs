@@ -66,6 +66,19 @@ impl Verify {
         first
     }
 
+    /// What this replica told early of batches that are not delivered here.
+    pub fn own_early(&self) -> Vec<EarlyTokens> {
+        let mut all: Vec<EarlyTokens> = Vec::new();
+        for (seq, told) in &self.early.told {
+            let Some(&(attempt, view, token)) = told.get(&self.config.me) else { continue };
+            match all.last_mut().filter(|last| (last.attempt, last.view) == (attempt, view)) {
+                Some(last) => last.list.push((*seq, token)),
+                None => all.push(EarlyTokens { attempt, view, list: vec![(*seq, token)] }),
+            }
+        }
+        all
+    }
+
     /// The batch of this seq is delivered, and was decided in this view: what was told of it early counts from now on.
     pub fn placed(&mut self, seq: Seq, view: View) {
         self.early.views.insert(seq, view);

@@ -45,7 +45,7 @@ fn each_bug_is_found() {
         println!("{bug}: {why}");
         assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
     }
-    let by: [(&str, fn()); 8] = [
+    let by: [(&str, fn()); 9] = [
         ("reply-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("read-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("border-before-its-ruling", verified::an_image_waits_for_the_rulings_before_it),
@@ -53,6 +53,7 @@ fn each_bug_is_found() {
         ("false-memo-taken", || verified::histories(600)),
         ("sessions-kept-over-a-rollback", || verified::histories(40)),
         ("foreseen-is-delivered", early::what_was_not_decided_leaves_nothing),
+        ("stale-foreseen-stays", early::what_a_new_leader_proposes_runs_on_its_own_past),
         ("token-without-chain", verified::a_token_stands_for_everything_before),
     ];
     for (bug, test) in by {

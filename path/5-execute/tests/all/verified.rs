@@ -1,6 +1,6 @@
 //! Verified execution: replicas whose runs differ now and then come to one final history, and nothing is final before its ruling.
 
-use crate::early::{foresee, view_of};
+use crate::early::Log;
 use crate::ordered::{AHEAD, Cells, Clients, Hints, Says, Step, Workers, deliver, finals, limits};
 use crate::support::{batch, commands, open, query, seq};
 use quorate_execute::{
@@ -140,8 +140,8 @@ pub(crate) struct Replica {
     at: usize,
     /// How much was final before its ruling.
     early: usize,
-    /// What it foresees will never be decided.
-    strays: bool,
+    /// What it knows of before it is decided.
+    log: Log,
     /// How it was made: its number, of how many, and how.
     made: (usize, usize, How),
     /// The memos that its log has, with those that are not durable, and the checkpoint from which it goes on.
@@ -206,7 +206,7 @@ impl Replica {
             finals: Vec::new(),
             at: 0,
             early: 0,
-            strays: false,
+            log: Log::default(),
             made: (at, of, how),
             kept: Vec::new(),
             noted: Vec::new(),
@@ -251,11 +251,10 @@ impl Replica {
         if let (Step::Batch(number, ..), Some(ruling)) = (&entry.0, entry.1) {
             self.stage.deliver(Ordered::Ruled(seq(*number), ruling));
         }
-        if let Step::Batch(number, batch, _) = &entry.0 {
-            self.stage.proposed(*number, view_of(*number), batch.clone());
-            self.stage.is_placed(seq(*number), *number, batch);
-        }
         self.at += 1;
+        if let Step::Batch(number, batch, _) = &entry.0 {
+            self.stage.is_placed(seq(*number), self.at as u64, batch);
+        }
     }
 
     fn turn(&mut self, now: Time, random: &mut Random) -> Option<Tokens> {
@@ -314,10 +313,14 @@ impl World {
         let replica = &mut self.replicas[who];
         replica.race.set(race);
         for entry in self.log.iter().skip(replica.at).take(deliveries) {
+            if self.foresees {
+                replica.log.decide(&mut replica.stage, replica.at + 1, &self.log);
+            }
             replica.take(entry);
         }
         if self.foresees {
-            foresee(&mut replica.stage, &mut replica.strays, &self.log[replica.at..], &mut self.random);
+            replica.log.grow(&mut replica.stage, &self.log, &mut self.random);
+            replica.stage.foresee_behind(replica.at as u64);
         }
         let told = replica.turn(self.now, &mut self.random);
         self.tell_early(who);
