@@ -105,7 +105,7 @@ pub(crate) fn service(config: &ServiceConfig, hub: &Hub) -> Outcome<Box<dyn Serv
         "oracle" => Box::new(InStore::new(Registers)),
         "tally" => Box::new(Tally::default()),
         "echo" => Box::new(Echo::default()),
-        "work" => Box::new(InStore::new(Parallel::new(Work))),
+        "work" => Box::new(InStore::new(Parallel::new(Work::default()))),
         _ => {
             let limits = kv(&config.settings).map_err(|why| Failure::usage(why.to_string()))?;
             let (key_bytes_max, value_bytes_max) = (limits.key_bytes, limits.value_bytes);

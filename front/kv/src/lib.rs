@@ -16,4 +16,4 @@ pub use codec::{Compare, Condition, KvCommand, KvError, KvQuery, KvReply, Malfor
 pub use echo::{Echo, echo_command};
 pub use service::{Kv, KvConfig};
 pub use tally::{Tally, Totals};
-pub use work::{Work, WorkCommand, compute};
+pub use work::{Tables, Work, WorkCommand, compute};

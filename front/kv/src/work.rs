@@ -2,9 +2,13 @@
 //!
 //! After the key-value store of Eve's evaluation (Kapritsos, dissertation, section 3.5.2): the work, the size of the objects and the rate of
 //! conflicts are the client's choice.
+//!
+//! It also has a bug on purpose, for commands that ask for it ([`WorkCommand::table`]): something that it holds outside of its state, where nobody
+//! sees how commands meet. After the row counter of H2 (section 3.5.4).
 
 use quorate_execute::{Context, KeyUse, ParallelService, ReplySink, StateView};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The most objects that a command changes.
@@ -15,8 +19,10 @@ const BYTES_MAX: u32 = 1 << 20;
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// The most rounds of computing: some ten seconds.
 const ROUNDS_MAX: u64 = 1 << 34;
+/// How many tables there are.
+const TABLES: usize = 64;
 /// Bytes before the numbers of the objects.
-const HEAD: usize = 21;
+const HEAD: usize = 25;
 
 /// A command: how it spends its time, and which objects it changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,19 +37,27 @@ pub struct WorkCommand {
     pub hidden: bool,
     /// Its hints also name this object, which it does not use.
     pub also: Option<u32>,
+    /// It takes this table of the service's own memory, one of 64, for the first tenth of its time. If another command has it then, this one forgets to count
+    /// its change of the first object: the bug. No hint names tables.
+    pub table: Option<u32>,
     /// The numbers of the objects, 64 at most.
     pub objects: Vec<u32>,
 }
 
 impl WorkCommand {
-    /// Its bytes: `sleep u32 | rounds u64 | object bytes u32 | flags u8 | also u32 | object u32 ...`, little-endian. The flags are 1 if it is
-    /// hidden, and 2 if its hints name another object, too.
+    /// It has its table for its time divided by this, at its beginning.
+    pub const TABLE_PART: u32 = 10;
+
+    /// Its bytes: `sleep u32 | rounds u64 | object bytes u32 | flags u8 | also u32 | table u32 | object u32 ...`, little-endian. The flags are 1 if
+    /// it is hidden, 2 if its hints name another object, too, and 4 if it takes a table.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.sleep_us.to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.rounds.to_le_bytes());
         bytes.extend_from_slice(&self.object_bytes.to_le_bytes());
-        bytes.push(u8::from(self.hidden) | u8::from(self.also.is_some()) << 1);
+        let flags = [self.hidden, self.also.is_some(), self.table.is_some()];
+        bytes.push(flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)));
         bytes.extend_from_slice(&self.also.unwrap_or(0).to_le_bytes());
+        bytes.extend_from_slice(&self.table.unwrap_or(0).to_le_bytes());
         self.objects.iter().for_each(|object| bytes.extend_from_slice(&object.to_le_bytes()));
         bytes
     }
@@ -55,15 +69,18 @@ impl WorkCommand {
         let rounds = u64::from_le_bytes(*head[4..].first_chunk()?);
         let (chunks, rest) = list.as_chunks::<4>();
         let objects: Vec<u32> = chunks.iter().map(|object| u32::from_le_bytes(*object)).collect();
-        let (flags, also) = (head[16], number(17)?);
+        let (flags, also, table) = (head[16], number(17)?, number(21)?);
         let (hidden, also) = (flags & 1 > 0, (flags & 2 > 0).then_some(also));
-        let command = Self { sleep_us: number(0)?, rounds, object_bytes: number(12)?, hidden, also, objects };
+        let table = (flags & 4 > 0).then_some(table);
+        let command =
+            Self { sleep_us: number(0)?, rounds, object_bytes: number(12)?, hidden, also, table, objects };
         let sleep = Duration::from_micros(command.sleep_us.into());
         let fits = sleep <= SLEEP_MAX
             && rounds <= ROUNDS_MAX
             && command.object_bytes <= BYTES_MAX
             && (1..=OBJECTS_MAX).contains(&command.objects.len())
-            && flags < 4
+            && flags < 8
+            && command.table.is_none_or(|table| (table as usize) < TABLES)
             && rest.is_empty();
         fits.then_some(command)
     }
@@ -78,10 +95,68 @@ pub fn compute(rounds: u64) -> u64 {
     state
 }
 
+/// The tables that commands take and leave: memory of a service outside of its state.
+pub trait Tables: Send + Sync {
+    /// A command takes a table. Whether nobody had it.
+    fn take(&self, table: u32) -> bool;
+
+    /// The command that took it leaves it.
+    fn leave(&self, table: u32);
+}
+
+/// A flag for each table: whether a command has it.
+struct Flags([AtomicBool; TABLES]);
+
+impl Tables for Flags {
+    fn take(&self, table: u32) -> bool {
+        self.0.get(table as usize).is_none_or(|flag| !flag.swap(true, Ordering::AcqRel))
+    }
+
+    fn leave(&self, table: u32) {
+        if let Some(flag) = self.0.get(table as usize) {
+            flag.store(false, Ordering::Release);
+        }
+    }
+}
+
 /// The service. Commands are those of [`WorkCommand`]; each is answered with how often its first object was changed. A query is answered with how
 /// many changes there were in all, 8 bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Work;
+pub struct Work {
+    tables: Box<dyn Tables>,
+}
+
+impl Work {
+    /// With other tables, such as those of a simulation.
+    pub fn with(tables: Box<dyn Tables>) -> Self {
+        Self { tables }
+    }
+
+    /// Takes its time. Whether the command had its table for itself.
+    fn spend(&self, command: &WorkCommand) -> bool {
+        let time = Duration::from_micros(command.sleep_us.into());
+        let had = command.table.map(|table| (table, self.tables.take(table)));
+        if let Some((table, true)) = had {
+            sleep(time / WorkCommand::TABLE_PART);
+            self.tables.leave(table);
+            sleep(time - time / WorkCommand::TABLE_PART);
+        } else {
+            sleep(time);
+        }
+        had.is_none_or(|(_, alone)| alone)
+    }
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self::with(Box::new(Flags([const { AtomicBool::new(false) }; TABLES])))
+    }
+}
+
+fn sleep(time: Duration) {
+    if !time.is_zero() {
+        std::thread::sleep(time);
+    }
+}
 
 /// How often an object was changed.
 fn changes(object: Option<&[u8]>) -> u64 {
@@ -90,18 +165,13 @@ fn changes(object: Option<&[u8]>) -> u64 {
 
 impl ParallelService for Work {
     fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
-        let Some(WorkCommand { sleep_us, rounds, object_bytes, objects, .. }) = WorkCommand::decode(command)
-        else {
-            return reply.write(b"no command");
-        };
-        if sleep_us > 0 {
-            std::thread::sleep(Duration::from_micros(sleep_us.into()));
-        }
-        let computed = compute(rounds);
-        for (at, object) in objects.iter().enumerate() {
+        let Some(command) = WorkCommand::decode(command) else { return reply.write(b"no command") };
+        let counts = self.spend(&command);
+        let computed = compute(command.rounds);
+        for (at, object) in command.objects.iter().enumerate() {
             let key = object.to_be_bytes();
-            let count = changes(view.get(&key).as_deref()) + 1;
-            let mut value = vec![computed as u8; 8.max(object_bytes as usize)];
+            let count = changes(view.get(&key).as_deref()) + u64::from(at > 0 || counts);
+            let mut value = vec![computed as u8; 8.max(command.object_bytes as usize)];
             value[..8].copy_from_slice(&count.to_le_bytes());
             view.set(&key, &value);
             if at == 0 {
@@ -131,3 +201,6 @@ impl ParallelService for Work {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

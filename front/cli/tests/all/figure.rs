@@ -359,3 +359,41 @@ fn an_oracle_is_started_beside_few_members_and_counted_apart() {
     let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
     assert_eq!(left, 0, "nothing is left of the oracle, either");
 }
+
+#[test]
+fn bugs_of_threads_are_counted_with_each_mixer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let eve = |arguments: &str| {
+        let all = format!("bench figure eve-9 --durability memory --out drawn --scratch scratch {arguments}");
+        let ran = program().args(all.split_whitespace()).current_dir(directory.path()).output();
+        crate::harness::Ran::from(ran.expect("the program runs"))
+    };
+    eve("--requests 99").fails(2, &["--requests is 100 to 1000000000"]);
+    eve("--t-ms 0").fails(2, &["--t-ms"]);
+    let said = eve("--requests 20001 --secs 0.5 --warm 0.1 --rounds 1").ok();
+    for part in ["group all", "original", "fullest object", "(73)", "(82 %)"] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    let read = |end: &str| {
+        fs::read_to_string(directory.path().join(format!("drawn/eve-9.{end}"))).expect("what was drawn")
+    };
+    let html = read("html");
+    assert!(html.contains("20100 requests in batches of 100, two replicas with 16 workers"), "{html}");
+    let document: Value = serde_json::from_str(&read("json")).expect("JSON");
+    assert_eq!((&document["valid"], &document["figure"]), (&Value::Bool(true), &"eve-9".into()), "{said}");
+    let mixers = document["mixers"].as_array().expect("a list");
+    assert_eq!(mixers.len(), 5);
+    for of in mixers {
+        let number = |key: &str| of[key].as_u64().expect("a number");
+        assert_eq!(number("manifested"), number("masked") + number("identical"), "{of}");
+        assert_eq!((number("batches"), of["per_s"]["of"].as_u64()), (201, Some(1)), "{of}");
+        assert!(of["per_s"]["median"].as_f64() > Some(0.0), "{of}");
+    }
+    assert!(mixers[0]["manifested"].as_u64() > Some(0), "{}", mixers[0]);
+    let original = &mixers[4];
+    assert_eq!(original["manifested"], 0, "a right mixer lets nobody race: {original}");
+    assert_eq!(original["beside_original"]["median"], 1.0);
+    assert!((14.0..16.0).contains(&document["perfect"]["waves"].as_f64().expect("a number")));
+    let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left of the clusters");
+}

@@ -79,6 +79,9 @@ pub(super) enum Name {
     /// Throughput over time of a pair while one of the two replicas is away
     #[value(name = "eve-8")]
     Eve8,
+    /// Bugs of threads that are masked, with mixers that are more or less wrong
+    #[value(name = "eve-9")]
+    Eve9,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -99,6 +102,7 @@ pub(super) enum Name {
   quorate bench figure eve-4 --durability memory --secs 3
   quorate bench figure eve-6 --durability memory --secs 3 --pair-conflicts 1000
   quorate bench figure eve-8 --verified --rounds 1
+  quorate bench figure eve-9 --durability memory --secs 3
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -264,6 +268,7 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Eve6 => eve::draw(args, eve::What::Missed)?,
         Name::Eve7 => eve::draw(args, eve::What::Imagined)?,
         Name::Eve8 => eve::pair::draw(args)?,
+        Name::Eve9 => eve::masked::draw(args)?,
     };
     let named = quorate_command::arguments::name(name);
     let page = args.out.join(format!("{named}.html"));

@@ -1,10 +1,12 @@
-//! The figures `eve-4` to `eve-7`: how much faster a service becomes when its commands run side by side; and `eve-8`, a pair of which one is away.
+//! The figures `eve-4` to `eve-7`: how much faster a service becomes when its commands run side by side; `eve-8`, a pair of which one is away;
+//! and `eve-9`, bugs of threads that are masked.
 //!
 //! After figures 3.4 to 3.7 of Kapritsos' dissertation (section 3.5.2). There commands compute, on 16 cores; here they sleep unless told otherwise, since a
-//! thread that sleeps needs no core. Files: `cases` (what each figure measures), `way` (executors, and hints that are wrong), `pair` (eve-8). Tests: `tests.rs`
+//! thread that sleeps needs no core. Files: `cases` (what each figure measures), `way` (executors, and hints that are wrong), `pair` (eve-8), `masked` (eve-9). Tests: `tests.rs`
 //! beside this folder.
 
 mod cases;
+pub(super) mod masked;
 pub(super) mod pair;
 mod way;
 
@@ -49,7 +51,7 @@ enum Parallel {
 /// The options of these figures alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EveArgs {
-    /// For eve-4 to eve-8: how long a command takes, in microseconds; eve-5 to eve-8 take the second one
+    /// For eve-4 to eve-9: how long a command takes, in microseconds; eve-5 to eve-9 take the second one
     #[arg(long, value_name = "US", value_delimiter = ',', default_values_t = [10_000, 1000, 100])]
     command_us: Vec<u32>,
     /// For eve-4 to eve-7: how many workers each replica has; eve-6 and eve-7 take the most
@@ -58,7 +60,7 @@ pub(crate) struct EveArgs {
     /// For eve-4: commands compute rather than sleep
     #[arg(long)]
     computes: bool,
-    /// For eve-4, eve-6, eve-7 and eve-8: the size of the object that a command changes
+    /// For eve-4 and eve-6 to eve-9: the size of the object that a command changes
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
     object_bytes: u32,
     /// For eve-4: in how many of 1000 commands the object is the same one
@@ -76,6 +78,9 @@ pub(crate) struct EveArgs {
     /// For eve-6: of 100,000 pairs that conflict, how many hints do not show; for eve-7: of other pairs, how many they show
     #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0, 1000, 10_000])]
     mixer_errors: Vec<u32>,
+    /// For eve-9: how many requests are simulated with each mixer
+    #[arg(long, value_name = "COUNT", default_value_t = 750_000)]
+    requests: u64,
 }
 
 impl EveArgs {
