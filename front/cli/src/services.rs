@@ -5,6 +5,7 @@ use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd_grpc::Hub;
 use quorate_execute::{InStore, Parallel, Service};
 use quorate_kit::settings::{self, SettingsError};
+use quorate_kv::shop::Shop;
 use quorate_kv::{Echo, Kv, KvConfig, Tally, Work};
 use quorate_oracle::Registers;
 use quorate_runtime::{Config, ServiceConfig};
@@ -15,7 +16,7 @@ use toml::Table;
 /// The name of the table in errors.
 const SERVICE: &str = "service";
 /// The names of the services.
-const NAMES: &str = "\"kv\", \"etcd\", \"oracle\", \"tally\", \"echo\" and \"work\"";
+const NAMES: &str = "\"kv\", \"etcd\", \"oracle\", \"tally\", \"echo\", \"work\" and \"shop\"";
 
 /// The settings of the service `kv`: its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ pub(crate) fn read_config(file: &Path) -> Outcome<Config> {
 fn complete(service: &mut ServiceConfig) -> Result<(), SettingsError> {
     match service.name.as_str() {
         "kv" => service.settings = full(&kv(&service.settings)?)?,
-        "etcd" | "oracle" | "tally" | "echo" | "work" => {
+        "etcd" | "oracle" | "tally" | "echo" | "work" | "shop" => {
             let Nothing {} = settings::read(SERVICE, &service.settings)?;
         }
         "" => {
@@ -106,6 +107,7 @@ pub(crate) fn service(config: &ServiceConfig, hub: &Hub) -> Outcome<Box<dyn Serv
         "tally" => Box::new(Tally::default()),
         "echo" => Box::new(Echo::default()),
         "work" => Box::new(InStore::new(Parallel::new(Work::default()))),
+        "shop" => Box::new(InStore::new(Parallel::new(Shop))),
         _ => {
             let limits = kv(&config.settings).map_err(|why| Failure::usage(why.to_string()))?;
             let (key_bytes_max, value_bytes_max) = (limits.key_bytes, limits.value_bytes);

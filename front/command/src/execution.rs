@@ -22,13 +22,13 @@ pub enum ExecutorChoice {
 /// The options.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ExecutionArgs {
-    /// How replicas execute commands; others than `sequential` with the services kv and work [default: sequential]
+    /// How replicas execute commands; others than `sequential` with the services kv, work and shop [default: sequential]
     #[arg(long, value_enum)]
     pub executor: Option<ExecutorChoice>,
     /// With another executor than `sequential`: how many threads of each replica execute commands [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// Replicas compare what commands did before a client sees it; with the services kv and work. `--executor speculative` does so anyway
+    /// Replicas compare what commands did before a client sees it; with the services kv, work and shop. `--executor speculative` does so anyway
     #[arg(long)]
     pub verify: bool,
     /// With --verify, where replicas only crash: whether batches run before they are decided, while there is one instance [default: true]
@@ -64,7 +64,7 @@ impl ExecutionArgs {
                 "--workers needs --executor ordered or speculative: otherwise one command runs after the other",
             ));
         }
-        let is_parallel = matches!(service, ServiceChoice::Kv | ServiceChoice::Work);
+        let is_parallel = matches!(service, ServiceChoice::Kv | ServiceChoice::Work | ServiceChoice::Shop);
         if self.verify && !is_parallel {
             let service = name(service);
             return Err(Failure::usage(format!(
@@ -75,7 +75,7 @@ impl ExecutionArgs {
         if executor != ExecutorChoice::Sequential && !is_parallel {
             let (service, executor) = (name(service), name(executor));
             return Err(Failure::usage(format!(
-                "--executor {executor}: the service {service} runs one command after the other; kv and work can run several at the same time, \
+                "--executor {executor}: the service {service} runs one command after the other; kv, work and shop can run several at the same time, \
                  so add --service kv, or leave --executor out"
             )));
         }

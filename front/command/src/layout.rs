@@ -45,6 +45,8 @@ pub enum ServiceChoice {
     Echo,
     /// Takes as long as it is told and changes objects, to measure with; its commands may run at the same time
     Work,
+    /// A bookshop whose transactions may run at the same time, to measure with
+    Shop,
 }
 
 /// Where agreement of the instances is done.

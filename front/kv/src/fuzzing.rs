@@ -1,9 +1,10 @@
 //! The bodies of the fuzz targets: decoders return whatever the bytes are; what they decode comes back the same from its encoding. Ordinary
 //! tests run them, too.
 
+use crate::shop::{ShopCommand, ShopReply, ShopTotals};
 use crate::{KvCommand, KvQuery, KvReply};
 
-/// Decodes the bytes as a command, a query and a reply.
+/// Decodes the bytes as a command, a query and a reply, and as those of the shop.
 ///
 /// # Panics
 /// When a decoded value does not come back the same.
@@ -22,5 +23,18 @@ pub fn decode(data: &[u8]) {
     if let Ok(reply) = KvReply::decode(data) {
         reply.encode(&mut again);
         assert_eq!(KvReply::decode(&again).as_ref(), Ok(&reply));
+    }
+    shop(data);
+}
+
+fn shop(data: &[u8]) {
+    if let Some(command) = ShopCommand::decode(data) {
+        assert_eq!(command.encode(), data);
+    }
+    if let Some(reply) = ShopReply::decode(data) {
+        assert_eq!(reply.encode(), data);
+    }
+    if let Some(totals) = ShopTotals::decode(data) {
+        assert_eq!(totals.encode(), data);
     }
 }

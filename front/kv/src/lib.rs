@@ -9,6 +9,7 @@ mod codec;
 mod echo;
 pub mod fuzzing;
 mod service;
+pub mod shop;
 mod tally;
 mod work;
 

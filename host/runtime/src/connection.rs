@@ -99,6 +99,8 @@ pub(crate) struct Connection {
     pub(crate) lately: Lately,
     /// Bytes were sent since this was last checked.
     pub(crate) moved: bool,
+    /// How many bytes the system took, since this was last taken.
+    pub(crate) sent: u64,
     /// The bytes that were counted for this connection.
     pub(crate) counted: usize,
     /// About how many bytes TLS has encrypted that the socket has not taken.
@@ -141,6 +143,7 @@ impl Connection {
             queued: false,
             lately: Lately::default(),
             moved: false,
+            sent: 0,
             counted: 0,
             sealed: 0,
         }
@@ -418,13 +421,20 @@ impl Connection {
             Channel::Plain => {
                 let written = self.stream.write_vectored(slices)?;
                 self.moved |= written > 0;
+                self.sent += written as u64;
                 self.advance(written);
                 self.blocked = written < offered;
                 Ok(written)
             }
             Channel::Tls(session) => {
                 let sealed = session.write(slices);
-                let sent = if session.wants_send() { session.send(&mut self.stream) } else { Ok(1) };
+                let sent = if session.wants_send() {
+                    let sent = session.send(&mut self.stream);
+                    self.sent += *sent.as_ref().unwrap_or(&0) as u64;
+                    sent
+                } else {
+                    Ok(1)
+                };
                 self.sealed =
                     if session.wants_send() { (self.sealed + sealed).min(SEALED_BYTES_MAX) } else { 0 };
                 self.moved |= matches!(sent, Ok(1..));

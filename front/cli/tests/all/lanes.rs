@@ -2,6 +2,7 @@
 
 use crate::harness::kv::{client, has, put};
 use crate::harness::{Ends, Made, Server, edit, quorate, wait_until};
+use quorate_types::ReplicaId;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -114,6 +115,12 @@ fn a_staged_replica_shows_which_lane_does_which_step() {
         let connected: u64 = lanes[2..].iter().filter_map(|lane| lane["connections"].as_u64()).sum();
         assert!(connected >= 8, "{text}");
     }
+    wait_until("lanes say what they sent to members", || {
+        let text = client.status(ReplicaId::new(3)).expect("a status");
+        let status: Value = serde_json::from_str(&text).expect("a JSON document");
+        let sent = |at: usize| status["lanes"][at]["member_bytes"].as_u64().expect("a number");
+        (2..5).map(sent).sum::<u64>() > 0
+    });
     let shown = run(&directory, &["lanes", "show"]).ok();
     assert!(shown.contains("- (execution)") && shown.contains("1, 2 (agreement)"), "{shown}");
     run(&directory, &["lanes", "set", "2=3"]).fails(1, &["replica 1: it is staged", "remove `placement`"]);

@@ -2,5 +2,7 @@
 
 mod kv;
 mod kv_model;
+mod shop;
+mod side_by_side;
 mod support;
 mod work;

@@ -85,6 +85,7 @@ pub(crate) struct Shared {
     buffer_bytes: AtomicUsize,
     slow_readers: AtomicUsize,
     cut: AtomicU64,
+    member_bytes: AtomicU64,
     busy: AtomicU64,
     /// When that was measured.
     measured: AtomicU64,
@@ -108,6 +109,8 @@ pub(crate) struct LaneStatus {
     pub(super) connections: usize,
     /// Thousandths of its time in which it worked lately.
     pub(super) busy: u64,
+    /// Bytes that it sent to members since the start of the process.
+    pub(super) member_bytes: u64,
     /// Bytes that it read and that the main lane has not worked off.
     pub(super) waiting_bytes: usize,
     /// The links whose connections it has, and whose pillars if pillars have lanes.
@@ -194,6 +197,7 @@ impl Side {
             lane: self.lane + 1,
             connections: self.neighbor.shared.connections.load(Ordering::Relaxed),
             busy: self.busy(now),
+            member_bytes: self.neighbor.shared.member_bytes.load(Ordering::Relaxed),
             waiting_bytes: self.neighbor.waiting_bytes(),
             ..LaneStatus::default()
         }
@@ -479,6 +483,7 @@ impl SideLane {
         shared.buffer_bytes.store(holds.bytes, Ordering::Relaxed);
         shared.slow_readers.store(holds.slow_readers, Ordering::Relaxed);
         shared.cut.store(holds.cut, Ordering::Relaxed);
+        shared.member_bytes.store(self.sockets.member_bytes, Ordering::Relaxed);
         shared.busy.store(self.sockets.pace.busy(), Ordering::Relaxed);
         shared.measured.store(self.sockets.clock.now().nanos(), Ordering::Relaxed);
     }

@@ -236,7 +236,8 @@ impl Sides {
     pub(super) fn status(&self, main: &Sockets) -> Vec<LaneStatus> {
         let connections = main.connections.len();
         let now = main.clock.now();
-        let main = LaneStatus { lane: 1, connections, busy: main.pace.busy(), ..LaneStatus::default() };
+        let (busy, member_bytes) = (main.pace.busy(), main.member_bytes);
+        let main = LaneStatus { lane: 1, connections, busy, member_bytes, ..LaneStatus::default() };
         let all = std::iter::once(main).chain(self.list.iter().map(|side| side.status(now)));
         let placed = |status: LaneStatus| {
             let lane = status.lane - 1;

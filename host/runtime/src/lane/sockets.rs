@@ -68,6 +68,8 @@ pub(super) struct Sockets {
     pub(super) lateness: Option<Lateness>,
     /// Connections that hold frames back for that.
     pub(super) holding: BTreeSet<ConnId>,
+    /// Bytes that went to members, since the start of the lane.
+    pub(super) member_bytes: u64,
     /// Limits the lines that repeated failed connections write to the log.
     pub(super) refusals: Throttle,
 }
@@ -92,6 +94,7 @@ impl Sockets {
             blocks: Arc::default(),
             lateness: None,
             holding: BTreeSet::new(),
+            member_bytes: 0,
             refusals: Throttle::default(),
         }
     }
@@ -194,6 +197,8 @@ impl Sockets {
     pub(super) fn write(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         let (failed, class, waits) = (connection.write().is_err(), connection.class, connection.out_bytes());
+        let sent = std::mem::take(&mut connection.sent);
+        self.member_bytes += if class == Class::Member { sent } else { 0 };
         let ended = failed || class == Class::Member && self.is_too_much(waits);
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         let goes_on = connection.unread && connection.out_bytes() <= self.limits.unsent_bytes;

@@ -64,6 +64,9 @@ pub(super) enum Name {
     /// Throughput over time while one replica crashes, and another one sleeps
     #[value(name = "visigoth-6")]
     Visigoth6,
+    /// Speed-up of a bookshop by threads, beside a server that is not replicated
+    #[value(name = "eve-3")]
+    Eve3,
     /// Speed-up by workers, for commands of different lengths
     #[value(name = "eve-4")]
     Eve4,
@@ -82,6 +85,12 @@ pub(super) enum Name {
     /// Bugs of threads that are masked, with mixers that are more or less wrong
     #[value(name = "eve-9")]
     Eve9,
+    /// Latency against throughput of a pair, beside a primary that ships its state
+    #[value(name = "eve-10")]
+    Eve10,
+    /// Bandwidth against throughput of a pair, beside a primary that ships its state
+    #[value(name = "eve-11")]
+    Eve11,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -99,10 +108,12 @@ pub(super) enum Name {
   quorate bench figure visigoth-2 --results machine-1.json,machine-2.json
   quorate bench figure visigoth-3 --durability memory --secs 3
   quorate bench figure visigoth-6 --durability memory --divide 1
+  quorate bench figure eve-3 --durability memory --secs 3
   quorate bench figure eve-4 --durability memory --secs 3
   quorate bench figure eve-6 --durability memory --secs 3 --pair-conflicts 1000
   quorate bench figure eve-8 --verified --rounds 1
   quorate bench figure eve-9 --durability memory --secs 3
+  quorate bench figure eve-10 --durability memory --secs 3
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -263,12 +274,15 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Visigoth4 => few::curves::draw(args, few::curves::What::SameFaults)?,
         Name::Visigoth5 => few::curves::draw(args, few::curves::What::SixReplicas)?,
         Name::Visigoth6 => few::trace::draw(args)?,
+        Name::Eve3 => eve::shop::speedup::draw(args)?,
         Name::Eve4 => eve::draw(args, eve::What::Lengths)?,
         Name::Eve5 => eve::draw(args, eve::What::Sizes)?,
         Name::Eve6 => eve::draw(args, eve::What::Missed)?,
         Name::Eve7 => eve::draw(args, eve::What::Imagined)?,
         Name::Eve8 => eve::pair::draw(args)?,
         Name::Eve9 => eve::masked::draw(args)?,
+        Name::Eve10 => eve::shop::passive::draw(args, eve::shop::passive::What::Latency)?,
+        Name::Eve11 => eve::shop::passive::draw(args, eve::shop::passive::What::Bandwidth)?,
     };
     let named = quorate_command::arguments::name(name);
     let page = args.out.join(format!("{named}.html"));

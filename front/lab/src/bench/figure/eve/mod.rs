@@ -1,13 +1,15 @@
 //! The figures `eve-4` to `eve-7`: how much faster a service becomes when its commands run side by side; `eve-8`, a pair of which one is away;
-//! and `eve-9`, bugs of threads that are masked.
+//! `eve-9`, bugs of threads that are masked; and `eve-3`, `eve-10` and `eve-11`, a bookshop.
 //!
 //! After figures 3.4 to 3.7 of Kapritsos' dissertation (section 3.5.2). There commands compute, on 16 cores; here they sleep unless told otherwise, since a
-//! thread that sleeps needs no core. Files: `cases` (what each figure measures), `way` (executors, and hints that are wrong), `pair` (eve-8), `masked` (eve-9). Tests: `tests.rs`
-//! beside this folder.
+//! thread that sleeps needs no core. Files: `cases` (what each figure measures), `way` (executors, and hints that are wrong), `pair` (eve-8), `masked`
+//! (eve-9), `shop` (the bookshop), `plain` (servers that it is compared with). Tests: `tests.rs` beside this folder, `masked/tests.rs`, `plain/tests.rs`.
 
 mod cases;
 pub(super) mod masked;
 pub(super) mod pair;
+mod plain;
+pub(super) mod shop;
 mod way;
 
 use super::page::{Page, Table};
@@ -54,7 +56,7 @@ pub(crate) struct EveArgs {
     /// For eve-4 to eve-9: how long a command takes, in microseconds; eve-5 to eve-9 take the second one
     #[arg(long, value_name = "US", value_delimiter = ',', default_values_t = [10_000, 1000, 100])]
     command_us: Vec<u32>,
-    /// For eve-4 to eve-7: how many workers each replica has; eve-6 and eve-7 take the most
+    /// For eve-3 to eve-7: how many workers each replica has; eve-6, eve-7, eve-10 and eve-11 take the most
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16])]
     workers: Vec<u16>,
     /// For eve-4: commands compute rather than sleep
@@ -66,7 +68,7 @@ pub(crate) struct EveArgs {
     /// For eve-4: in how many of 1000 commands the object is the same one
     #[arg(long, value_name = "SHARE", default_value_t = 0)]
     conflicts: u32,
-    /// For eve-4, eve-5 and eve-8: how commands run side by side
+    /// For eve-4, eve-5, eve-8, eve-10 and eve-11: how commands run side by side
     #[arg(long, value_enum, default_value_t = Parallel::Ordered)]
     side_by_side: Parallel,
     /// For eve-4 to eve-8: replicas compare results; with speculative they do so anyway
@@ -81,6 +83,8 @@ pub(crate) struct EveArgs {
     /// For eve-9: how many requests are simulated with each mixer
     #[arg(long, value_name = "COUNT", default_value_t = 750_000)]
     requests: u64,
+    #[command(flatten)]
+    shop: shop::ShopArgs,
 }
 
 impl EveArgs {
@@ -101,7 +105,7 @@ impl EveArgs {
                 "--pair-conflicts and --mixer-errors are lists of shares of 100000; the first is not 0",
             );
         }
-        Ok(())
+        self.shop.check()
     }
 
     /// With so many workers.

@@ -36,7 +36,7 @@ pub(crate) struct FewArgs {
     /// For visigoth-3: sizes of requests; visigoth-4, -5 and -6 take the largest
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [0, 1024])]
     request_bytes: Vec<usize>,
-    /// For visigoth-3 to -6, eve-8 and eve-9: after how many milliseconds a replica that is not slow has answered
+    /// For visigoth-3 to -6, and the pair of eve-3 and eve-8 to eve-11: after how many milliseconds a replica that is not slow has answered
     #[arg(long, value_name = "MS", default_value_t = 50)]
     t_ms: u32,
     /// For visigoth-3 to -6: clients share connections, as callers in one program do; otherwise each has its own
