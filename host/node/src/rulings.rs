@@ -200,8 +200,9 @@ impl Rulings {
         while let Some((view, own)) = verified.take_early() {
             counting.tell_early(now, view, own, out);
         }
-        if let Some((seq, token)) = counting.verify.final_already() {
-            verified.agree(verified.ruled().attempt, seq, token);
+        if let Some((seq, token)) = counting.verify.final_already()
+            && verified.agree(verified.ruled().attempt, seq, token)
+        {
             out.push(Out::Finish);
         }
         if now >= counting.told.plus(counting.patience) {

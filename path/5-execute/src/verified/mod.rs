@@ -336,14 +336,14 @@ impl Verified {
         self.ahead.may_vary()
     }
 
-    /// All executors told this token of this attempt, so no ruling will say anything else: results up to there are final now.
-    pub fn agree(&mut self, attempt: u64, seq: Seq, token: Digest) {
-        if attempt != self.lineage || self.lineage != self.attempt || self.differs.is_some() {
-            return;
+    /// All executors told this token of this attempt, so no ruling will say anything else: results up to there are final now. Whether that is new.
+    pub fn agree(&mut self, attempt: u64, seq: Seq, token: Digest) -> bool {
+        let in_time = attempt == self.lineage && self.lineage == self.attempt && self.differs.is_none();
+        let is_new = in_time && seq > self.cleared && self.token_at(seq) == Some(token);
+        if is_new {
+            self.cleared = seq;
         }
-        if self.token_at(seq) == Some(token) {
-            self.cleared = self.cleared.max(seq);
-        }
+        is_new
     }
 
     /// The token after a batch that is not final, if it ran.
