@@ -410,6 +410,7 @@ impl Engine {
 
     /// The last record that is delivered, while the next ones of its instance are the next ones of the global log.
     fn foreseeable(&self) -> Option<u64> {
+        self.verified()?;
         // While a change of their number is under way, the next ones may be those of others.
         let one = self.merge.generation().instances == 1 && self.merge.next_generation().is_none();
         self.merge.delivered_record(FIRST).filter(|_| one).map(|record| record.0)
