@@ -4,7 +4,8 @@ use super::*;
 use crate::effects::Effect;
 use crate::node::tests::Nothing;
 use quorate_execute::{
-    Context, InStore, ObjectService, Published, ReplySink, Sequential, Service, SessionLimits, Store,
+    Context, InStore, ObjectService, Parallel, ParallelService, Published, ReplySink, Sequential, Service,
+    SessionLimits, StateView, Store,
 };
 use quorate_types::{ItemsBuilder, RequestNumber};
 use quorate_wire::{
@@ -165,6 +166,35 @@ struct Empty;
 impl ObjectService for Empty {
     fn execute(&mut self, _: &mut Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
     fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+}
+
+impl ParallelService for Empty {
+    fn execute(&self, _: &mut StateView<'_>, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+    fn query(&self, _: &StateView<'_>, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+}
+
+/// Behind the border of a change the next batches of the first instance are not the next ones of the global log.
+#[test]
+fn nothing_runs_early_while_the_number_of_instances_changes() {
+    let foresees = |changes: bool| {
+        let mut engine = engine(false);
+        let service = Box::new(InStore::new(Parallel::new(Empty)));
+        let executor = Executor::new(service, SessionLimits::default(), AgreedTime::ZERO);
+        let verified = Verified::new(executor, |ahead| Box::new(Sequential::new(ahead)));
+        engine.execution = Box::new(verified.ok().expect("it has a twin"));
+        engine.decided(ONE, Slot::new(1), seal(&[opening()])).unwrap();
+        assert!(engine.next(at(1)).is_some());
+        if changes {
+            engine.change_instances(2).unwrap();
+        }
+        engine.proposed(ONE, Slot::new(2), View::FIRST, seal(&[request(1)]));
+        engine.end_turn(&mut Effects::new());
+        let now = engine.execution_deadline(at(2)) == Some(at(2));
+        assert_eq!(engine.foresee(), now);
+        now
+    };
+    assert!(foresees(false));
+    assert!(!foresees(true));
 }
 
 /// Wants each state once, and says what it gets.

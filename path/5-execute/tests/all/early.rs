@@ -189,3 +189,14 @@ pub(crate) fn what_a_new_leader_proposes_runs_on_its_own_past() {
     ran(&mut other);
     assert_eq!(told, (View::new(4), other.take_tokens().expect("both ran").list));
 }
+
+/// A batch without commands waits for no ruling, and for its delivery all the same.
+#[test]
+fn a_quiet_batch_waits_until_it_is_delivered() {
+    let mut stage = Replica::new(0, 1, ONE).stage;
+    let quiet = || batch(10, 1, &[open(0, 1)]);
+    foresee(&mut stage, 1, [quiet()]);
+    assert_eq!((ran(&mut stage), stage.foreseen()), (0, 1));
+    decide(&mut stage, 1, quiet(), None);
+    assert_eq!((ran(&mut stage), stage.state().seq()), (1, seq(1)));
+}
