@@ -4,7 +4,7 @@
 //! Docs: docs/protocols/verify.md (V9, V10), docs/protocols/speculative.md (S8, S10, S15). Tests: `tests/all/verified.rs`, `tests/all/speculative.rs`.
 
 use super::chain::did;
-use super::items::follow;
+use super::items::{Item, follow};
 use super::{Memo, Verified};
 use crate::execution::Ordered;
 use crate::executor::Executor;
@@ -32,22 +32,12 @@ impl Verified {
     /// Runs what stands from a place on, up to this seq, one after the other; if wanted, with what memos say. What is before stays as it ran.
     fn run_alone_from(&mut self, first: usize, up_to: Seq, life: Option<u64>) {
         self.counts.reruns += 1;
-        let Some(mut alone) = self.last.twin() else { return };
-        drop(alone.take_events());
-        (self.tail, self.changed) = (self.final_token, 0);
-        let mut at = 0;
+        let Some(mut alone) = self.alone_at(first) else { return };
+        let mut at = first;
         while let Some(item) = self.items.get(at) {
-            match (&item.ordered, &item.ran) {
-                (Ordered::Batch(seq, ..) | Ordered::Pass(seq), _) if *seq > up_to => break,
-                (Ordered::Border | Ordered::Ahead(_), _) => at += 1,
-                (ordered, ran) if at < first => {
-                    follow(&mut alone, ordered, ran.as_deref());
-                    if let Some(ran) = ran {
-                        self.tail = ran.token;
-                        self.changed += ran.changed.records().len();
-                    }
-                    at += 1;
-                }
+            match &item.ordered {
+                Ordered::Batch(seq, ..) | Ordered::Pass(seq) if *seq > up_to => break,
+                Ordered::Border | Ordered::Ahead(_) => at += 1,
                 _ => {
                     let this = at;
                     at = self.run_item_alone(&mut alone, at, life);
@@ -58,6 +48,24 @@ impl Verified {
             }
         }
         self.go_on_from(&mut alone, at);
+    }
+
+    /// The final state with what the items before this place did, as they ran.
+    pub(super) fn alone_at(&mut self, at: usize) -> Option<Executor> {
+        let mut alone = self.last.twin()?;
+        drop(alone.take_events());
+        (self.tail, self.changed) = (self.final_token, 0);
+        for Item { ordered, ran, .. } in self.items.iter().take(at) {
+            if matches!(ordered, Ordered::Border | Ordered::Ahead(_)) {
+                continue;
+            }
+            follow(&mut alone, ordered, ran.as_deref());
+            if let Some(ran) = ran {
+                self.tail = ran.token;
+                self.changed += ran.changed.records().len();
+            }
+        }
+        Some(alone)
     }
 
     /// The executor ahead goes on from this state, in which the items before this place ran.

@@ -8,7 +8,7 @@
 //! section 3.2, where replicas execute before they agree. Tests: `tests/all/early.rs`.
 
 use super::Verified;
-use super::items::{Item, follow, is_quiet};
+use super::items::{Item, is_quiet};
 use crate::agreed::Agreed;
 use crate::execution::Ordered;
 use crate::verify::OwnTokens;
@@ -214,18 +214,8 @@ impl Verified {
         self.counts.strayed += 1;
         let at = self.ran.min(self.delivered);
         (self.fed, self.ran) = (at, at);
-        let Some(mut alone) = self.last.twin() else { return };
-        (self.tail, self.changed) = (self.final_token, 0);
-        for Item { ordered, ran, .. } in self.items.iter().take(at) {
-            if matches!(ordered, Ordered::Border | Ordered::Ahead(_)) {
-                continue;
-            }
-            follow(&mut alone, ordered, ran.as_deref());
-            if let Some(ran) = ran {
-                self.tail = ran.token;
-                self.changed += ran.changed.records().len();
-            }
+        if let Some(mut alone) = self.alone_at(at) {
+            self.go_on_from(&mut alone, at);
         }
-        self.go_on_from(&mut alone, at);
     }
 }
