@@ -572,12 +572,14 @@ impl Node {
     }
 
     /// The ruling that the next batch of the first instance should have, if this replica leads there. A lane of its own takes rulings by itself.
-    pub(crate) fn ruling_due(&self, now: Time) -> Option<Due> {
+    pub(crate) fn ruling_due(&mut self, now: Time) -> Option<Due> {
         if !self.rulings.are_on() {
             return None;
         }
         let group = self.groups.first();
-        let may = group.standing().leading && !group.is_apart();
+        let standing = group.standing();
+        let may = standing.leading && !group.is_apart();
+        self.rulings.learn(standing, &self.engine);
         self.rulings.proposal(now, self.engine.verified().filter(|_| may))
     }
 

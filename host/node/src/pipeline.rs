@@ -398,7 +398,7 @@ impl Node {
         for wanted in outs {
             match wanted {
                 leading::Out::Transfer { at, to } => self.groups[at].step(now, OrderInput::Transfer(to)),
-                leading::Out::Busy(busy) => self.groups.step_present(now, &OrderInput::Busy(busy)),
+                leading::Out::All(input) => self.groups.step_present(now, &input),
                 leading::Out::Looked { at, mine } => self.groups[at].lead_mut().looked(now, mine),
                 leading::Out::Tell { conn, frame } => out.send(conn, frame),
             }

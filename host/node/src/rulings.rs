@@ -63,8 +63,6 @@ pub(crate) struct Facts {
     pub(crate) delivered: Seq,
     /// Whether it leads the first instance.
     pub(crate) leads: bool,
-    /// The last record that was decided there before it led, once it knows that; and whether everything up to there is delivered.
-    pub(crate) before: Option<(RecordIndex, bool)>,
     /// Whether members may lie.
     pub(crate) may_lie: bool,
     /// If this replica lacks what was ruled: whether a member has a checkpoint to go on from, and whom to ask.
@@ -180,10 +178,6 @@ impl Rulings {
     ) {
         let (Some(counting), Some(verified)) = (&mut self.0, verified) else { return };
         counting.looked = now;
-        if let Some((before, knows)) = facts.before {
-            counting.before.get_or_insert(before);
-            counting.knows |= knows;
-        }
         // Where members may lie, voters do not vouch for what contradicts a ruling that they have.
         counting.knows |= facts.may_lie;
         (counting.last, counting.varies) = (verified.held(), verified.may_vary());
@@ -249,6 +243,17 @@ impl Rulings {
         }
     }
 
+    /// Looks whether everything that was decided before this replica led the first instance is delivered. A leader that changes after few
+    /// slots knows it before its first batch.
+    pub(crate) fn learn(&mut self, first: Standing, engine: &Engine) {
+        let Some(counting) = self.0.as_mut().filter(|counting| !counting.knows && first.handed_on) else {
+            return; // in nearly every turn
+        };
+        let one = InstanceId::new(1);
+        let before = *counting.before.get_or_insert_with(|| engine.handed(one));
+        counting.knows = engine.merge().has_delivered(one, before);
+    }
+
     /// Each of these sets of members is enough for now, although others have more members.
     pub(crate) fn few_are_enough(&mut self, sets: Vec<Vec<ReplicaId>>) {
         if let Some(counting) = &mut self.0 {
@@ -297,21 +302,15 @@ impl Rulings {
 
     /// What the part asks about the rest of its replica. `first`: the standing of the first instance.
     pub(crate) fn facts(
-        &self,
+        &mut self,
         first: Standing,
         engine: &Engine,
         (keeping, gate, config): (&Keeping, &Gate, &NodeConfig),
     ) -> Facts {
-        let one = InstanceId::new(1);
-        let before = first.settled.then(|| {
-            let known = self.0.as_ref().and_then(|counting| counting.before);
-            let before = known.unwrap_or_else(|| engine.handed(one));
-            (before, engine.merge().has_delivered(one, before))
-        });
+        self.learn(first, engine);
         Facts {
             delivered: engine.agreed().seq(),
             leads: first.leading,
-            before,
             may_lie: config.order.faults.may_lie(),
             asks: asks(engine, keeping, gate, config),
         }

@@ -102,6 +102,9 @@ pub enum Input {
     /// Whether this replica still has much to execute of what was decided while it was away. Then it is not to be counted on, as far as
     /// others can choose.
     Busy(bool),
+    /// Another instance of this replica has decided something. So the usual quorum of the first members met, and compared what they were
+    /// configured with.
+    Met,
     /// The answer to [`Effect::Oracle`]. It may come late, twice, or never.
     Oracle(visigoth::OracleAnswer),
     /// The moment that [`Order::deadline`] named has come.
@@ -115,7 +118,10 @@ pub struct Standing {
     pub view: View,
     /// It leads, and may propose: no transfer is under way.
     pub leading: bool,
-    /// It leads, and everything decided before its view was handed on. So execution knows every command of earlier views.
+    /// It leads its view, perhaps without proposing any more, and everything decided before the view was handed on.
+    pub handed_on: bool,
+    /// It leads and may propose, and everything decided before its view was handed on. So execution knows every command of earlier views.
+    /// Where replicas may have gone on without it, a quorum has answered it in its view.
     pub settled: bool,
     /// The host should not propose now. Another batch could push entries out of memory that a live member still needs; that member must
     /// catch up first. Only where old records can not be read back.

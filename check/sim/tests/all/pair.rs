@@ -32,6 +32,24 @@ fn what_a_grant_sets_going_waits_for_the_end_of_the_turn() {
     clean::all_are_clean(&profile, 10_649..10_650, |_| {});
 }
 
+/// Members stop before each instance has decided something. One instance that has shows the others that the members met.
+#[test]
+fn an_instance_that_has_decided_nothing_goes_on_with_few() {
+    let profile = Profile { replicas: None, verify: false, ..pair() };
+    for seed in [8_100_650, 8_100_941] {
+        clean::all_are_clean(&profile, seed..seed + 1, |_| {});
+    }
+}
+
+/// Each member leads for one slot, or for three: rulings are proposed all the same.
+#[test]
+fn leaders_that_lead_for_few_slots_rule() {
+    let profile = Profile { replicas: None, ..pair() };
+    for seed in [8_100_682, 8_101_216] {
+        clean::all_are_clean(&profile, seed..seed + 1, |_| {});
+    }
+}
+
 /// One that had told something else before was alone, and ruled it.
 #[test]
 fn whoever_is_alone_does_not_overrule_what_the_other_one_told() {

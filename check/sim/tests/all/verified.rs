@@ -42,6 +42,12 @@ fn rulings_get_their_slots_and_no_more() {
     all_are_clean(&Profile { executor: ExecutorKind::Ordered, ..Profile::default() }, 5288..5289);
 }
 
+/// A replica is repaired from a checkpoint while decided batches wait behind a border.
+#[test]
+fn what_waits_behind_a_border_outlives_a_repair() {
+    all_are_clean(&Profile::default(), 8_101_840..8_101_841);
+}
+
 #[test]
 fn where_replicas_lie_about_results_it_is_the_same() {
     all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 500..520);

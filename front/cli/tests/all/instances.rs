@@ -5,6 +5,7 @@ use crate::harness::kv::{client, has, put};
 use crate::harness::{Ends, Made, Server, free_ports, quorate, wait_until};
 use quorate::client::{BlockingClient, BlockingSession};
 use serde_json::Value;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -113,14 +114,18 @@ fn sixteen(directory: &Path) -> (Vec<BlockingClient>, Vec<BlockingSession>) {
     (clients, sessions)
 }
 
-/// All write until each instance has so many of them.
-fn write_until_even(directory: &Path, sessions: &[&BlockingSession], each: u64) {
-    wait_until("each instance has a quarter of the clients", || {
+/// All write until each instance has about so many of them.
+fn write_until_spread(directory: &Path, sessions: &[&BlockingSession], each: RangeInclusive<u64>) {
+    let spread = || {
         for (at, session) in sessions.iter().enumerate() {
             session.call_one(&put("key", &at.to_string())).expect("written");
         }
-        clients_of_instances(directory) == Some(vec![each; 4])
-    });
+        clients_of_instances(directory).is_some_and(|clients| {
+            let all: u64 = clients.iter().sum();
+            all == sessions.len() as u64 && clients.iter().all(|count| each.contains(count))
+        })
+    };
+    wait_until("the clients are spread over the instances", spread);
 }
 
 fn begun(made: &Made) -> Vec<Server> {
@@ -137,14 +142,15 @@ fn clients_spread_evenly_over_instances() {
     let mut servers = begun(&made);
     let (clients, sessions) = sixteen(&directory);
     let all: Vec<&BlockingSession> = sessions.iter().collect();
-    write_until_even(&directory, &all, 4);
+    // On a busy machine the reply to who opens a session may be lost with its leader: that client stays where it is.
+    write_until_spread(&directory, &all, 2..=6);
     // Whoever leads is lost, and leads again when it is back for a while.
     drop(servers.remove(1));
     for session in &sessions {
         session.call_one(&put("key", "without")).expect("written");
     }
     servers.insert(1, Server::start(&made.config(2)));
-    write_until_even(&directory, &all, 4);
+    write_until_spread(&directory, &all, 4..=4);
     drop(sessions);
     drop(clients);
     for server in servers {

@@ -471,7 +471,6 @@ impl Groups {
         look: &Look<'_>,
         volumes: &mut Volumes,
     ) -> Result<(), Halt> {
-        let many = self.len() > 1;
         for (group, part) in self.in_force.iter_mut().zip(&system.instances) {
             if group.stay().asleep {
                 continue; // the checkpoint says where it stands
@@ -481,8 +480,7 @@ impl Groups {
                 continue;
             }
             let next = look.engine.merge().next_record(group.id());
-            let stays = many
-                && group.has_started()
+            let stays = group.has_started()
                 && group.decided() >= part.record
                 && next == Some(RecordIndex(group.decided().next().number()));
             if stays {

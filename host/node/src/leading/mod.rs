@@ -20,8 +20,9 @@ use crate::group::{Group, index_of};
 use crate::journal::Journal;
 use crate::keeping::Keeping;
 use backlog::Backlog;
-use quorate_order::Nature;
-use quorate_types::{ConnId, ReplicaId, Room, Span, Time, planted};
+use quorate_merge::Generation;
+use quorate_order::{Input as OrderInput, Nature};
+use quorate_types::{ConnId, ReplicaId, Room, Slot, Span, Time, planted};
 use quorate_wire::{OutFrame, Sight, room_frame};
 use rooms::Rooms;
 use sights::Sights;
@@ -74,8 +75,8 @@ pub(crate) enum Out {
     Transfer { at: usize, to: Option<ReplicaId> },
     /// It was checked whose turn it is to lead an instance; `mine`: this replica's.
     Looked { at: usize, mine: bool },
-    /// Tell all instances whether this replica has much to execute.
-    Busy(bool),
+    /// Tell all instances something.
+    All(OrderInput),
     /// Send a message to a member.
     Tell { conn: ConnId, frame: OutFrame },
 }
@@ -90,6 +91,8 @@ pub(crate) struct Leading {
     gave_way: Time,
     /// When it last handed over because its disk is full.
     handed_over: Option<Time>,
+    /// The generation whose instances know that one of them has decided something.
+    met: Option<Generation>,
 }
 
 impl Leading {
@@ -104,6 +107,7 @@ impl Leading {
             }
             In::TurnEnd => {
                 self.look_at_backlog(now, look, out);
+                self.tell_met(look, out);
                 self.tell_room(look, out);
                 self.tell_sight(now, look, out);
             }
@@ -221,7 +225,22 @@ impl Leading {
         }
         let news = self.backlog.look(now, look.config.order.patience(), behind(look));
         // Where results are compared, those of all that decide are awaited; otherwise it may decide, and gives way if it leads.
-        out.extend(news.filter(|_| look.engine.verified().is_some()).map(Out::Busy));
+        out.extend(
+            news.filter(|_| look.engine.verified().is_some()).map(|busy| Out::All(OrderInput::Busy(busy))),
+        );
+    }
+
+    /// Tells all instances once one of them has decided something. In an instance that has not, no leader could do with few members before.
+    /// [visigoth L27]
+    fn tell_met(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
+        let generation = look.engine.merge().generation();
+        if look.groups.len() == 1 || self.met == Some(generation) {
+            return; // in nearly every turn
+        }
+        if look.groups.iter().any(|group| group.decided() > Slot::ZERO) {
+            self.met = Some(generation);
+            out.push(Out::All(OrderInput::Met));
+        }
     }
 
     /// When a leader here gives way since it has started and executes what was decided before, if another member may lead.

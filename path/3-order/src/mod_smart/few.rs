@@ -150,7 +150,8 @@ impl Few {
         }
         let here = core.here(at.gathered.last());
         // Until the usual quorum decided something, nothing shows that all members ask the same oracle. [visigoth L27]
-        let unknown = here.decided == View::ZERO && here.membership == MembershipId::FIRST;
+        let unknown =
+            here.decided == View::ZERO && here.membership == MembershipId::FIRST && !core.members.met;
         if core.now() < due || unknown {
             return None;
         }

@@ -54,6 +54,8 @@ pub(super) struct Participants {
     followers: BTreeMap<ReplicaId, Follower>,
     /// This replica still has much to execute of what was decided.
     pub(super) busy: bool,
+    /// The usual quorum of the first members met, as another instance shows.
+    pub(super) met: bool,
     /// The members that are connected.
     connected: BTreeSet<ReplicaId>,
     /// The membership that the host was told last, and whether it was established then.
@@ -73,6 +75,7 @@ impl Participants {
             hearers: Vec::new(),
             followers: BTreeMap::new(),
             busy: false,
+            met: false,
             connected: BTreeSet::new(),
             told: (MembershipId::FIRST, true),
         }

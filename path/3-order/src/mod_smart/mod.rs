@@ -433,6 +433,7 @@ impl Order for ModSmart {
             Input::Vouched { slot, digest, waited } => self.on_vouched(slot, digest, waited, out),
             Input::Oracle(answer) => self.on_oracle(answer, out),
             Input::Busy(busy) => self.core.members.busy = busy,
+            Input::Met => self.core.members.met = true,
             Input::Deadline => self.on_tick(out),
         }
         if first {

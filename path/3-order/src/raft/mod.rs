@@ -458,7 +458,8 @@ impl Order for Raft {
             | Input::Unwatch(_)
             | Input::Vouched { .. }
             | Input::Oracle(_)
-            | Input::Busy(_) => {}
+            | Input::Busy(_)
+            | Input::Met => {}
             Input::Deadline => self.on_deadline(out),
         }
         self.changes.tell(&self.store, out);

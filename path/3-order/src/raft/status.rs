@@ -13,10 +13,11 @@ pub(super) fn standing(raft: &Raft) -> Standing {
     let Role::Leader(lead) = &raft.role else { return Standing { view, ..Standing::default() } };
     let leading = lead.may_propose() && !raft.life.halted;
     // The first record of a view follows everything that was committed before.
-    let settled = leading && store.log().view_at(store.delivered()) == Some(view);
+    let handed_on = store.log().view_at(store.delivered()) == Some(view);
+    let settled = leading && handed_on;
     let (in_flight, in_flight_bytes) = lead.proposed_and_open(store);
     let holds_back = lead.strains_a_follower(raft.life.now, &raft.config, store);
-    Standing { view, leading, settled, holds_back, in_flight, in_flight_bytes }
+    Standing { view, leading, handed_on, settled, holds_back, in_flight, in_flight_bytes }
 }
 
 /// The full status.

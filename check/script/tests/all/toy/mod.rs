@@ -142,7 +142,8 @@ impl Order for Toy {
         let (in_flight, in_flight_bytes) = (all().count(), all().map(|batch| batch.bytes().len()).sum());
         let (leading, view) = (self.started.is_some(), View::FIRST);
         let settled = leading && self.ledger.delivered() >= self.ledger.last();
-        Standing { view, leading, settled, holds_back: false, in_flight, in_flight_bytes }
+        let handed_on = settled;
+        Standing { view, leading, handed_on, settled, holds_back: false, in_flight, in_flight_bytes }
     }
     fn status(&self) -> Status {
         let members = Arc::new(Memberships::created(&[self.me]));

@@ -3,7 +3,7 @@
 use super::chaos::{hasty, schedule, seeds};
 use super::liars::{ALL, How, Lies};
 use super::world::{Plan, World};
-use crate::Order;
+use crate::{Input, Order};
 use quorate_types::Span;
 
 /// Asks for some slots, and waits until they are decided.
@@ -55,6 +55,16 @@ fn two_halves_do_not_both_go_on() {
         world.heal();
         assert!(world.run_until(Span::from_secs(20), World::is_done), "{}", world.describe());
     }
+}
+
+/// Two of four never started, but another instance has decided something: the usual quorum met.
+#[test]
+fn half_of_the_members_begin_where_another_instance_has() {
+    let mut world = World::new(1, Plan::visigoth(2, 1, 0));
+    (2..4).for_each(|at| world.crash(at));
+    (0..2).for_each(|at| world.step(at, Input::Met));
+    assert!(decides(&mut world, Span::from_secs(20)), "{}", world.describe());
+    assert!(world.oracle.swaps > 0);
 }
 
 /// Two of four never started: the members that are there can not know whether the others ask another oracle. Once three were there two are
