@@ -12,10 +12,10 @@ mod local;
 pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
-    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Events, InStore, KeyUse,
-    MembershipNow, ObjectService, Observer, OwnReplies, Parallel, ParallelService, Published, ReplySink,
-    Service, SessionEnd, StateRange, StateView, Store, Tells, Tracked, Typed, TypedError, TypedService,
-    checkpoint_tracked, decode_reply, encode_command, restore_tracked,
+    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Entry, Events, FreshKeys,
+    InStore, KeyUse, Map, MembershipNow, ObjectService, Observer, OwnReplies, Parallel, ParallelService,
+    Published, ReplySink, Service, SessionEnd, Set, StateRange, StateView, Store, Tells, Tracked, Typed,
+    TypedError, TypedService, checkpoint_tracked, decode_reply, encode_command, restore_tracked,
 };
 pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Network, Options, Replica, Running,

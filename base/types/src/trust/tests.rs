@@ -56,6 +56,32 @@ fn so_many_results_are_enough() {
     assert_eq!((crash, [4, 7].map(|n| of(FaultModel::Byzantine, n))), ([1, 2, 2, 3], [3, 5]));
 }
 
+/// Reads without an order ask a quorum. It shares a member that tells the truth with the executors of each result that is final, so no read
+/// is older than what was answered before it (Eve, section 3.4.1).
+#[test]
+fn a_read_meets_each_result_in_a_member_that_tells_the_truth() {
+    for trust in (1..=7).flat_map(all).chain(usual().map(|(_, trust)| trust)) {
+        assert!(shared(trust.n, trust.results(), trust.agreement()) > trust.o, "{trust:?}");
+    }
+}
+
+/// The attack that the paper names: of 2f+1 executors f+1 decide a write, and f+1 answers are all that a reader may wait for. The two share
+/// one executor at least, and no more for sure. Where that one lies, it joins those that have not heard of the write.
+#[test]
+fn with_fewer_executors_a_read_may_meet_only_a_liar() {
+    for f in 1..=3 {
+        let (executors, enough) = (2 * f + 1, f + 1);
+        assert_eq!(shared(executors, enough, enough), 1);
+        let liars = 1;
+        let stale = sets(executors, enough).any(|wrote| {
+            let late = !wrote & ((1 << executors) - 1);
+            // The liar was among those that wrote, and answers as those that did not.
+            sets(executors, enough).any(|read| read & wrote == liars && read & !liars & !late == 0)
+        });
+        assert!(stale, "f = {f}: a read gives what was there before the write");
+    }
+}
+
 #[test]
 fn as_many_faults_are_survived_as_the_members_allow() {
     for (model, Trust { n, u, s, o }) in usual() {

@@ -75,7 +75,8 @@ pub(super) fn plan_disks(plan: &mut Plan, rng: &mut Rng) {
 }
 
 /// The others find a corrupted replica at the next border. Until then it counts as the faulty one: no other replica may give up its log for
-/// a checkpoint that is not agreed on, neither because the log is long nor by starting again.
+/// a checkpoint that is not agreed on, neither because the log is long nor by starting again. While another one is away the others can not
+/// find it: two of three can not tell which of them is right.
 pub(super) fn spare_witnesses(plan: &mut Plan) {
     let corrupt = plan.faults.iter().find_map(|(at, fault)| match fault {
         Fault::Corrupt { who } => Some((*at, *who)),
@@ -85,6 +86,13 @@ pub(super) fn spare_witnesses(plan: &mut Plan) {
         plan.log_bytes_max = 1 << 30;
     }
     let Some((since, corrupt)) = corrupt else { return };
+    let is_away = |(at, fault): &(u64, Fault)| match fault {
+        Fault::Away { who, time } => *who != corrupt && (*at..at + time).contains(&since),
+        _ => false,
+    };
+    if plan.faults.iter().any(is_away) {
+        return plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
+    }
     plan.faults
         .retain(|(at, fault)| *at < since || fault.ends_life_of().is_none_or(|who| who == Some(corrupt)));
 }

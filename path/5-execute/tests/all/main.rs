@@ -14,6 +14,7 @@ mod ordered;
 mod planted;
 mod published;
 mod queries;
+mod reads;
 mod reference;
 mod services;
 mod session_model;
