@@ -1,4 +1,5 @@
-//! INV-SIM-MEMBERS: a membership's number means the same to all replicas. In the end no change is open, and only members lead.
+//! INV-SIM-MEMBERS: a membership's number means the same to all replicas. In the end no change is open, and only members lead. A replica that
+//! was removed while it heard nobody may still believe that it leads: all refuse it, so it decides nothing.
 
 use super::Failure;
 use quorate_node::Node;
@@ -29,12 +30,13 @@ impl MembershipCheck {
     /// Checks a replica in the end.
     ///
     /// # Errors
-    /// When a change is open, or a replica leads that is no member.
+    /// When a change is open, or a replica leads that is no member and that a member hears.
     pub fn ended(&self, name: &str, member: bool, node: &Node) -> Result<(), Failure> {
         if member && node.change().is_some() {
             return Err(Failure::new("members", format!("{name} has a change open: {:?}", node.change())));
         }
-        if !member && node.status().leading {
+        let heard = |node: &Node| node.status().peers.iter().any(|peer| peer.connected);
+        if !member && node.status().leading && heard(node) {
             return Err(Failure::new("members", format!("{name} leads and is no member")));
         }
         if member && node.is_removed() {

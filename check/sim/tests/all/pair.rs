@@ -41,6 +41,16 @@ fn an_instance_that_has_decided_nothing_goes_on_with_few() {
     }
 }
 
+/// One of three members, of which all are a usual quorum, stops for good: before anything is decided, in a cluster made from a backup; or where each
+/// leads for one slot.
+#[test]
+fn who_is_lost_at_once_or_while_leaders_rotate_is_missed_no_longer() {
+    let profile = Profile { replicas: None, verify: false, ..pair() };
+    for seed in [8_205_964, 8_200_732] {
+        clean::all_are_clean(&profile, seed..seed + 1, |_| {});
+    }
+}
+
 /// Each member leads for one slot, or for three: rulings are proposed all the same.
 #[test]
 fn leaders_that_lead_for_few_slots_rule() {

@@ -149,10 +149,12 @@ impl Few {
             self.ask_whom_they_miss(core, out);
         }
         let here = core.here(at.gathered.last());
-        // Until the usual quorum decided something, nothing shows that all members ask the same oracle. [visigoth L27]
-        let unknown =
-            here.decided == View::ZERO && here.membership == MembershipId::FIRST && !core.members.met;
-        if core.now() < due || unknown {
+        // Until the usual quorum decided something, or met, nothing shows that all members ask the same oracle. [visigoth L27]
+        let begins = here.membership == MembershipId::FIRST && here.decided == View::ZERO;
+        let begins = begins && !core.members.met;
+        // In a new cluster members may still be starting.
+        let due = if begins { due.plus(at.watch.patience(&core.config)) } else { due };
+        if core.now() < due || begins && !core.members.have_met() {
             return None;
         }
         let wish = if core.may_lie() {

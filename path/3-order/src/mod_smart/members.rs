@@ -54,8 +54,10 @@ pub(super) struct Participants {
     followers: BTreeMap<ReplicaId, Follower>,
     /// This replica still has much to execute of what was decided.
     pub(super) busy: bool,
-    /// The usual quorum of the first members met, as another instance shows.
+    /// Another instance shows that the usual quorum of the first members met.
     pub(super) met: bool,
+    /// The replicas that were connected since this one started.
+    seen: BTreeSet<ReplicaId>,
     /// The members that are connected.
     connected: BTreeSet<ReplicaId>,
     /// The membership that the host was told last, and whether it was established then.
@@ -76,6 +78,7 @@ impl Participants {
             followers: BTreeMap::new(),
             busy: false,
             met: false,
+            seen: BTreeSet::new(),
             connected: BTreeSet::new(),
             told: (MembershipId::FIRST, true),
         }
@@ -110,8 +113,15 @@ impl Participants {
         &self.connected
     }
 
+    /// Whether the usual quorum compared what it was configured with: its members did when they connected. [visigoth L27]
+    pub(super) fn have_met(&self) -> bool {
+        let seen = self.voters.iter().filter(|id| **id == self.me || self.seen.contains(id)).count();
+        seen >= self.trust.agreement() as usize
+    }
+
     pub(super) fn connect(&mut self, id: ReplicaId) {
         self.connected.insert(id);
+        self.seen.insert(id);
     }
     pub(super) fn disconnect(&mut self, id: ReplicaId) {
         self.connected.remove(&id);

@@ -156,7 +156,10 @@ impl Rotation {
 fn is_used_by(core: &Core, slots: u64) -> bool {
     let Phase::Normal { base, .. } = core.office.phase() else { return false };
     let most = core.config.rotate_after;
+    // Each view that begins with few members waits for the oracle, so a leader that needs them stays. A liar might make itself need them.
+    let stays = !core.may_lie() && !core.granted.of(core.office.view()).is_empty();
     most > 0
+        && !stays
         && core.members.voters().len() > 1
         && slots.saturating_add(core.decided().next().since(*base)) >= most
 }

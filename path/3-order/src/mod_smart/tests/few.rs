@@ -61,18 +61,31 @@ fn two_halves_do_not_both_go_on() {
 #[test]
 fn half_of_the_members_begin_where_another_instance_has() {
     let mut world = World::new(1, Plan::visigoth(2, 1, 0));
-    (2..4).for_each(|at| world.crash(at));
+    (0..4).for_each(|at| world.crash(at));
+    (0..2).for_each(|at| world.start(at));
+    world.connection(0, 1, true);
     (0..2).for_each(|at| world.step(at, Input::Met));
     assert!(decides(&mut world, Span::from_secs(20)), "{}", world.describe());
     assert!(world.oracle.swaps > 0);
 }
 
-/// Two of four never started: the members that are there can not know whether the others ask another oracle. Once three were there two are
+/// Two of four stop before anything is decided. The others met them.
+#[test]
+fn half_of_the_members_begin_where_they_met_the_others() {
+    let mut world = World::new(1, Plan::visigoth(2, 1, 0));
+    (2..4).for_each(|at| world.crash(at));
+    assert!(decides(&mut world, Span::from_secs(20)), "{}", world.describe());
+    assert!(world.oracle.swaps > 0);
+}
+
+/// Two of four start, and have not met the others since: they can not know whether these ask another oracle. Once three were there two are
 /// enough; the leader has nothing to propose before its host knows that it leads, and asks all the same.
 #[test]
 fn half_of_the_members_do_not_begin() {
     let mut world = World::new(1, Plan::visigoth(2, 1, 0));
-    (2..4).for_each(|at| world.crash(at));
+    (0..4).for_each(|at| world.crash(at));
+    (0..2).for_each(|at| world.start(at));
+    world.connection(0, 1, true);
     assert!(!decides(&mut world, Span::from_secs(5)));
     assert_eq!(world.oracle.swaps, 0);
     world.start(2);
