@@ -1,8 +1,8 @@
-//! When a ruling goes in a batch of its own.
+//! When a ruling goes in a batch of its own, and how many have to say the same.
 
-use super::{ALONE_AFTER, Due, Rulings};
-use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
-use quorate_wire::{BatchHeader, Ruling};
+use super::{ALONE_AFTER, Due, Results, Rulings};
+use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Seq, Span, Time};
+use quorate_wire::{BatchHeader, Memberships, Ruling, Tokens};
 
 const RULING: Ruling = Ruling::Final { attempt: 0, seq: Seq::new(1), token: Digest::new([1; Digest::BYTES]) };
 
@@ -32,4 +32,18 @@ fn a_ruling_that_nobody_waits_for_waits_for_requests() {
     let later = now.plus(Span::from_secs(1));
     assert!(!rulings.goes_alone(later, due(false), false));
     assert!(rulings.goes_alone(later.plus(ALONE_AFTER), due(false), false), "none comes");
+}
+
+/// Where one of four may lie, two may be a liar and one whose threads raced.
+#[test]
+fn one_more_than_may_lie_is_no_quorum_of_results() {
+    let (mut rulings, now) = (rulings(), Time::ZERO.plus(Span::from_secs(1)));
+    let founders: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
+    rulings.meet(&Memberships::created(&founders), Faults::of(FaultModel::Byzantine));
+    let Ruling::Final { attempt, seq, token } = RULING else { panic!("it is final") };
+    for (from, vouches) in [(2, false), (3, false), (4, true)] {
+        let tokens = Tokens { attempt, last: Seq::ZERO, list: vec![(seq, token)] };
+        rulings.heard(now, ReplicaId::new(from), Results::Tokens(tokens));
+        assert_eq!(rulings.may_vouch(now, &RULING), vouches, "r{from} says so, too");
+    }
 }
