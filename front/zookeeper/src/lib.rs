@@ -1,0 +1,10 @@
+//! ZooKeeper's client protocol: its records, error codes and path rules.
+//!
+//! Source: the protocol definition `zookeeper.jute` of Apache ZooKeeper 3.9, and the behaviour of its release 3.9.4.
+
+pub mod error;
+pub mod jute;
+pub mod op;
+pub mod path;
+pub mod records;
+pub mod request;

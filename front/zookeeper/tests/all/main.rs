@@ -1,0 +1,6 @@
+//! The records of the protocol, byte by byte, and the rules for paths. One binary for all of it: each has to be linked.
+
+mod jute;
+mod path;
+mod records;
+mod requests;
