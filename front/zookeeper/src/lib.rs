@@ -1,4 +1,4 @@
-//! ZooKeeper's client protocol: its records, error codes and path rules.
+//! ZooKeeper's client protocol, with its records, error codes and path rules, and its tree of nodes in the object store.
 //!
 //! Source: the protocol definition `zookeeper.jute` of Apache ZooKeeper 3.9, and the behaviour of its release 3.9.4.
 
@@ -8,3 +8,5 @@ pub mod op;
 pub mod path;
 pub mod records;
 pub mod request;
+pub mod service;
+pub mod tree;

@@ -169,7 +169,7 @@ pub struct Stat {
     pub cversion: i32,
     /// How often its rights were changed.
     pub aversion: i32,
-    /// The session with which it is deleted; or what says that it is a container or has a time to live; or 0.
+    /// The session with which it is deleted, or 0.
     pub ephemeral_owner: i64,
     /// The bytes of its data.
     pub data_length: i32,

@@ -326,8 +326,26 @@ fn read_multi<'a>(multi: Op, from: &mut Reader<'a>) -> Result<Vec<Request<'a>>, 
         }
         let fits = |op: &Op| if multi == Op::Multi { op.in_multi() } else { op.in_multi_read() };
         let op = Op::of(number).filter(fits).ok_or(Malformed)?;
-        list.push(read(op, from)?);
+        list.push(in_multi(read(op, from)?)?);
     }
+}
+
+/// In a multi, the mode of a node says how it is made, and not the operation: so ZooKeeper reads it (`MultiOperationRecord`, `Op.create`).
+///
+/// # Errors
+/// When there is no such mode, or the node has a time to live that the operation has no room for.
+fn in_multi(request: Request<'_>) -> Result<Request<'_>, Malformed> {
+    let Request::Create(create) = request else { return Ok(request) };
+    let op = match Mode::of(create.flags) {
+        Some(mode) if mode.has_ttl() && create.op == Op::CreateTtl => Op::CreateTtl,
+        Some(Mode::Container) => Op::CreateContainer,
+        Some(mode) if !mode.has_ttl() && create.op == Op::Create2 => Op::Create2,
+        Some(mode) if !mode.has_ttl() => Op::Create,
+        None if create.op == Op::CreateTtl => Op::Create,
+        _ => return Err(Malformed),
+    };
+    let ttl_ms = if op == Op::CreateTtl { create.ttl_ms } else { 0 };
+    Ok(Request::Create(Create { op, ttl_ms, ..create }))
 }
 
 fn write_create(create: &Create<'_>, out: &mut Vec<u8>) {

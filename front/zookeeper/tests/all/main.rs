@@ -1,6 +1,10 @@
 //! The records of the protocol, byte by byte, and the rules for paths. One binary for all of it: each has to be linked.
 
+mod differential;
 mod jute;
 mod path;
 mod records;
 mod requests;
+mod service;
+mod support;
+mod tree;

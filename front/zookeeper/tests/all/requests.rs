@@ -38,7 +38,7 @@ fn each() -> Vec<Request<'static>> {
         about(Op::GetEphemerals),
         about(Op::GetAllChildrenNumber),
         about(Op::DeleteContainer),
-        Request::Multi { op: Op::Multi, list: vec![create(Op::CreateTtl, 9), deletes, checks] },
+        Request::Multi { op: Op::Multi, list: vec![create(Op::Create2, 0), deletes, checks] },
         Request::Multi { op: Op::MultiRead, list: vec![read(Op::GetData), read(Op::GetChildren)] },
         Request::Reconfig(Reconfig {
             joining: Some(b"server.4=x"),

@@ -1,0 +1,362 @@
+//! The tree of nodes in the object store: what each operation reads, checks and changes, in the order in which ZooKeeper does.
+//!
+//! Which of several reasons a client is told follows from the order of the checks. So each operation lists them as
+//! `PrepRequestProcessor` of Apache ZooKeeper 3.9.4 has them. Versions wrap, and skip -1, which means any version. A failed operation
+//! changes nothing.
+//!
+//! INV-ZK-1: every entry decodes. INV-ZK-2: a node's parent exists, counts it, and is not ephemeral. Tests: tests/all/tree.rs, beside a model.
+
+mod node;
+mod read;
+mod rights;
+
+use crate::error::ZkError;
+use crate::op::Op;
+use crate::path::ZkPath;
+use crate::records::{Acl, EventKind, Stat};
+use crate::request::{Create, Mode, Request};
+pub use node::Owner;
+use node::{DATA, NODE, Node, TTL_MAX_MS};
+use quorate_execute::StateView;
+pub use read::{Answer, Right, children, count_below, data, ephemerals, exists, rights};
+pub use rights::Id;
+
+/// Nodes that every tree has, and that nobody deletes.
+const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Its session.
+    pub session: i64,
+    /// Its identities.
+    pub ids: Vec<Id>,
+}
+
+/// When a change happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The transaction.
+    pub zxid: i64,
+    /// The time of the server that the client uses, in milliseconds since 1970.
+    pub time_ms: i64,
+}
+
+/// What happened to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// The node.
+    pub path: String,
+    /// The transaction.
+    pub zxid: i64,
+}
+
+/// What a write gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// A node was made.
+    Made {
+        /// Its path, with its number.
+        path: String,
+        /// Its numbers.
+        stat: Stat,
+    },
+    /// Data or rights were replaced.
+    Set(Stat),
+    /// A node was deleted, or its version is right.
+    Nothing,
+    /// The results of a multi. If one is an error, nothing was changed: the operations before it have no error, those behind it
+    /// [`ZkError::RuntimeInconsistency`].
+    Multi(Vec<Result<Done, Option<ZkError>>>),
+}
+
+/// The entries of the nodes that every tree has. They have no transaction and no time.
+pub fn founding() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    let fixed = |num_children, aversion| Node {
+        stat: Stat { num_children, aversion, ..Stat::default() },
+        has_data: true,
+        acl: Vec::new(),
+    };
+    let mut config = fixed(0, -1);
+    config.set_acl(&[Acl { perms: Acl::READ, ..Acl::OPEN }]);
+    let nodes = [fixed(1, 0), fixed(2, 0), fixed(0, 0), config];
+    FIXED.into_iter().zip(nodes).map(|(path, node)| (node::key(NODE, path), node.encode()))
+}
+
+/// What an entry was before, if it was there.
+type Before = (Vec<u8>, Option<Vec<u8>>);
+
+/// A change of the tree.
+pub struct Tree<'v, 's> {
+    view: &'v mut StateView<'s>,
+    /// What was there before, in a multi.
+    undo: Option<Vec<Before>>,
+    /// What happened so far.
+    events: Vec<Event>,
+    stamp: Stamp,
+}
+
+impl<'v, 's> Tree<'v, 's> {
+    /// A change at this moment.
+    pub fn new(view: &'v mut StateView<'s>, stamp: Stamp) -> Self {
+        Self { view, undo: None, events: Vec::new(), stamp }
+    }
+
+    /// What happened, in order. Nothing, if it failed.
+    pub fn events(self) -> Vec<Event> {
+        self.events
+    }
+
+    /// Carries out a write.
+    ///
+    /// # Errors
+    /// The reason that ZooKeeper gives.
+    pub fn write(&mut self, caller: &Caller, request: &Request<'_>) -> Result<Done, ZkError> {
+        match request {
+            Request::Create(create) => self.create(caller, create),
+            Request::Delete { path, version } => self.delete(caller, path, *version),
+            Request::Check { path, version } => self.check(caller, path, *version),
+            Request::SetData { path, data, version } => self.set_data(caller, path, *data, *version),
+            Request::SetAcl { path, acl, version } => self.set_acl(caller, path, acl.as_deref(), *version),
+            Request::Multi { op: Op::Multi, list } => Ok(Done::Multi(self.multi(caller, list))),
+            _ => Err(ZkError::Unimplemented),
+        }
+    }
+}
+
+/// The operations.
+impl Tree<'_, '_> {
+    fn create(&mut self, caller: &Caller, create: &Create<'_>) -> Result<Done, ZkError> {
+        let mode = Mode::of(create.flags).ok_or(ZkError::BadArguments)?;
+        let owner = owner(create, mode, caller)?;
+        let asked = String::from_utf8_lossy(create.path);
+        let (above, _) =
+            asked.rsplit_once('/').filter(|_| !asked.contains('\0')).ok_or(ZkError::BadArguments)?;
+        let acl = rights::repaired(create.acl.as_deref(), &caller.ids)?;
+        let mut parent = self.node(above).ok_or(ZkError::NoNode)?;
+        rights::check(&parent.acl(), Acl::CREATE, &caller.ids)?;
+        let number = parent.stat.cversion;
+        let path = if mode.is_sequential() { format!("{asked}{number:010}") } else { asked.to_string() };
+        ZkPath::new(path.as_bytes()).map_err(|_| ZkError::BadArguments)?;
+        if self.node(&path).is_some() {
+            return Err(ZkError::NodeExists);
+        }
+        if matches!(parent.owner(), Owner::Session(_)) {
+            return Err(ZkError::NoChildrenForEphemerals);
+        }
+        let Stamp { zxid, time_ms } = self.stamp;
+        parent.stat.cversion = number.wrapping_add(1);
+        parent.stat.num_children += 1;
+        parent.stat.pzxid = zxid;
+        let mut node = Node {
+            stat: Stat {
+                czxid: zxid,
+                mzxid: zxid,
+                pzxid: zxid,
+                ctime: time_ms,
+                mtime: time_ms,
+                ephemeral_owner: owner.number(),
+                ..Stat::default()
+            },
+            has_data: false,
+            acl: Vec::new(),
+        };
+        node.set_acl(&acl);
+        self.put_data(&path, &mut node, create.data);
+        self.put_node(above, &parent);
+        self.put_node(&path, &node);
+        if let Owner::Session(session) = owner {
+            self.put(&node::ephemeral(session, &path), &[]);
+        }
+        self.happened(EventKind::Created, &path);
+        self.happened(EventKind::ChildrenChanged, above);
+        Ok(Done::Made { path, stat: node.visible() })
+    }
+
+    fn delete(&mut self, caller: &Caller, path: &[u8], version: i32) -> Result<Done, ZkError> {
+        let path = &*String::from_utf8_lossy(path);
+        if path.contains('\0') || FIXED.contains(&path) {
+            return Err(ZkError::BadArguments);
+        }
+        let (above, _) = path.rsplit_once('/').ok_or(ZkError::BadArguments)?;
+        let parent = self.node(above).ok_or(ZkError::NoNode)?;
+        rights::check(&parent.acl(), Acl::DELETE, &caller.ids)?;
+        let node = self.node(path).ok_or(ZkError::NoNode)?;
+        expect(node.stat.version, version)?;
+        if node.stat.num_children > 0 {
+            return Err(ZkError::NotEmpty);
+        }
+        self.remove_node(path);
+        Ok(Done::Nothing)
+    }
+
+    fn check(&mut self, caller: &Caller, path: &[u8], version: i32) -> Result<Done, ZkError> {
+        let path = ZkPath::new(path).map_err(|_| ZkError::BadArguments)?.text();
+        let node = self.node(path).ok_or(ZkError::NoNode)?;
+        rights::check(&node.acl(), Acl::READ, &caller.ids)?;
+        expect(node.stat.version, version)?;
+        Ok(Done::Nothing)
+    }
+
+    fn set_data(
+        &mut self,
+        caller: &Caller,
+        path: &[u8],
+        data: Option<&[u8]>,
+        version: i32,
+    ) -> Result<Done, ZkError> {
+        let path = ZkPath::new(path).map_err(|_| ZkError::BadArguments)?.text();
+        let mut node = self.node(path).ok_or(ZkError::NoNode)?;
+        rights::check(&node.acl(), Acl::WRITE, &caller.ids)?;
+        expect(node.stat.version, version)?;
+        node.stat.version = next(node.stat.version);
+        (node.stat.mzxid, node.stat.mtime) = (self.stamp.zxid, self.stamp.time_ms);
+        self.put_data(path, &mut node, data);
+        self.put_node(path, &node);
+        self.happened(EventKind::DataChanged, path);
+        Ok(Done::Set(node.visible()))
+    }
+
+    fn set_acl(
+        &mut self,
+        caller: &Caller,
+        path: &[u8],
+        acl: Option<&[Acl<'_>]>,
+        version: i32,
+    ) -> Result<Done, ZkError> {
+        let path = ZkPath::new(path).map_err(|_| ZkError::BadArguments)?.text();
+        let acl = rights::repaired(acl, &caller.ids)?;
+        let mut node = self.node(path).ok_or(ZkError::NoNode)?;
+        rights::check(&node.acl(), Acl::ADMIN, &caller.ids)?;
+        expect(node.stat.aversion, version)?;
+        node.stat.aversion = next(node.stat.aversion);
+        node.set_acl(&acl);
+        self.put_node(path, &node);
+        Ok(Done::Set(node.visible()))
+    }
+
+    /// All operations, or none of them. Each sees what those before it did.
+    fn multi(&mut self, caller: &Caller, list: &[Request<'_>]) -> Vec<Result<Done, Option<ZkError>>> {
+        self.undo = Some(Vec::new());
+        let mut done = Vec::new();
+        for request in list {
+            match self.write(caller, request) {
+                Ok(result) => done.push(Ok(result)),
+                Err(error) => {
+                    self.take_back();
+                    let before = done.len();
+                    let skipped = Err(Some(ZkError::RuntimeInconsistency));
+                    done = vec![Err(None); before];
+                    done.push(Err(Some(error)));
+                    done.resize(list.len(), skipped);
+                    break;
+                }
+            }
+        }
+        self.undo = None;
+        done
+    }
+
+    fn take_back(&mut self) {
+        for (key, before) in self.undo.take().into_iter().flatten().rev() {
+            match before {
+                Some(value) => self.view.set(&key, &value),
+                None => drop(self.view.remove(&key)),
+            }
+        }
+        self.events.clear();
+    }
+}
+
+/// Entries.
+impl Tree<'_, '_> {
+    fn node(&self, path: &str) -> Option<Node> {
+        read::node(self.view, path)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.keep(key);
+        self.view.set(key, value);
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        self.keep(key);
+        self.view.remove(key);
+    }
+
+    fn keep(&mut self, key: &[u8]) {
+        if let Some(undo) = &mut self.undo {
+            undo.push((key.to_vec(), self.view.get(key).map(|value| value.into_owned())));
+        }
+    }
+
+    fn put_node(&mut self, path: &str, node: &Node) {
+        self.put(&node::key(NODE, path), &node.encode());
+    }
+
+    /// Replaces a node's data. Only data with bytes have an entry.
+    fn put_data(&mut self, path: &str, node: &mut Node, data: Option<&[u8]>) {
+        let before = node.stat.data_length;
+        let bytes = data.unwrap_or_default();
+        node.has_data = data.is_some();
+        node.stat.data_length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+        if !bytes.is_empty() {
+            self.put(&node::key(DATA, path), bytes);
+        } else if before > 0 {
+            self.remove(&node::key(DATA, path));
+        }
+    }
+
+    /// Removes a node that exists and has no children.
+    fn remove_node(&mut self, path: &str) {
+        let Some(node) = self.node(path) else { return };
+        let (above, _) = path.rsplit_once('/').unwrap_or_default();
+        self.remove(&node::key(NODE, path));
+        if node.stat.data_length > 0 {
+            self.remove(&node::key(DATA, path));
+        }
+        if let Owner::Session(session) = node.owner() {
+            self.remove(&node::ephemeral(session, path));
+        }
+        let mut parent = self.node(above).expect("INV-ZK-2: a node's parent exists");
+        parent.stat.num_children -= 1;
+        parent.stat.pzxid = self.stamp.zxid;
+        self.put_node(above, &parent);
+        self.happened(EventKind::Deleted, path);
+        self.happened(EventKind::ChildrenChanged, above);
+    }
+
+    fn happened(&mut self, kind: EventKind, path: &str) {
+        let path = if path.is_empty() { "/" } else { path }.to_owned();
+        self.events.push(Event { kind, path, zxid: self.stamp.zxid });
+    }
+}
+
+/// Whose end is the end of a new node. The operation says it before the mode does.
+fn owner(create: &Create<'_>, mode: Mode, caller: &Caller) -> Result<Owner, ZkError> {
+    let ttl = create.op == Op::CreateTtl;
+    if ttl != mode.has_ttl() || ttl && !(1..=TTL_MAX_MS).contains(&create.ttl_ms) {
+        return Err(ZkError::BadArguments);
+    }
+    Ok(match create.op {
+        Op::CreateContainer => Owner::Container,
+        Op::CreateTtl => Owner::Ttl(create.ttl_ms),
+        _ if mode.is_ephemeral() => Owner::Session(caller.session),
+        _ => Owner::Nobody,
+    })
+}
+
+/// Whether a version is the one that was asked for.
+fn expect(version: i32, asked: i32) -> Result<(), ZkError> {
+    if asked == -1 || asked == version { Ok(()) } else { Err(ZkError::BadVersion) }
+}
+
+/// The version after this one. -1 means any version, so no node has it.
+const fn next(version: i32) -> i32 {
+    match version.wrapping_add(1) {
+        -1 => 0,
+        version => version,
+    }
+}

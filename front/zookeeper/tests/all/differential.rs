@@ -1,0 +1,335 @@
+//! The same random requests to a real ZooKeeper and to ours: every field of every answer is the same, but for times.
+
+use crate::support::{Zk, made, names, path};
+use quorate_skipped::skipped;
+use quorate_zookeeper::error::ZkError;
+use quorate_zookeeper::jute::{Reader, Write as _};
+use quorate_zookeeper::op::Op;
+use quorate_zookeeper::records::{Acl, ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, Stat};
+use quorate_zookeeper::request::{Mode, Request};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The session of our client.
+const OURS: i64 = 7;
+
+/// A ZooKeeper of one server, with a directory of its own.
+struct Server {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+        drop(std::fs::remove_dir_all(&self.directory));
+    }
+}
+
+impl Server {
+    /// A new server, and the port at which it serves.
+    fn start(jars: &str) -> (Self, u16) {
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it").port();
+        let directory = std::env::temp_dir().join(format!("quorate-zookeeper-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let config = directory.join("zoo.cfg");
+        let data = directory.join("data");
+        let text = format!(
+            "tickTime=2000\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n",
+            data.display()
+        );
+        std::fs::write(&config, text).expect("it is written");
+        let mut java = Command::new("java");
+        java.args(["-Xmx256m", "-Dzookeeper.extendedTypesEnabled=true", "-cp", &format!("{jars}/*")]);
+        java.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(config);
+        let process = java.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("java runs");
+        (Self { process, directory }, port)
+    }
+}
+
+/// A client of a real server.
+struct Real {
+    stream: TcpStream,
+    session: i64,
+    /// The transaction before its first one.
+    before: i64,
+    xid: i32,
+}
+
+impl Real {
+    /// Connects once the server serves. Before, it lets connections in and closes them.
+    fn connect(port: u16) -> Self {
+        for _ in 0..300 {
+            if let Ok(real) = Self::try_connect(port) {
+                return real;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("no ZooKeeper serves within 30 s");
+    }
+
+    fn try_connect(port: u16) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        // A port that nobody listens on yet may be given to this very connection.
+        if stream.local_addr()? == stream.peer_addr()? {
+            return Err(std::io::ErrorKind::ConnectionRefused.into());
+        }
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let mut real = Self { stream, session: 0, before: 0, xid: 0 };
+        let hello = ConnectRequest {
+            protocol: 0,
+            last_zxid: 0,
+            timeout_ms: 40_000,
+            session: 0,
+            password: &[0; 16],
+            read_only: Some(false),
+        };
+        let mut frame = Vec::new();
+        hello.write(&mut frame);
+        real.send(&frame)?;
+        let answer = real.receive()?;
+        real.session = ConnectResponse::read(&answer).expect("an answer").session;
+        real.before = real.ask(&Request::Read { op: Op::Exists, path: b"/", watch: false }).0;
+        Ok(real)
+    }
+
+    fn send(&mut self, frame: &[u8]) -> std::io::Result<()> {
+        let mut out = Vec::new();
+        out.bytes(Some(frame));
+        self.stream.write_all(&out)
+    }
+
+    fn receive(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length)?;
+        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut frame)?;
+        Ok(frame)
+    }
+
+    /// The transaction of the answer, and its record or error.
+    fn ask(&mut self, request: &Request<'_>) -> (i64, Result<Vec<u8>, i32>) {
+        self.xid += 1;
+        let mut frame = Vec::new();
+        RequestHeader { xid: self.xid, op: request.op().code() }.write(&mut frame);
+        request.write(&mut frame);
+        self.send(&frame).expect("it is sent");
+        let answer = self.receive().unwrap_or_else(|why| panic!("{why} to {request:?}"));
+        let mut from = Reader::new(&answer);
+        let header = ReplyHeader::read(&mut from).expect("a header");
+        assert_eq!(header.xid, self.xid);
+        (header.zxid, if header.error == 0 { Ok(from.rest().to_vec()) } else { Err(header.error) })
+    }
+}
+
+/// What is the same on both sides.
+struct Shape {
+    session: i64,
+    before: i64,
+}
+
+impl Shape {
+    fn stat(&self, from: &mut Reader<'_>) -> String {
+        let Ok(found) = Stat::read(from) else { return " without numbers".to_owned() };
+        let zxid = |zxid: i64| if zxid == 0 { 0 } else { zxid - self.before };
+        let owner = if found.ephemeral_owner == self.session { OURS } else { found.ephemeral_owner };
+        let same = Stat {
+            czxid: zxid(found.czxid),
+            mzxid: zxid(found.mzxid),
+            pzxid: zxid(found.pzxid),
+            ctime: i64::from(found.ctime > 0),
+            mtime: i64::from(found.mtime > 0),
+            ephemeral_owner: owner,
+            ..found
+        };
+        format!("{same:?}")
+    }
+
+    /// A record as text. Of times it says whether there is one.
+    fn record(&self, op: Option<Op>, from: &mut Reader<'_>) -> String {
+        let sorted = |mut names: Vec<String>| {
+            names.sort_unstable();
+            format!("{names:?}")
+        };
+        let Some(op) = op else { return format!("{:?}", from.int()) };
+        match op {
+            Op::Create => path(from),
+            Op::Create2 | Op::CreateContainer | Op::CreateTtl => path(from) + &self.stat(from),
+            Op::SetData | Op::SetAcl | Op::Exists => self.stat(from),
+            Op::GetData => format!("{:?}", from.bytes()) + &self.stat(from),
+            Op::GetChildren | Op::GetEphemerals => sorted(names(from)),
+            Op::GetChildren2 => sorted(names(from)) + &self.stat(from),
+            Op::GetAcl => format!("{:?}", from.list(Acl::read)) + &self.stat(from),
+            Op::GetAllChildrenNumber => format!("{:?}", from.int()),
+            Op::Multi | Op::MultiRead => {
+                let mut all = String::new();
+                loop {
+                    let header = (from.int(), from.flag(), from.int());
+                    all += &format!(" {header:?}");
+                    let (Ok(number), Ok(false), Ok(_)) = header else { return all };
+                    all += &self.record(Op::of(number), from);
+                }
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn answer(&self, request: &Request<'_>, zxid: i64, answer: Result<&[u8], i32>) -> String {
+        let text = match answer {
+            Ok(record) => {
+                let mut from = Reader::new(record);
+                let text = self.record(Some(request.op()), &mut from);
+                format!("{text} and {:?}", from.rest())
+            }
+            Err(error) => format!("{:?}", ZkError::of(error)),
+        };
+        format!("at {}: {text}", zxid - self.before)
+    }
+}
+
+/// Random numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) % below as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+const PATHS: [&str; 24] = [
+    "/a",
+    "/b",
+    "/a/a",
+    "/a/b",
+    "/b/a",
+    "/a/a/a",
+    "/a/b/",
+    "/",
+    "",
+    "a",
+    "/zookeeper",
+    "/zookeeper/config",
+    "/zookeeper/quota",
+    "/a/.",
+    "/a/..",
+    "//a",
+    "/a//b",
+    "/a/\u{1}",
+    "/b/\u{e9}",
+    "/c-",
+    "/a/c-",
+    "/a/\u{1f600}",
+    "/b/\u{0}x",
+    "/zookeeper/x",
+];
+
+fn rights(random: &mut Random) -> Vec<Acl<'static>> {
+    let entries: [(i32, &[u8], &[u8]); 12] = [
+        (31, b"world", b"anyone"),
+        (1, b"world", b"anyone"),
+        (23, b"world", b"anyone"),
+        (31, b"ip", b"127.0.0.1"),
+        (31, b"ip", b"127.0.0.0/8"),
+        (31, b"ip", b"10.0.0.0/8"),
+        (31, b"ip", b"127.0.0"),
+        (31, b"digest", b"ann:hash"),
+        (31, b"digest", b"ann"),
+        (31, b"auth", b""),
+        (31, b"nobody", b"x"),
+        (31, b"world", b"x"),
+    ];
+    let count = random.pick(&[1, 1, 1, 1, 2, 3, 0]);
+    let mut one = || if random.below(4) > 0 { entries[0] } else { random.pick(&entries) };
+    (0..count).map(|_| one()).map(|(perms, scheme, id)| Acl { perms, scheme, id }).collect()
+}
+
+const DATA: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"x"), Some(b"longer data")];
+
+fn request(random: &mut Random, in_multi: bool) -> Request<'static> {
+    let path = random.pick(&PATHS);
+    let bytes = path.as_bytes();
+    let version = random.pick(&[-1, -1, -1, 0, 1, 2]);
+    match random.below(if in_multi { 9 } else { 20 }) {
+        0..4 => {
+            let op = random.pick(&[Op::Create, Op::Create2, Op::Create2, Op::CreateContainer, Op::CreateTtl]);
+            let flags = match (op, random.below(8)) {
+                (_, 0) => random.pick(&[0, 1, 2, 3, 4, 5, 6, 7, -1]),
+                (Op::CreateContainer, _) => Mode::Container as i32,
+                (Op::CreateTtl, _) => random.pick(&[5, 6]),
+                _ => random.pick(&[0, 0, 0, 1, 2, 3]),
+            };
+            // A time of -1 for a node that has none is a transaction that ends the real server: ours refuses it.
+            let ttl = random.pick(&[1_000_000, 1_000_000, 1_000_000, 0, -1, 1 << 40]);
+            let ttl = if matches!(flags, 5 | 6) { ttl } else { ttl.max(0) };
+            made(op, path, random.pick(&DATA), flags, &rights(random), ttl)
+        }
+        4..6 => Request::Delete { path: bytes, version },
+        6..8 => Request::SetData { path: bytes, data: random.pick(&DATA), version },
+        8 if in_multi => Request::Check { path: bytes, version },
+        // With the root's rights everything would be lost.
+        8 if path.len() < 2 => Request::SetAcl { path: b"/a", acl: Some(rights(random)), version },
+        8 => Request::SetAcl { path: bytes, acl: Some(rights(random)), version },
+        9..11 => {
+            let list = (0..random.below(5)).map(|_| request(random, true)).collect();
+            Request::Multi { op: Op::Multi, list }
+        }
+        11..16 => {
+            let op = random.pick(&[Op::Exists, Op::GetData, Op::GetChildren, Op::GetChildren2]);
+            Request::Read { op, path: bytes, watch: false }
+        }
+        16..19 => {
+            let op = random.pick(&[Op::GetAcl, Op::GetEphemerals, Op::GetAllChildrenNumber]);
+            Request::About { op, path: bytes }
+        }
+        _ => {
+            let mut one = || Request::Read {
+                op: random.pick(&[Op::GetData, Op::GetChildren]),
+                path: random.pick(&PATHS).as_bytes(),
+                watch: false,
+            };
+            let list = vec![one(), one()];
+            Request::Multi { op: Op::MultiRead, list }
+        }
+    }
+}
+
+/// `ZOOKEEPER` names a folder with the jars of a release 3.9. `QUORATE_REQUESTS`: how many requests.
+#[test]
+fn every_answer_is_that_of_a_real_zookeeper() {
+    let Ok(jars) = std::env::var("ZOOKEEPER") else {
+        return skipped("there is no ZooKeeper: name the folder of its jars in ZOOKEEPER");
+    };
+    let count = std::env::var("QUORATE_REQUESTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3000);
+    let (server, port) = Server::start(&jars);
+    let (mut real, mut zk) = (Real::connect(port), Zk::new());
+    let (theirs, ours) =
+        (Shape { session: real.session, before: real.before }, Shape { session: OURS, before: 0 });
+    let mut random = Random(42);
+    let mut log = Vec::new();
+    for at in 0..count {
+        let request = request(&mut random, false);
+        let (zxid, answer) = real.ask(&request);
+        let expected = theirs.answer(&request, zxid, answer.as_deref().map_err(|error| *error));
+        let answer = zk.ask(&request);
+        let answer = answer.as_deref().map_err(|error| error.code());
+        let found = ours.answer(&request, zk.zxid, answer);
+        log.push(format!("{request:?}\n    {expected}"));
+        let last = log[log.len().saturating_sub(6)..].join("\n");
+        assert_eq!(expected, found, "request {at} of {count}\n{last}");
+    }
+    drop(server);
+}

@@ -1,0 +1,159 @@
+//! Commands, queries and answers as a server sends and gets them: transactions, records, multis, and bytes that are none.
+
+use crate::support::{Part, Zk, made, names, read, stat};
+use proptest::prelude::*;
+use quorate_zookeeper::error::ZkError;
+use quorate_zookeeper::jute::{Reader, Write as _};
+use quorate_zookeeper::op::Op;
+use quorate_zookeeper::records::{Acl, Stat};
+use quorate_zookeeper::request::{Mode, Request};
+
+#[test]
+fn each_write_takes_the_next_transaction_and_reads_take_none() {
+    let mut zk = Zk::new();
+    assert_eq!((zk.exists("/").is_ok(), zk.zxid), (true, 0));
+    for (expected, path) in [(1, "/a"), (2, "/b")] {
+        zk.create(path, b"", Mode::Persistent).expect("it is new");
+        assert_eq!(zk.zxid, expected);
+    }
+    assert_eq!((zk.create("/a", b"", Mode::Persistent), zk.zxid), (Err(ZkError::NodeExists), 3));
+    assert_eq!((zk.delete("/c", -1), zk.zxid), (Err(ZkError::NoNode), 4));
+    assert_eq!((zk.data("/a").is_ok(), zk.zxid), (true, 4));
+    assert_eq!(zk.exists("/b").map(|stat| stat.czxid), Ok(2));
+}
+
+/// What only servers and sessions may do is not done here, and takes a transaction where it would be a write.
+#[test]
+fn what_is_no_operation_of_the_tree_is_not_done() {
+    let mut zk = Zk::new();
+    let before = zk.root();
+    for request in [Request::Plain(Op::Ping), read_of(Op::Sync), Request::Sasl { token: b"" }] {
+        assert_eq!(zk.ask(&request), Err(ZkError::Unimplemented), "{request:?}");
+    }
+    assert_eq!(
+        zk.ask(&Request::Check { path: b"/", version: 0 }),
+        Err(ZkError::Unimplemented),
+        "only in a multi"
+    );
+    assert_eq!(zk.root(), before);
+}
+
+fn read_of(op: Op) -> Request<'static> {
+    Request::About { op, path: b"/" }
+}
+
+#[test]
+fn the_newer_ways_to_create_are_answered_with_numbers() {
+    let mut zk = Zk::new();
+    for (op, flags, ttl, owner) in [
+        (Op::Create2, Mode::Persistent, 0, 0),
+        (Op::Create2, Mode::Ephemeral, 0, 7),
+        (Op::CreateContainer, Mode::Container, 0, 0),
+        (Op::CreateTtl, Mode::PersistentTtl, 0x1234, 0),
+    ] {
+        let path = format!("/{op:?}{}", flags as i32);
+        let answer = zk.ask(&made(op, &path, Some(b"abc"), flags as i32, &[Acl::OPEN], ttl)).expect("made");
+        let mut from = Reader::new(&answer);
+        assert_eq!(from.bytes(), Ok(Some(path.as_bytes())));
+        let found = stat(&mut from);
+        let zxid = zk.zxid;
+        let expected = Stat {
+            czxid: zxid,
+            mzxid: zxid,
+            pzxid: zxid,
+            ctime: 1000,
+            mtime: 1000,
+            ephemeral_owner: owner,
+            data_length: 3,
+            ..Stat::default()
+        };
+        assert_eq!((found, from.rest()), (expected, &[][..]));
+        assert_eq!(zk.exists(&path), Ok(expected));
+    }
+}
+
+#[test]
+fn a_multi_does_all_or_nothing() {
+    let mut zk = Zk::new();
+    zk.create("/a", b"1", Mode::Persistent).expect("it is new");
+    let create = |path| made(Op::Create, path, Some(b"x"), 0, &[Acl::OPEN], 0);
+    let parts = zk.multi(vec![
+        Request::Check { path: b"/a", version: 0 },
+        create("/a/b"),
+        made(Op::Create2, "/a/b/c", None, 0, &[Acl::OPEN], 0),
+        Request::SetData { path: b"/a", data: Some(b"22"), version: 0 },
+        Request::Delete { path: b"/a/b/c", version: 0 },
+    ]);
+    let parts = parts.expect("a list");
+    assert_eq!((&parts[0], &parts[1]), (&Part::Nothing, &Part::Made("/a/b".into(), None)));
+    let Part::Made(path, Some(made_stat)) = &parts[2] else { panic!("{parts:?}") };
+    assert_eq!((path.as_str(), made_stat.czxid), ("/a/b/c", 2), "one transaction for all");
+    let Part::Set(set) = &parts[3] else { panic!("{parts:?}") };
+    assert_eq!((set.version, set.num_children, &parts[4]), (1, 1, &Part::Nothing));
+    assert_eq!(zk.children("/a/b"), Ok(vec![]));
+
+    let before: Vec<_> = ["/", "/a", "/a/b"].iter().map(|path| zk.exists(path)).collect();
+    zk.events();
+    let refused = zk.multi(vec![
+        create("/z"),
+        Request::Delete { path: b"/a/b", version: -1 },
+        Request::SetData { path: b"/a", data: None, version: 0 },
+        create("/y"),
+    ]);
+    assert_eq!(refused, Ok([0, 0, -103, -2].map(Part::Error).into()));
+    let after: Vec<_> = ["/", "/a", "/a/b"].iter().map(|path| zk.exists(path)).collect();
+    assert_eq!(before, after);
+    assert_eq!((zk.events(), zk.exists("/z")), (vec![], Err(ZkError::NoNode)));
+    assert_eq!(zk.data("/a").map(|(data, _)| data), Ok(Some(b"22".to_vec())));
+    assert_eq!(zk.multi(vec![]), Ok(vec![]));
+}
+
+#[test]
+fn several_reads_have_results_of_their_own() {
+    let mut zk = Zk::new();
+    zk.create("/a", b"data", Mode::Persistent).expect("it is new");
+    let list = vec![read(Op::GetData, "/a"), read(Op::GetData, "/b"), read(Op::GetChildren, "/")];
+    let answer = zk.ask(&Request::Multi { op: Op::MultiRead, list }).expect("a list");
+    let mut from = Reader::new(&answer);
+    assert_eq!((from.int(), from.flag(), from.int()), (Ok(Op::GetData.code()), Ok(false), Ok(0)));
+    assert_eq!((from.bytes(), stat(&mut from).data_length), (Ok(Some(&b"data"[..])), 4));
+    assert_eq!((from.int(), from.flag(), from.int(), from.int()), (Ok(-1), Ok(false), Ok(-101), Ok(-101)));
+    assert_eq!((from.int(), from.flag(), from.int()), (Ok(Op::GetChildren.code()), Ok(false), Ok(0)));
+    assert_eq!(names(&mut from), ["a", "zookeeper"]);
+    assert_eq!((from.int(), from.flag(), from.int(), from.rest()), (Ok(-1), Ok(true), Ok(-1), &[][..]));
+}
+
+/// A record that does not decode is told to its client, and is a transaction as any other write that fails.
+#[test]
+fn records_that_do_not_decode_are_refused() {
+    let mut zk = Zk::new();
+    let mut bytes = Vec::new();
+    bytes.long(0);
+    bytes.long(7);
+    bytes.int(0);
+    bytes.int(Op::SetData.code());
+    let cut = bytes.len() - 2;
+    assert_eq!((zk.command(&bytes), zk.zxid), (Err(ZkError::Marshalling), 1));
+    assert_eq!((zk.command(&bytes[..cut]), zk.zxid), (Err(ZkError::Marshalling), 1));
+    assert_eq!((zk.query(&bytes[8..cut]), zk.zxid), (Err(ZkError::Marshalling), 1));
+    let at = bytes.len() - 4;
+    bytes[at..].copy_from_slice(&99_i32.to_be_bytes());
+    assert_eq!((zk.command(&bytes), zk.zxid), (Err(ZkError::Unimplemented), 2));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_get_an_answer(command in proptest::collection::vec(any::<u8>(), 0..80), op in 0..Op::ALL.len()) {
+        let mut zk = Zk::new();
+        let _ = zk.command(&command);
+        let _ = zk.query(&command);
+        let mut bytes = Vec::new();
+        bytes.long(5);
+        bytes.long(7);
+        bytes.int(0);
+        bytes.int(Op::ALL[op].code());
+        bytes.extend_from_slice(&command);
+        let _ = zk.command(&bytes);
+        let _ = zk.query(&bytes[8..]);
+    }
+}
