@@ -1,8 +1,9 @@
 //! The service: takes what clients ask for as commands and queries, and gives answers that a server hands on as they are.
 //!
 //! A command is the time of the server that the client uses (`long`, milliseconds since 1970), the asking session (`long`), the client's
-//! identities (a list of scheme and id), the operation (`int`), and the client's own request. A query has no time. An answer is the transaction (`long`), 0 or the number of an error (`int`), and the record for the client. All of it is Jute ([`crate::jute`]). Each
-//! write takes the next transaction, also one that fails.
+//! identities (a list of scheme and id), the operation (`int`), and the client's own request. A query has no time. An answer
+//! is the transaction (`long`), 0 or the number of an error (`int`), and the record for the client. All of it is Jute ([`crate::jute`]).
+//! Each write takes the next transaction, also one that fails.
 //! Tests: tests/all/service.rs, tests/all/tree.rs.
 
 use crate::error::ZkError;

@@ -4,7 +4,8 @@
 //! `PrepRequestProcessor` of Apache ZooKeeper 3.9.4 has them. Versions wrap, and skip -1, which means any version. A failed operation
 //! changes nothing.
 //!
-//! INV-ZK-1: every entry decodes. INV-ZK-2: a node's parent exists, counts it, and is not ephemeral. Tests: tests/all/tree.rs, beside a model.
+//! INV-ZK-1: every entry decodes. INV-ZK-2: a node's parent exists, counts it, and is not ephemeral. Tests: tests/all/tree.rs, and
+//! tests/all/differential.rs beside a real server.
 
 mod node;
 mod read;
@@ -23,6 +24,11 @@ pub use rights::Id;
 
 /// Nodes that every tree has, and that nobody deletes.
 const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+
+/// The longest path: its keys must fit into the store.
+const PATH_BYTES_MAX: usize = 60 << 10;
+/// The longest data, and the longest list of rights.
+const BYTES_MAX: usize = 8 << 20;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +146,9 @@ impl Tree<'_, '_> {
         let number = parent.stat.cversion;
         let path = if mode.is_sequential() { format!("{asked}{number:010}") } else { asked.to_string() };
         ZkPath::new(path.as_bytes()).map_err(|_| ZkError::BadArguments)?;
+        if path.len() > PATH_BYTES_MAX || !fits(create.data, &acl) {
+            return Err(ZkError::BadArguments);
+        }
         if self.node(&path).is_some() {
             return Err(ZkError::NodeExists);
         }
@@ -211,6 +220,9 @@ impl Tree<'_, '_> {
         let mut node = self.node(path).ok_or(ZkError::NoNode)?;
         rights::check(&node.acl(), Acl::WRITE, &caller.ids)?;
         expect(node.stat.version, version)?;
+        if !fits(data, &[]) {
+            return Err(ZkError::BadArguments);
+        }
         node.stat.version = next(node.stat.version);
         (node.stat.mzxid, node.stat.mtime) = (self.stamp.zxid, self.stamp.time_ms);
         self.put_data(path, &mut node, data);
@@ -231,6 +243,9 @@ impl Tree<'_, '_> {
         let mut node = self.node(path).ok_or(ZkError::NoNode)?;
         rights::check(&node.acl(), Acl::ADMIN, &caller.ids)?;
         expect(node.stat.aversion, version)?;
+        if !fits(None, &acl) {
+            return Err(ZkError::BadArguments);
+        }
         node.stat.aversion = next(node.stat.aversion);
         node.set_acl(&acl);
         self.put_node(path, &node);
@@ -346,6 +361,12 @@ fn owner(create: &Create<'_>, mode: Mode, caller: &Caller) -> Result<Owner, ZkEr
         _ if mode.is_ephemeral() => Owner::Session(caller.session),
         _ => Owner::Nobody,
     })
+}
+
+/// Whether data and rights fit into the store. Servers refuse much shorter requests.
+fn fits(data: Option<&[u8]>, acl: &[Acl<'_>]) -> bool {
+    let rights: usize = acl.iter().map(|acl| 12 + acl.scheme.len() + acl.id.len()).sum();
+    data.unwrap_or_default().len().max(rights) <= BYTES_MAX
 }
 
 /// Whether a version is the one that was asked for.

@@ -109,6 +109,25 @@ fn data_may_be_none_and_versions_count_changes() {
     assert_eq!((stat.aversion, stat.version, stat.mzxid), (1, 4, 5), "rights are no data");
 }
 
+/// The store has limits, and a client must not reach them.
+#[test]
+fn what_is_too_long_for_the_store_is_refused() {
+    let mut zk = Zk::new();
+    let long = format!("/{}", "a".repeat(70_000));
+    let (path, data) = (format!("/{}", "a".repeat(60_000)), vec![7; 17 << 20]);
+    for mode in [Mode::Ephemeral, Mode::PersistentSequential] {
+        assert_eq!(zk.create(&long, b"x", mode), Err(E::BadArguments));
+        assert!(zk.create(&path, b"x", mode).is_ok());
+    }
+    assert_eq!(zk.create("/a", &data, Mode::Persistent), Err(E::BadArguments));
+    assert_eq!(zk.set(&path, Some(&data), -1), Err(E::BadArguments));
+    let id = vec![b'a'; 1 << 20];
+    let acl: Vec<_> = (0..20).map(|perms| Acl { perms, scheme: b"x509", id: &id }).collect();
+    assert_eq!(zk.create_with("/a", None, Mode::Persistent, &acl), Err(E::BadArguments));
+    assert_eq!(zk.set_acl(&path, &acl, -1), Err(E::BadArguments));
+    assert_eq!((zk.data(&long), zk.children(&long)), (Err(E::NoNode), Err(E::NoNode)));
+}
+
 #[test]
 fn ephemeral_nodes_are_their_sessions() {
     let mut zk = Zk::new();

@@ -57,7 +57,7 @@ fn two_halves_do_not_both_go_on() {
     }
 }
 
-/// Two of four never started, but another instance has decided something: the usual quorum met.
+/// Two of four start and have not met the others since, but another instance has decided something: the usual quorum met.
 #[test]
 fn half_of_the_members_begin_where_another_instance_has() {
     let mut world = World::new(1, Plan::visigoth(2, 1, 0));
