@@ -141,6 +141,9 @@ pub struct Status {
     pub leader: Option<ReplicaId>,
     /// The last slot decided here.
     pub decided: Slot,
+    /// Where few members are slow: it knows a decision of this cluster. If the cluster was made from a backup, the slots of that are none.
+    /// Elsewhere this is not said.
+    pub knows_decision: bool,
     /// What the leader knows of each other member: its id, how many bytes of the log it lacks, and whether the leader heard of it lately.
     /// Empty on other replicas. `u64::MAX` bytes: the member needs entries that are neither in memory nor in the log any more, and is told
     /// to fetch a checkpoint.
@@ -188,6 +191,7 @@ impl Status {
             counts: None,
             lease: None,
             answered_by_lease: 0,
+            knows_decision: false,
             committed_membership: membership.now().number(),
             memberships: vec![membership.clone()],
             membership,

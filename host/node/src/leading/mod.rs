@@ -234,10 +234,12 @@ impl Leading {
     /// [visigoth L27]
     fn tell_met(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         let generation = look.engine.merge().generation();
-        if look.groups.len() == 1 || self.met == Some(generation) {
+        let few = look.config.order.faults.slow_after_ms().is_some();
+        if look.groups.len() == 1 || !few || self.met == Some(generation) {
             return; // in nearly every turn
         }
-        if look.groups.iter().any(|group| group.decided() > Slot::ZERO) {
+        let knows = |group: &Group| group.decided() > Slot::ZERO && group.status().knows_decision;
+        if look.groups.iter().any(knows) {
             self.met = Some(generation);
             out.push(Out::All(OrderInput::Met));
         }

@@ -26,6 +26,7 @@ fn order() -> OrderStatus {
         answered_by_lease: 0,
         memberships: Vec::new(),
         membership: Arc::new(Memberships::created(&[R2])),
+        knows_decision: false,
         committed_membership: MembershipId::FIRST,
     }
 }

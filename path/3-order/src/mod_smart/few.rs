@@ -422,6 +422,11 @@ impl Core {
         proofs.filter(move |proof| proof.view >= begins)
     }
 
+    /// Whether it has a proof that something was decided in this tenure.
+    pub(super) fn knows_decision(&self) -> bool {
+        self.decisions(None).any(|proof| proof.view > View::ZERO)
+    }
+
     /// Whether members say whom they miss before few of them go on.
     pub(super) fn looks_for_others(&self) -> bool {
         self.may_lie() && self.slow_after().is_some()

@@ -29,6 +29,7 @@ pub(super) fn status(smart: &ModSmart) -> Status {
         view: core.office.view(),
         leader: core.office.announced(),
         decided: core.ledger.delivered(),
+        knows_decision: core.slow_after().is_some() && core.knows_decision(),
         // What the leader knows of the others.
         members: others.iter().map(|id| (*id, 0, hears(id))).collect(),
         // [mod_smart L121]

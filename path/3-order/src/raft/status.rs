@@ -30,6 +30,7 @@ pub(super) fn status(raft: &Raft) -> Status {
         view: store.view(),
         leader: store.term().leader(),
         decided: store.slot(),
+        knows_decision: false,
         members: peers.iter().map(|peer| member(raft, peer)).collect(),
         // [raft L124]
         caught_up: peers.iter().filter(heard).filter(near).map(|peer| peer.id).collect(),

@@ -18,7 +18,9 @@ fn decides(world: &mut World, within: Span) -> bool {
 #[test]
 fn half_of_the_members_go_on() {
     let mut world = World::new(1, Plan::visigoth(2, 1, 0));
+    assert!(!world.order(0).status().knows_decision);
     assert!(decides(&mut world, Span::from_secs(2)));
+    assert!(world.order(0).status().knows_decision);
     assert_eq!(world.oracle.swaps, 0, "three of four answer");
     world.crash(3);
     assert!(decides(&mut world, Span::from_secs(2)));
