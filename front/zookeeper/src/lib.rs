@@ -2,11 +2,15 @@
 //!
 //! Source: the protocol definition `zookeeper.jute` of Apache ZooKeeper 3.9, and the behaviour of its release 3.9.4.
 
+pub mod command;
 pub mod error;
+pub mod feed;
 pub mod jute;
 pub mod op;
 pub mod path;
 pub mod records;
 pub mod request;
+pub mod server;
 pub mod service;
+mod sessions;
 pub mod tree;

@@ -118,7 +118,7 @@ impl Op {
         None
     }
 
-    /// Whether it changes the tree, or the servers.
+    /// Whether it changes the tree, sessions, or the servers.
     pub const fn writes(self) -> bool {
         matches!(
             self,
@@ -132,6 +132,22 @@ impl Op {
                 | Self::SetAcl
                 | Self::Multi
                 | Self::Reconfig
+                | Self::CloseSession
+        )
+    }
+
+    /// Whether it reads the tree.
+    pub const fn reads(self) -> bool {
+        matches!(
+            self,
+            Self::Exists
+                | Self::GetData
+                | Self::GetAcl
+                | Self::GetChildren
+                | Self::GetChildren2
+                | Self::MultiRead
+                | Self::GetEphemerals
+                | Self::GetAllChildrenNumber
         )
     }
 

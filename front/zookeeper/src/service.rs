@@ -1,118 +1,224 @@
 //! The service: takes what clients ask for as commands and queries, and gives answers that a server hands on as they are.
 //!
-//! A command is the time of the server that the client uses (`long`, milliseconds since 1970), the asking session (`long`), the client's
-//! identities (a list of scheme and id), the operation (`int`), and the client's own request. A query has no time. An answer
-//! is the transaction (`long`), 0 or the number of an error (`int`), and the record for the client. All of it is Jute ([`crate::jute`]).
-//! Each write takes the next transaction, also one that fails.
-//! Tests: tests/all/service.rs, tests/all/tree.rs.
+//! Commands and queries are those of [`crate::command`]. An answer is the transaction (`long`), 0 or the number of an error (`int`), and the
+//! record for the client: what stands behind the client's own number in a reply. To [`Command::Open`] and [`Command::Attach`] the record is
+//! the session (`long`) and the attachment (`int`). Each write of a client takes the next transaction, also one that fails; so do the
+//! opening, attachment and end of a session. Signs of life take none.
+//!
+//! What servers must know is told to the observer ([`Told`]): events of nodes, and where sessions are. Tests: tests/all/service.rs,
+//! tests/all/tree.rs, tests/all/sessions.rs.
 
+use crate::command::{Asked, Command, read_query};
 use crate::error::ZkError;
+use crate::feed::Feed;
 use crate::jute::{Malformed, Reader, Write as _};
 use crate::op::Op;
 use crate::records::Stat;
 use crate::request::{Request, write_multi_header};
-use crate::tree::{self, Caller, Done, Event, Id, Right, Stamp, Tree};
-use quorate_execute::{Context, KeyUse, ParallelService, ReplySink, StateView, Store};
+use crate::sessions::{self, Sessions};
+use crate::tree::{self, Caller, Done, Event, Right, Stamp, Tree};
+use quorate_execute::{Context, KeyUse, Observer, ParallelService, ReplySink, StateView, Store};
+use quorate_types::{AgreedTime, Span};
+use std::any::Any;
 
 /// Where the number of the last transaction is: in no part of the tree.
 const META: &[u8] = b"\xff\xffm";
 
-/// The tree of nodes as a service. What happened to nodes is told as a list of [`Event`]s.
+/// What a command did that servers must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The transaction, or the last one before it.
+    pub zxid: i64,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened in a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Something to nodes.
+    Nodes(Vec<Event>),
+    /// A session has this attachment now.
+    Moved {
+        /// The session.
+        session: i64,
+        /// Its attachment.
+        attached: i32,
+    },
+    /// A session is over, and so are its nodes.
+    Ended {
+        /// The session.
+        session: i64,
+        /// What happened to its nodes.
+        events: Vec<Event>,
+    },
+    /// Another state took the place of the one that was here. What happened between the two was not told.
+    Replaced,
+}
+
+/// The tree of nodes, and its sessions, as a service.
 pub struct ZooKeeper {
     /// The nodes that every tree has. The first write puts them into the state; reads before it read them here.
     founded: Store,
+    /// The unit of time of sessions. It must be the same on all replicas.
+    tick: Span,
+    feed: Option<Feed>,
 }
+
+/// ZooKeeper's usual unit of time, in milliseconds.
+pub const TICK_MS: u64 = 3000;
 
 impl Default for ZooKeeper {
     fn default() -> Self {
-        let mut founded = Store::new();
-        for (key, value) in tree::founding() {
-            founded.put(&key, &value);
-        }
-        Self { founded }
-    }
-}
-
-/// Appends a command.
-pub fn write_command(caller: &Caller, time_ms: i64, request: &Request<'_>, out: &mut Vec<u8>) {
-    out.long(time_ms);
-    write_query(caller, request, out);
-}
-
-/// Appends a query.
-pub fn write_query(caller: &Caller, request: &Request<'_>, out: &mut Vec<u8>) {
-    out.long(caller.session);
-    out.list(Some(&caller.ids), |out, id| {
-        out.bytes(Some(&id.scheme));
-        out.bytes(Some(&id.id));
-    });
-    out.int(request.op().code());
-    request.write(out);
-}
-
-fn read_caller(from: &mut Reader<'_>) -> Result<Caller, Malformed> {
-    let session = from.long()?;
-    let text = |from: &mut Reader<'_>| from.bytes().map(|bytes| bytes.unwrap_or_default().to_vec());
-    let list = from.list(|from| Ok(Id { scheme: text(from)?, id: text(from)? }))?;
-    Ok(Caller { session, ids: list.unwrap_or_default() })
-}
-
-/// The last transaction.
-fn last_zxid(view: &StateView<'_>) -> i64 {
-    let bytes = view.get(META);
-    bytes.and_then(|bytes| Reader::new(&bytes).long().ok()).unwrap_or_default()
-}
-
-/// An operation, and the client's request.
-struct Asked<'a> {
-    op: Option<Op>,
-    request: &'a [u8],
-}
-
-impl<'a> Asked<'a> {
-    fn read(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let op = Op::of(from.int()?);
-        Ok(Self { op, request: from.rest() })
-    }
-
-    /// The request, if it is one that this way may have.
-    fn request(&self, may: impl Fn(Op) -> bool) -> Result<Request<'a>, ZkError> {
-        let op = self.op.filter(|op| may(*op)).ok_or(ZkError::Unimplemented)?;
-        Request::read(op, self.request).map_err(|_| ZkError::Marshalling)
+        Self::new(Span::from_millis(TICK_MS))
     }
 }
 
 impl ZooKeeper {
-    fn write(view: &mut StateView<'_>, command: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let mut from = Reader::new(command);
-        let (time_ms, caller) = (from.long()?, read_caller(&mut from)?);
-        let asked = Asked::read(&mut from)?;
-        let zxid = last_zxid(view) + 1;
-        if zxid == 1 {
-            tree::founding().for_each(|(key, value)| view.set(&key, &value));
+    /// The service, with this unit of time.
+    pub fn new(tick: Span) -> Self {
+        let mut founded = Store::new();
+        for (key, value) in tree::founding() {
+            founded.put(&key, &value);
         }
-        view.set(META, &zxid.to_be_bytes());
-        let mut tree = Tree::new(view, Stamp { zxid, time_ms });
-        let done = asked.request(Op::writes).and_then(|request| tree.write(&caller, &request));
-        let events = tree.events();
-        if !events.is_empty() {
-            view.tell::<Vec<Event>>(events);
-        }
-        out.long(zxid);
-        match done {
-            Ok(done) => {
+        Self { founded, tick, feed: None }
+    }
+
+    /// This service, but what it does is told here.
+    #[must_use]
+    pub fn told_to(self, feed: Feed) -> Self {
+        Self { feed: Some(feed), ..self }
+    }
+}
+
+/// The last transaction.
+pub fn last_zxid(view: &StateView<'_>) -> i64 {
+    let bytes = view.get(META);
+    bytes.and_then(|bytes| Reader::new(&bytes).long().ok()).unwrap_or_default()
+}
+
+/// The changes.
+impl ZooKeeper {
+    fn run(
+        &self,
+        view: &mut StateView<'_>,
+        bytes: &[u8],
+        ctx: &Context,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        match Command::read(bytes)? {
+            Command::Write { time_ms, caller, asked } => self.write(view, time_ms, &caller, &asked, out),
+            Command::Open(opening) => {
+                let (session, attached) = self.sessions(view).open(&opening, ctx);
+                out.long(next_zxid(view));
                 out.int(0);
-                write_done(asked.op, asked.request, &done, out);
+                out.long(session);
+                out.int(attached);
             }
-            Err(error) => out.int(error.code()),
+            Command::Attach { session, opening } => {
+                match self.sessions(view).attach(session, &opening, ctx) {
+                    Ok(attached) => {
+                        let zxid = next_zxid(view);
+                        out.long(zxid);
+                        view.tell(Told { zxid, what: What::Moved { session, attached } });
+                        out.int(0);
+                        out.long(session);
+                        out.int(attached);
+                    }
+                    Err(error) => {
+                        out.long(last_zxid(view));
+                        out.int(error.code());
+                    }
+                }
+            }
+            Command::Live { server, silent } => {
+                self.sessions(view).live(server, &silent, ctx);
+                self.end_those_over(view, ctx);
+                out.long(last_zxid(view));
+                out.int(0);
+            }
         }
         Ok(())
     }
 
-    fn read(&self, view: &StateView<'_>, query: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let mut from = Reader::new(query);
-        let caller = read_caller(&mut from)?;
-        let asked = Asked::read(&mut from)?;
+    fn sessions<'v, 's>(&self, view: &'v mut StateView<'s>) -> Sessions<'v, 's> {
+        Sessions { view, tick: self.tick }
+    }
+
+    fn write(
+        &self,
+        view: &mut StateView<'_>,
+        time_ms: i64,
+        caller: &Caller,
+        asked: &Asked<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let zxid = next_zxid(view);
+        let done = self.write_as(view, Stamp { zxid, time_ms }, caller, asked);
+        out.long(zxid);
+        match done {
+            Ok(done) => {
+                out.int(0);
+                write_done(asked.op(), asked.request, &done, out);
+            }
+            Err(error) => out.int(error.code()),
+        }
+    }
+
+    fn write_as(
+        &self,
+        view: &mut StateView<'_>,
+        stamp: Stamp,
+        caller: &Caller,
+        asked: &Asked<'_>,
+    ) -> Result<Done, ZkError> {
+        sessions::check(view, caller.session, caller.attached)?;
+        let request = asked.request(Op::writes)?;
+        if request == Request::Plain(Op::CloseSession) {
+            self.end(view, stamp, caller.session);
+            return Ok(Done::Nothing);
+        }
+        let mut tree = Tree::new(view, stamp);
+        let done = tree.write(caller, &request)?;
+        let events = tree.events();
+        if !events.is_empty() {
+            view.tell(Told { zxid: stamp.zxid, what: What::Nodes(events) });
+        }
+        Ok(done)
+    }
+
+    /// Ends a session, with all of its nodes.
+    fn end(&self, view: &mut StateView<'_>, stamp: Stamp, session: i64) {
+        let mut tree = Tree::new(view, stamp);
+        tree.end_session(session);
+        let events = tree.events();
+        self.sessions(view).forget(session);
+        view.tell(Told { zxid: stamp.zxid, what: What::Ended { session, events } });
+    }
+
+    /// Ends the sessions whose time is over. Each end is a transaction.
+    fn end_those_over(&self, view: &mut StateView<'_>, ctx: &Context) {
+        for session in self.sessions(view).over(ctx) {
+            let zxid = next_zxid(view);
+            self.end(view, Stamp { zxid, time_ms: 0 }, session);
+        }
+    }
+}
+
+/// Takes the next transaction. The first one puts the nodes that every tree has into the state.
+fn next_zxid(view: &mut StateView<'_>) -> i64 {
+    let zxid = last_zxid(view) + 1;
+    if zxid == 1 {
+        tree::founding().for_each(|(key, value)| view.set(&key, &value));
+    }
+    view.set(META, &zxid.to_be_bytes());
+    zxid
+}
+
+/// The reads.
+impl ZooKeeper {
+    /// Appends the answer to a client's read, from this state.
+    pub fn read(&self, view: &StateView<'_>, caller: &Caller, asked: &Asked<'_>, out: &mut Vec<u8>) {
         let zxid = last_zxid(view);
         out.long(zxid);
         let founded = StateView::reading(&self.founded);
@@ -120,11 +226,16 @@ impl ZooKeeper {
         let at = out.len();
         out.int(0);
         let request = asked.request(|op| !op.writes());
-        if let Err(error) = request.and_then(|request| answer(view, &caller, &request, out)) {
+        if let Err(error) = request.and_then(|request| answer(view, caller, &request, out)) {
             out.truncate(at);
             out.int(error.code());
         }
-        Ok(())
+    }
+
+    /// A node's numbers and rights, for watches.
+    pub fn seen<'v>(&'v self, view: &'v StateView<'_>, path: &[u8]) -> Option<tree::Seen> {
+        let founded = StateView::reading(&self.founded);
+        tree::seen(if last_zxid(view) == 0 { &founded } else { view }, path)
     }
 }
 
@@ -225,9 +336,9 @@ fn write_error(code: i32, out: &mut Vec<u8>) {
 }
 
 impl ParallelService for ZooKeeper {
-    fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         let mut out = Vec::new();
-        if Self::write(view, command, &mut out).is_err() {
+        if self.run(view, command, ctx, &mut out).is_err() {
             out.clear();
             out.long(last_zxid(view));
             out.int(ZkError::Marshalling.code());
@@ -237,10 +348,12 @@ impl ParallelService for ZooKeeper {
 
     fn query(&self, view: &StateView<'_>, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         let mut out = Vec::new();
-        if self.read(view, query, &mut out).is_err() {
-            out.clear();
-            out.long(last_zxid(view));
-            out.int(ZkError::Marshalling.code());
+        match read_query(query) {
+            Ok((caller, asked)) => self.read(view, &caller, &asked, &mut out),
+            Err(Malformed) => {
+                out.long(last_zxid(view));
+                out.int(ZkError::Marshalling.code());
+            }
         }
         reply.write(&out);
     }
@@ -249,5 +362,21 @@ impl ParallelService for ZooKeeper {
     fn hints(&self, _: &[u8], uses: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         uses(KeyUse::Write(META));
         true
+    }
+
+    fn next_deadline(&self, view: &StateView<'_>) -> Option<AgreedTime> {
+        sessions::next_step(view, self.tick)
+    }
+
+    fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
+        self.end_those_over(view, ctx);
+    }
+
+    fn restored(&self, view: &StateView<'_>) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(Told { zxid: last_zxid(view), what: What::Replaced }))
+    }
+
+    fn observer(&self) -> Option<Box<dyn Observer>> {
+        self.feed.clone().map(|feed| Box::new(feed) as Box<dyn Observer>)
     }
 }

@@ -75,6 +75,12 @@ pub trait ParallelService: Send + Sync {
         let _ = (view, now, ctx);
     }
 
+    /// Another state took the place of the present one. Returns what the observer is told of it.
+    fn restored(&self, view: &StateView<'_>) -> Option<Box<dyn Any + Send>> {
+        let _ = view;
+        None
+    }
+
     /// The observer of what commands tell ([`StateView::tell`]). Its events are a `Vec<Box<dyn Any + Send>>`, never empty, in the order of the
     /// log. Asked once, before the first batch.
     fn observer(&self) -> Option<Box<dyn Observer>> {
@@ -151,6 +157,9 @@ impl<S: ParallelService + 'static> ObjectService for Parallel<S> {
     }
     fn membership_changed(&mut self, store: &mut Store, now: &MembershipNow, ctx: &Context) {
         self.change(store, |service, view| service.membership_changed(view, now, ctx));
+    }
+    fn restored(&mut self, store: &Store) {
+        self.told.extend(self.service.restored(&StateView::reading(store)));
     }
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         Some(self)

@@ -19,7 +19,7 @@ use crate::request::{Create, Mode, Request};
 pub use node::Owner;
 use node::{DATA, NODE, Node, TTL_MAX_MS};
 use quorate_execute::StateView;
-pub use read::{Answer, Right, children, count_below, data, ephemerals, exists, rights};
+pub use read::{Answer, Right, Seen, children, count_below, data, ephemerals, exists, rights, seen};
 pub use rights::Id;
 
 /// Nodes that every tree has, and that nobody deletes.
@@ -35,6 +35,8 @@ const BYTES_MAX: usize = 8 << 20;
 pub struct Caller {
     /// Its session.
     pub session: i64,
+    /// The session's attachment, by which late writes are known. Reads have none.
+    pub attached: i32,
     /// Its identities.
     pub ids: Vec<Id>,
 }
@@ -57,6 +59,15 @@ pub struct Event {
     pub path: String,
     /// The transaction.
     pub zxid: i64,
+    /// The node's rights, as a record; empty if everybody may do everything. Whoever may not read the node hears nothing.
+    pub acl: Vec<u8>,
+}
+
+impl Event {
+    /// Whether whoever has these identities may hear of it.
+    pub fn is_for(&self, ids: &[Id]) -> bool {
+        self.acl.is_empty() || rights::check(&node::rights(&self.acl), Acl::READ, ids).is_ok()
+    }
 }
 
 /// What a write gives.
@@ -113,6 +124,11 @@ impl<'v, 's> Tree<'v, 's> {
     /// What happened, in order. Nothing, if it failed.
     pub fn events(self) -> Vec<Event> {
         self.events
+    }
+
+    /// Deletes the nodes of a session.
+    pub fn end_session(&mut self, session: i64) {
+        read::ephemerals(self.view, session, b"").iter().for_each(|path| self.remove_node(path));
     }
 
     /// Carries out a write.
@@ -179,8 +195,8 @@ impl Tree<'_, '_> {
         if let Owner::Session(session) = owner {
             self.put(&node::ephemeral(session, &path), &[]);
         }
-        self.happened(EventKind::Created, &path);
-        self.happened(EventKind::ChildrenChanged, above);
+        self.happened(EventKind::Created, &path, &node);
+        self.happened(EventKind::ChildrenChanged, above, &parent);
         Ok(Done::Made { path, stat: node.visible() })
     }
 
@@ -227,7 +243,7 @@ impl Tree<'_, '_> {
         (node.stat.mzxid, node.stat.mtime) = (self.stamp.zxid, self.stamp.time_ms);
         self.put_data(path, &mut node, data);
         self.put_node(path, &node);
-        self.happened(EventKind::DataChanged, path);
+        self.happened(EventKind::DataChanged, path, &node);
         Ok(Done::Set(node.visible()))
     }
 
@@ -339,13 +355,13 @@ impl Tree<'_, '_> {
         parent.stat.num_children -= 1;
         parent.stat.pzxid = self.stamp.zxid;
         self.put_node(above, &parent);
-        self.happened(EventKind::Deleted, path);
-        self.happened(EventKind::ChildrenChanged, above);
+        self.happened(EventKind::Deleted, path, &node);
+        self.happened(EventKind::ChildrenChanged, above, &parent);
     }
 
-    fn happened(&mut self, kind: EventKind, path: &str) {
+    fn happened(&mut self, kind: EventKind, path: &str, node: &Node) {
         let path = if path.is_empty() { "/" } else { path }.to_owned();
-        self.events.push(Event { kind, path, zxid: self.stamp.zxid });
+        self.events.push(Event { kind, path, zxid: self.stamp.zxid, acl: node.acl.clone() });
     }
 }
 

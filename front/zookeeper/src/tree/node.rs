@@ -105,14 +105,17 @@ impl Node {
         }
     }
 
-    /// The rights. A list that was put here decodes.
     pub(super) fn acl(&self) -> Vec<Acl<'_>> {
-        if self.acl.is_empty() {
-            return vec![Acl::OPEN];
-        }
-        let list = Reader::new(&self.acl).list(Acl::read);
-        list.expect("INV-ZK-1: rights decode").unwrap_or_default()
+        rights(&self.acl)
     }
+}
+
+/// The rights in a record. A list that was put into the state decodes.
+pub(super) fn rights(acl: &[u8]) -> Vec<Acl<'_>> {
+    if acl.is_empty() {
+        return vec![Acl::OPEN];
+    }
+    Reader::new(acl).list(Acl::read).expect("INV-ZK-1: rights decode").unwrap_or_default()
 }
 
 /// How many names a path has. The root is `/`, or nothing at all.

@@ -66,6 +66,21 @@ pub fn children(view: &StateView<'_>, path: &[u8], ids: &[Id]) -> Result<Answer<
     Ok(Answer { value: names.collect(), stat: node.visible() })
 }
 
+/// What watches that are set again are compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The transaction that changed the node's data last.
+    pub mzxid: i64,
+    /// The one that made or deleted a child last.
+    pub pzxid: i64,
+}
+
+/// A node as watches see it, whoever asks; nothing if it does not exist.
+pub fn seen(view: &StateView<'_>, path: &[u8]) -> Option<Seen> {
+    let node = node(view, str::from_utf8(path).ok()?)?;
+    Some(Seen { mzxid: node.stat.mzxid, pzxid: node.stat.pzxid })
+}
+
 /// A right: bits, kind of identity, and identity.
 pub type Right = (i32, Vec<u8>, Vec<u8>);
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The session of our client.
+/// What stands for the client's session.
 const OURS: i64 = 7;
 
 /// A ZooKeeper of one server, with a directory of its own.
@@ -316,8 +316,10 @@ fn every_answer_is_that_of_a_real_zookeeper() {
     let count = std::env::var("QUORATE_REQUESTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3000);
     let (server, port) = Server::start(&jars);
     let (mut real, mut zk) = (Real::connect(port), Zk::new());
-    let (theirs, ours) =
-        (Shape { session: real.session, before: real.before }, Shape { session: OURS, before: 0 });
+    let (theirs, ours) = (
+        Shape { session: real.session, before: real.before },
+        Shape { session: zk.caller.session, before: zk.zxid },
+    );
     let mut random = Random(42);
     let mut log = Vec::new();
     for at in 0..count {

@@ -1,10 +1,15 @@
 //! The records of the protocol, byte by byte, and the rules for paths. One binary for all of it: each has to be linked.
 
 mod differential;
+mod feed;
+mod frames;
 mod jute;
 mod path;
 mod records;
 mod requests;
+mod server;
 mod service;
+mod sessions;
 mod support;
 mod tree;
+mod watches;

@@ -2,8 +2,9 @@
 
 use crate::support::{Part, Zk, made, names, read, stat};
 use proptest::prelude::*;
+use quorate_zookeeper::command::{Asked, write_asked};
 use quorate_zookeeper::error::ZkError;
-use quorate_zookeeper::jute::{Reader, Write as _};
+use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{Acl, Stat};
 use quorate_zookeeper::request::{Mode, Request};
@@ -11,15 +12,15 @@ use quorate_zookeeper::request::{Mode, Request};
 #[test]
 fn each_write_takes_the_next_transaction_and_reads_take_none() {
     let mut zk = Zk::new();
-    assert_eq!((zk.exists("/").is_ok(), zk.zxid), (true, 0));
-    for (expected, path) in [(1, "/a"), (2, "/b")] {
+    assert_eq!((zk.exists("/").is_ok(), zk.zxid), (true, 1));
+    for (expected, path) in [(2, "/a"), (3, "/b")] {
         zk.create(path, b"", Mode::Persistent).expect("it is new");
         assert_eq!(zk.zxid, expected);
     }
-    assert_eq!((zk.create("/a", b"", Mode::Persistent), zk.zxid), (Err(ZkError::NodeExists), 3));
-    assert_eq!((zk.delete("/c", -1), zk.zxid), (Err(ZkError::NoNode), 4));
-    assert_eq!((zk.data("/a").is_ok(), zk.zxid), (true, 4));
-    assert_eq!(zk.exists("/b").map(|stat| stat.czxid), Ok(2));
+    assert_eq!((zk.create("/a", b"", Mode::Persistent), zk.zxid), (Err(ZkError::NodeExists), 4));
+    assert_eq!((zk.delete("/c", -1), zk.zxid), (Err(ZkError::NoNode), 5));
+    assert_eq!((zk.data("/a").is_ok(), zk.zxid), (true, 5));
+    assert_eq!(zk.exists("/b").map(|stat| stat.czxid), Ok(3));
 }
 
 /// What only servers and sessions may do is not done here, and takes a transaction where it would be a write.
@@ -47,7 +48,7 @@ fn the_newer_ways_to_create_are_answered_with_numbers() {
     let mut zk = Zk::new();
     for (op, flags, ttl, owner) in [
         (Op::Create2, Mode::Persistent, 0, 0),
-        (Op::Create2, Mode::Ephemeral, 0, 7),
+        (Op::Create2, Mode::Ephemeral, 0, zk.caller.session),
         (Op::CreateContainer, Mode::Container, 0, 0),
         (Op::CreateTtl, Mode::PersistentTtl, 0x1234, 0),
     ] {
@@ -87,7 +88,7 @@ fn a_multi_does_all_or_nothing() {
     let parts = parts.expect("a list");
     assert_eq!((&parts[0], &parts[1]), (&Part::Nothing, &Part::Made("/a/b".into(), None)));
     let Part::Made(path, Some(made_stat)) = &parts[2] else { panic!("{parts:?}") };
-    assert_eq!((path.as_str(), made_stat.czxid), ("/a/b/c", 2), "one transaction for all");
+    assert_eq!((path.as_str(), made_stat.czxid), ("/a/b/c", 3), "one transaction for all");
     let Part::Set(set) = &parts[3] else { panic!("{parts:?}") };
     assert_eq!((set.version, set.num_children, &parts[4]), (1, 1, &Part::Nothing));
     assert_eq!(zk.children("/a/b"), Ok(vec![]));
@@ -127,18 +128,17 @@ fn several_reads_have_results_of_their_own() {
 #[test]
 fn records_that_do_not_decode_are_refused() {
     let mut zk = Zk::new();
-    let mut bytes = Vec::new();
-    bytes.long(0);
-    bytes.long(7);
-    bytes.int(0);
-    bytes.int(Op::SetData.code());
-    let cut = bytes.len() - 2;
-    assert_eq!((zk.command(&bytes), zk.zxid), (Err(ZkError::Marshalling), 1));
-    assert_eq!((zk.command(&bytes[..cut]), zk.zxid), (Err(ZkError::Marshalling), 1));
-    assert_eq!((zk.query(&bytes[8..cut]), zk.zxid), (Err(ZkError::Marshalling), 1));
-    let at = bytes.len() - 4;
-    bytes[at..].copy_from_slice(&99_i32.to_be_bytes());
-    assert_eq!((zk.command(&bytes), zk.zxid), (Err(ZkError::Unimplemented), 2));
+    let written = |asked| {
+        let mut bytes = Vec::new();
+        write_asked(0, &zk.caller, &asked, &mut bytes);
+        bytes
+    };
+    let cut = written(Asked { op: Op::SetData.code(), request: b"" });
+    let unknown = written(Asked { op: 99, request: b"" });
+    assert_eq!((zk.command(&cut), zk.zxid), (Err(ZkError::Marshalling), 2));
+    assert_eq!((zk.command(&cut[..cut.len() - 2]), zk.zxid), (Err(ZkError::Marshalling), 2));
+    assert_eq!((zk.query(&[0; 9]), zk.zxid), (Err(ZkError::Marshalling), 2));
+    assert_eq!((zk.command(&unknown), zk.zxid), (Err(ZkError::Unimplemented), 3));
 }
 
 proptest! {
@@ -148,12 +148,16 @@ proptest! {
         let _ = zk.command(&command);
         let _ = zk.query(&command);
         let mut bytes = Vec::new();
-        bytes.long(5);
-        bytes.long(7);
-        bytes.int(0);
-        bytes.int(Op::ALL[op].code());
-        bytes.extend_from_slice(&command);
+        let asked = Asked { op: Op::ALL[op].code(), request: &command };
+        write_asked(5, &zk.caller, &asked, &mut bytes);
         let _ = zk.command(&bytes);
-        let _ = zk.query(&bytes[8..]);
+        // A query has no kind, no time and no attachment.
+        let query = [&bytes[9..17], &bytes[21..]].concat();
+        let _ = zk.query(&query);
+        let mut kind = command;
+        for first in 0..6 {
+            kind.insert(0, first);
+            let _ = zk.command(&kind);
+        }
     }
 }

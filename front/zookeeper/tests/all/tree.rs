@@ -88,7 +88,7 @@ fn numbers_of_sequential_nodes_count_what_was_made() {
     let stat = zk.exists("/q").expect("there");
     assert_eq!(
         (stat.cversion, stat.num_children, stat.pzxid, stat.version),
-        (5, 3, 6, 0),
+        (5, 3, 7, 0),
         "4 made, 1 deleted"
     );
 }
@@ -102,11 +102,11 @@ fn data_may_be_none_and_versions_count_changes() {
     for (round, data) in [Some(&b""[..]), Some(b"abc"), Some(b"d"), None].into_iter().enumerate() {
         let stat = zk.set("/a", data, round as i32).expect("the version");
         assert_eq!((stat.version, stat.mtime, stat.ctime), (round as i32 + 1, 2000, 1000));
-        assert_eq!((stat.mzxid, stat.czxid, stat.pzxid), (round as i64 + 2, 1, 1));
+        assert_eq!((stat.mzxid, stat.czxid, stat.pzxid), (round as i64 + 3, 2, 2));
         assert_eq!(zk.data("/a"), Ok((data.map(<[u8]>::to_vec), stat)));
     }
     let stat = zk.set_acl("/a", &[READ_ONLY], 0).expect("the version");
-    assert_eq!((stat.aversion, stat.version, stat.mzxid), (1, 4, 5), "rights are no data");
+    assert_eq!((stat.aversion, stat.version, stat.mzxid), (1, 4, 6), "rights are no data");
 }
 
 /// The store has limits, and a client must not reach them.
@@ -141,14 +141,16 @@ fn ephemeral_nodes_are_their_sessions() {
             zk.ask(&Request::About { op: Op::GetEphemerals, path: prefix.as_bytes() }).expect("paths");
         crate::support::names(&mut quorate_zookeeper::jute::Reader::new(&answer))
     };
-    assert_eq!(of(&mut zk, 7, "/"), ["/a/x", "/a/y", "/ab"]);
+    let own = zk.caller.session;
+    assert_eq!(of(&mut zk, own, "/"), ["/a/x", "/a/y", "/ab"]);
     assert_eq!(
-        (of(&mut zk, 7, "/a/"), of(&mut zk, 7, "/ab")),
+        (of(&mut zk, own, "/a/"), of(&mut zk, own, "/ab")),
         (vec!["/a/x".into(), "/a/y".into()], vec!["/ab".into()])
     );
-    assert_eq!(of(&mut zk, 8, "/"), [""; 0]);
+    assert_eq!(of(&mut zk, own + 1, "/"), [""; 0]);
+    zk.caller.session = own;
     zk.delete("/ab", 0).expect("there");
-    assert_eq!(of(&mut zk, 7, ""), ["/a/x", "/a/y"]);
+    assert_eq!(of(&mut zk, own, ""), ["/a/x", "/a/y"]);
     let answer = zk.ask(&Request::About { op: Op::GetAllChildrenNumber, path: b"/" }).expect("a number");
     assert_eq!(answer, 6_i32.to_be_bytes(), "three of ours, three of ZooKeeper's");
 }
@@ -204,13 +206,13 @@ fn what_happens_is_told_in_order() {
     zk.delete("/a/b", -1).expect_err("gone");
     let told = |kind, path: &str, zxid| (kind, path.to_owned(), zxid);
     let expected = [
-        told(created, "/a", 1),
-        told(children, "/", 1),
-        told(created, "/a/b", 2),
-        told(children, "/a", 2),
-        told(changed, "/a", 3),
-        told(deleted, "/a/b", 5),
-        told(children, "/a", 5),
+        told(created, "/a", 2),
+        told(children, "/", 2),
+        told(created, "/a/b", 3),
+        told(children, "/a", 3),
+        told(changed, "/a", 4),
+        told(deleted, "/a/b", 6),
+        told(children, "/a", 6),
     ];
     assert_eq!(zk.events(), expected);
 }
@@ -284,7 +286,7 @@ proptest! {
                 prop_assert_eq!(&before, &after, "{:?} failed", act);
                 prop_assert_eq!(zk.events().len(), 0);
             }
-            let owned = after.iter().filter(|(_, stat)| stat.ephemeral_owner == 7).map(|(path, _)| path.clone());
+            let owned = after.iter().filter(|(_, stat)| stat.ephemeral_owner == zk.caller.session).map(|(path, _)| path.clone());
             let owned: Vec<String> = owned.collect();
             let answer = zk.ask(&Request::About { op: Op::GetEphemerals, path: b"" }).expect("paths");
             let found = crate::support::names(&mut quorate_zookeeper::jute::Reader::new(&answer));

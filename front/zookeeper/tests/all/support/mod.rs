@@ -1,13 +1,16 @@
-//! A tree without a cluster: clients that ask the service, and read what it answers.
+//! `Zk` is a tree without a cluster: clients that ask the service, and read what it answers.
+
+pub(crate) mod cluster;
 
 use quorate_execute::{Context, InStore, Parallel, ReplySink, Service};
 use quorate_types::{AgreedTime, Digest, Seq};
+use quorate_zookeeper::command::{Command, Opening, write_command, write_query};
 use quorate_zookeeper::error::ZkError;
 use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{Acl, Stat};
 use quorate_zookeeper::request::{Create, Mode, Request};
-use quorate_zookeeper::service::{ZooKeeper, write_command, write_query};
+use quorate_zookeeper::service::{Told, What, ZooKeeper};
 use quorate_zookeeper::tree::{Caller, Id};
 
 /// The tree, and the client that asks.
@@ -17,6 +20,8 @@ pub(crate) struct Zk {
     /// The transaction of the last answer.
     pub(crate) zxid: i64,
     pub(crate) time_ms: i64,
+    /// The agreed time, in milliseconds.
+    pub(crate) agreed_ms: u64,
 }
 
 /// What a multi gave: the number of the operation and its record, or the number of an error.
@@ -30,8 +35,51 @@ pub(crate) enum Part {
 
 impl Zk {
     pub(crate) fn new() -> Self {
-        let caller = Caller { session: 7, ids: vec![id("ip", "127.0.0.1")] };
-        Self { service: InStore::new(Parallel::default()), caller, zxid: 0, time_ms: 1000 }
+        let caller = Caller { session: 0, attached: 0, ids: vec![id("ip", "127.0.0.1")] };
+        let mut zk = Self {
+            service: InStore::new(Parallel::default()),
+            caller,
+            zxid: 0,
+            time_ms: 1000,
+            agreed_ms: 1 << 40,
+        };
+        zk.open();
+        zk
+    }
+
+    /// Opens a session, and is its client from now on.
+    pub(crate) fn open(&mut self) {
+        let mut bytes = Vec::new();
+        Command::Open(Opening { digest: [7; 32], timeout_ms: 30_000, server: 1 }).write(&mut bytes);
+        let answer = self.command(&bytes).expect("it is opened");
+        let mut from = Reader::new(&answer);
+        self.caller.session = from.long().expect("a session");
+        self.caller.attached = from.int().expect("an attachment");
+    }
+
+    fn context(&self) -> Context {
+        Context::at(Seq::FIRST, AgreedTime::from_nanos(self.agreed_ms * 1_000_000))
+    }
+
+    /// Time passes, and what is due is done.
+    pub(crate) fn wait(&mut self, ms: u64) {
+        self.agreed_ms += ms;
+        let ctx = self.context();
+        if self.service.next_deadline().is_some_and(|due| due <= ctx.time()) {
+            self.service.deadline_reached(&ctx);
+        }
+    }
+
+    /// When something is due, in milliseconds from now.
+    pub(crate) fn due_in(&self) -> Option<u64> {
+        let due = self.service.next_deadline()?;
+        Some(due.since(self.context().time()).millis())
+    }
+
+    /// How many entries the state has whose keys begin so.
+    pub(crate) fn entries(&self, prefix: &[u8]) -> usize {
+        let all = self.service.objects().range(prefix, None);
+        all.take_while(|(key, _)| key.starts_with(prefix)).count()
     }
 
     /// The answer to a command, or to a query.
@@ -48,14 +96,14 @@ impl Zk {
 
     pub(crate) fn command(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ZkError> {
         let mut reply = Vec::new();
-        let ctx = Context::at(Seq::FIRST, AgreedTime::ZERO);
+        let ctx = self.context();
         self.service.execute(bytes, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));
         self.heard(&reply)
     }
 
     pub(crate) fn query(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ZkError> {
         let mut reply = Vec::new();
-        let ctx = Context::at(Seq::FIRST, AgreedTime::ZERO);
+        let ctx = self.context();
         self.service.query(bytes, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));
         self.heard(&reply)
     }
@@ -160,9 +208,11 @@ impl Zk {
             return Vec::new();
         };
         let told = told.of::<Vec<Box<dyn std::any::Any + Send>>>().expect("what commands told");
-        let lists = told
-            .iter()
-            .map(|told| told.downcast_ref::<Vec<quorate_zookeeper::tree::Event>>().expect("events").clone());
+        let told = told.into_iter().map(|told| *told.downcast::<Told>().expect("what servers must know"));
+        let lists = told.map(|told| match told.what {
+            What::Nodes(events) | What::Ended { events, .. } => events,
+            What::Moved { .. } | What::Replaced => Vec::new(),
+        });
         lists.flatten().map(|event| (event.kind as i32, event.path, event.zxid)).collect()
     }
 }

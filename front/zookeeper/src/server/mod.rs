@@ -1,0 +1,551 @@
+//! A server of ZooKeeper's clients, without threads, sockets and clocks: what comes in, and what is to be done.
+//!
+//! Each member of the cluster has one. Writes are ordered by the cluster. Reads are answered here, from the version of the state that was
+//! adopted last; adopting a version, and handing out the events before it, is one step. So each client sees one history, in order, and its
+//! own writes at once; a client that wants to see everybody's calls `sync` first. Watches belong to a connection, and are set again by the
+//! client when it has moved.
+//!
+//! The caller passes inputs, and carries out [`Server::take_outputs`] after each one. Tests: tests/all/server.rs.
+
+mod auth;
+mod calls;
+mod conn;
+mod frames;
+mod here;
+mod owned;
+mod state;
+mod watches;
+
+use crate::command::{Asked, Command, DIGEST_BYTES, Opening, write_asked};
+use crate::error::ZkError;
+use crate::feed::Heard;
+use crate::jute::Reader;
+use crate::op::Op;
+use crate::records::{CONNECTED, ConnectRequest, ConnectResponse, RequestHeader, WatcherEvent};
+use crate::request::Request;
+use crate::service::{Told, What, ZooKeeper};
+use crate::tree::{Event, Id};
+pub use auth::digest_id;
+use bytes::Bytes;
+use calls::{Call, Calls};
+use conn::{Conn, Stage, Waits};
+pub use frames::{BadFrame, split, word};
+use owned::{Own, Owned};
+use quorate_execute::{Published, StateView};
+use quorate_types::{Span, Time};
+use state::{State, Step};
+use std::collections::{BTreeMap, HashMap};
+pub use watches::{Kinds, Watches};
+
+/// A connection's number. No two have the same.
+pub type ConnId = u64;
+
+/// The bytes in a session's password.
+pub const PASSWORD_BYTES: usize = 16;
+
+/// How a server serves.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The number of this life of the server: no other life of any server has it.
+    pub server: i64,
+    /// ZooKeeper's unit of time.
+    pub tick: Span,
+    /// The shortest and the longest time-out of a session, in milliseconds.
+    pub timeout_ms: (i32, i32),
+    /// The most requests of one connection that wait at once, and the most bytes.
+    pub waiting_max: (usize, usize),
+    /// The identity that may do everything, as [`digest_id`] gives it.
+    pub super_digest: Option<Vec<u8>>,
+    /// Whether each read sees all writes that were acknowledged anywhere before it.
+    pub linearizable: bool,
+}
+
+/// What the moment is.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// By the clock that never jumps.
+    pub time: Time,
+    /// By the wall clock, in milliseconds since 1970.
+    pub wall_ms: i64,
+}
+
+/// Secrets, and what is kept of them.
+pub trait Secrets: Send {
+    /// A new password that nobody guesses.
+    fn password(&mut self) -> [u8; PASSWORD_BYTES];
+    /// The digest of a password.
+    fn digest(&self, password: &[u8]) -> [u8; DIGEST_BYTES];
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this to a client.
+    Send {
+        /// Its connection.
+        conn: ConnId,
+        /// A frame.
+        frame: Bytes,
+    },
+    /// Close a connection, once everything was sent. [`Server::closed`] need not be called.
+    Close {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// A connection that was full has room again.
+    Resume {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// Have this command ordered, behind those before it, and pass the answer to [`Server::ordered`].
+    Order {
+        /// Names it.
+        token: u64,
+        /// The command.
+        command: Vec<u8>,
+    },
+    /// Ask the cluster for a state that has everything that was acknowledged: its answer to this query goes to [`Server::asked`].
+    Ask {
+        /// Names it.
+        token: u64,
+        /// The query.
+        query: Vec<u8>,
+    },
+}
+
+/// A server.
+pub struct Server {
+    config: ServerConfig,
+    service: ZooKeeper,
+    secrets: Box<dyn Secrets>,
+    conns: HashMap<ConnId, Conn>,
+    /// What the cluster was asked to do.
+    calls: Calls,
+    owned: Owned,
+    watches: Watches,
+    state: State,
+    /// Connections whose next answer may be given once this transaction is seen.
+    later: BTreeMap<i64, Vec<ConnId>>,
+    out: Vec<Output>,
+}
+
+/// Inputs.
+impl Server {
+    /// A server without connections.
+    pub fn new(config: ServerConfig, secrets: Box<dyn Secrets>) -> Self {
+        let (server, tick) = (config.server, config.tick);
+        Self {
+            config,
+            service: ZooKeeper::default(),
+            secrets,
+            conns: HashMap::new(),
+            calls: Calls::default(),
+            owned: Owned::new(server, tick),
+            watches: Watches::default(),
+            state: State::default(),
+            later: BTreeMap::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// What is to be done after the last input.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// A client has connected. Its address, and its certificate, are identities.
+    pub fn connected(&mut self, conn: ConnId, ids: Vec<Id>, now: Now) {
+        self.conns.insert(conn, Conn::new(ids, now.time));
+    }
+
+    /// A connection is gone.
+    pub fn closed(&mut self, conn: ConnId) {
+        if let Some(was) = self.conns.remove(&conn) {
+            self.owned.lost(was.caller.session, conn);
+            self.watches.remove_all(conn);
+        }
+    }
+
+    /// A client has sent a frame.
+    pub fn received(&mut self, id: ConnId, frame: Bytes, now: Now) {
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        (conn.heard, conn.received) = (now.time, conn.received + 1);
+        match &mut conn.stage {
+            Stage::New => self.connect(id, &frame),
+            Stage::Opening(early) if early.len() < self.config.waiting_max.0 => early.push_back(frame),
+            Stage::Opening(_) => self.close(id),
+            Stage::Open => {
+                let session = conn.caller.session;
+                self.owned.heard(session, now.time);
+                self.request(id, &frame, now);
+            }
+        }
+    }
+
+    /// Whether nothing more should be read from a connection before [`Output::Resume`].
+    pub fn is_full(&self, conn: ConnId) -> bool {
+        self.conns.get(&conn).is_some_and(|conn| self.fills(conn, 1))
+    }
+
+    fn fills(&self, conn: &Conn, part: usize) -> bool {
+        let (requests, bytes) = self.config.waiting_max;
+        conn.len() >= requests / part || conn.bytes() >= bytes / part
+    }
+
+    /// The replica has done more: what it told, and its newest version; none while it answers no reads.
+    pub fn turn(&mut self, heard: Heard, newest: Option<&Published>, now: Now) {
+        self.state.hear(heard);
+        match self.state.adopt(newest) {
+            None => return,
+            Some(Step::On(told)) => told.iter().for_each(|told| self.told(told)),
+            Some(Step::Jump { before }) => self.jump(&StateView::reading(&before)),
+            Some(Step::Back) => self.close_all(),
+        }
+        let mut ready = std::mem::take(&mut self.later);
+        self.later = ready.split_off(&(self.state.zxid() + 1));
+        for conn in ready.into_values().flatten() {
+            self.advance(conn, now);
+        }
+    }
+
+    /// The answer to a command; none if nobody knows whether it was done.
+    pub fn ordered(&mut self, token: u64, answer: Option<Bytes>, now: Now) {
+        let Some(call) = self.calls.take(token) else { return };
+        let (conn, number) = match call {
+            Call::Live => return self.owned.said(),
+            Call::Session { conn, password } => return self.session(conn, password, answer, now),
+            Call::Request { conn, number } => (conn, number),
+        };
+        let Some(answer) = answer else { return self.close(conn) };
+        // Who is behind moved on, or was too late for its session: nothing is said to it.
+        if calls::error_of(&answer) == ZkError::SessionMoved.code() {
+            return self.close(conn);
+        }
+        let waiting = self.conns.get_mut(&conn).and_then(|conn| conn.get_mut(number));
+        if let Some(Waits::Write { answer: place, .. }) = waiting.map(|request| &mut request.waits) {
+            *place = Some(answer);
+            self.advance(conn, now);
+        }
+    }
+
+    /// The answer to a question; none if there is none.
+    pub fn asked(&mut self, token: u64, answer: Option<Bytes>, now: Now) {
+        let Some(Call::Request { conn, number }) = self.calls.take(token) else { return };
+        let Some(answer) = answer else { return self.close(conn) };
+        let waiting = self.conns.get_mut(&conn).and_then(|conn| conn.get_mut(number));
+        let waits = waiting.map(|request| &mut request.waits);
+        if let Some(Waits::Sync { zxid, .. } | Waits::Here { zxid, .. }) = waits {
+            *zxid = Reader::new(&answer).long().ok();
+            self.advance(conn, now);
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Now) {
+        if let Some(word) = self.owned.word(now.time) {
+            let token = self.calls.begin(Call::Live);
+            let mut command = Vec::new();
+            word.write(&mut command);
+            self.out.push(Output::Order { token, command });
+        }
+        // Whoever says nothing for as long as a session may be silent is gone.
+        let gone = |conn: &Conn| {
+            let most = if conn.timeout_ms > 0 { conn.timeout_ms } else { self.config.timeout_ms.1 };
+            now.time.since(conn.heard) > Span::from_millis(most as u64)
+        };
+        let gone: Vec<_> = self.conns.iter().filter(|(_, conn)| gone(conn)).map(|(id, _)| *id).collect();
+        gone.into_iter().for_each(|conn| self.close(conn));
+    }
+
+    /// When [`Self::tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        self.owned.deadline()
+    }
+}
+
+/// Sessions.
+impl Server {
+    /// The first frame of a connection.
+    fn connect(&mut self, id: ConnId, frame: &[u8]) {
+        let Ok(hello) = ConnectRequest::read(frame) else { return self.close(id) };
+        let (min, max) = self.config.timeout_ms;
+        let timeout_ms = hello.timeout_ms.clamp(min, max);
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        conn.stage = Stage::Opening(Default::default());
+        conn.timeout_ms = timeout_ms;
+        conn.knows_read_only = hello.read_only.is_some();
+        let mut password = [0; PASSWORD_BYTES];
+        let is_new = hello.session == 0;
+        if is_new {
+            password = self.secrets.password();
+        } else if let Some(given) =
+            hello.password.first_chunk().filter(|_| hello.password.len() == PASSWORD_BYTES)
+        {
+            password = *given;
+        }
+        let digest = self.secrets.digest(if is_new { &password } else { hello.password });
+        let opening = Opening { digest, timeout_ms, server: self.owned.server() };
+        let command = match hello.session {
+            0 => Command::Open(opening),
+            session => Command::Attach { session, opening },
+        };
+        let mut bytes = Vec::new();
+        command.write(&mut bytes);
+        let token = self.calls.begin(Call::Session { conn: id, password });
+        self.out.push(Output::Order { token, command: bytes });
+    }
+
+    /// What became of opening or attaching a session.
+    fn session(&mut self, id: ConnId, password: [u8; PASSWORD_BYTES], answer: Option<Bytes>, now: Now) {
+        let Some(answer) = answer else { return self.close(id) };
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        match calls::session_of(&answer) {
+            Some(is) => {
+                conn.push(0, Waits::Session { password, is });
+                self.advance(id, now);
+            }
+            None => self.refuse(id),
+        }
+    }
+
+    /// Tells a client that its session is over.
+    fn refuse(&mut self, id: ConnId) {
+        self.welcome(id, 0, 0, &[0; PASSWORD_BYTES]);
+        self.close(id);
+    }
+
+    fn welcome(&mut self, id: ConnId, timeout_ms: i32, session: i64, password: &[u8]) {
+        let Some(conn) = self.conns.get(&id) else { return };
+        let read_only = conn.knows_read_only.then_some(false);
+        let response = ConnectResponse { protocol: 0, timeout_ms, session, password, read_only };
+        let frame = frames::frame(|out| response.write(out));
+        self.send(id, frame);
+    }
+
+    /// The state shows that a session was opened or attached: from now on its client is served.
+    fn opened(
+        &mut self,
+        id: ConnId,
+        password: [u8; PASSWORD_BYTES],
+        (_, session, attached): (i64, i64, i32),
+        now: Now,
+    ) {
+        if self.state.attachment(session) != Some(attached) {
+            // It moved on, or ended, before this was known.
+            return self.close(id);
+        }
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let Stage::Opening(early) = std::mem::replace(&mut conn.stage, Stage::Open) else { return };
+        (conn.caller.session, conn.caller.attached) = (session, attached);
+        let (timeout_ms, heard) = (conn.timeout_ms, conn.heard);
+        let before = self.owned.insert(session, Own { attached, timeout_ms, heard, conn: Some(id) });
+        if let Some(other) = before.and_then(|before| before.conn).filter(|other| *other != id) {
+            self.close(other);
+        }
+        self.welcome(id, timeout_ms, session, &password);
+        early.iter().for_each(|frame| self.request(id, frame, now));
+    }
+
+    /// A session is not here any more.
+    fn left(&mut self, session: i64) {
+        if let Some(conn) = self.owned.remove(session).and_then(|own| own.conn) {
+            self.close(conn);
+        }
+    }
+}
+
+/// Requests.
+impl Server {
+    fn request(&mut self, id: ConnId, frame: &Bytes, now: Now) {
+        let mut from = Reader::new(frame);
+        let Ok(RequestHeader { xid, op }) = RequestHeader::read(&mut from) else { return self.close(id) };
+        let request = frame.slice_ref(from.rest());
+        match Op::of(op) {
+            Some(Op::Ping) => {
+                let zxid = self.state.zxid();
+                self.send(id, frames::own_reply(xid, zxid, 0, |_| ()));
+            }
+            Some(Op::Auth) => self.prove(id, xid, &request),
+            Some(op) if op.writes() => self.write(id, xid, op, &request, now),
+            Some(Op::Sync) => self.ask(id, xid, Waits::Sync { path: request, zxid: None }),
+            Some(known) if self.config.linearizable && known.reads() => {
+                self.ask(id, xid, Waits::Here { op, request, zxid: None });
+            }
+            _ => {
+                let Some(conn) = self.conns.get_mut(&id) else { return };
+                conn.push(xid, Waits::Here { op, request, zxid: Some(0) });
+                self.advance(id, now);
+            }
+        }
+    }
+
+    fn write(&mut self, id: ConnId, xid: i32, op: Op, request: &[u8], now: Now) {
+        let Some(conn) = self.conns.get_mut(&id).filter(|conn| conn.stage == Stage::Open) else { return };
+        let number = conn.push(xid, Waits::Write { op, answer: None });
+        let mut command = Vec::with_capacity(64 + request.len());
+        write_asked(now.wall_ms, &conn.caller, &Asked { op: op.code(), request }, &mut command);
+        let token = self.calls.begin(Call::Request { conn: id, number });
+        self.out.push(Output::Order { token, command });
+    }
+
+    /// Asks the cluster how far a state must have come that has everything that was acknowledged.
+    fn ask(&mut self, id: ConnId, xid: i32, waits: Waits) {
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let number = conn.push(xid, waits);
+        let token = self.calls.begin(Call::Request { conn: id, number });
+        let mut query = Vec::new();
+        let whoever = crate::tree::Caller { session: 0, attached: 0, ids: Vec::new() };
+        crate::command::write_query(&whoever, &Request::About { op: Op::Sync, path: b"/" }, &mut query);
+        self.out.push(Output::Ask { token, query });
+    }
+
+    fn prove(&mut self, id: ConnId, xid: i32, request: &[u8]) {
+        let super_digest = self.config.super_digest.as_deref();
+        let ids = match Request::read(Op::Auth, request) {
+            Ok(Request::Auth { scheme, proof, .. }) => auth::ids(scheme, proof, super_digest),
+            _ => None,
+        };
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let error = match ids {
+            Some(ids) => {
+                for id in ids {
+                    if !conn.caller.ids.contains(&id) {
+                        conn.caller.ids.push(id);
+                    }
+                }
+                0
+            }
+            None => ZkError::AuthFailed.code(),
+        };
+        self.send(id, frames::own_reply(xid, 0, error, |_| ()));
+        if error != 0 {
+            self.close(id);
+        }
+    }
+
+    /// Answers what can be answered now, in order.
+    fn advance(&mut self, id: ConnId, now: Now) {
+        let was_full = self.is_full(id);
+        while let Some(conn) = self.conns.get_mut(&id) {
+            let Some(next) = conn.next() else { break };
+            let zxid = match &next.waits {
+                Waits::Session { is: (zxid, ..), .. } => Some(*zxid),
+                Waits::Write { answer, .. } => answer.as_ref().map(|answer| calls::zxid_of(answer)),
+                Waits::Sync { zxid, .. } | Waits::Here { zxid, .. } => *zxid,
+            };
+            let Some(zxid) = zxid else { break };
+            if !self.state.shows(zxid) {
+                self.later.entry(zxid).or_default().push(id);
+                break;
+            }
+            let Some(request) = conn.pop() else { break };
+            match request.waits {
+                Waits::Session { password, is } => self.opened(id, password, is, now),
+                Waits::Write { op, answer } => {
+                    let answer = answer.unwrap_or_default();
+                    self.send(id, frames::reply(request.xid, &answer));
+                    if op == Op::CloseSession || calls::error_of(&answer) == ZkError::SessionExpired.code() {
+                        self.close(id);
+                    }
+                }
+                Waits::Sync { path, .. } => {
+                    let frame = frames::own_reply(request.xid, self.state.zxid(), 0, |out| {
+                        out.extend_from_slice(&path)
+                    });
+                    self.send(id, frame);
+                }
+                Waits::Here { op, request: record, .. } => self.answer_here(id, request.xid, op, &record),
+            }
+        }
+        if was_full && self.conns.get(&id).is_some_and(|conn| !self.fills(conn, 2)) {
+            self.out.push(Output::Resume { conn: id });
+        }
+    }
+}
+
+/// Events.
+impl Server {
+    fn told(&mut self, told: &Told) {
+        match &told.what {
+            What::Nodes(events) => events.iter().for_each(|event| self.happened(event)),
+            What::Ended { session, events } => {
+                events.iter().for_each(|event| self.happened(event));
+                // Who asked for it is still told so.
+                let asked =
+                    self.owned.get(*session).and_then(|own| own.conn).is_some_and(|conn| self.ends(conn));
+                if asked {
+                    self.owned.remove(*session);
+                } else {
+                    self.left(*session);
+                }
+            }
+            What::Moved { session, attached } => {
+                if self.owned.get(*session).is_some_and(|own| own.attached != *attached) {
+                    self.left(*session);
+                }
+            }
+            What::Replaced => {}
+        }
+    }
+
+    /// Whether the client of a connection waits for the end of its session.
+    fn ends(&self, conn: ConnId) -> bool {
+        self.conns.get(&conn).is_some_and(Conn::ends)
+    }
+
+    fn happened(&mut self, event: &Event) {
+        let hear = self.watches.happened(event.kind, &event.path);
+        let mut frame = None;
+        for id in hear {
+            let Some(conn) = self.conns.get(&id).filter(|conn| event.is_for(&conn.caller.ids)) else {
+                continue;
+            };
+            debug_assert!(conn.stage == Stage::Open, "only served clients watch");
+            let record =
+                WatcherEvent { kind: event.kind as i32, state: CONNECTED, path: event.path.as_bytes() };
+            let frame = frame.get_or_insert_with(|| frames::event(event.zxid, &record)).clone();
+            self.send(id, frame);
+        }
+    }
+
+    /// Not everything that led to the present state was told. Watches for one event are compared with it, as if they were set again; with
+    /// lasting ones it can not be known what they missed.
+    fn jump(&mut self, before: &StateView<'_>) {
+        let conns: Vec<ConnId> = self.conns.keys().copied().collect();
+        for id in conns {
+            let list: Vec<(String, Kinds)> =
+                self.watches.of(id).map(|(path, kinds)| (path.to_owned(), kinds)).collect();
+            if list.iter().any(|(_, kinds)| kinds.meets(Kinds::LASTING) || kinds.meets(Kinds::BELOW)) {
+                self.close(id);
+                continue;
+            }
+            list.iter().for_each(|(path, kinds)| self.compare(id, path, *kinds, before));
+        }
+        let gone =
+            self.owned.iter().filter(|(session, own)| self.state.attachment(*session) != Some(own.attached));
+        let gone: Vec<i64> = gone.map(|(session, _)| session).collect();
+        gone.into_iter().for_each(|session| self.left(session));
+    }
+}
+
+/// Ends.
+impl Server {
+    fn send(&mut self, id: ConnId, frame: Bytes) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.sent += 1;
+            self.out.push(Output::Send { conn: id, frame });
+        }
+    }
+
+    fn close(&mut self, id: ConnId) {
+        if self.conns.contains_key(&id) {
+            self.closed(id);
+            self.out.push(Output::Close { conn: id });
+        }
+    }
+
+    fn close_all(&mut self) {
+        let all: Vec<ConnId> = self.conns.keys().copied().collect();
+        all.into_iter().for_each(|conn| self.close(conn));
+    }
+}

@@ -1,0 +1,96 @@
+//! The sessions that are attached to a server, and when it heard of each.
+//!
+//! Tests: tests/all/server.rs.
+
+use super::ConnId;
+use crate::command::Command;
+use crate::sessions::silent_after_ms;
+use quorate_types::{Span, Time};
+use std::collections::BTreeMap;
+
+/// A session at this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Own {
+    pub(super) attached: i32,
+    pub(super) timeout_ms: i32,
+    /// When its client was heard last.
+    pub(super) heard: Time,
+    /// Its connection, if there is one now.
+    pub(super) conn: Option<ConnId>,
+}
+
+/// The sessions at this server.
+#[derive(Debug)]
+pub(super) struct Owned {
+    /// The number of this life of the server.
+    server: i64,
+    list: BTreeMap<i64, Own>,
+    /// When to say next that they live.
+    next: Time,
+    every: Span,
+    /// Whether the last word is not ordered yet.
+    is_under_way: bool,
+}
+
+impl Owned {
+    pub(super) fn new(server: i64, tick: Span) -> Self {
+        Self { server, list: BTreeMap::new(), next: Time::ZERO, every: tick.divided(3), is_under_way: false }
+    }
+
+    pub(super) const fn server(&self) -> i64 {
+        self.server
+    }
+
+    pub(super) fn insert(&mut self, session: i64, own: Own) -> Option<Own> {
+        self.list.insert(session, own)
+    }
+
+    pub(super) fn get(&self, session: i64) -> Option<&Own> {
+        self.list.get(&session)
+    }
+
+    pub(super) fn remove(&mut self, session: i64) -> Option<Own> {
+        self.list.remove(&session)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i64, &Own)> {
+        self.list.iter().map(|(session, own)| (*session, own))
+    }
+
+    /// Its client was heard.
+    pub(super) fn heard(&mut self, session: i64, now: Time) {
+        if let Some(own) = self.list.get_mut(&session) {
+            own.heard = now;
+        }
+    }
+
+    /// Its connection is gone.
+    pub(super) fn lost(&mut self, session: i64, conn: ConnId) {
+        if let Some(own) = self.list.get_mut(&session).filter(|own| own.conn == Some(conn)) {
+            own.conn = None;
+        }
+    }
+
+    /// What to say now of all sessions, if it is time to.
+    pub(super) fn word(&mut self, now: Time) -> Option<Command<'static>> {
+        if self.list.is_empty() || self.is_under_way || now < self.next {
+            return None;
+        }
+        (self.next, self.is_under_way) = (now.plus(self.every), true);
+        let silence_ms = |own: &Own| now.since(own.heard).millis() as i64;
+        let silent = self.list.iter().map(|(session, own)| (*session, silence_ms(own), own.timeout_ms));
+        let silent = silent.filter(|(_, silence_ms, timeout_ms)| *silence_ms > silent_after_ms(*timeout_ms));
+        let silent = silent.map(|(session, silence_ms, _)| (session, silence_ms)).collect();
+        Some(Command::Live { server: self.server, silent })
+    }
+
+    /// The last word is ordered, or nobody knows.
+    pub(super) fn said(&mut self) {
+        self.is_under_way = false;
+    }
+
+    /// When there may be something to say.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        (!self.list.is_empty() && !self.is_under_way).then_some(self.next)
+    }
+}

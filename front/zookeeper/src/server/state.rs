@@ -1,0 +1,90 @@
+//! The state that a server shows its clients: the version that it adopted last, and what was told that no version shows yet.
+//!
+//! A version is adopted only after everything that was told up to it has been handed on. So an event comes before the data that it
+//! announces, and before the answer to the write that caused it. Tests: tests/all/server.rs.
+
+use crate::feed::Heard;
+use crate::service::{Told, last_zxid};
+use crate::sessions;
+use quorate_execute::{Published, StateView, Store};
+use std::collections::VecDeque;
+
+/// The state that clients see.
+#[derive(Default)]
+pub(super) struct State {
+    /// The version, and its last transaction. None before the first one.
+    adopted: Option<(Store, i64)>,
+    /// Whether this replica answers reads now. If it does not, clients see nothing.
+    is_open: bool,
+    /// What was told behind the adopted version.
+    told: VecDeque<Told>,
+    has_gap: bool,
+}
+
+/// What to do with a new version.
+pub(super) enum Step {
+    /// This was told up to it.
+    On(Vec<Told>),
+    /// What led to it was not told as a whole.
+    Jump {
+        /// The state that clients have seen before.
+        before: Store,
+    },
+    /// It is older than what clients have seen.
+    Back,
+}
+
+impl State {
+    /// Keeps what was told.
+    pub(super) fn hear(&mut self, heard: Heard) {
+        if heard.has_gap {
+            self.told.clear();
+            self.has_gap = true;
+        }
+        self.told.extend(heard.list);
+    }
+
+    /// Adopts a version, if it is another one.
+    pub(super) fn adopt(&mut self, newest: Option<&Published>) -> Option<Step> {
+        let was_open = std::mem::replace(&mut self.is_open, newest.is_some());
+        let store = Store::from_version(&newest?.objects);
+        let zxid = last_zxid(&StateView::reading(&store));
+        let seen = self.zxid();
+        let before = self.adopted.replace((store, zxid));
+        let mut told = Vec::new();
+        while self.told.front().is_some_and(|told| told.zxid <= zxid) {
+            told.extend(self.told.pop_front());
+        }
+        let jumps = std::mem::take(&mut self.has_gap)
+            || told.iter().any(|told| told.what == crate::service::What::Replaced);
+        if zxid < seen {
+            return Some(Step::Back);
+        }
+        match before {
+            Some((before, _)) if jumps => Some(Step::Jump { before }),
+            Some(_) => (zxid > seen || !was_open).then_some(Step::On(told)),
+            None => Some(Step::On(Vec::new())),
+        }
+    }
+
+    /// The last transaction that clients have seen.
+    pub(super) fn zxid(&self) -> i64 {
+        self.adopted.as_ref().map_or(0, |(_, zxid)| *zxid)
+    }
+
+    /// What clients may read now.
+    pub(super) fn view(&self) -> Option<StateView<'_>> {
+        let (store, _) = self.adopted.as_ref().filter(|_| self.is_open)?;
+        Some(StateView::reading(store))
+    }
+
+    /// Whether clients may see a state that has this transaction.
+    pub(super) fn shows(&self, zxid: i64) -> bool {
+        self.is_open && self.adopted.as_ref().is_some_and(|(_, adopted)| *adopted >= zxid)
+    }
+
+    /// The attachment of a session, as clients may know it.
+    pub(super) fn attachment(&self, session: i64) -> Option<i32> {
+        sessions::attachment(&self.view()?, session)
+    }
+}
