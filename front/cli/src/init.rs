@@ -35,9 +35,10 @@ pub(crate) struct Args {
     /// Which service the replicas run
     #[arg(long, value_enum, default_value_t = ServiceChoice::Kv)]
     service: ServiceChoice,
-    /// With the service etcd: the port for clients of etcd; replicas on the same host take the ones after it
-    #[arg(long, value_name = "PORT", default_value_t = ETCD_PORT, value_parser = clap::value_parser!(u16).range(1..=65_000))]
-    etcd_port: u16,
+    /// With the services etcd and zookeeper: the port for their clients; replicas on the same host take the ones after it [default: 2379
+    /// for etcd, 2181 for zookeeper]
+    #[arg(long, value_name = "PORT", visible_alias = "etcd-port", value_parser = clap::value_parser!(u16).range(1..=65_000))]
+    front_port: Option<u16>,
     /// How many ordering instances share the work
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: u16,
@@ -64,7 +65,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         members,
         durability,
         service,
-        etcd_port,
+        front_port,
         instances,
         lanes,
         order,
@@ -77,14 +78,15 @@ pub(crate) fn run(args: Args) -> Outcome {
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
-    let etcd = etcd_addresses(service, &members, etcd_port);
+    let front = front_addresses(service, &members, front_port);
     let order = order.choice()?;
     let oracle = oracle.of(order.fault_model)?;
     let plan = Plan {
         members,
         durability,
         service,
-        etcd,
+        front,
+        front_plain: false,
         instances,
         lanes,
         execution,
@@ -132,14 +134,15 @@ fn summary(dir: &Path, cluster: &Cluster) -> String {
     text
 }
 
-/// The port where etcd listens for clients by default.
-pub(crate) const ETCD_PORT: u16 = 2379;
-
-/// The addresses for clients of etcd: the host of each member, with ports from this one on. Empty with another service.
-pub(crate) fn etcd_addresses(service: ServiceChoice, members: &[(u16, String)], port: u16) -> Vec<String> {
-    if service != ServiceChoice::Etcd {
-        return Vec::new();
-    }
+/// The addresses of the service's front: the host of each member, with ports from this one on, or from the usual one. Empty with a service
+/// that has none.
+pub(crate) fn front_addresses(
+    service: ServiceChoice,
+    members: &[(u16, String)],
+    port: Option<u16>,
+) -> Vec<String> {
+    let Some((_, usual)) = service.front() else { return Vec::new() };
+    let port = port.unwrap_or(usual);
     let host = |address: &str| address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
     let address = |(at, (_, address)): (usize, &(u16, String))| {
         let before = members[..at].iter().filter(|(_, other)| host(other) == host(address)).count();

@@ -12,6 +12,7 @@ mod dev;
 mod doctor;
 mod drain;
 mod etcd;
+mod fronts;
 mod health;
 mod init;
 mod instances;
@@ -25,6 +26,7 @@ mod serve;
 mod services;
 mod status;
 mod upgrade;
+mod zookeeper;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use quorate_command::{failure, print};

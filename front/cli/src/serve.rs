@@ -1,11 +1,11 @@
 //! `quorate serve`: runs one replica until it is told to stop.
 
+use crate::fronts::{Fronts, Ways};
 use crate::log::{Levels, LogFormat};
-use crate::{etcd, services};
+use crate::services;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::parent::die_with_parent;
 use quorate_command::print;
-use quorate_etcd_grpc::Hub;
 use quorate_lab::{lies, slow};
 use quorate_runtime::{Options, Reloader, Replica, StartError, Stopper};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -88,9 +88,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     let signals = wanted_signals()?;
     let config = services::read_config(&args.config)?;
     let place = args.config.parent().unwrap_or(Path::new(""));
-    let settings = etcd::settings(&config, place).map_err(|why| Failure::usage(why.to_string()))?;
-    let hub = Hub::new();
-    let service = services::service(&config.service, &hub)?;
+    let fronts = Fronts::read(&config, place).map_err(|why| Failure::usage(why.to_string()))?;
+    let ways = Ways::default();
+    let service = services::service(&config.service, &ways)?;
     let own = config.clone();
     let (cluster, replica) = (config.cluster.clone(), config.replica);
     let oracle = config.oracle.as_ref().map(quorate_oracle::of).transpose();
@@ -108,9 +108,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         StartError::Config(_) => Failure::usage(why.to_string()),
         _ => Failure::new(format!("replica {replica} does not start: {why}")),
     })?;
-    // Ends before the replica does.
-    let front = settings.map(|settings| etcd::front(settings, &own, &running, hub, lies)).transpose()?;
-    if let Some(front) = &front {
+    // They end before the replica does.
+    let fronts = fronts.start(&own, &running, ways, lies)?;
+    for front in &fronts {
         tracing::info!("clients of {} are served on {}", front.front(), front.address());
     }
     print::line(format!(
@@ -120,7 +120,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     ))?;
     obey_signals(signals, running.stopper(), running.reloader(), levels)?;
     let ended = running.join();
-    drop(front);
+    drop(fronts);
     ended.map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,8 @@
-//! The services and fronts of this program: reads `[service]` and `[front.NAME]`, which the runtime does not interpret.
+//! The services of this program: reads `[service]`, which the runtime does not interpret.
 
-use crate::etcd;
+use crate::fronts::{Fronts, Ways};
+use crate::{etcd, zookeeper};
 use quorate_command::failure::{Failure, Outcome};
-use quorate_etcd_grpc::Hub;
 use quorate_execute::{InStore, Parallel, Service};
 use quorate_kit::settings::{self, SettingsError};
 use quorate_kv::shop::Shop;
@@ -16,7 +16,7 @@ use toml::Table;
 /// The name of the table in errors.
 const SERVICE: &str = "service";
 /// The names of the services.
-const NAMES: &str = "\"kv\", \"etcd\", \"oracle\", \"tally\", \"echo\", \"work\" and \"shop\"";
+const NAMES: &str = "\"kv\", \"etcd\", \"zookeeper\", \"oracle\", \"tally\", \"echo\", \"work\" and \"shop\"";
 
 /// The settings of the service `kv`: its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ struct Nothing {}
 pub(crate) fn read_config(file: &Path) -> Outcome<Config> {
     let mut config = Config::read(file).map_err(|why| Failure::usage(why.to_string()))?;
     let place = file.parent().unwrap_or(Path::new(""));
-    let checked = complete(&mut config.service).and_then(|()| check_fronts(&config, place));
+    let checked = complete(&mut config.service).and_then(|()| Fronts::read(&config, place));
     checked.map_err(|why| {
         Failure::usage(format!(
             "the configuration {} is not usable: {why}\nEvery key is explained in docs/configuration.md",
@@ -60,6 +60,9 @@ pub(crate) fn read_config(file: &Path) -> Outcome<Config> {
 fn complete(service: &mut ServiceConfig) -> Result<(), SettingsError> {
     match service.name.as_str() {
         "kv" => service.settings = full(&kv(&service.settings)?)?,
+        zookeeper::FRONT => {
+            service.settings = full(&zookeeper::Settings::read(SERVICE, &service.settings)?)?;
+        }
         "etcd" | "oracle" | "tally" | "echo" | "work" | "shop" => {
             let Nothing {} = settings::read(SERVICE, &service.settings)?;
         }
@@ -86,23 +89,17 @@ fn kv(table: &Table) -> Result<KvSettings, SettingsError> {
     Ok(kv)
 }
 
-fn check_fronts(config: &Config, place: &Path) -> Result<(), SettingsError> {
-    if let Some(other) = config.front.keys().find(|name| *name != etcd::FRONT) {
-        return Err(SettingsError::new(
-            "front",
-            format!("there is no \"{other}\"; this program has \"etcd\""),
-        ));
-    }
-    etcd::settings(config, place).map(drop)
-}
-
 /// The service that a configuration names, which [`read_config`] returned.
 ///
 /// # Errors
 /// Those of [`read_config`].
-pub(crate) fn service(config: &ServiceConfig, hub: &Hub) -> Outcome<Box<dyn Service>> {
+pub(crate) fn service(config: &ServiceConfig, ways: &Ways) -> Outcome<Box<dyn Service>> {
     Ok(match config.name.as_str() {
-        "etcd" => etcd::service(hub),
+        "etcd" => etcd::service(&ways.etcd),
+        zookeeper::FRONT => {
+            let settings = zookeeper::Settings::read(SERVICE, &config.settings);
+            settings.map_err(|why| Failure::usage(why.to_string()))?.service(&ways.zookeeper)
+        }
         "oracle" => Box::new(InStore::new(Registers)),
         "tally" => Box::new(Tally::default()),
         "echo" => Box::new(Echo::default()),

@@ -76,7 +76,8 @@ fn json(
         "healthy": healthy,
         "replicas": replicas,
         "problems": problems,
-        "etcd": admin::etcd(answers),
+        "etcd": admin::front("etcd", answers),
+        "zookeeper": admin::front("zookeeper", answers),
     })
     .to_string()
 }

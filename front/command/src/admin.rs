@@ -95,10 +95,10 @@ pub struct Answer {
     pub status: Result<Status, String>,
 }
 
-/// The addresses at which the replicas serve clients of etcd, by what they say.
-pub fn etcd(answers: &[Answer]) -> Vec<String> {
+/// The addresses of the replicas' fronts with this name, by what they say.
+pub fn front(name: &str, answers: &[Answer]) -> Vec<String> {
     let statuses = answers.iter().filter_map(|answer| answer.status.as_ref().ok());
-    statuses.filter_map(|status| status.raw["fronts"]["etcd"].as_str().map(str::to_owned)).collect()
+    statuses.filter_map(|status| status.raw["fronts"][name].as_str().map(str::to_owned)).collect()
 }
 
 /// Asks replicas for their status.

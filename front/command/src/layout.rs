@@ -37,6 +37,8 @@ pub enum ServiceChoice {
     Kv,
     /// The store that clients of etcd use
     Etcd,
+    /// The tree of nodes that clients of ZooKeeper use
+    Zookeeper,
     /// Decides for other clusters between halves of their replicas
     Oracle,
     /// Counts and sums what it gets, to measure with
@@ -47,6 +49,17 @@ pub enum ServiceChoice {
     Work,
     /// A bookshop whose transactions may run at the same time, to measure with
     Shop,
+}
+
+impl ServiceChoice {
+    /// The name and the usual port of the front that serves it, if clients of another protocol use it.
+    pub const fn front(self) -> Option<(&'static str, u16)> {
+        match self {
+            Self::Etcd => Some(("etcd", 2379)),
+            Self::Zookeeper => Some(("zookeeper", 2181)),
+            Self::Kv | Self::Oracle | Self::Tally | Self::Echo | Self::Work | Self::Shop => None,
+        }
+    }
 }
 
 /// Where agreement of the instances is done.
@@ -77,8 +90,10 @@ pub struct Plan {
     pub durability: DurabilityChoice,
     /// The service that the replicas run.
     pub service: ServiceChoice,
-    /// The addresses for clients of etcd, in the order of the members; empty: none.
-    pub etcd: Vec<String>,
+    /// The addresses of the service's front, in the order of the members; empty: none.
+    pub front: Vec<String>,
+    /// Whether ZooKeeper's clients may come without certificates.
+    pub front_plain: bool,
     /// The number of ordering instances.
     pub instances: u16,
     /// How commands run.
@@ -205,8 +220,8 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         }
         let file = place.join(REPLICA_FILE);
         let at = plan.members.iter().position(|(id, _)| id == replica);
-        let etcd = at.and_then(|at| plan.etcd.get(at)).map(String::as_str);
-        let text = replica_toml(origin, *replica, etcd, &lives, plan);
+        let front = at.and_then(|at| plan.front.get(at)).map(String::as_str);
+        let text = replica_toml(origin, *replica, front, &lives, plan);
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
@@ -266,7 +281,13 @@ fn oracle_toml(oracle: &OracleConfig) -> String {
     }
 }
 
-fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life], plan: &Plan) -> String {
+fn front_toml(plan: &Plan, address: &str) -> String {
+    let Some((name, _)) = plan.service.front() else { return String::new() };
+    let plain = if plan.front_plain { "plain = true\n" } else { "" };
+    format!("\n[front.{name}]\nlisten = \"{address}\"\n{plain}")
+}
+
+fn replica_toml(origin: &Origin, replica: u16, front: Option<&str>, lives: &[Life], plan: &Plan) -> String {
     let cluster = origin.cluster;
     let mut text = format!(
         "# Replica {replica}; made by `{}`. docs/configuration.md explains every key.\n\
@@ -292,7 +313,7 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
         origin.level,
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
         name(plan.service),
-        etcd.map(|address| format!("\n[front.etcd]\nlisten = \"{address}\"\n")).unwrap_or_default(),
+        front.map(|address| front_toml(plan, address)).unwrap_or_default(),
         name(plan.durability),
     );
     if plan.certificates.is_some() {

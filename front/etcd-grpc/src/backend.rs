@@ -114,7 +114,7 @@ impl Backend {
 
     async fn order_as(&self, who: Bytes, command: Command, message: Bytes) -> Result<Done, Refusal> {
         let alone = !command.answers_little(&message);
-        let command = quorate_kit::Command { head: head(who, command), body: message, alone };
+        let command = quorate_kit::Command { head: head(who, command), body: message, alone, line: None };
         self.tell(&self.cluster.order(command).await?)
     }
 

@@ -57,7 +57,8 @@ impl From<Error> for Refusal {
 impl From<KitError> for Refusal {
     fn from(error: KitError) -> Self {
         match error {
-            KitError::Full => Self::TOO_MANY,
+            // Nothing of it was done. Only lines are cut, and there are none here.
+            KitError::Full | KitError::Cut => Self::TOO_MANY,
             KitError::Stopped => Self::STOPPED,
             KitError::Cluster(error) => error.into(),
         }

@@ -93,6 +93,7 @@ impl Front {
             front: "etcd",
             address: config.listen.clone(),
             tls: config.member.tls.clone(),
+            plain_too: false,
             protocols: &[b"h2", b"http/1.1"],
             connections_max: CONNECTIONS_MAX,
             helpers: THREADS,
@@ -167,7 +168,7 @@ impl Server {
     async fn run(self, listener: Listener) {
         let url = format!("{}{}", self.scheme, listener.address());
         tokio::spawn(announce(self.unary.backend.clone(), self.unary.header.member(), url));
-        let serve = move |Connection { stream, shown }| {
+        let serve = move |Connection { stream, shown, .. }| {
             let server = self.clone();
             async move { server.speak(stream, Asker::of_connection(&shown)).await }
         };

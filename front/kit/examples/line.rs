@@ -112,6 +112,7 @@ impl Front {
             front: "line",
             address: "127.0.0.1:0".into(),
             tls: member.tls.clone(),
+            plain_too: false,
             protocols: &[],
             connections_max: 1000,
             helpers: 1,

@@ -37,7 +37,7 @@ pub use hub::{Hub, Teller};
 pub use listener::{Connection, Connections, Listen, Listener, Running, StartError, Stream};
 pub use member::{Lies, Member, MemberError, Needs};
 pub use operator::{Operator, OperatorError};
-pub use own_cluster::{Command, KitError, OwnCluster, Together};
+pub use own_cluster::{Command, KitError, Line, OwnCluster, Together};
 pub use own_state::OwnState;
 pub use seen::{Look, See, Seen, SeenMember};
 pub use shown::Shown;

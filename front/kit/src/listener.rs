@@ -34,6 +34,8 @@ pub struct Listen {
     pub address: String,
     /// The member's certificates; none where connections are plain.
     pub tls: Option<TlsFiles>,
+    /// Whether clients may also connect without TLS, at the same port. The first byte tells which it is.
+    pub plain_too: bool,
     /// The protocols offered over TLS, the best first (ALPN). If empty, clients need not name any.
     pub protocols: &'static [&'static [u8]],
     /// The most connections at once.
@@ -115,7 +117,7 @@ impl Listen {
         S: FnOnce(Listener) -> F + Send + 'static,
         F: Future<Output = ()>,
     {
-        let Self { front, address, tls, protocols, connections_max, helpers } = self;
+        let Self { front, address, tls, plain_too, protocols, connections_max, helpers } = self;
         let tls = tls.map(|files| Tls::load(front, files, protocols)).transpose();
         let tls = tls.map_err(|why| StartError::Tls { front, why })?;
         let refused = |why| StartError::Listen { front, address: address.clone(), why };
@@ -135,7 +137,9 @@ impl Listen {
                     match TcpListener::from_std(listener) {
                         Ok(tcp) => {
                             let open = Connections::default();
-                            serve(Listener { front, tcp, tls, address, connections_max, open }).await;
+                            let listener =
+                                Listener { front, tcp, tls, plain_too, address, connections_max, open };
+                            serve(listener).await;
                         }
                         Err(why) => tracing::error!("clients of {front} are not served: {why}"),
                     }
@@ -169,6 +173,7 @@ pub struct Listener {
     front: &'static str,
     tcp: TcpListener,
     tls: Option<Tls>,
+    plain_too: bool,
     address: SocketAddr,
     connections_max: usize,
     open: Connections,
@@ -181,6 +186,8 @@ pub struct Connection {
     pub stream: Stream,
     /// The holder of the client's certificate; nobody where connections are plain.
     pub shown: Shown,
+    /// The client's address.
+    pub peer: SocketAddr,
 }
 
 impl Listener {
@@ -209,8 +216,8 @@ impl Listener {
         let front = self.front;
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
-            let stream = match self.tcp.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match self.tcp.accept().await {
+                Ok(accepted) => accepted,
                 Err(why) => {
                     tracing::debug!("a client of {front} could not connect: {why}");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -218,11 +225,11 @@ impl Listener {
                 }
             };
             let (serve, open) = (serve.clone(), self.open.clone());
-            let acceptor = self.tls.as_ref().map(Tls::acceptor);
+            let (acceptor, plain_too) = (self.tls.as_ref().map(Tls::acceptor), self.plain_too);
             tokio::spawn(async move {
                 open.0.fetch_add(1, Ordering::Relaxed);
-                if let Some(connection) = begin(front, stream, acceptor).await {
-                    serve(connection).await;
+                if let Some((stream, shown)) = begin(front, stream, acceptor, plain_too).await {
+                    serve(Connection { stream, shown, peer }).await;
                 }
                 open.0.fetch_sub(1, Ordering::Relaxed);
                 drop(place);
@@ -231,17 +238,29 @@ impl Listener {
     }
 }
 
+/// The first byte of a TLS connection.
+const TLS_BEGINS: u8 = 22;
+
 /// The connection, if the client completes the handshake in time.
-async fn begin(front: &str, stream: TcpStream, acceptor: Option<TlsAcceptor>) -> Option<Connection> {
+async fn begin(
+    front: &str,
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    plain_too: bool,
+) -> Option<(Stream, Shown)> {
     let _ = stream.set_nodelay(true);
-    let Some(acceptor) = acceptor else {
-        return Some(Connection { stream: Stream::Plain(stream), shown: Shown::default() });
+    let mut first = [TLS_BEGINS];
+    if plain_too && acceptor.is_some() {
+        tokio::time::timeout(HANDSHAKE, stream.peek(&mut first)).await.ok()?.ok()?;
+    }
+    let Some(acceptor) = acceptor.filter(|_| first == [TLS_BEGINS]) else {
+        return Some((Stream::Plain(stream), Shown::default()));
     };
     match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await.ok()? {
         Ok(stream) => {
             let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
             let shown = shown.map_or_else(Shown::default, Shown::of);
-            Some(Connection { stream: Stream::Safe(Box::new(stream)), shown })
+            Some((Stream::Safe(Box::new(stream)), shown))
         }
         Err(why) => {
             tracing::debug!("a client of {front} has no safe connection: {why}");

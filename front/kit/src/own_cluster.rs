@@ -10,7 +10,7 @@ use quorate::client::{Encoded, ReadOptions, Replies, Session};
 use quorate::{Client, Error, ReplicaId, Seq};
 use quorate_types::ItemsBuilder;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// The most requests under way at once.
@@ -33,6 +33,9 @@ pub enum KitError {
     /// The front is being stopped; whether the command ran is unknown.
     #[error("the front is being stopped: ask another member")]
     Stopped,
+    /// A command of the same line before it has no reply, so this one was not sent.
+    #[error("not sent, since it is unknown whether a command before it ran")]
+    Cut,
     /// An error of the client library; it says whether the command may have run.
     #[error(transparent)]
     Cluster(#[from] Error),
@@ -47,12 +50,37 @@ pub struct Command {
     pub body: Bytes,
     /// Whether its reply may be long. Then it does not share a request.
     pub alone: bool,
+    /// The line in which it stands, if any.
+    pub line: Option<Line>,
 }
+
+/// Commands that make sense only one after the other: once one of them has no reply, those behind it are not sent. All clones are one line.
+#[derive(Clone, Debug, Default)]
+pub struct Line(Arc<AtomicBool>);
+
+impl Line {
+    fn is_cut(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// No command that was not sent yet will be sent.
+    pub fn cut(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl PartialEq for Line {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Line {}
 
 impl Command {
     /// A command with a short reply, in one part.
     pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self { head: Bytes::new(), body: bytes.into(), alone: false }
+        Self { head: Bytes::new(), body: bytes.into(), alone: false, line: None }
     }
 
     fn len(&self) -> usize {
@@ -106,14 +134,24 @@ impl OwnCluster {
     /// # Errors
     /// When there is no reply. The command may have run if the error says that this is unknown.
     pub async fn order(&self, command: Command) -> Result<Bytes, KitError> {
+        self.begin(command).await
+    }
+
+    /// As [`Self::order`], but the command has its place in the order from this call on, before the future is awaited.
+    pub fn begin(&self, command: Command) -> impl Future<Output = Result<Bytes, KitError>> + Send + 'static {
         let bytes = command.len();
-        if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(KitError::Full);
-        }
         let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job { command, reply }).map_err(|_| KitError::Stopped)?;
-        answer.await.map_err(|_| KitError::Stopped)?
+        let begun = if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            command.line.iter().for_each(Line::cut);
+            Err(KitError::Full)
+        } else {
+            self.jobs.send(Job { command, reply }).map_err(|_| KitError::Stopped)
+        };
+        async move {
+            begun?;
+            answer.await.map_err(|_| KitError::Stopped)?
+        }
     }
 
     /// Reads a state that includes every acknowledged change. The read may be joined with others that wait.
@@ -234,6 +272,12 @@ impl Batcher {
             let mut bytes = 0;
             let mut job = Some(first);
             while let Some(Job { command, reply }) = job.take() {
+                if command.line.as_ref().is_some_and(Line::is_cut) {
+                    self.waiting.fetch_sub(command.len(), Ordering::Relaxed);
+                    let _ = reply.send(Err(KitError::Cut));
+                    job = inbox.try_recv().ok();
+                    continue;
+                }
                 let alone = command.alone;
                 if alone && !replies.is_empty() {
                     next = Some(Job { command, reply });
@@ -244,17 +288,20 @@ impl Batcher {
                     out.extend_from_slice(&command.head);
                     out.extend_from_slice(&command.body);
                 });
-                replies.push(reply);
+                replies.push(Caller { reply, line: command.line });
                 if alone || bytes >= REQUEST_BYTES || replies.len() == REQUEST_COMMANDS {
                     break;
                 }
                 job = inbox.try_recv().ok();
             }
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            if replies.is_empty() {
+                continue;
+            }
             let session = match self.session().await {
                 Ok(session) => session,
                 Err(why) => {
-                    replies.into_iter().for_each(|reply| drop(reply.send(Err(why.clone()))));
+                    fail(replies, &why);
                     continue;
                 }
             };
@@ -265,12 +312,14 @@ impl Batcher {
             let generation = self.replaced;
             tokio::spawn(async move {
                 let result = call.await;
-                drop(permit);
-                if let Err(error) = &result
-                    && is_end_of_session(error)
-                {
-                    broken.fetch_max(generation + 1, Ordering::Relaxed);
+                if let Err(error) = &result {
+                    // Before another request can be made.
+                    replies.iter().filter_map(|caller| caller.line.as_ref()).for_each(Line::cut);
+                    if is_end_of_session(error) {
+                        broken.fetch_max(generation + 1, Ordering::Relaxed);
+                    }
                 }
+                drop(permit);
                 answer(replies, result);
             });
         }
@@ -297,17 +346,26 @@ const fn is_end_of_session(error: &Error) -> bool {
     matches!(error, Error::SessionExpired { .. } | Error::SessionClosed | Error::SessionBroken { .. })
 }
 
-fn answer(callers: Vec<oneshot::Sender<Result<Bytes, KitError>>>, result: Result<Replies, Error>) {
+/// Who waits for a reply.
+struct Caller {
+    reply: oneshot::Sender<Result<Bytes, KitError>>,
+    line: Option<Line>,
+}
+
+fn fail(callers: Vec<Caller>, why: &KitError) {
+    for caller in callers {
+        caller.line.iter().for_each(Line::cut);
+        drop(caller.reply.send(Err(why.clone())));
+    }
+}
+
+fn answer(callers: Vec<Caller>, result: Result<Replies, Error>) {
     match result {
         Ok(replies) => {
             // The replies are not copied: they share one buffer, which lives until the last caller drops its reply.
-            callers
-                .into_iter()
-                .zip(replies.slices())
-                .for_each(|(caller, reply)| drop(caller.send(Ok(reply))));
+            let with_replies = callers.into_iter().zip(replies.slices());
+            with_replies.for_each(|(caller, reply)| drop(caller.reply.send(Ok(reply))));
         }
-        Err(error) => {
-            callers.into_iter().for_each(|caller| drop(caller.send(Err(error.clone().into()))));
-        }
+        Err(error) => fail(callers, &error.into()),
     }
 }

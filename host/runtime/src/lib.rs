@@ -40,7 +40,7 @@ pub use files::{CheckpointFiles, FileError, MemoryFiles};
 pub use lane::Lateness;
 pub use mouth::{Listener, Mouth, Saying};
 pub use network::{Network, SystemNetwork};
-pub use newest::{Newest, NewestReader, NewestWriter};
+pub use newest::{Newest, NewestReader, NewestWriter, Wake};
 pub use oracle::{Held, MemoryOracle, Oracle};
 pub use quorate_node::NodeStatus;
 pub use quorate_order::mod_smart::Group;

@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Default)]
 pub struct Newest(Arc<Place>);
 
+/// Wakes a reader that waits for another state. Called on the lane, so it must be quick.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
 #[derive(Default)]
 struct Place {
     /// The number of readers. Like `seq`, it changes only under the lock.
@@ -19,11 +22,21 @@ struct Place {
     /// The seq of the state, plus one; 0 if there is no state.
     seq: AtomicU64,
     state: Mutex<Option<Published>>,
+    /// What wakes readers, in the order of their beginnings.
+    wakes: Mutex<Vec<Wake>>,
 }
 
 impl Place {
     fn lock(&self) -> MutexGuard<'_, Option<Published>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wakes(&self) -> MutexGuard<'_, Vec<Wake>> {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        self.wakes().iter().for_each(|wake| wake());
     }
 
     fn clear(&self, state: &mut Option<Published>) -> Option<Published> {
@@ -35,10 +48,20 @@ impl Place {
 impl Newest {
     /// A new reader: from now on the replica publishes at the end of its turns.
     pub fn read(&self) -> NewestReader {
+        self.reader(None)
+    }
+
+    fn reader(&self, wake: Option<Wake>) -> NewestReader {
         let state = self.0.lock();
         self.0.readers.fetch_add(1, Ordering::Release);
         drop(state);
-        NewestReader(self.0.clone())
+        NewestReader { place: self.0.clone(), wake }
+    }
+
+    /// As [`Self::read`]. The reader is also woken whenever there is another state, or none any more.
+    pub fn read_and_wake(&self, wake: Wake) -> NewestReader {
+        self.0.wakes().push(wake.clone());
+        self.reader(Some(wake))
     }
 
     /// The replica's end.
@@ -63,6 +86,7 @@ impl Publisher for NewestWriter {
             let before = state.replace(published);
             drop(state);
             drop(before);
+            self.0.wake();
         }
     }
 
@@ -70,6 +94,7 @@ impl Publisher for NewestWriter {
         if self.0.seq.load(Ordering::Acquire) > 0 {
             let before = self.0.clear(&mut self.0.lock());
             drop(before);
+            self.0.wake();
         }
     }
 }
@@ -81,21 +106,27 @@ impl Drop for NewestWriter {
 }
 
 /// A reader. The replica publishes as long as there is one.
-pub struct NewestReader(Arc<Place>);
+pub struct NewestReader {
+    place: Arc<Place>,
+    wake: Option<Wake>,
+}
 
 impl NewestReader {
     /// The newest state. There is none before the first one is published, while this replica answers no reads, and if its service is not in
     /// the store.
     pub fn newest(&self) -> Option<Published> {
-        self.0.lock().clone()
+        self.place.lock().clone()
     }
 }
 
 impl Drop for NewestReader {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        let last = self.0.readers.fetch_sub(1, Ordering::AcqRel) == 1;
-        let before = if last { self.0.clear(&mut state) } else { None };
+        if let Some(own) = self.wake.take() {
+            self.place.wakes().retain(|wake| !Arc::ptr_eq(wake, &own));
+        }
+        let mut state = self.place.lock();
+        let last = self.place.readers.fetch_sub(1, Ordering::AcqRel) == 1;
+        let before = if last { self.place.clear(&mut state) } else { None };
         drop(state);
         drop(before);
     }

@@ -88,11 +88,11 @@ pub(super) fn run(args: Args) -> Outcome {
     let (facts, image) = look::load(&args.file)?;
     let is_local = named.is_empty();
     let service = args.service;
-    let (members, etcd) = if is_local {
+    let (members, front) = if is_local {
         local(args.replicas, facts.members.len(), service)?
     } else {
-        let etcd = init::etcd_addresses(service, &named, init::ETCD_PORT);
-        (named, etcd)
+        let front = init::front_addresses(service, &named, None);
+        (named, front)
     };
     let durability = match args.durability {
         Durability::Group => DurabilityChoice::Group,
@@ -106,7 +106,8 @@ pub(super) fn run(args: Args) -> Outcome {
         members,
         durability,
         service,
-        etcd,
+        front,
+        front_plain: is_local && service == ServiceChoice::Zookeeper,
         instances,
         lanes,
         execution: ExecutionChoice::default(),
@@ -239,13 +240,13 @@ fn members(texts: &[String]) -> Outcome<Vec<(u16, String)>> {
     texts.iter().enumerate().map(parse).collect()
 }
 
-/// Ids and addresses of replicas, and their addresses for clients of etcd.
+/// Ids and addresses of replicas, and the addresses of their fronts.
 type Places = (Vec<(u16, String)>, Vec<String>);
 
 /// Replicas on this machine, on free ports.
 fn local(wanted: Option<u16>, before: usize, service: ServiceChoice) -> Outcome<Places> {
     let count = wanted.or_else(|| u16::try_from(before).ok()).unwrap_or(1);
-    let ports = dev::free_ports(if service == ServiceChoice::Etcd { 2 * count } else { count })?;
+    let ports = dev::free_ports(if service.front().is_some() { 2 * count } else { count })?;
     let mut addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
     let members = (1..=count).zip(addresses.by_ref()).collect();
     Ok((members, addresses.collect()))

@@ -156,8 +156,8 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
     let choices = choose(args)?;
     // What an interrupted first start left was never used.
     clear(path)?;
-    // Behind the ports for replicas and clients come those for clients of etcd.
-    let wanted = if choices.service == ServiceChoice::Etcd { 2 * choices.replicas } else { choices.replicas };
+    // Behind the ports for replicas and clients come those of the service's front.
+    let wanted = if choices.service.front().is_some() { 2 * choices.replicas } else { choices.replicas };
     let few = choices.order.fault_model.few_are_slow();
     // The last ones are the oracle's.
     let oracle_replicas = if few { OWN_REPLICAS } else { 0 };
@@ -167,7 +167,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         None => free_ports(wanted)?,
     };
     let oracle = ports.split_off(ports.len() - usize::from(oracle_replicas));
-    let etcd = ports.split_off(usize::from(choices.replicas));
+    let front = ports.split_off(usize::from(choices.replicas));
     let own = Own {
         addresses: on_loopback(oracle).collect(),
         durability: choices.durability,
@@ -178,7 +178,9 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         members: (1..=choices.replicas).zip(on_loopback(ports)).collect(),
         durability: choices.durability,
         service: choices.service,
-        etcd: on_loopback(etcd).collect(),
+        front: on_loopback(front).collect(),
+        // Few clients of ZooKeeper have certificates, and here only this machine reaches the replicas.
+        front_plain: choices.service == ServiceChoice::Zookeeper,
         instances: choices.instances,
         lanes: choices.lanes,
         execution: choices.execution,

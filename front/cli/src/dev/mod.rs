@@ -12,8 +12,8 @@ pub(crate) use directory::{adopt, free_ports};
 
 use crate::control::{self, Request, Response, SOCKET};
 use children::Children;
-use directory::DevDirectory;
-use quorate_command::admin::{self, Admin};
+use directory::{Choices, DevDirectory};
+use quorate_command::admin::{self, Admin, Answer};
 use quorate_command::arguments;
 use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
 use quorate_command::execution::ExecutionArgs;
@@ -189,7 +189,7 @@ impl Dev {
             if let Some(leader) = admin::leader(&answers)
                 && admin::followers_of(&answers, leader) >= majority
             {
-                self.announce(started.elapsed(), leader, &admin::etcd(&answers))?;
+                self.announce(started.elapsed(), leader, &answers)?;
                 return Ok(true);
             }
             if !told && started.elapsed() > SLOW {
@@ -241,16 +241,16 @@ impl Dev {
         }
     }
 
-    fn announce(&self, after: Duration, leader: ReplicaId, etcd: &[String]) -> Outcome<()> {
+    fn announce(&self, after: Duration, leader: ReplicaId, answers: &[Answer]) -> Outcome<()> {
         let text = if self.args.json {
-            self.ready_json(after, leader, etcd)
+            self.ready_json(after, leader, answers)
         } else {
-            self.ready_text(after, leader, etcd)
+            self.ready_text(after, leader, answers)
         };
         print::line(text).map(|_| ())
     }
 
-    fn ready_json(&self, after: Duration, leader: ReplicaId, etcd: &[String]) -> String {
+    fn ready_json(&self, after: Duration, leader: ReplicaId, answers: &[Answer]) -> String {
         let directory = &self.directory.cluster.directory;
         let replicas: Vec<serde_json::Value> = self
             .children
@@ -275,7 +275,8 @@ impl Dev {
             "fault_model": self.directory.choices.order.fault_model.to_string(),
             "durability": self.directory.choices.durability,
             "service": self.directory.choices.service,
-            "etcd": etcd,
+            "etcd": admin::front("etcd", answers),
+            "zookeeper": admin::front("zookeeper", answers),
             "dir": directory,
             "client_config": directory.join(CLIENT_FILE),
             "control_socket": directory.join(SOCKET),
@@ -285,7 +286,7 @@ impl Dev {
         .to_string()
     }
 
-    fn ready_text(&self, after: Duration, leader: ReplicaId, etcd: &[String]) -> String {
+    fn ready_text(&self, after: Duration, leader: ReplicaId, answers: &[Answer]) -> String {
         let DevDirectory { cluster, choices, made, .. } = &self.directory;
         let mut text = format!("ready in {} ms: {} replicas", after.as_millis(), cluster.members.len());
         text.push_str(if *made { "\n" } else { ", with the data of the run before\n" });
@@ -316,23 +317,35 @@ impl Dev {
         for (command, what) in [("status", "how it is"), ("chaos kill leader", "how long writes stall")] {
             let _ = writeln!(text, "  quorate {:<40} {what}", format!("{command}{dir}"));
         }
-        if choices.service != ServiceChoice::Tally {
+        if ![ServiceChoice::Tally, ServiceChoice::Zookeeper].contains(&choices.service) {
             let _ = writeln!(text, "  quorate {:<40} write", format!("kv put greeting hello{dir}"));
             let _ = writeln!(text, "  quorate {:<40} read", format!("kv get greeting{dir}"));
         }
-        if !etcd.is_empty() {
-            text.push_str("\nFor etcdctl and other clients of etcd:\n");
-            for line in etcd_environment(cluster, etcd) {
-                let _ = writeln!(text, "  export {line}");
-            }
-            if choices.order.fault_model.may_lie() {
-                text.push_str(ETCD_TRUST);
-            }
-            text.push('\n');
-        }
+        text.push_str(&clients_of_others(cluster, choices, answers));
         text.push_str("Ctrl-C stops it; the data stays.");
         text
     }
+}
+
+/// How clients of etcd and of ZooKeeper reach the cluster.
+fn clients_of_others(cluster: &Cluster, choices: &Choices, answers: &[Answer]) -> String {
+    let (etcd, zookeeper) = (admin::front("etcd", answers), admin::front("zookeeper", answers));
+    let mut text = String::new();
+    if !etcd.is_empty() {
+        text.push_str("\nFor etcdctl and other clients of etcd:\n");
+        for line in etcd_environment(cluster, &etcd) {
+            let _ = writeln!(text, "  export {line}");
+        }
+        if choices.order.fault_model.may_lie() {
+            text.push_str(ETCD_TRUST);
+        }
+        text.push('\n');
+    }
+    if !zookeeper.is_empty() {
+        let servers = zookeeper.join(",");
+        let _ = writeln!(text, "\nFor clients of ZooKeeper:\n  zkCli.sh -server {servers}\n");
+    }
+    text
 }
 
 /// What clients of etcd may believe where replicas may lie.

@@ -101,10 +101,12 @@ impl Joiner {
         (config.replica, config.members, config.listen) = (self.replica, members, None);
         config.data = PathBuf::from("data");
         (config.membership, config.created) = (membership, Some(view.created));
-        if let Some(front) = config.front.get_mut(etcd::FRONT) {
-            let listen = self.etcd(front.get("listen").and_then(Value::as_str), making)?;
+        for (name, front) in &mut config.front {
+            let listen = self.front(name, front.get("listen").and_then(Value::as_str), making)?;
             front.extend(listen.map(|listen| ("listen".to_owned(), listen.into())));
-            etcd::take_along(front, like.parent().unwrap_or(Path::new("")));
+            if name == etcd::FRONT {
+                etcd::take_along(front, like.parent().unwrap_or(Path::new("")));
+            }
         }
         config.tls = if config.plain { None } else { Some(self.certificates(cluster, making)?) };
         let identity = Identity {
@@ -125,16 +127,16 @@ impl Joiner {
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))
     }
 
-    /// Its address for clients of etcd: the port of the other replicas, unless another replica uses that on the same host.
-    fn etcd(&self, like: Option<&str>, making: &Making) -> Outcome<Option<String>> {
+    /// Its front's address: the port of the other replicas, unless another replica uses that on the same host.
+    fn front(&self, name: &str, like: Option<&str>, making: &Making) -> Outcome<Option<String>> {
         let Some((host, port)) = like.and_then(|like| like.rsplit_once(':')) else { return Ok(None) };
-        if making.etcd.is_some() {
-            return Ok(making.etcd.clone());
+        if making.front.is_some() {
+            return Ok(making.front.clone());
         }
         let own = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         if own == host {
             return Err(Failure::usage(format!(
-                "the cluster serves clients of etcd, and {own} has other replicas that do: say with --etcd where this one does"
+                "the cluster serves clients of {name}, and {own} has other replicas that do: say with --front where this one does"
             )));
         }
         Ok(Some(format!("{own}:{port}")))

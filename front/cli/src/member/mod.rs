@@ -99,9 +99,9 @@ struct Making {
     /// The directory of the authority that signs its certificate [default: ca beside client.toml]
     #[arg(long, value_name = "DIR")]
     ca: Option<PathBuf>,
-    /// Where it will serve clients of etcd [default: its own host, and the port of the others]
-    #[arg(long, value_name = "HOST:PORT")]
-    etcd: Option<String>,
+    /// Where it will serve clients of etcd or ZooKeeper [default: its own host, and the port of the others]
+    #[arg(long, value_name = "HOST:PORT", visible_alias = "etcd")]
+    front: Option<String>,
     /// How long its certificate is good for
     #[arg(long, value_name = "DAYS", default_value_t = DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
     days: u32,

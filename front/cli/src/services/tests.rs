@@ -20,9 +20,10 @@ fn what_is_left_out_is_what_it_would_be() {
 fn services_and_settings_that_can_not_work_are_refused_by_name() {
     for (name, settings, says) in [
         ("", "", "service: name: say which runs"),
-        ("kw", "", "service: name: there is no \"kw\"; this program has \"kv\", \"etcd\""),
+        ("kw", "", "service: name: there is no \"kw\"; this program has \"kv\", \"etcd\", \"zookeeper\""),
         ("kv", "keybytes = 1", "service: unknown field `keybytes`"),
         ("echo", "key_bytes = 1", "service: unknown field `key_bytes`"),
+        ("zookeeper", "tick_ms = 5", "service: tick_ms is 20 to 600000, which is ten minutes, not 5"),
         ("kv", "key_bytes = 0", "service: key_bytes is 1 to 65536, not 0"),
         ("kv", "value_bytes = 2097153", "service: value_bytes is 1 to 2097152 (2 MiB), not 2097153"),
     ] {
@@ -54,7 +55,12 @@ fn fronts_are_checked_when_a_configuration_is_read() {
     for (service, front, says) in [
         ("etcd", "[front.etcd]\nlisten = \"127.0.0.1\"", "front.etcd: listen: an address is host:port"),
         ("etcd", "[front.etcd]\nport = 1", "front.etcd: unknown field `port`, expected `listen` or `tokens`"),
-        ("etcd", "[front.zookeeper]", "front: there is no \"zookeeper\"; this program has \"etcd\""),
+        (
+            "etcd",
+            "[front.consul]",
+            "front: there is no \"consul\"; this program has \"etcd\" and \"zookeeper\"",
+        ),
+        ("etcd", "[front.zookeeper]", "write name = \"zookeeper\" in [service], too: the service \"etcd\""),
         (
             "kv",
             "[front.etcd]\nlisten = \"a:1\"",

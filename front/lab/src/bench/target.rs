@@ -339,9 +339,9 @@ impl Target {
         self.own.as_ref().map(|own| &own.cluster)
     }
 
-    /// The addresses for clients of etcd.
-    pub(super) fn etcd(&self) -> Vec<String> {
-        self.own.as_ref().map(|own| own.etcd.clone()).unwrap_or_default()
+    /// The addresses of the service's front.
+    pub(super) fn front(&self) -> Vec<String> {
+        self.own.as_ref().map(|own| own.front.clone()).unwrap_or_default()
     }
 
     /// Fails when a replica that was started here has ended by itself. Lets happen what is due.

@@ -32,8 +32,8 @@ pub(super) const FLOOR_PREFIX: &str = "floor-";
 /// The processes and their directory.
 pub(super) struct Temporary {
     pub(super) cluster: Cluster,
-    /// The addresses for clients of etcd, if they are served.
-    pub(super) etcd: Vec<String>,
+    /// The addresses of the service's front, if it has one.
+    pub(super) front: Vec<String>,
     children: Vec<Child>,
     /// The processes of the oracle, if the cluster has one.
     oracle: Vec<Child>,
@@ -73,10 +73,11 @@ impl Temporary {
             certificates,
             made_by: MADE_BY,
         };
-        let etcd = free.split_off(replicas);
+        let front = free.split_off(replicas);
         let members = nets.map_or_else(|| (1..).zip(free).collect(), on_nets);
         let plan = Plan {
-            etcd: if service == ServiceChoice::Etcd { etcd } else { Vec::new() },
+            front: if service.front().is_some() { front } else { Vec::new() },
+            front_plain: false,
             members,
             durability: measurement.durability(),
             service,
@@ -92,9 +93,9 @@ impl Temporary {
         };
         let cluster = layout::make(&directory, &plan)?;
         // From here on what was made is removed, also when a process does not start.
-        let (etcd, children) = (plan.etcd.clone(), Vec::new());
+        let (front, children) = (plan.front.clone(), Vec::new());
         let mut made =
-            Self { cluster, etcd, children, oracle: Vec::new(), away: None, asleep: None, directory };
+            Self { cluster, front, children, oracle: Vec::new(), away: None, asleep: None, directory };
         if plan.oracle.is_some() {
             made.start_oracle()?;
         }

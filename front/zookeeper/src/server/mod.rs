@@ -97,10 +97,13 @@ pub enum Output {
         /// The connection.
         conn: ConnId,
     },
-    /// Have this command ordered, behind those before it, and pass the answer to [`Server::ordered`].
+    /// Have this command ordered, behind those before it, and pass the answer to [`Server::ordered`]. Once one of a connection has no answer,
+    /// none behind it of the same connection may be ordered any more.
     Order {
         /// Names it.
         token: u64,
+        /// The connection for which it is ordered; none for the server itself.
+        conn: Option<ConnId>,
         /// The command.
         command: Vec<u8>,
     },
@@ -246,7 +249,7 @@ impl Server {
             let token = self.calls.begin(Call::Live);
             let mut command = Vec::new();
             word.write(&mut command);
-            self.out.push(Output::Order { token, command });
+            self.out.push(Output::Order { token, conn: None, command });
         }
         // Whoever says nothing for as long as a session may be silent is gone.
         let gone = |conn: &Conn| {
@@ -292,7 +295,7 @@ impl Server {
         let mut bytes = Vec::new();
         command.write(&mut bytes);
         let token = self.calls.begin(Call::Session { conn: id, password });
-        self.out.push(Output::Order { token, command: bytes });
+        self.out.push(Output::Order { token, conn: Some(id), command: bytes });
     }
 
     /// What became of opening or attaching a session.
@@ -385,7 +388,7 @@ impl Server {
         let mut command = Vec::with_capacity(64 + request.len());
         write_asked(now.wall_ms, &conn.caller, &Asked { op: op.code(), request }, &mut command);
         let token = self.calls.begin(Call::Request { conn: id, number });
-        self.out.push(Output::Order { token, command });
+        self.out.push(Output::Order { token, conn: Some(id), command });
     }
 
     /// Asks the cluster how far a state must have come that has everything that was acknowledged.

@@ -43,3 +43,23 @@ fn what_is_withdrawn_is_gone_for_all() {
     drop(place);
     assert!(reader.newest().is_none(), "a replica that stopped has no state to read");
 }
+
+#[test]
+fn readers_that_wait_are_woken() {
+    let newest = Newest::default();
+    let mut place = newest.writer();
+    let woken = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = woken.clone();
+    let wake = move || _ = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    let reader = newest.read_and_wake(std::sync::Arc::new(wake));
+    let times = || woken.load(std::sync::atomic::Ordering::SeqCst);
+    place.publish(state(1, Store::new().version()));
+    assert!(times() == 1 && reader.newest().is_some());
+    place.withdraw();
+    place.withdraw();
+    assert!(times() == 2 && reader.newest().is_none(), "once");
+    drop(reader);
+    let _other = newest.read();
+    place.publish(state(2, Store::new().version()));
+    assert_eq!(times(), 2);
+}

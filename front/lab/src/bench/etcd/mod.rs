@@ -114,7 +114,7 @@ enum Servers {
 impl Servers {
     fn addresses(&self) -> Vec<String> {
         match self {
-            Self::Ours(target) => target.etcd(),
+            Self::Ours(target) => target.front(),
             Self::Etcd(peer) => peer.addresses.clone(),
         }
     }

@@ -156,7 +156,7 @@ impl Cluster {
                 Output::Send { conn, frame } => self.deliver(conn, &frame),
                 Output::Close { conn } => self.got.entry(conn).or_default().push(Got::Closed),
                 Output::Resume { .. } => {}
-                Output::Order { token, command } => self.orders.push_back((at, token, command)),
+                Output::Order { token, command, .. } => self.orders.push_back((at, token, command)),
                 Output::Ask { token, query } => {
                     let (mut reply, ctx) = (Vec::new(), self.context());
                     self.service.query(&query, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));

@@ -1,0 +1,98 @@
+//! One client's connection: reads frames, and sends what waits for the client.
+
+use crate::front::Shared;
+use crate::outbox::{Outbox, Todo};
+use bytes::{Buf as _, BytesMut};
+use quorate_kit::Stream;
+use quorate_zookeeper::server::{self, ConnId};
+use quorate_zookeeper::tree::Id;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+
+/// How long a connection that ends may take to send the rest.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How many bytes are read at once at least.
+const READ_AT_LEAST: usize = 16 << 10;
+
+/// A connection that is served.
+struct Served {
+    shared: Arc<Shared>,
+    id: ConnId,
+    outbox: Arc<Outbox>,
+    read: ReadHalf<Stream>,
+    write: WriteHalf<Stream>,
+    received: BytesMut,
+    sending: BytesMut,
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, ids: Vec<Id>) {
+    let (id, outbox) = shared.connected(ids);
+    let (read, write) = tokio::io::split(stream);
+    let (received, sending) = (BytesMut::new(), BytesMut::new());
+    let served = Served { shared: shared.clone(), id, outbox, read, write, received, sending };
+    // Whatever ends it.
+    let _ = served.run().await;
+    shared.closed(id);
+}
+
+impl Served {
+    async fn run(mut self) -> std::io::Result<()> {
+        loop {
+            let Todo { bytes, ends, is_cut } = self.outbox.take();
+            if is_cut {
+                tracing::debug!("a client of zookeeper does not read what it asked for: it is cut off");
+                return Ok(());
+            }
+            if self.sending.is_empty() {
+                self.sending = bytes;
+            } else {
+                self.sending.extend_from_slice(&bytes);
+            }
+            if ends {
+                return self.end().await;
+            }
+            let reads = !self.outbox.is_long() && !self.shared.is_full(self.id);
+            if reads {
+                // Frames that came while nothing was read.
+                self.frames()?;
+            }
+            self.received.reserve(READ_AT_LEAST);
+            tokio::select! {
+                sent = self.write.write(&self.sending), if !self.sending.is_empty() => match sent? {
+                    0 => return Ok(()),
+                    sent => self.sending.advance(sent),
+                },
+                came = self.read.read_buf(&mut self.received), if reads => match came? {
+                    0 => return Ok(()),
+                    _ => self.frames()?,
+                },
+                () = self.outbox.changed() => {}
+            }
+        }
+    }
+
+    /// Hands over whole frames, as long as there is room for requests.
+    fn frames(&mut self) -> std::io::Result<()> {
+        while !self.shared.is_full(self.id) {
+            match server::split(&mut self.received, self.shared.frame_bytes) {
+                Ok(Some(frame)) => self.shared.received(self.id, frame),
+                Ok(None) => return Ok(()),
+                Err(bad) => {
+                    tracing::debug!("a client of zookeeper announced a frame of {} bytes", bad.length);
+                    return Err(std::io::ErrorKind::InvalidData.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn end(mut self) -> std::io::Result<()> {
+        let last = async {
+            self.write.write_all(&self.sending).await?;
+            self.write.shutdown().await
+        };
+        tokio::time::timeout(LAST_WORDS, last).await.unwrap_or(Ok(()))
+    }
+}

@@ -1,0 +1,276 @@
+//! The front: one thread with an event loop, on which the server, its connections and its clocks are.
+
+use crate::connection;
+use crate::outbox::Outbox;
+use crate::secrets::{self, Real};
+use crate::settings::{Reads, ZooKeeperSettings};
+use bytes::Bytes;
+use quorate_kit::{Command, Connection, Line, Listen, Listener, Member, OwnCluster, Running, StartError};
+use quorate_runtime::{Newest, NewestReader};
+use quorate_types::{Span, Time};
+use quorate_zookeeper::feed::Feed;
+use quorate_zookeeper::server::{ConnId, Now, Output, Server, ServerConfig};
+use quorate_zookeeper::tree::Id;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::Notify;
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 50_000;
+/// The most requests of one connection that wait at once, and the most bytes.
+const WAITING_MAX: (usize, usize) = (1000, 4 << 20);
+
+/// The configuration of the front.
+pub struct FrontConfig {
+    /// What the replica's configuration says.
+    pub settings: ZooKeeperSettings,
+    /// ZooKeeper's unit of time, in milliseconds, as the service has it.
+    pub tick_ms: u64,
+    /// The replica that the front works for.
+    pub member: Member,
+    /// Where its newest state is.
+    pub newest: Newest,
+    /// What its service tells.
+    pub feed: Feed,
+}
+
+/// Starts fronts.
+pub struct Front;
+
+impl Front {
+    /// Listens, and serves clients on a thread of its own.
+    ///
+    /// # Errors
+    /// When it can not listen.
+    pub fn start(config: FrontConfig) -> Result<Running, StartError> {
+        let listen = Listen {
+            front: "zookeeper",
+            address: config.settings.listen.clone(),
+            tls: config.member.tls.clone(),
+            plain_too: config.settings.plain,
+            protocols: &[],
+            connections_max: CONNECTIONS_MAX,
+            helpers: 1,
+        };
+        listen.start(async move |listener: Listener| {
+            let most = config.settings.connections_per_address;
+            let shared = Shared::start(config);
+            let addresses = Addresses::new(most);
+            let serve = move |Connection { stream, shown, peer }| {
+                let (shared, addresses) = (shared.clone(), addresses.clone());
+                async move {
+                    let ip = peer.ip().to_canonical();
+                    let Some(_place) = addresses.enter(ip) else { return };
+                    let mut ids = vec![Id { scheme: b"ip".into(), id: ip.to_string().into() }];
+                    ids.extend(shown.name.map(|name| Id { scheme: b"x509".into(), id: name.into() }));
+                    connection::serve(shared, stream, ids).await;
+                }
+            };
+            listener.each(serve).await;
+        })
+    }
+}
+
+/// How many connections each address has.
+#[derive(Clone)]
+struct Addresses {
+    most: u32,
+    now: Arc<Mutex<HashMap<IpAddr, u32>>>,
+}
+
+/// A connection of an address, while it lasts.
+struct Place {
+    of: Addresses,
+    ip: IpAddr,
+}
+
+impl Addresses {
+    fn new(most: u32) -> Self {
+        Self { most, now: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more connection; none if the address has too many.
+    fn enter(&self, ip: IpAddr) -> Option<Place> {
+        let mut all = self.lock();
+        let now = all.entry(ip).or_default();
+        if self.most > 0 && *now >= self.most {
+            tracing::debug!("{ip} has {now} connections to zookeeper already: one more is refused");
+            return None;
+        }
+        *now += 1;
+        Some(Place { of: self.clone(), ip })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.of.lock();
+        if let Some(now) = all.get_mut(&self.ip) {
+            *now -= 1;
+            if *now == 0 {
+                all.remove(&self.ip);
+            }
+        }
+    }
+}
+
+/// A connection's ends here.
+#[derive(Clone, Default)]
+struct End {
+    outbox: Arc<Outbox>,
+    /// Its commands, one behind the other.
+    line: Line,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) frame_bytes: usize,
+    cluster: OwnCluster,
+    server: Mutex<Server>,
+    ends: Mutex<(ConnId, HashMap<ConnId, End>)>,
+    started: Instant,
+}
+
+impl Shared {
+    /// Must be called on the front's event loop.
+    fn start(config: FrontConfig) -> Arc<Self> {
+        let FrontConfig { settings, tick_ms, member, newest, feed } = config;
+        let mut life = [0; 8];
+        secrets::fill(&mut life);
+        let server = ServerConfig {
+            server: i64::from_be_bytes(life),
+            tick: Span::from_millis(tick_ms),
+            timeout_ms: settings.timeouts_ms(tick_ms),
+            waiting_max: WAITING_MAX,
+            super_digest: settings.super_digest.map(String::into_bytes),
+            linearizable: settings.reads == Reads::Linearizable,
+        };
+        let shared = Arc::new(Self {
+            frame_bytes: settings.frame_bytes as usize,
+            cluster: OwnCluster::start(member.client, member.replica, None),
+            server: Mutex::new(Server::new(server, Box::new(Real))),
+            ends: Mutex::default(),
+            started: Instant::now(),
+        });
+        feed.listen();
+        tokio::spawn(shared.clone().follow(newest, feed));
+        tokio::spawn(shared.clone().watch_the_clock(Duration::from_millis(tick_ms)));
+        shared
+    }
+
+    fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let passed = self.started.elapsed().as_nanos() as u64;
+        Now { time: Time::from_nanos(passed), wall_ms: wall.as_millis() as i64 }
+    }
+
+    /// Adopts what the replica publishes.
+    async fn follow(self: Arc<Self>, newest: Newest, feed: Feed) {
+        let changed = Arc::new(Notify::new());
+        let wakes = changed.clone();
+        let reader: NewestReader = newest.read_and_wake(Arc::new(move || wakes.notify_one()));
+        loop {
+            // The version first: everything up to it was told before it was published.
+            let version = reader.newest();
+            let heard = feed.take();
+            self.input(|server, now| server.turn(heard, version.as_ref(), now));
+            changed.notified().await;
+        }
+    }
+
+    async fn watch_the_clock(self: Arc<Self>, tick: Duration) {
+        loop {
+            tokio::time::sleep(tick / 6).await;
+            self.input(|server, now| server.tick(now));
+        }
+    }
+
+    /// Gives the server an input, and does what follows.
+    fn input(self: &Arc<Self>, input: impl FnOnce(&mut Server, Now)) {
+        let outputs = {
+            let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+            input(&mut server, self.now());
+            server.take_outputs()
+        };
+        outputs.into_iter().for_each(|output| self.perform(output));
+    }
+
+    fn ends(&self) -> MutexGuard<'_, (ConnId, HashMap<ConnId, End>)> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, conn: ConnId) -> Option<End> {
+        self.ends().1.get(&conn).cloned()
+    }
+
+    fn perform(self: &Arc<Self>, output: Output) {
+        match output {
+            Output::Send { conn, frame } => {
+                if let Some(end) = self.ends().1.get(&conn) {
+                    end.outbox.push(&frame);
+                }
+            }
+            Output::Close { conn } => {
+                if let Some(end) = self.end(conn) {
+                    end.outbox.end();
+                }
+            }
+            Output::Resume { conn } => {
+                if let Some(end) = self.end(conn) {
+                    end.outbox.look();
+                }
+            }
+            Output::Order { token, conn, command } => {
+                let line = conn.and_then(|conn| self.end(conn)).map(|end| end.line);
+                let asked = self.cluster.begin(Command { line, ..Command::new(command) });
+                let shared = self.clone();
+                tokio::spawn(async move {
+                    let answer = asked.await.ok();
+                    shared.input(|server, now| server.ordered(token, answer, now));
+                });
+            }
+            Output::Ask { token, query } => {
+                let shared = self.clone();
+                tokio::spawn(async move {
+                    let answer: Option<Bytes> = shared.cluster.read(query).await.ok();
+                    shared.input(|server, now| server.asked(token, answer, now));
+                });
+            }
+        }
+    }
+}
+
+/// For connections.
+impl Shared {
+    pub(crate) fn connected(self: &Arc<Self>, ids: Vec<Id>) -> (ConnId, Arc<Outbox>) {
+        let end = End::default();
+        let id = {
+            let mut ends = self.ends();
+            ends.0 += 1;
+            let id = ends.0;
+            ends.1.insert(id, end.clone());
+            id
+        };
+        self.input(|server, now| server.connected(id, ids, now));
+        (id, end.outbox)
+    }
+
+    pub(crate) fn closed(self: &Arc<Self>, conn: ConnId) {
+        self.ends().1.remove(&conn);
+        self.input(|server, _| server.closed(conn));
+    }
+
+    pub(crate) fn received(self: &Arc<Self>, conn: ConnId, frame: Bytes) {
+        self.input(|server, now| server.received(conn, frame, now));
+    }
+
+    pub(crate) fn is_full(&self, conn: ConnId) -> bool {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).is_full(conn)
+    }
+}

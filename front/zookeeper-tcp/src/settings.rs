@@ -1,0 +1,94 @@
+//! `[front.zookeeper]`: what the configuration of a replica says of this front. docs/configuration.md explains every key.
+//!
+//! Tests: `settings/tests.rs`.
+
+use quorate_kit::settings::{self, SettingsError};
+use serde::Deserialize;
+use toml::Table;
+
+#[cfg(test)]
+mod tests;
+
+/// The table's name.
+const FRONT: &str = "front.zookeeper";
+
+/// Which state a read shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reads {
+    /// That of the server that the client uses: never older than what the client has seen.
+    #[default]
+    Local,
+    /// One that has everything that was acknowledged to anybody before the read.
+    Linearizable,
+}
+
+/// `[front.zookeeper]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZooKeeperSettings {
+    /// Where to listen for clients of ZooKeeper, `host:port`.
+    pub listen: String,
+    /// Whether clients may also connect without TLS.
+    #[serde(default)]
+    pub plain: bool,
+    /// The shortest time-out of a session, in milliseconds; without it two ticks.
+    pub session_timeout_min_ms: Option<u64>,
+    /// The longest one; without it twenty ticks.
+    pub session_timeout_max_ms: Option<u64>,
+    /// The most connections of one address at once; 0 for no limit.
+    #[serde(default = "sixty")]
+    pub connections_per_address: u32,
+    /// The longest frame of a client, in bytes.
+    #[serde(default = "one_mebibyte")]
+    pub frame_bytes: u64,
+    /// Which state reads show.
+    #[serde(default)]
+    pub reads: Reads,
+    /// The name and digest of whoever may do everything, `name:digest`, as ZooKeeper's `DigestAuthenticationProvider` prints it.
+    pub super_digest: Option<String>,
+}
+
+const fn sixty() -> u32 {
+    60
+}
+
+const fn one_mebibyte() -> u64 {
+    0xf_ffff
+}
+
+impl ZooKeeperSettings {
+    /// Reads the table.
+    ///
+    /// # Errors
+    /// Says which key is wrong, and what would be right.
+    pub fn read(table: &Table) -> Result<Self, SettingsError> {
+        let read: Self = settings::read(FRONT, table)?;
+        settings::address(FRONT, "listen", &read.listen)?;
+        settings::range(FRONT, "frame_bytes", read.frame_bytes, (1024..=2 << 20, "2097152 (2 MiB)"))?;
+        let times = [
+            ("session_timeout_min_ms", read.session_timeout_min_ms),
+            ("session_timeout_max_ms", read.session_timeout_max_ms),
+        ];
+        for (key, value) in times {
+            let value = value.unwrap_or(1);
+            settings::range(FRONT, key, value, (1..=86_400_000, "86400000, which is a day"))?;
+        }
+        if read.super_digest.as_ref().is_some_and(|digest| digest.split(':').count() != 2) {
+            return Err(SettingsError::new(
+                FRONT,
+                "super_digest is name:digest, as in \"super:xQJmxLMiHGwaqBvst5y6rkB6HQs=\"",
+            ));
+        }
+        Ok(read)
+    }
+
+    /// The shortest and the longest time-out of a session, where a tick is so many milliseconds.
+    pub(crate) fn timeouts_ms(&self, tick_ms: u64) -> (i32, i32) {
+        let of = |value: Option<u64>, ticks: u64| {
+            i32::try_from(value.unwrap_or(tick_ms.saturating_mul(ticks))).unwrap_or(i32::MAX)
+        };
+        let min = of(self.session_timeout_min_ms, 2);
+        (min, of(self.session_timeout_max_ms, 20).max(min))
+    }
+}
