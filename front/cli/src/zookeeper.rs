@@ -7,7 +7,7 @@ use quorate_kit::{Member, Needs, Running};
 use quorate_runtime::Config;
 use quorate_types::Span;
 use quorate_zookeeper::feed::Feed;
-use quorate_zookeeper::service::{TICK_MS, ZooKeeper};
+use quorate_zookeeper::service::{Times, ZooKeeper};
 use quorate_zookeeper_tcp::{Front, FrontConfig, ZooKeeperSettings};
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -23,11 +23,14 @@ const FRAME_BYTES_MAX: u32 = 3 << 20;
 pub(crate) struct Settings {
     /// ZooKeeper's unit of time, in milliseconds.
     tick_ms: u64,
+    /// How long a container lives on after its last child, in milliseconds.
+    container_empty_ms: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tick_ms: TICK_MS }
+        let Times { tick, empty_for } = Times::default();
+        Self { tick_ms: tick.millis(), container_empty_ms: empty_for.millis() }
     }
 }
 
@@ -39,12 +42,15 @@ impl Settings {
     pub(crate) fn read(at: &str, table: &Table) -> Result<Self, SettingsError> {
         let read: Self = settings::read(at, table)?;
         settings::range(at, "tick_ms", read.tick_ms, (20..=600_000, "600000, which is ten minutes"))?;
+        let empty = (1..=86_400_000, "86400000, which is a day");
+        settings::range(at, "container_empty_ms", read.container_empty_ms, empty)?;
         Ok(read)
     }
 
     /// The tree; it tells the feed what it executes.
     pub(crate) fn service(self, feed: &Feed) -> Box<dyn Service> {
-        let service = ZooKeeper::new(Span::from_millis(self.tick_ms)).told_to(feed.clone());
+        let (tick, empty_for) = (Span::from_millis(self.tick_ms), Span::from_millis(self.container_empty_ms));
+        let service = ZooKeeper::new(Times { tick, empty_for }).told_to(feed.clone());
         Box::new(InStore::new(Parallel::new(service)))
     }
 }

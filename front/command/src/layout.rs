@@ -92,7 +92,7 @@ pub struct Plan {
     pub service: ServiceChoice,
     /// The addresses of the service's front, in the order of the members; empty: none.
     pub front: Vec<String>,
-    /// Whether ZooKeeper's clients may come without certificates.
+    /// Whether ZooKeeper's clients may come without certificates, and use all four-letter words.
     pub front_plain: bool,
     /// The number of ordering instances.
     pub instances: u16,
@@ -283,7 +283,7 @@ fn oracle_toml(oracle: &OracleConfig) -> String {
 
 fn front_toml(plan: &Plan, address: &str) -> String {
     let Some((name, _)) = plan.service.front() else { return String::new() };
-    let plain = if plan.front_plain { "plain = true\n" } else { "" };
+    let plain = if plan.front_plain { "plain = true\nwords = [\"*\"]\n" } else { "" };
     format!("\n[front.{name}]\nlisten = \"{address}\"\n{plain}")
 }
 

@@ -6,6 +6,7 @@ use bytes::{Buf as _, BytesMut};
 use quorate_kit::Stream;
 use quorate_zookeeper::server::{self, ConnId};
 use quorate_zookeeper::tree::Id;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
@@ -24,14 +25,17 @@ struct Served {
     write: WriteHalf<Stream>,
     received: BytesMut,
     sending: BytesMut,
+    /// Whether it is known that frames come, and no word.
+    has_begun: bool,
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, ids: Vec<Id>) {
-    let (id, outbox) = shared.connected(ids);
+pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, ids: Vec<Id>) {
+    let (id, outbox) = shared.connected(peer, ids);
     let (read, write) = tokio::io::split(stream);
     let (received, sending) = (BytesMut::new(), BytesMut::new());
-    let served = Served { shared: shared.clone(), id, outbox, read, write, received, sending };
+    let served =
+        Served { shared: shared.clone(), id, outbox, read, write, received, sending, has_begun: false };
     // Whatever ends it.
     let _ = served.run().await;
     shared.closed(id);
@@ -75,6 +79,13 @@ impl Served {
 
     /// Hands over whole frames, as long as there is room for requests.
     fn frames(&mut self) -> std::io::Result<()> {
+        if !self.has_begun && self.received.len() >= 4 {
+            self.has_begun = true;
+            if let Some(word) = server::word(&self.received) {
+                self.shared.word(self.id, word);
+                self.received.clear();
+            }
+        }
         while !self.shared.is_full(self.id) {
             match server::split(&mut self.received, self.shared.frame_bytes) {
                 Ok(Some(frame)) => self.shared.received(self.id, frame),

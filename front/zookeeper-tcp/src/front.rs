@@ -5,14 +5,16 @@ use crate::outbox::Outbox;
 use crate::secrets::{self, Real};
 use crate::settings::{Reads, ZooKeeperSettings};
 use bytes::Bytes;
-use quorate_kit::{Command, Connection, Line, Listen, Listener, Member, OwnCluster, Running, StartError};
+use quorate_kit::{
+    Command, Connection, Line, Listen, Listener, Look, Member, OwnCluster, Running, Seen, StartError,
+};
 use quorate_runtime::{Newest, NewestReader};
-use quorate_types::{Span, Time};
+use quorate_types::{ReplicaId, Span, Time};
 use quorate_zookeeper::feed::Feed;
-use quorate_zookeeper::server::{ConnId, Now, Output, Server, ServerConfig};
+use quorate_zookeeper::server::{Around, ConnId, Now, Output, Role, Server, ServerConfig};
 use quorate_zookeeper::tree::Id;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
@@ -65,7 +67,7 @@ impl Front {
                     let Some(_place) = addresses.enter(ip) else { return };
                     let mut ids = vec![Id { scheme: b"ip".into(), id: ip.to_string().into() }];
                     ids.extend(shown.name.map(|name| Id { scheme: b"x509".into(), id: name.into() }));
-                    connection::serve(shared, stream, ids).await;
+                    connection::serve(shared, stream, peer, ids).await;
                 }
             };
             listener.each(serve).await;
@@ -126,11 +128,16 @@ struct End {
     outbox: Arc<Outbox>,
     /// Its commands, one behind the other.
     line: Line,
+    peer: Option<SocketAddr>,
 }
 
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) frame_bytes: usize,
+    settings: ZooKeeperSettings,
+    tick_ms: u64,
+    replica: ReplicaId,
+    look: Look,
     cluster: OwnCluster,
     server: Mutex<Server>,
     ends: Mutex<(ConnId, HashMap<ConnId, End>)>,
@@ -148,11 +155,15 @@ impl Shared {
             tick: Span::from_millis(tick_ms),
             timeout_ms: settings.timeouts_ms(tick_ms),
             waiting_max: WAITING_MAX,
-            super_digest: settings.super_digest.map(String::into_bytes),
+            super_digest: settings.super_digest.clone().map(String::into_bytes),
             linearizable: settings.reads == Reads::Linearizable,
         };
         let shared = Arc::new(Self {
             frame_bytes: settings.frame_bytes as usize,
+            settings,
+            tick_ms,
+            replica: member.replica,
+            look: Look::start(member.see),
             cluster: OwnCluster::start(member.client, member.replica, None),
             server: Mutex::new(Server::new(server, Box::new(Real))),
             ends: Mutex::default(),
@@ -248,8 +259,8 @@ impl Shared {
 
 /// For connections.
 impl Shared {
-    pub(crate) fn connected(self: &Arc<Self>, ids: Vec<Id>) -> (ConnId, Arc<Outbox>) {
-        let end = End::default();
+    pub(crate) fn connected(self: &Arc<Self>, peer: SocketAddr, ids: Vec<Id>) -> (ConnId, Arc<Outbox>) {
+        let end = End { peer: Some(peer), ..End::default() };
         let id = {
             let mut ends = self.ends();
             ends.0 += 1;
@@ -268,6 +279,59 @@ impl Shared {
 
     pub(crate) fn received(self: &Arc<Self>, conn: ConnId, frame: Bytes) {
         self.input(|server, now| server.received(conn, frame, now));
+    }
+
+    /// Answers a four-letter word, and ends the connection.
+    pub(crate) fn word(self: &Arc<Self>, conn: ConnId, word: [u8; 4]) {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let name = String::from_utf8_lossy(&word).into_owned();
+            let seen = shared.look.now().await.unwrap_or_default();
+            let around = shared.around(&seen);
+            let mut answer = None;
+            if shared.settings.answers(&name) {
+                // The connection itself is none of those that it asks about.
+                shared.input(|server, now| {
+                    server.closed(conn);
+                    answer = server.word(word, &around, now);
+                });
+            }
+            let refused = || format!("{name} is not executed because it is not in the whitelist.\n");
+            if let Some(end) = shared.end(conn) {
+                end.outbox.push(&answer.unwrap_or_else(refused).into());
+                end.outbox.end();
+            }
+        });
+    }
+
+    fn around(&self, seen: &Seen) -> Around {
+        let own = self.replica.number();
+        let role = match seen.member(own) {
+            _ if seen.members.len() == 1 => Role::Standalone,
+            Some(member) if member.learner => Role::Observer,
+            _ if seen.leader == Some(own) => Role::Leader,
+            _ => Role::Follower,
+        };
+        let (min, max) = self.settings.timeouts_ms(self.tick_ms);
+        let port = self.settings.listen.rsplit_once(':').map_or("", |(_, port)| port);
+        let settings = [
+            ("clientPort", port.to_owned()),
+            ("tickTime", self.tick_ms.to_string()),
+            ("maxClientCnxns", self.settings.connections_per_address.to_string()),
+            ("minSessionTimeout", min.to_string()),
+            ("maxSessionTimeout", max.to_string()),
+            ("serverId", own.to_string()),
+        ];
+        let peers = self.ends();
+        let addresses =
+            peers.1.iter().filter_map(|(conn, end)| Some((*conn, end.peer?.to_string()))).collect();
+        Around {
+            role,
+            followers: seen.members.iter().filter(|member| !member.learner).count().saturating_sub(1),
+            settings: settings.into(),
+            data_bytes: 0,
+            addresses,
+        }
     }
 
     pub(crate) fn is_full(&self, conn: ConnId) -> bool {

@@ -45,12 +45,19 @@ pub struct ZooKeeperSettings {
     /// Which state reads show.
     #[serde(default)]
     pub reads: Reads,
+    /// The four-letter words that are answered; `*` stands for all.
+    #[serde(default = "only_srvr")]
+    pub words: Vec<String>,
     /// The name and digest of whoever may do everything, `name:digest`, as ZooKeeper's `DigestAuthenticationProvider` prints it.
     pub super_digest: Option<String>,
 }
 
 const fn sixty() -> u32 {
     60
+}
+
+fn only_srvr() -> Vec<String> {
+    vec!["srvr".to_owned()]
 }
 
 const fn one_mebibyte() -> u64 {
@@ -74,6 +81,12 @@ impl ZooKeeperSettings {
             let value = value.unwrap_or(1);
             settings::range(FRONT, key, value, (1..=86_400_000, "86400000, which is a day"))?;
         }
+        if let Some(word) = read.words.iter().find(|word| *word != "*" && word.len() != 4) {
+            return Err(SettingsError::new(
+                FRONT,
+                format!("words: \"{word}\" has not four letters, and is not \"*\""),
+            ));
+        }
         if read.super_digest.as_ref().is_some_and(|digest| digest.split(':').count() != 2) {
             return Err(SettingsError::new(
                 FRONT,
@@ -81,6 +94,11 @@ impl ZooKeeperSettings {
             ));
         }
         Ok(read)
+    }
+
+    /// Whether a word is answered.
+    pub(crate) fn answers(&self, word: &str) -> bool {
+        self.words.iter().any(|known| known == "*" || known == word)
     }
 
     /// The shortest and the longest time-out of a session, where a tick is so many milliseconds.

@@ -16,12 +16,12 @@ use crate::op::Op;
 use crate::records::Stat;
 use crate::request::{Request, write_multi_header};
 use crate::sessions::{self, Sessions};
-use crate::tree::{self, Caller, Done, Event, Right, Stamp, Tree};
+use crate::tree::{self, Caller, Count, Done, Event, Right, Stamp, Tree};
 use quorate_execute::{Context, KeyUse, Observer, ParallelService, ReplySink, StateView, Store};
 use quorate_types::{AgreedTime, Span};
 use std::any::Any;
 
-/// Where the number of the last transaction is: in no part of the tree.
+/// Where the number of the last transaction is, and how much there is in the tree: in no part of it.
 const META: &[u8] = b"\xff\xffm";
 
 /// What a command did that servers must know.
@@ -60,28 +60,39 @@ pub enum What {
 pub struct ZooKeeper {
     /// The nodes that every tree has. The first write puts them into the state; reads before it read them here.
     founded: Store,
-    /// The unit of time of sessions. It must be the same on all replicas.
-    tick: Span,
+    times: Times,
     feed: Option<Feed>,
 }
 
-/// ZooKeeper's usual unit of time, in milliseconds.
-pub const TICK_MS: u64 = 3000;
+/// The times that all replicas must have alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The unit of time of sessions.
+    pub tick: Span,
+    /// How long a container lives on after its last child.
+    pub empty_for: Span,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { tick: Span::from_secs(3), empty_for: Span::from_secs(60) }
+    }
+}
 
 impl Default for ZooKeeper {
     fn default() -> Self {
-        Self::new(Span::from_millis(TICK_MS))
+        Self::new(Times::default())
     }
 }
 
 impl ZooKeeper {
-    /// The service, with this unit of time.
-    pub fn new(tick: Span) -> Self {
+    /// The service, with these times.
+    pub fn new(times: Times) -> Self {
         let mut founded = Store::new();
         for (key, value) in tree::founding() {
             founded.put(&key, &value);
         }
-        Self { founded, tick, feed: None }
+        Self { founded, times, feed: None }
     }
 
     /// This service, but what it does is told here.
@@ -97,6 +108,17 @@ pub fn last_zxid(view: &StateView<'_>) -> i64 {
     bytes.and_then(|bytes| Reader::new(&bytes).long().ok()).unwrap_or_default()
 }
 
+/// How much there is in the tree.
+pub fn count(view: &StateView<'_>) -> Count {
+    let bytes = view.get(META).unwrap_or_default();
+    let mut from = Reader::new(&bytes);
+    let mut number = || from.long().unwrap_or_default();
+    match number() {
+        0 => Count::FOUNDED,
+        _ => Count { nodes: number(), ephemerals: number(), bytes: number() },
+    }
+}
+
 /// The changes.
 impl ZooKeeper {
     fn run(
@@ -107,7 +129,9 @@ impl ZooKeeper {
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
         match Command::read(bytes)? {
-            Command::Write { time_ms, caller, asked } => self.write(view, time_ms, &caller, &asked, out),
+            Command::Write { time_ms, caller, asked } => {
+                self.write(view, (time_ms, ctx), &caller, &asked, out)
+            }
             Command::Open(opening) => {
                 let (session, attached) = self.sessions(view).open(&opening, ctx);
                 out.long(next_zxid(view));
@@ -142,20 +166,26 @@ impl ZooKeeper {
     }
 
     fn sessions<'v, 's>(&self, view: &'v mut StateView<'s>) -> Sessions<'v, 's> {
-        Sessions { view, tick: self.tick }
+        Sessions { view, tick: self.times.tick }
+    }
+
+    /// The next transaction.
+    fn stamp(&self, view: &mut StateView<'_>, time_ms: i64, ctx: &Context) -> Stamp {
+        let (agreed, empty_for) = (ctx.time(), self.times.empty_for);
+        Stamp { zxid: next_zxid(view), time_ms, agreed, empty_for }
     }
 
     fn write(
         &self,
         view: &mut StateView<'_>,
-        time_ms: i64,
+        (time_ms, ctx): (i64, &Context),
         caller: &Caller,
         asked: &Asked<'_>,
         out: &mut Vec<u8>,
     ) {
-        let zxid = next_zxid(view);
-        let done = self.write_as(view, Stamp { zxid, time_ms }, caller, asked);
-        out.long(zxid);
+        let stamp = self.stamp(view, time_ms, ctx);
+        let done = self.write_as(view, stamp, caller, asked);
+        out.long(stamp.zxid);
         match done {
             Ok(done) => {
                 out.int(0);
@@ -178,9 +208,8 @@ impl ZooKeeper {
             self.end(view, stamp, caller.session);
             return Ok(Done::Nothing);
         }
-        let mut tree = Tree::new(view, stamp);
-        let done = tree.write(caller, &request)?;
-        let events = tree.events();
+        let (done, events) = change(view, stamp, |tree| tree.write(caller, &request));
+        let done = done?;
         if !events.is_empty() {
             view.tell(Told { zxid: stamp.zxid, what: What::Nodes(events) });
         }
@@ -189,9 +218,7 @@ impl ZooKeeper {
 
     /// Ends a session, with all of its nodes.
     fn end(&self, view: &mut StateView<'_>, stamp: Stamp, session: i64) {
-        let mut tree = Tree::new(view, stamp);
-        tree.end_session(session);
-        let events = tree.events();
+        let ((), events) = change(view, stamp, |tree| tree.end_session(session));
         self.sessions(view).forget(session);
         view.tell(Told { zxid: stamp.zxid, what: What::Ended { session, events } });
     }
@@ -199,8 +226,19 @@ impl ZooKeeper {
     /// Ends the sessions whose time is over. Each end is a transaction.
     fn end_those_over(&self, view: &mut StateView<'_>, ctx: &Context) {
         for session in self.sessions(view).over(ctx) {
-            let zxid = next_zxid(view);
-            self.end(view, Stamp { zxid, time_ms: 0 }, session);
+            let stamp = self.stamp(view, 0, ctx);
+            self.end(view, stamp, session);
+        }
+    }
+
+    /// Deletes nodes that are due. Each is a transaction.
+    fn end_those_due(&self, view: &mut StateView<'_>, ctx: &Context) {
+        for path in tree::due_until(view, ctx.time()) {
+            let stamp = self.stamp(view, 0, ctx);
+            let ((), events) = change(view, stamp, |tree| tree.end_due(&path));
+            if !events.is_empty() {
+                view.tell(Told { zxid: stamp.zxid, what: What::Nodes(events) });
+            }
         }
     }
 }
@@ -211,8 +249,30 @@ fn next_zxid(view: &mut StateView<'_>) -> i64 {
     if zxid == 1 {
         tree::founding().for_each(|(key, value)| view.set(&key, &value));
     }
-    view.set(META, &zxid.to_be_bytes());
+    put_meta(view, zxid, &count(view));
     zxid
+}
+
+fn put_meta(view: &mut StateView<'_>, zxid: i64, count: &Count) {
+    let mut meta = Vec::with_capacity(32);
+    [zxid, count.nodes, count.ephemerals, count.bytes].iter().for_each(|number| meta.long(*number));
+    view.set(META, &meta);
+}
+
+/// Carries out a change of the tree, and counts what it adds.
+fn change<T>(
+    view: &mut StateView<'_>,
+    stamp: Stamp,
+    change: impl FnOnce(&mut Tree<'_, '_>) -> T,
+) -> (T, Vec<Event>) {
+    let mut tree = Tree::new(view, stamp);
+    let done = change(&mut tree);
+    let (events, added) = tree.finish();
+    if added != Count::NOTHING {
+        let count = count(view).plus(&added);
+        put_meta(view, stamp.zxid, &count);
+    }
+    (done, events)
 }
 
 /// The reads.
@@ -365,11 +425,14 @@ impl ParallelService for ZooKeeper {
     }
 
     fn next_deadline(&self, view: &StateView<'_>) -> Option<AgreedTime> {
-        sessions::next_step(view, self.tick)
+        sessions::next_step(view, self.times.tick).into_iter().chain(tree::next_due(view)).min()
     }
 
     fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
-        self.end_those_over(view, ctx);
+        if sessions::next_step(view, self.times.tick).is_some_and(|due| due <= ctx.time()) {
+            self.end_those_over(view, ctx);
+        }
+        self.end_those_due(view, ctx);
     }
 
     fn restored(&self, view: &StateView<'_>) -> Option<Box<dyn Any + Send>> {

@@ -30,3 +30,4 @@ mod rolling;
 mod sim;
 mod smoke;
 mod tls;
+mod zookeeper;

@@ -43,6 +43,8 @@ pub(super) struct Request {
     /// The client's number.
     pub(super) xid: i32,
     pub(super) waits: Waits,
+    /// When it came.
+    pub(super) came: Time,
     bytes: usize,
 }
 
@@ -92,7 +94,7 @@ impl Conn {
                 Waits::Session { .. } | Waits::Write { .. } => 0,
             };
         self.waiting_bytes += bytes;
-        self.waiting.push_back(Request { xid, waits, bytes });
+        self.waiting.push_back(Request { xid, waits, came: self.heard, bytes });
         self.first + self.waiting.len() as u64 - 1
     }
 

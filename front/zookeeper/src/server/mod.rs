@@ -15,6 +15,7 @@ mod here;
 mod owned;
 mod state;
 mod watches;
+mod words;
 
 use crate::command::{Asked, Command, DIGEST_BYTES, Opening, write_asked};
 use crate::error::ZkError;
@@ -36,6 +37,8 @@ use quorate_types::{Span, Time};
 use state::{State, Step};
 use std::collections::{BTreeMap, HashMap};
 pub use watches::{Kinds, Watches};
+use words::Counts;
+pub use words::{Around, Role, VERSION};
 
 /// A connection's number. No two have the same.
 pub type ConnId = u64;
@@ -129,6 +132,7 @@ pub struct Server {
     state: State,
     /// Connections whose next answer may be given once this transaction is seen.
     later: BTreeMap<i64, Vec<ConnId>>,
+    counts: Counts,
     out: Vec<Output>,
 }
 
@@ -147,6 +151,7 @@ impl Server {
             watches: Watches::default(),
             state: State::default(),
             later: BTreeMap::new(),
+            counts: Counts::default(),
             out: Vec::new(),
         }
     }
@@ -173,6 +178,7 @@ impl Server {
     pub fn received(&mut self, id: ConnId, frame: Bytes, now: Now) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         (conn.heard, conn.received) = (now.time, conn.received + 1);
+        self.counts.received += 1;
         match &mut conn.stage {
             Stage::New => self.connect(id, &frame),
             Stage::Opening(early) if early.len() < self.config.waiting_max.0 => early.push_back(frame),
@@ -442,6 +448,7 @@ impl Server {
                 break;
             }
             let Some(request) = conn.pop() else { break };
+            self.counts.latency.add(request.came, now.time);
             match request.waits {
                 Waits::Session { password, is } => self.opened(id, password, is, now),
                 Waits::Write { op, answer } => {
@@ -536,6 +543,7 @@ impl Server {
     fn send(&mut self, id: ConnId, frame: Bytes) {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.sent += 1;
+            self.counts.sent += 1;
             self.out.push(Output::Send { conn: id, frame });
         }
     }

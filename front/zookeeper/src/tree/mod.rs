@@ -19,7 +19,10 @@ use crate::request::{Create, Mode, Request};
 pub use node::Owner;
 use node::{DATA, NODE, Node, TTL_MAX_MS};
 use quorate_execute::StateView;
-pub use read::{Answer, Right, Seen, children, count_below, data, ephemerals, exists, rights, seen};
+use quorate_types::{AgreedTime, Span};
+pub use read::{
+    Answer, Right, Seen, children, count_below, data, due_until, ephemerals, exists, next_due, rights, seen,
+};
 pub use rights::Id;
 
 /// Nodes that every tree has, and that nobody deletes.
@@ -48,6 +51,10 @@ pub struct Stamp {
     pub zxid: i64,
     /// The time of the server that the client uses, in milliseconds since 1970.
     pub time_ms: i64,
+    /// The agreed time.
+    pub agreed: AgreedTime,
+    /// How long an empty container lives on.
+    pub empty_for: Span,
 }
 
 /// What happened to a node.
@@ -67,6 +74,31 @@ impl Event {
     /// Whether whoever has these identities may hear of it.
     pub fn is_for(&self, ids: &[Id]) -> bool {
         self.acl.is_empty() || rights::check(&node::rights(&self.acl), Acl::READ, ids).is_ok()
+    }
+}
+
+/// How much there is, or how much more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Nodes.
+    pub nodes: i64,
+    /// Those of them that end with a session.
+    pub ephemerals: i64,
+    /// The bytes in all paths and data.
+    pub bytes: i64,
+}
+
+impl Count {
+    pub(crate) const NOTHING: Self = Self { nodes: 0, ephemerals: 0, bytes: 0 };
+    /// That of a new tree. The root counts twice, as in ZooKeeper, which knows it by two names.
+    pub(crate) const FOUNDED: Self = Self { nodes: 5, ephemerals: 0, bytes: 44 };
+
+    pub(crate) const fn plus(&self, more: &Self) -> Self {
+        Self {
+            nodes: self.nodes + more.nodes,
+            ephemerals: self.ephemerals + more.ephemerals,
+            bytes: self.bytes + more.bytes,
+        }
     }
 }
 
@@ -94,6 +126,7 @@ pub fn founding() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let fixed = |num_children, aversion| Node {
         stat: Stat { num_children, aversion, ..Stat::default() },
         has_data: true,
+        due: 0,
         acl: Vec::new(),
     };
     let mut config = fixed(0, -1);
@@ -112,18 +145,30 @@ pub struct Tree<'v, 's> {
     undo: Option<Vec<Before>>,
     /// What happened so far.
     events: Vec<Event>,
+    added: Count,
     stamp: Stamp,
 }
 
 impl<'v, 's> Tree<'v, 's> {
     /// A change at this moment.
     pub fn new(view: &'v mut StateView<'s>, stamp: Stamp) -> Self {
-        Self { view, undo: None, events: Vec::new(), stamp }
+        Self { view, undo: None, events: Vec::new(), added: Count::NOTHING, stamp }
     }
 
-    /// What happened, in order. Nothing, if it failed.
-    pub fn events(self) -> Vec<Event> {
-        self.events
+    /// What happened, in order, and what was added. Nothing, if it failed.
+    pub fn finish(self) -> (Vec<Event>, Count) {
+        (self.events, self.added)
+    }
+
+    /// Deletes a node that is due, if it has no children.
+    pub fn end_due(&mut self, path: &str) {
+        let Some(mut node) = self.node(path) else { return };
+        if node.stat.num_children == 0 {
+            self.remove_node(path);
+        } else {
+            self.set_due(path, &mut node, 0);
+            self.put_node(path, &node);
+        }
     }
 
     /// Deletes the nodes of a session.
@@ -171,10 +216,13 @@ impl Tree<'_, '_> {
         if matches!(parent.owner(), Owner::Session(_)) {
             return Err(ZkError::NoChildrenForEphemerals);
         }
-        let Stamp { zxid, time_ms } = self.stamp;
+        let Stamp { zxid, time_ms, .. } = self.stamp;
         parent.stat.cversion = number.wrapping_add(1);
         parent.stat.num_children += 1;
         parent.stat.pzxid = zxid;
+        if parent.owner() == Owner::Container {
+            self.set_due(above, &mut parent, 0);
+        }
         let mut node = Node {
             stat: Stat {
                 czxid: zxid,
@@ -186,15 +234,18 @@ impl Tree<'_, '_> {
                 ..Stat::default()
             },
             has_data: false,
+            due: 0,
             acl: Vec::new(),
         };
         node.set_acl(&acl);
+        self.lives_on(&path, &mut node);
         self.put_data(&path, &mut node, create.data);
         self.put_node(above, &parent);
         self.put_node(&path, &node);
         if let Owner::Session(session) = owner {
             self.put(&node::ephemeral(session, &path), &[]);
         }
+        self.count(&node, &path, 1);
         self.happened(EventKind::Created, &path, &node);
         self.happened(EventKind::ChildrenChanged, above, &parent);
         Ok(Done::Made { path, stat: node.visible() })
@@ -242,6 +293,7 @@ impl Tree<'_, '_> {
         node.stat.version = next(node.stat.version);
         (node.stat.mzxid, node.stat.mtime) = (self.stamp.zxid, self.stamp.time_ms);
         self.put_data(path, &mut node, data);
+        self.lives_on(path, &mut node);
         self.put_node(path, &node);
         self.happened(EventKind::DataChanged, path, &node);
         Ok(Done::Set(node.visible()))
@@ -298,6 +350,7 @@ impl Tree<'_, '_> {
             }
         }
         self.events.clear();
+        self.added = Count::NOTHING;
     }
 }
 
@@ -330,6 +383,7 @@ impl Tree<'_, '_> {
     /// Replaces a node's data. Only data with bytes have an entry.
     fn put_data(&mut self, path: &str, node: &mut Node, data: Option<&[u8]>) {
         let before = node.stat.data_length;
+        self.added.bytes += data.map_or(0, |data| data.len() as i64) - i64::from(before);
         let bytes = data.unwrap_or_default();
         node.has_data = data.is_some();
         node.stat.data_length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
@@ -338,6 +392,33 @@ impl Tree<'_, '_> {
         } else if before > 0 {
             self.remove(&node::key(DATA, path));
         }
+    }
+
+    /// A node's time to live begins, if it has one.
+    fn lives_on(&mut self, path: &str, node: &mut Node) {
+        if let Owner::Ttl(ms) = node.owner() {
+            let due = self.stamp.agreed.plus(Span::from_millis(ms as u64)).nanos();
+            self.set_due(path, node, due);
+        }
+    }
+
+    /// Sets when a node is due; 0 for never. The node's entry is put by the caller.
+    fn set_due(&mut self, path: &str, node: &mut Node, due: u64) {
+        if node.due > 0 {
+            self.remove(&node::due(node.due, path));
+        }
+        if due > 0 {
+            self.put(&node::due(due, path), &[]);
+        }
+        node.due = due;
+    }
+
+    /// Counts a node that was made, or deleted. A new one's data were counted already.
+    fn count(&mut self, node: &Node, path: &str, sign: i64) {
+        self.added.nodes += sign;
+        self.added.ephemerals += sign * i64::from(matches!(node.owner(), Owner::Session(_)));
+        let data = if sign < 0 { i64::from(node.stat.data_length) } else { 0 };
+        self.added.bytes += sign * (path.len() as i64 + data);
     }
 
     /// Removes a node that exists and has no children.
@@ -351,9 +432,18 @@ impl Tree<'_, '_> {
         if let Owner::Session(session) = node.owner() {
             self.remove(&node::ephemeral(session, path));
         }
+        if node.due > 0 {
+            self.remove(&node::due(node.due, path));
+        }
+        self.count(&node, path, -1);
         let mut parent = self.node(above).expect("INV-ZK-2: a node's parent exists");
         parent.stat.num_children -= 1;
         parent.stat.pzxid = self.stamp.zxid;
+        if parent.stat.num_children == 0 && parent.due == 0 && parent.owner() != Owner::Nobody {
+            // An empty container, or a node whose time was over while it had children.
+            let due = self.stamp.agreed.plus(self.stamp.empty_for).nanos();
+            self.set_due(above, &mut parent, due);
+        }
         self.put_node(above, &parent);
         self.happened(EventKind::Deleted, path, &node);
         self.happened(EventKind::ChildrenChanged, above, &parent);

@@ -13,6 +13,8 @@ pub(super) const NODE: u8 = b'n';
 pub(super) const DATA: u8 = b'd';
 /// A session and the path of a node that is deleted with it.
 pub(super) const EPHEMERAL: u8 = b'e';
+/// A time and the path of a node that is deleted then if it has no children.
+const DUE: u8 = b't';
 
 /// What [`Stat::ephemeral_owner`] says of a container.
 pub(super) const CONTAINER: i64 = i64::MIN;
@@ -64,11 +66,19 @@ pub(super) struct Node {
     pub(super) stat: Stat,
     /// Whether it has data; no data is not empty data.
     pub(super) has_data: bool,
+    /// When it is deleted if it has no children then: the agreed time in nanoseconds; 0 for never. Only containers and nodes with a time to
+    /// live have it.
+    pub(super) due: u64,
     /// The list of rights as a record; empty if everybody may do everything.
     pub(super) acl: Vec<u8>,
 }
 
 impl Node {
+    /// Whether it has a [`Self::due`].
+    fn may_be_due(&self) -> bool {
+        matches!(self.owner(), Owner::Container | Owner::Ttl(_))
+    }
+
     /// The numbers that clients see: children that were made, and those that were deleted; and owners that are sessions. Source:
     /// `DataNode.copyStat`.
     pub(super) fn visible(&self) -> Stat {
@@ -89,13 +99,22 @@ impl Node {
         let mut out = Vec::with_capacity(Stat::BYTES + 1 + self.acl.len());
         self.stat.write(&mut out);
         out.flag(self.has_data);
+        if self.may_be_due() {
+            out.long(self.due as i64);
+        }
         out.extend_from_slice(&self.acl);
         out
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut from = Reader::new(bytes);
-        Ok(Self { stat: Stat::read(&mut from)?, has_data: from.flag()?, acl: from.rest().to_vec() })
+        let (stat, has_data) = (Stat::read(&mut from)?, from.flag()?);
+        let mut node = Self { stat, has_data, due: 0, acl: Vec::new() };
+        if node.may_be_due() {
+            node.due = from.long()? as u64;
+        }
+        node.acl.extend_from_slice(from.rest());
+        Ok(node)
     }
 
     pub(super) fn set_acl(&mut self, list: &[Acl<'_>]) {
@@ -169,4 +188,23 @@ pub(super) fn ephemerals(session: i64, prefix: &str) -> (Vec<u8>, Vec<u8>) {
 /// The path in such a key.
 pub(super) fn ephemeral_path(key: &[u8]) -> &str {
     str::from_utf8(&key[11..]).expect("INV-ZK-1: keys hold paths")
+}
+
+/// The key that says that a node is due at this time.
+pub(super) fn due(at: u64, path: &str) -> Vec<u8> {
+    let mut key = kind(DUE);
+    key.extend_from_slice(&at.to_be_bytes());
+    key.extend_from_slice(path.as_bytes());
+    key
+}
+
+/// The keys of all that are due at this time, or before it.
+pub(super) fn due_until(at: u64) -> (Vec<u8>, Vec<u8>) {
+    (kind(DUE), due(at.saturating_add(1), ""))
+}
+
+/// The time in such a key, and the path.
+pub(super) fn due_in(key: &[u8]) -> (u64, &str) {
+    let (at, path) = key[3..].split_first_chunk().expect("INV-ZK-1: keys hold times");
+    (u64::from_be_bytes(*at), str::from_utf8(path).expect("INV-ZK-1: keys hold paths"))
 }

@@ -5,6 +5,7 @@ use super::rights::{self, Id};
 use crate::error::ZkError;
 use crate::records::{Acl, Stat};
 use quorate_execute::StateView;
+use quorate_types::AgreedTime;
 
 /// An answer about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,18 @@ pub fn children(view: &StateView<'_>, path: &[u8], ids: &[Id]) -> Result<Answer<
         child.rsplit('/').next().unwrap_or_default().to_owned()
     });
     Ok(Answer { value: names.collect(), stat: node.visible() })
+}
+
+/// When the next node is due.
+pub fn next_due(view: &StateView<'_>) -> Option<AgreedTime> {
+    let (start, end) = node::due_until(u64::MAX);
+    view.range(&start, Some(&end)).next().map(|(key, _)| AgreedTime::from_nanos(node::due_in(&key).0))
+}
+
+/// The nodes that are due at this time, those first whose time came first.
+pub fn due_until(view: &StateView<'_>, now: AgreedTime) -> Vec<String> {
+    let (start, end) = node::due_until(now.nanos());
+    view.range(&start, Some(&end)).map(|(key, _)| node::due_in(&key).1.to_owned()).collect()
 }
 
 /// What watches that are set again are compared with.

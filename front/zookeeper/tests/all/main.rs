@@ -13,3 +13,4 @@ mod sessions;
 mod support;
 mod tree;
 mod watches;
+mod words;

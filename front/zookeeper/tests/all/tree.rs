@@ -6,6 +6,7 @@ use quorate_zookeeper::error::ZkError as E;
 use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{Acl, EventKind, Stat};
 use quorate_zookeeper::request::{Mode, Request};
+use quorate_zookeeper::tree::Count;
 use std::collections::BTreeMap;
 
 const READ_ONLY: Acl<'_> = Acl { perms: Acl::READ, ..Acl::OPEN };
@@ -217,6 +218,68 @@ fn what_happens_is_told_in_order() {
     assert_eq!(zk.events(), expected);
 }
 
+/// An empty container lives for a minute, if it ever had a child.
+#[test]
+fn containers_end_when_they_stay_empty() {
+    let mut zk = Zk::new();
+    let make = |zk: &mut Zk, path: &str| {
+        zk.ask(&made(Op::CreateContainer, path, None, Mode::Container as i32, &[Acl::OPEN], 0)).expect("new");
+    };
+    make(&mut zk, "/c");
+    make(&mut zk, "/never");
+    zk.wait(600_000);
+    assert!(zk.exists("/c").is_ok() && zk.exists("/never").is_ok(), "none had a child");
+    for _ in 0..2 {
+        zk.create("/c/a", b"", Mode::Persistent).expect("new");
+        zk.create("/c/b", b"", Mode::Persistent).expect("new");
+        zk.wait(120_000);
+        zk.delete("/c/a", -1).expect("there");
+        zk.delete("/c/b", -1).expect("there");
+        zk.wait(59_000);
+        assert!(zk.exists("/c").is_ok(), "there is time to use it again");
+    }
+    zk.events();
+    let before = zk.zxid;
+    zk.wait(1_000);
+    assert_eq!((zk.exists("/c"), zk.exists("/never").is_ok()), (Err(E::NoNode), true));
+    let told = |kind: EventKind, path: &str| (kind as i32, path.to_owned(), before + 1);
+    assert_eq!(zk.events(), [told(EventKind::Deleted, "/c"), told(EventKind::ChildrenChanged, "/")]);
+    assert_eq!(zk.entries(&[0, 0, b't']), 0);
+    // In a multi that fails nothing of this happens.
+    make(&mut zk, "/m");
+    zk.create("/m/a", b"", Mode::Persistent).expect("new");
+    let fails = vec![
+        Request::Delete { path: b"/m/a", version: -1 },
+        Request::Delete { path: b"/no-such-node", version: -1 },
+    ];
+    zk.multi(fails).expect("results");
+    assert_eq!(zk.entries(&[0, 0, b't']), 0);
+}
+
+/// A node with a time to live ends when it was not changed for that long, or with its last child after that.
+#[test]
+fn times_to_live_count_from_the_last_change() {
+    let mut zk = Zk::new();
+    let make = |zk: &mut Zk, path: &str| {
+        zk.ask(&made(Op::CreateTtl, path, None, Mode::PersistentTtl as i32, &[Acl::OPEN], 5000))
+            .expect("new");
+    };
+    ["/t", "/parent", "/gone"].iter().for_each(|path| make(&mut zk, path));
+    zk.create("/parent/child", b"", Mode::Persistent).expect("new");
+    zk.delete("/gone", -1).expect("there");
+    zk.wait(4000);
+    zk.set("/t", Some(b"x"), -1).expect("there");
+    zk.wait(1000);
+    assert!(zk.exists("/t").is_ok() && zk.exists("/parent").is_ok(), "one was changed, one has a child");
+    zk.wait(4000);
+    assert_eq!(zk.exists("/t"), Err(E::NoNode));
+    zk.delete("/parent/child", -1).expect("there");
+    zk.wait(59_000);
+    assert!(zk.exists("/parent").is_ok());
+    zk.wait(1000);
+    assert_eq!((zk.exists("/parent"), zk.entries(&[0, 0, b't'])), (Err(E::NoNode), 0));
+}
+
 /// What a random client does.
 #[derive(Clone, Debug)]
 enum Act {
@@ -290,7 +353,10 @@ proptest! {
             let owned: Vec<String> = owned.collect();
             let answer = zk.ask(&Request::About { op: Op::GetEphemerals, path: b"" }).expect("paths");
             let found = crate::support::names(&mut quorate_zookeeper::jute::Reader::new(&answer));
-            prop_assert_eq!(found, owned);
+            prop_assert_eq!(&found, &owned);
+            let bytes = after.iter().map(|(path, stat)| path.len() as i64 + i64::from(stat.data_length));
+            let expected = Count { nodes: after.len() as i64 + 1, ephemerals: owned.len() as i64, bytes: bytes.sum() };
+            prop_assert_eq!(zk.count(), expected);
             before = after;
             zk.events();
         }

@@ -7,7 +7,7 @@ use quorate_zookeeper::feed::Heard;
 use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::records::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
 use quorate_zookeeper::request::Request;
-use quorate_zookeeper::server::{ConnId, Now, Output, Secrets, Server, ServerConfig};
+use quorate_zookeeper::server::{Around, ConnId, Now, Output, Secrets, Server, ServerConfig};
 use quorate_zookeeper::service::{Told, ZooKeeper};
 use quorate_zookeeper::tree::Id;
 use std::any::Any;
@@ -94,7 +94,7 @@ impl Cluster {
             now,
         };
         let mut cluster = Self {
-            service: InStore::new(Parallel::new(ZooKeeper::new(Span::from_millis(TICK_MS)))),
+            service: InStore::new(Parallel::new(ZooKeeper::default())),
             seq: 0,
             members: (0..servers).map(member).collect(),
             got: BTreeMap::new(),
@@ -239,6 +239,12 @@ impl Cluster {
             [Got::Session(session, 10_000, password)] => (conn, *session, password.clone()),
             other => panic!("no session: {other:?}"),
         }
+    }
+
+    /// What a server answers to a word.
+    pub(crate) fn word(&mut self, at: usize, word: &[u8; 4], around: &Around) -> Option<String> {
+        let member = &mut self.members[at];
+        member.server.word(*word, around, member.now)
     }
 
     /// The client's side cuts its connection.

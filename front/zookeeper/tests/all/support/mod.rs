@@ -2,7 +2,7 @@
 
 pub(crate) mod cluster;
 
-use quorate_execute::{Context, InStore, Parallel, ReplySink, Service};
+use quorate_execute::{Context, InStore, Parallel, ReplySink, Service, StateView};
 use quorate_types::{AgreedTime, Digest, Seq};
 use quorate_zookeeper::command::{Command, Opening, write_command, write_query};
 use quorate_zookeeper::error::ZkError;
@@ -11,7 +11,7 @@ use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{Acl, Stat};
 use quorate_zookeeper::request::{Create, Mode, Request};
 use quorate_zookeeper::service::{Told, What, ZooKeeper};
-use quorate_zookeeper::tree::{Caller, Id};
+use quorate_zookeeper::tree::{Caller, Count, Id};
 
 /// The tree, and the client that asks.
 pub(crate) struct Zk {
@@ -74,6 +74,11 @@ impl Zk {
     pub(crate) fn due_in(&self) -> Option<u64> {
         let due = self.service.next_deadline()?;
         Some(due.since(self.context().time()).millis())
+    }
+
+    /// How much there is, as the state counts it.
+    pub(crate) fn count(&self) -> Count {
+        quorate_zookeeper::service::count(&StateView::reading(self.service.objects()))
     }
 
     /// How many entries the state has whose keys begin so.

@@ -1,0 +1,147 @@
+//! zkCli, Curator and kazoo, as their projects make them, against three replicas: skipped where there are none.
+//!
+//! `front/cli/tests/all/zookeeper/build.sh` builds them to where these tests look.
+
+mod plain;
+
+use crate::harness::Cluster;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where something is that `build.sh` makes.
+fn built(name: &str) -> Option<PathBuf> {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/zookeeper-clients").join(name);
+    let is_there = place.exists();
+    if !is_there {
+        quorate_skipped::skipped(format!(
+            "there is no {name}; front/cli/tests/all/zookeeper/build.sh builds it where Maven and Python are"
+        ));
+    }
+    is_there.then_some(place)
+}
+
+/// A cluster, and where its servers listen, with commas between them.
+fn start() -> (Cluster, String) {
+    let cluster = Cluster::start(&["--service", "zookeeper"]);
+    let servers = cluster.ready["zookeeper"].as_array().expect("addresses");
+    let servers: Vec<&str> = servers.iter().map(|address| address.as_str().expect("an address")).collect();
+    assert_eq!(servers.len(), 3);
+    let servers = servers.join(",");
+    (cluster, servers)
+}
+
+/// Java with the jars, and our classes.
+fn java() -> Option<Command> {
+    let (jars, classes) = (built("jars")?, built("classes")?);
+    let mut command = Command::new("java");
+    command.args(["-Xmx256m", "-cp", &format!("{}:{}/*", classes.display(), jars.display())]);
+    Some(command)
+}
+
+/// Runs recipes; when all have done something, a server is killed, and then they must do more.
+fn recipes(mut command: Command, names: &[&str]) {
+    let (cluster, servers) = start();
+    command.arg(&servers).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the recipes run");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("it can be read");
+    if line == "halfway\n" {
+        cluster.ok(&["chaos", "kill", "leader"]);
+        child.stdin.take().expect("a pipe").write_all(b"go on\n").expect("it reads");
+    }
+    let mut said = String::new();
+    output.read_to_string(&mut said).expect("it can be read");
+    let ended = child.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{line}{said}{}", String::from_utf8_lossy(&ended.stderr));
+    for name in names {
+        assert!(said.contains(&format!("{name}: ")), "{name} is missing in {said}");
+    }
+    println!("{said}");
+}
+
+#[test]
+fn recipes_of_curator() {
+    let Some(mut command) = java() else { return };
+    command.arg("Recipes");
+    let names =
+        ["locks", "semaphores", "elections", "barriers", "counters", "queues", "caches", "groups", "nodes"];
+    recipes(command, &names);
+}
+
+#[test]
+fn recipes_of_kazoo() {
+    let Some(python) = built("python/bin/python") else { return };
+    let mut command = Command::new(python);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/zookeeper/recipes.py"));
+    let names = [
+        "locks",
+        "semaphores",
+        "counters",
+        "queues",
+        "elections",
+        "parties",
+        "transactions",
+        "watches",
+        "ephemerals",
+    ];
+    recipes(command, &names);
+}
+
+/// What zkCli prints for a list of commands, without its own words.
+fn zkcli(servers: &str, commands: &str) -> Option<Vec<String>> {
+    let mut command = java()?;
+    command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", servers]);
+    let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = streams.spawn().expect("zkCli runs");
+    child.stdin.take().expect("a pipe").write_all(commands.as_bytes()).expect("it reads");
+    let ended = child.wait_with_output().expect("it ends");
+    let own = ["WATCHER::", "WatchedEvent", "SLF4J", "Connecting", "Welcome", "JLine"];
+    let text = [ended.stdout, ended.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines =
+        text.lines().filter(|line| !line.is_empty() && !own.iter().any(|word| line.starts_with(word)));
+    Some(lines.map(str::to_owned).collect())
+}
+
+#[test]
+fn commands_of_zkcli() {
+    if java().is_none() {
+        return;
+    }
+    let (_cluster, servers) = start();
+    for (commands, expected) in [
+        ("create /a hello\nget /a\nset /a two\nget /a\n", &["Created /a", "hello", "two"][..]),
+        ("create /a again\n", &["Node already exists: /a"]),
+        (
+            "create /a/b\ncreate -s /a/n- x\ncreate -e /a/e x\n",
+            &["Created /a/b", "Created /a/n-0000000001", "Created /a/e"],
+        ),
+        ("ls /a\nls -R /a\n", &["[b, n-0000000001]", "/a", "/a/b", "/a/n-0000000001"]),
+        ("stat /no-such-node\n", &["Node does not exist: /no-such-node"]),
+        ("delete /a\n", &["Node not empty: /a"]),
+        ("set -v 7 /a x\n", &["version No is not valid : /a"]),
+        (
+            "addauth digest ann:secret\ncreate /own x auth::cdrwa\ngetAcl /own\n",
+            &["Created /own", "'digest,'ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=", ": cdrwa"],
+        ),
+        ("get /own\n", &["Insufficient permission : /own"]),
+        (
+            "addauth digest ann:secret\nget /own\nwhoami\n",
+            &["x", "Auth scheme: User", "digest: ann", "ip: 127.0.0.1"],
+        ),
+        ("create -c /container\ncreate -t 5000 /ttl\n", &["Created /container", "Created /ttl"]),
+        ("create -e /mine\ngetEphemerals\ngetAllChildrenNumber /a\n", &["Created /mine", "[/mine]", "2"]),
+        ("sync /a\ndeleteall /a\nls /a\n", &["Sync is OK", "Node does not exist: /a"]),
+        ("addWatch -m PERSISTENT /w\ncreate /w\nremovewatches /w\n", &["Created /w"]),
+        ("get /zookeeper/config\nclose\n", &[]),
+    ] {
+        let found = zkcli(&servers, &format!("{commands}quit\n")).expect("it is there");
+        // The order of identities is not that of proofs.
+        let mut sorted = (found.clone(), expected.to_vec());
+        sorted.0.sort();
+        sorted.1.sort_unstable();
+        assert_eq!(sorted.0, sorted.1, "{commands}{found:#?}");
+    }
+}
