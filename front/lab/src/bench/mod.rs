@@ -5,7 +5,7 @@
 //! minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `events` (what happens to them), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
-//! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
+//! `floor`, `gate`, `etcd`, `zookeeper`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
 //! `report` (what people see). Tests: front/cli/tests.
 
 mod append;
@@ -38,6 +38,7 @@ mod target;
 mod temporary;
 #[cfg(test)]
 mod tests;
+mod zookeeper;
 
 pub(crate) use figure::replies;
 pub use options::Args;
@@ -58,6 +59,7 @@ pub fn run(args: Args) -> Outcome {
     match args.command {
         Command::Append(append) => append::run(&append, args.json),
         Command::Etcd(etcd) => etcd::run(&etcd, args.json),
+        Command::Zookeeper(zookeeper) => zookeeper::run(&zookeeper, args.json),
         Command::Member(member) => etcd::become_member(&member),
         Command::Kv(kv) => kv::run(&kv, args.json),
         Command::Latency(latency) => latency::run(&latency, args.json),

@@ -63,6 +63,8 @@ pub(super) enum Command {
     Model(super::model::ModelArgs),
     /// Puts and strong reads of etcd's clients, beside an etcd on the same machine
     Etcd(super::etcd::EtcdArgs),
+    /// Writes and reads of ZooKeeper's clients, beside a ZooKeeper on the same machine
+    Zookeeper(super::zookeeper::ZooKeeperArgs),
     /// The table of the performance page: many of these, in turns, beside the null program and beside other programs
     Table(super::table::TableArgs),
     /// What well-behaved clients notice of a crowd of others that connects, floods, and keeps to no rule

@@ -1,0 +1,256 @@
+//! `bench zookeeper`: compares three replicas of ours with three servers of ZooKeeper, in turns, under the same clients.
+//!
+//! Both sync every write before they answer, and neither encrypts. The servers of each side stay for all measurements of a turn, since Java
+//! becomes fast only after a while: they are warmed before the first one. Connections go to all servers in turn, and each has its share of the
+//! requests under way.
+//!
+//! Files: `peer` (an ensemble of ZooKeeper), `client` (a connection), `load` (the callers), `table` (the printed table).
+
+mod client;
+mod load;
+mod peer;
+mod table;
+
+use super::options::Measurement;
+use super::report::median;
+use super::target::Target;
+use clap::ValueEnum;
+use load::{Plan, Run};
+use peer::Peer;
+use quorate_command::arguments::seconds;
+use quorate_command::cluster::ClusterArgs;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::layout::{DurabilityChoice, ServiceChoice};
+use quorate_command::machine::Machine;
+use quorate_command::ordering::OrderArgs;
+use quorate_command::print;
+use quorate_command::progress::Progress;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long started servers may take to answer, and how long the last answers may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, clap::Args)]
+pub(in crate::bench) struct ZooKeeperArgs {
+    /// The folder with the jars of a ZooKeeper; without it only ours is measured
+    #[arg(long, value_name = "DIR")]
+    jars: Option<PathBuf>,
+    /// What clients do
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Operation::Set, Operation::Create, Operation::Get, Operation::Children])]
+    operations: Vec<Operation>,
+    /// Requests under way at once
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [3, 60, 1200])]
+    under_way: Vec<usize>,
+    /// Sizes of data
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [16, 100, 1024])]
+    bytes: Vec<usize>,
+    /// The most connections; each has its share of the requests under way
+    #[arg(long, value_name = "COUNT", default_value_t = 12)]
+    connections: usize,
+    /// Nodes to choose from
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    nodes: u64,
+    /// Where the servers keep their data: on the disk that is to be measured
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    scratch: PathBuf,
+    /// How long to measure each time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    secs: f64,
+    /// How long to run each load before measuring it, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    warm: f64,
+    /// How long new servers are warmed before the first measurement, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 45.0)]
+    warm_servers: f64,
+    /// How often to measure each, in turns
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Operation {
+    /// Replace the data of nodes
+    Set,
+    /// Make sequential nodes
+    Create,
+    /// Read data
+    Get,
+    /// Read the names of ten children
+    Children,
+}
+
+/// The servers that are measured.
+enum Servers {
+    Ours(Box<Target>),
+    ZooKeeper(Peer),
+}
+
+impl Servers {
+    fn addresses(&self) -> Vec<String> {
+        match self {
+            Self::Ours(target) => target.front(),
+            Self::ZooKeeper(peer) => peer.addresses.clone(),
+        }
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        match self {
+            Self::Ours(target) => target.pids.clone(),
+            Self::ZooKeeper(peer) => peer.pids(),
+        }
+    }
+
+    /// Fails when a server has ended.
+    fn check(&mut self) -> Outcome<()> {
+        match self {
+            Self::Ours(target) => target.check(),
+            Self::ZooKeeper(peer) => peer.check(),
+        }
+    }
+}
+
+/// The runs of one load, on both sides.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    operation: Operation,
+    bytes: usize,
+    under_way: usize,
+    ours: Vec<Run>,
+    zookeeper: Vec<Run>,
+    ratios: Option<Ratios>,
+}
+
+/// Medians of ours divided by those of ZooKeeper.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Ratios {
+    rate: f64,
+    per_server_cpu_s: f64,
+    p50: f64,
+    p99: f64,
+}
+
+fn middle(runs: &[Run], of: fn(&Run) -> f64) -> f64 {
+    median(runs.iter().map(of))
+}
+
+impl Row {
+    fn compare(&mut self) {
+        let ratio = |of: fn(&Run) -> f64| middle(&self.ours, of) / middle(&self.zookeeper, of);
+        self.ratios = (!self.ours.is_empty() && !self.zookeeper.is_empty()).then(|| Ratios {
+            rate: ratio(|run| run.per_s),
+            per_server_cpu_s: ratio(|run| run.per_server_cpu_s),
+            p50: ratio(|run| run.p50_us),
+            p99: ratio(|run| run.p99_us),
+        });
+    }
+}
+
+#[derive(Serialize)]
+struct Document {
+    benchmark: &'static str,
+    /// False when a request failed, or a write was missing: then the figures mean nothing.
+    valid: bool,
+    connections: usize,
+    nodes: u64,
+    seconds: f64,
+    rows: Vec<Row>,
+    machine: Machine,
+}
+
+pub(super) fn run(args: &ZooKeeperArgs, json: bool) -> Outcome {
+    let plans = plans(args)?;
+    let machine = Machine::ask(&args.scratch);
+    let mut rows: Vec<Row> = plans.iter().map(Row::from).collect();
+    for _ in 0..args.repeat {
+        measure(args, &plans, &mut rows, "ours")?;
+        if args.jars.is_some() {
+            measure(args, &plans, &mut rows, "zookeeper")?;
+        }
+    }
+    rows.iter_mut().for_each(Row::compare);
+    let valid = rows.iter().flat_map(|row| row.ours.iter().chain(&row.zookeeper)).all(Run::is_valid);
+    let (connections, nodes, seconds) = (args.connections, args.nodes, args.secs);
+    let document = Document { benchmark: "zookeeper", valid, connections, nodes, seconds, rows, machine };
+    print::line(if json { print::json(&document)? } else { table::of(&document) })?;
+    Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl From<&Plan> for Row {
+    fn from(plan: &Plan) -> Self {
+        let Plan { operation, bytes, under_way, .. } = *plan;
+        Self { operation, bytes, under_way, ours: Vec::new(), zookeeper: Vec::new(), ratios: None }
+    }
+}
+
+/// All loads. Names of children have no size.
+fn plans(args: &ZooKeeperArgs) -> Outcome<Vec<Plan>> {
+    let (measure, warm) = (seconds("--secs", args.secs)?, seconds("--warm", args.warm)?);
+    let within = |list: &[usize], max: usize| !list.is_empty() && list.iter().all(|n| (1..=max).contains(n));
+    if !within(&args.under_way, 100_000) || !within(&[args.connections], 1000) {
+        return Err(Failure::usage("--under-way is 1 to 100000, --connections 1 to 1000"));
+    }
+    if !within(&args.bytes, 1_000_000) || args.nodes == 0 {
+        return Err(Failure::usage("--bytes is 1 to 1000000, --nodes at least 1"));
+    }
+    let mut plans = Vec::new();
+    for operation in args.operations.iter().copied() {
+        let sizes = if operation == Operation::Children { &args.bytes[..1] } else { &args.bytes };
+        for (bytes, under_way) in
+            sizes.iter().flat_map(|bytes| args.under_way.iter().map(move |n| (*bytes, *n)))
+        {
+            let (connections, nodes) = (args.connections.min(under_way), args.nodes);
+            plans.push(Plan { operation, bytes, under_way, connections, nodes, warm, measure });
+        }
+    }
+    Ok(plans)
+}
+
+/// Measures all loads on new servers of one side.
+fn measure(args: &ZooKeeperArgs, plans: &[Plan], rows: &mut [Row], side: &str) -> Outcome<()> {
+    let mut servers = match &args.jars {
+        Some(jars) if side == "zookeeper" => Servers::ZooKeeper(Peer::start(jars, &args.scratch)?),
+        _ => Servers::Ours(Box::new(Target::open(&measurement(args), ServiceChoice::Zookeeper)?)),
+    };
+    // What is written here is measured nowhere.
+    for operation in [Operation::Set, Operation::Create, Operation::Get] {
+        let length = seconds("--warm-servers", args.warm_servers)? / 3;
+        let (bytes, under_way, connections, nodes) = (100, 1200, args.connections, args.nodes);
+        let plan =
+            Plan { operation, bytes, under_way, connections, nodes, warm: Duration::ZERO, measure: length };
+        let _progress = Progress::waiting(&format!("{side}: warming, {operation:?}"));
+        load::run(&mut servers, plan)?;
+    }
+    for (plan, row) in plans.iter().zip(rows) {
+        let title =
+            format!("{side}: {:?}, {} bytes, {} under way", plan.operation, plan.bytes, plan.under_way);
+        let _progress = Progress::waiting(&title);
+        let run = load::run(&mut servers, *plan)?;
+        if side == "ours" { &mut row.ours } else { &mut row.zookeeper }.push(run);
+    }
+    Ok(())
+}
+
+fn measurement(args: &ZooKeeperArgs) -> Measurement {
+    Measurement {
+        cluster: ClusterArgs::default(),
+        order: OrderArgs::default(),
+        replicas: None,
+        durability: Some(DurabilityChoice::Group),
+        plain: true,
+        instances: 1,
+        lanes: 1,
+        pillars: None,
+        placement: None,
+        sync_delay_us: 0,
+        scratch: args.scratch.clone(),
+        secs: args.secs,
+        warm: args.warm,
+        repeat: 1,
+        no_floor: true,
+    }
+}
