@@ -25,6 +25,13 @@ fn where_replicas_lie_it_is_the_same() {
     all_are_clean(&Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() }, 300..312);
 }
 
+/// With leaders of one slot each, requests that waited for the merge were proposed again and again, and no slot was left for new ones.
+#[test]
+fn what_is_decided_takes_no_slot_again() {
+    let four = Profile { fault_model: Some(FaultModel::Byzantine), replicas: Some(4), ..Profile::default() };
+    all_are_clean(&four, 8_207_440..8_207_441);
+}
+
 /// Histories in which replicas joined that came to other results than those that had been ruled, and others left.
 #[test]
 fn who_joins_learns_what_was_ruled_before_others_leave() {

@@ -7,6 +7,7 @@
 use crate::facts::{Facts, Place};
 use crate::intake::Out;
 use quorate_types::{Digest, InstanceId, RequestNumber, SessionId, Span, Time, planted};
+use quorate_wire::Batch;
 use std::collections::BTreeSet;
 
 /// The leader of an instance is watched once the merge has waited for longer than this.
@@ -47,27 +48,35 @@ impl Gap {
     }
 
     /// Requests in batches whose results wait for a ruling. Their leader did its part.
-    pub(super) fn unruled(facts: &dyn Facts) -> BTreeSet<(SessionId, RequestNumber)> {
-        let mut requests = BTreeSet::new();
-        facts.unruled(&mut |batch| {
-            requests.extend(batch.requests().flatten().map(|(header, ..)| (header.session, header.number)));
-        });
+    pub(super) fn unruled(facts: &dyn Facts) -> Named {
+        let mut requests = Named::new();
+        facts.unruled(&mut |batch| add(batch, &mut requests));
         requests
     }
 
     /// Requests that an instance decided and that wait only for another instance.
-    pub(super) fn only_unmerged(
-        &self,
-        facts: &dyn Facts,
-        instance: InstanceId,
-    ) -> BTreeSet<(SessionId, RequestNumber)> {
-        let mut requests = BTreeSet::new();
+    pub(super) fn only_unmerged(&self, facts: &dyn Facts, instance: InstanceId) -> Named {
+        let mut requests = Named::new();
         if self.is_watched() {
-            facts.unmerged(instance, &mut |batch| {
-                requests
-                    .extend(batch.requests().flatten().map(|(header, ..)| (header.session, header.number)));
-            });
+            facts.unmerged(instance, &mut |batch| add(batch, &mut requests));
         }
         requests
     }
+}
+
+/// Requests, by their names.
+pub(super) type Named = BTreeSet<(SessionId, RequestNumber)>;
+
+fn add(batch: &Batch, requests: &mut Named) {
+    requests.extend(batch.requests().flatten().map(|(header, ..)| (header.session, header.number)));
+}
+
+/// Requests of an instance that are decided, and are executed once other batches are merged or ruled on (V17). A leader that proposed them again
+/// would use its slots for nothing: each is executed once.
+pub(super) fn pending(facts: &dyn Facts, instance: InstanceId) -> Named {
+    let mut requests = Gap::unruled(facts);
+    facts.unmerged(instance, &mut |batch| add(batch, &mut requests));
+    // Openings have no session, and numbers that other clients may choose, too.
+    requests.retain(|(session, _)| *session != SessionId::NONE);
+    requests
 }

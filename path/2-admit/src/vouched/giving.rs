@@ -1,5 +1,6 @@
 //! Which requests leaders here may propose, and what the other members are told so that all can vouch for it.
 
+use super::gaps::pending;
 use super::openings::opening;
 use super::signed::Given;
 use super::{LOOK_EVERY, Vouched, all_instances, first_of, instance_of};
@@ -209,10 +210,12 @@ impl Vouched {
         }
     }
 
-    /// Gives everything that was heard for an instance to it, since it is led here now.
+    /// Gives everything that was heard for an instance to it, since it is led here now. What is decided already is not proposed again.
     fn admit_all(&mut self, now: Time, facts: &dyn Facts, to: InstanceId, out: &mut Vec<Out>) {
+        let pending = pending(facts, to);
         let goes = |bytes: &&Bytes| {
-            first_of(bytes).is_some_and(|header| instance_of(&header, facts.instances()) == to)
+            let is_new = |header: &RequestHeader| !pending.contains(&(header.session, header.number));
+            first_of(bytes).filter(is_new).is_some_and(|header| instance_of(&header, facts.instances()) == to)
         };
         let all: Vec<Bytes> = self.heard.all().filter(goes).cloned().collect();
         for bytes in all {

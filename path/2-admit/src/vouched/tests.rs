@@ -69,6 +69,8 @@ pub(super) struct Replica {
     pub(super) leads: bool,
     pub(super) view: View,
     pub(super) time: AgreedTime,
+    /// Batches that are decided and not merged.
+    pub(super) unmerged: Vec<Batch>,
     /// Batches whose results wait, and the ruling that is right.
     pub(super) unruled: Vec<Batch>,
     pub(super) right: Option<Ruling>,
@@ -105,7 +107,9 @@ impl Facts for Replica {
     fn waits_for(&self) -> Option<(Place, Time)> {
         None
     }
-    fn unmerged(&self, _instance: InstanceId, _each: &mut dyn FnMut(&Batch)) {}
+    fn unmerged(&self, _instance: InstanceId, each: &mut dyn FnMut(&Batch)) {
+        self.unmerged.iter().for_each(each);
+    }
     fn unruled(&self, each: &mut dyn FnMut(&Batch)) {
         self.unruled.iter().for_each(each);
     }
@@ -206,6 +210,30 @@ fn what_waits_is_given_watched_and_said() {
     assert!(intake.look(at(4), &follower, &mut out));
     assert_eq!(out, [Out::Unwatch { instance: ONE, name }]);
     assert_eq!((intake.byte_len(), intake.deadline()), (0, None));
+}
+
+/// What is decided, and not merged or not ruled on yet, is nothing that a new leader has to propose.
+#[test]
+fn what_is_decided_is_not_given_to_the_next_leader() {
+    let mut intake = usual();
+    let requests: Vec<Bytes> = (1..=3).map(|number| pays(number, "pay bob 5")).collect();
+    let follower = replica(false);
+    requests.iter().for_each(|request| drop(arrive(&mut intake, at(1), &follower, request)));
+    let leader = Replica {
+        unmerged: vec![batch(&requests[..1])],
+        unruled: vec![batch(&requests[1..2])],
+        ..replica(true)
+    };
+    let third = Out::Admit { instance: ONE, requests: requests[2].clone() };
+    let mut out = Vec::new();
+    intake.led(at(1), &leader, ONE, Some(ReplicaId::new(1)), true);
+    intake.turn_end(at(1), &leader, &mut out);
+    let given: Vec<&Out> = out.iter().filter(|out| matches!(out, Out::Admit { .. })).collect();
+    assert_eq!(given, [&third]);
+    out.clear();
+    assert!(intake.look(at(2), &leader, &mut out));
+    let given: Vec<&Out> = out.iter().filter(|out| matches!(out, Out::Admit { .. })).collect();
+    assert_eq!(given, [&third], "late as they are");
 }
 
 /// Where few are slow, two of five members have stopped, one after the other as leaders. The three that are left are enough for the next

@@ -1,6 +1,6 @@
 //! What waits: proposals until this replica vouches for them, and requests until a leader proposes them.
 
-use super::gaps::Gap;
+use super::gaps::{Gap, Named, pending};
 use super::heard::Late;
 use super::proposals::HeldProposal;
 use super::signed::SignatureCheck;
@@ -9,9 +9,7 @@ use crate::facts::{Facts, Lookup, Sessions};
 use crate::intake::Out;
 use bytes::Bytes;
 use quorate_auth::digest_of_request;
-use quorate_types::{
-    Digest, InstanceId, RequestNumber, SessionId, SessionKey, Slot, Span, Time, Waited, planted,
-};
+use quorate_types::{Digest, InstanceId, RequestNumber, SessionKey, Slot, Span, Time, Waited, planted};
 use quorate_wire::{Batch, RequestHeader, RequestKind, RequestProof};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -305,13 +303,14 @@ impl Vouched {
     }
 
     fn watch_late(&mut self, now: Time, facts: &dyn Facts, late: Vec<Late>, out: &mut Vec<Out>) {
-        let mut unmerged: BTreeMap<InstanceId, BTreeSet<(SessionId, RequestNumber)>> = BTreeMap::new();
+        let (mut unmerged, mut decided) = (BTreeMap::<InstanceId, Named>::new(), BTreeMap::new());
         let mut given = 0;
         for late in late {
-            given += self.admit_from(now, facts, &late, GIVEN_MAX - given, out);
             let Some(header) = first_of(&late.bytes) else { continue };
             let name = digest_of_request(&late.bytes);
             let instance = instance_of(&header, facts.instances());
+            let pending = decided.entry(instance).or_insert_with(|| pending(facts, instance));
+            given += self.admit_from(now, facts, &late, (pending, GIVEN_MAX - given), out);
             let only = unmerged.entry(instance).or_insert_with(|| self.gap.only_unmerged(facts, instance));
             if only.contains(&(header.session, header.number)) {
                 continue;
@@ -323,20 +322,24 @@ impl Vouched {
     }
 
     /// Gives a late request, and those behind it in its session, to its instance, if that is led here: given one at a time, they would
-    /// never catch up with what the client sends. Returns how many were given, at most this many.
+    /// never catch up with what the client sends. What is `pending` is decided already. Returns how many were given, at most `most`.
     fn admit_from(
         &mut self,
         now: Time,
         facts: &dyn Facts,
         late: &Late,
-        most: usize,
+        (pending, most): (&Named, usize),
         out: &mut Vec<Out>,
     ) -> usize {
         if late.opener.is_some() {
             self.admit_known(now, facts, &late.bytes, out);
             return 0;
         }
-        let waits: Vec<Bytes> = self.heard.of_session(late.session).take(most).cloned().collect();
+        let is_new = |bytes: &&Bytes| {
+            first_of(bytes).is_some_and(|header| !pending.contains(&(header.session, header.number)))
+        };
+        let waits = self.heard.of_session(late.session).filter(is_new).take(most);
+        let waits: Vec<Bytes> = waits.cloned().collect();
         waits.iter().for_each(|bytes| self.admit_known(now, facts, bytes, out));
         waits.len()
     }
