@@ -346,6 +346,16 @@ pub(super) const TABLE: &[Campaign] = &[
         sample: &[],
     },
     Campaign {
+        name: "zookeeper",
+        covers: "random worlds of ZooKeeper's servers and clients, and random requests to a real one where ZOOKEEPER names its jars",
+        usual: "2 min",
+        steps: &[
+            tests("-p quorate-zookeeper --test all world", &[("QUORATE_SEEDS", "40000")]),
+            tests("-p quorate-zookeeper --test all differential", &[("QUORATE_REQUESTS", "100000")]),
+        ],
+        sample: &[],
+    },
+    Campaign {
         name: "fuzzing",
         covers: "bytes from outside, ten minutes for each decoder; needs a nightly toolchain and cargo-fuzz",
         usual: "10 min for each target",

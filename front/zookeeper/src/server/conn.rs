@@ -1,7 +1,8 @@
 //! A client's connection: how far it has come, and what it waits for.
 //!
 //! Answers leave in the order of requests. Writes are ordered as they come; a read waits for the answers to all requests before it, which
-//! are of its own session only. Tests: tests/all/server.rs.
+//! are of its own session only. A write behind a read that waits is not ordered before the read is answered: otherwise the read would see
+//! what its client did later. Tests: tests/all/server.rs, tests/all/world.rs.
 
 use crate::op::Op;
 use crate::tree::{Caller, Id};
@@ -29,12 +30,19 @@ pub(super) enum Waits {
         /// What the cluster says: the transaction, the session, and its attachment.
         is: (i64, i64, i32),
     },
-    /// The answer to a write, once there is one.
-    Write { op: Op, answer: Option<Bytes> },
+    /// The answer to a write, once there is one. The request is here until it is ordered.
+    Write { op: Op, request: Option<Bytes>, answer: Option<Bytes> },
     /// A state that is at least as new as this transaction, once it is known.
     Sync { path: Bytes, zxid: Option<i64> },
     /// A read, or something about watches, of a state that is at least as new as this transaction, once it is known.
     Here { op: i32, request: Bytes, zxid: Option<i64> },
+}
+
+impl Waits {
+    /// Whether a write behind it has to wait.
+    const fn reads(&self) -> bool {
+        matches!(self, Self::Sync { .. } | Self::Here { .. })
+    }
 }
 
 /// A request that is not answered yet.
@@ -67,6 +75,9 @@ pub(super) struct Conn {
     /// The number of the first of these, counted from 0.
     first: u64,
     waiting_bytes: usize,
+    /// How many of them are reads, and how many are writes that are not ordered yet.
+    reads: usize,
+    held: usize,
 }
 
 impl Conn {
@@ -82,6 +93,8 @@ impl Conn {
             waiting: VecDeque::new(),
             first: 0,
             waiting_bytes: 0,
+            reads: 0,
+            held: 0,
         }
     }
 
@@ -91,8 +104,11 @@ impl Conn {
             + match &waits {
                 Waits::Here { request, .. } => request.len(),
                 Waits::Sync { path, .. } => path.len(),
-                Waits::Session { .. } | Waits::Write { .. } => 0,
+                Waits::Write { request, .. } => request.as_ref().map_or(0, Bytes::len),
+                Waits::Session { .. } => 0,
             };
+        self.reads += usize::from(waits.reads());
+        self.held += usize::from(matches!(waits, Waits::Write { request: Some(_), .. }));
         self.waiting_bytes += bytes;
         self.waiting.push_back(Request { xid, waits, came: self.heard, bytes });
         self.first + self.waiting.len() as u64 - 1
@@ -107,7 +123,28 @@ impl Conn {
         let request = self.waiting.pop_front()?;
         self.first += 1;
         self.waiting_bytes -= request.bytes;
+        self.reads -= usize::from(request.waits.reads());
         Some(request)
+    }
+
+    /// Whether a read waits, so that a write behind it has to wait, too.
+    pub(super) fn reads(&self) -> bool {
+        self.reads > 0
+    }
+
+    /// The next write that may be ordered now, since no read waits before it: its number, and its request.
+    pub(super) fn next_to_order(&mut self) -> Option<(u64, Op, Bytes)> {
+        if self.held == 0 {
+            return None;
+        }
+        let free = self.waiting.iter_mut().take_while(|request| !request.waits.reads());
+        let mut writes = (self.first..).zip(free).filter_map(|(number, held)| match &mut held.waits {
+            Waits::Write { op, request, .. } => Some((number, *op, request.take()?)),
+            _ => None,
+        });
+        let next = writes.next()?;
+        self.held -= 1;
+        Some(next)
     }
 
     /// The request with this number, if it is not answered yet.

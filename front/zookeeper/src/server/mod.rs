@@ -33,7 +33,7 @@ use conn::{Conn, Stage, Waits};
 pub use frames::{BadFrame, split, word};
 use owned::{Own, Owned};
 use quorate_execute::{Published, StateView};
-use quorate_types::{Span, Time};
+use quorate_types::{Span, Time, planted};
 use state::{State, Step};
 use std::collections::{BTreeMap, HashMap};
 pub use watches::{Kinds, Watches};
@@ -206,10 +206,22 @@ impl Server {
         self.state.hear(heard);
         match self.state.adopt(newest) {
             None => return,
+            Some(Step::On(told)) if planted("zk-event-after-reply") => return self.turn_late(&told, now),
             Some(Step::On(told)) => told.iter().for_each(|told| self.told(told)),
             Some(Step::Jump { before }) => self.jump(&StateView::reading(&before)),
             Some(Step::Back) => self.close_all(),
         }
+        self.answer_ready(now);
+    }
+
+    /// A planted bug: answers before events.
+    fn turn_late(&mut self, told: &[Told], now: Now) {
+        self.answer_ready(now);
+        told.iter().for_each(|told| self.told(told));
+    }
+
+    /// Answers what waited for the state that is shown now.
+    fn answer_ready(&mut self, now: Now) {
         let mut ready = std::mem::take(&mut self.later);
         self.later = ready.split_off(&(self.state.zxid() + 1));
         for conn in ready.into_values().flatten() {
@@ -388,9 +400,19 @@ impl Server {
         }
     }
 
-    fn write(&mut self, id: ConnId, xid: i32, op: Op, request: &[u8], now: Now) {
+    fn write(&mut self, id: ConnId, xid: i32, op: Op, request: &Bytes, now: Now) {
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| conn.stage == Stage::Open) else { return };
-        let number = conn.push(xid, Waits::Write { op, answer: None });
+        if conn.reads() && !planted("zk-write-before-read") {
+            conn.push(xid, Waits::Write { op, request: Some(request.clone()), answer: None });
+        } else {
+            let number = conn.push(xid, Waits::Write { op, request: None, answer: None });
+            self.order(id, (number, op), request, now);
+        }
+    }
+
+    /// Has a write ordered.
+    fn order(&mut self, id: ConnId, (number, op): (u64, Op), request: &[u8], now: Now) {
+        let Some(conn) = self.conns.get(&id) else { return };
         let mut command = Vec::with_capacity(64 + request.len());
         write_asked(now.wall_ms, &conn.caller, &Asked { op: op.code(), request }, &mut command);
         let token = self.calls.begin(Call::Request { conn: id, number });
@@ -451,7 +473,7 @@ impl Server {
             self.counts.latency.add(request.came, now.time);
             match request.waits {
                 Waits::Session { password, is } => self.opened(id, password, is, now),
-                Waits::Write { op, answer } => {
+                Waits::Write { op, answer, .. } => {
                     let answer = answer.unwrap_or_default();
                     self.send(id, frames::reply(request.xid, &answer));
                     if op == Op::CloseSession || calls::error_of(&answer) == ZkError::SessionExpired.code() {
@@ -464,7 +486,12 @@ impl Server {
                     });
                     self.send(id, frame);
                 }
-                Waits::Here { op, request: record, .. } => self.answer_here(id, request.xid, op, &record),
+                Waits::Here { op, request: record, .. } => {
+                    self.answer_here(id, request.xid, op, &record);
+                }
+            }
+            while let Some((number, op, held)) = self.conns.get_mut(&id).and_then(Conn::next_to_order) {
+                self.order(id, (number, op), &held, now);
             }
         }
         if was_full && self.conns.get(&id).is_some_and(|conn| !self.fills(conn, 2)) {

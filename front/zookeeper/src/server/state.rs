@@ -7,6 +7,7 @@ use crate::feed::Heard;
 use crate::service::{Told, last_zxid};
 use crate::sessions;
 use quorate_execute::{Published, StateView, Store};
+use quorate_types::planted;
 use std::collections::VecDeque;
 
 /// The state that clients see.
@@ -52,7 +53,8 @@ impl State {
         let seen = self.zxid();
         let before = self.adopted.replace((store, zxid));
         let mut told = Vec::new();
-        while self.told.front().is_some_and(|told| told.zxid <= zxid) {
+        let is_due = |told: &Told| told.zxid <= zxid || planted("zk-watch-on-older-version");
+        while self.told.front().is_some_and(is_due) {
             told.extend(self.told.pop_front());
         }
         let jumps = std::mem::take(&mut self.has_gap)
@@ -61,7 +63,9 @@ impl State {
             return Some(Step::Back);
         }
         match before {
-            Some((before, _)) if jumps => Some(Step::Jump { before }),
+            Some((before, _)) if jumps && !planted("zk-version-kept-after-transfer") => {
+                Some(Step::Jump { before })
+            }
             Some(_) => (zxid > seen || !was_open).then_some(Step::On(told)),
             None => Some(Step::On(Vec::new())),
         }
@@ -74,13 +78,14 @@ impl State {
 
     /// What clients may read now.
     pub(super) fn view(&self) -> Option<StateView<'_>> {
-        let (store, _) = self.adopted.as_ref().filter(|_| self.is_open)?;
+        let (store, _) = self.adopted.as_ref().filter(|_| self.is_open || planted("zk-read-of-diverged"))?;
         Some(StateView::reading(store))
     }
 
     /// Whether clients may see a state that has this transaction.
     pub(super) fn shows(&self, zxid: i64) -> bool {
-        self.is_open && self.adopted.as_ref().is_some_and(|(_, adopted)| *adopted >= zxid)
+        (self.is_open || planted("zk-read-of-diverged"))
+            && self.adopted.as_ref().is_some_and(|(_, adopted)| *adopted >= zxid)
     }
 
     /// The attachment of a session, as clients may know it.

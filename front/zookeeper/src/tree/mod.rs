@@ -19,7 +19,7 @@ use crate::request::{Create, Mode, Request};
 pub use node::Owner;
 use node::{DATA, NODE, Node, TTL_MAX_MS};
 use quorate_execute::StateView;
-use quorate_types::{AgreedTime, Span};
+use quorate_types::{AgreedTime, Span, planted};
 pub use read::{
     Answer, Right, Seen, children, count_below, data, due_until, ephemerals, exists, next_due, rights, seen,
 };
@@ -438,7 +438,9 @@ impl Tree<'_, '_> {
         self.count(&node, path, -1);
         let mut parent = self.node(above).expect("INV-ZK-2: a node's parent exists");
         parent.stat.num_children -= 1;
-        parent.stat.pzxid = self.stamp.zxid;
+        if !planted("zk-pzxid-forgotten") {
+            parent.stat.pzxid = self.stamp.zxid;
+        }
         if parent.stat.num_children == 0 && parent.due == 0 && parent.owner() != Owner::Nobody {
             // An empty container, or a node whose time was over while it had children.
             let due = self.stamp.agreed.plus(self.stamp.empty_for).nanos();

@@ -14,3 +14,4 @@ mod support;
 mod tree;
 mod watches;
 mod words;
+mod world;

@@ -91,6 +91,30 @@ fn answers_come_in_order_and_reads_wait_for_own_writes_only() {
     assert_eq!(errors(&cluster.got(writes)), [(1, 0), (2, 0)]);
 }
 
+/// A read between two writes shows the first one, and never the second one.
+#[test]
+fn a_read_does_not_see_what_its_client_writes_later() {
+    let mut cluster = Cluster::new(1);
+    let (client, ..) = cluster.client(0);
+    cluster.send(0, client, 1, &create("/a", 0));
+    cluster.got(client);
+    cluster.stands = true;
+    for (xid, value) in [(2, b"1"), (4, b"2")] {
+        cluster.send(0, client, xid, &set("/a", value));
+        cluster.send(0, client, xid + 1, &read(Op::GetData, "/a"));
+    }
+    cluster.send(0, client, 6, &set("/a", b"3"));
+    cluster.stands = false;
+    cluster.run();
+    let got = cluster.got(client);
+    assert_eq!(errors(&got), (2..=6).map(|xid| (xid, 0)).collect::<Vec<_>>());
+    let data = |at: usize| match &got[at] {
+        Got::Reply(.., record) => record[4],
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((data(1), data(3)), (b'1', b'2'));
+}
+
 /// The server that took the write is behind: it answers once its clients can see the write.
 #[test]
 fn an_answer_waits_for_the_state_and_events_come_before_both() {
@@ -141,7 +165,9 @@ fn a_session_ends_with_the_silence_of_its_client_only() {
         cluster.wait(3000, &[]);
         cluster.send(0, idle, -2, &Request::Plain(Op::Ping));
     }
-    assert_eq!(events(&cluster.got(idle)), [], "it has 10 s");
+    cluster.wait(3000, &[]);
+    cluster.send(0, idle, -2, &Request::Plain(Op::Ping));
+    assert_eq!(events(&cluster.got(idle)), [], "it has 10 s, and a tick");
     cluster.wait(2000, &[]);
     assert_eq!(events(&cluster.got(idle)), [(EventKind::Deleted as i32, "/quiet")]);
     let back = cluster.connect(1, session, &password);

@@ -170,7 +170,7 @@ fn a_silent_clients_session_ends() {
         assert!(begin.elapsed() < Duration::from_secs(60), "it never ends");
         std::thread::sleep(Duration::from_millis(200));
     }
-    assert!(begin.elapsed() > Duration::from_secs(7), "it ended too soon: {:?}", begin.elapsed());
+    assert!(begin.elapsed() > Duration::from_secs(9), "it ended too soon: {:?}", begin.elapsed());
     assert!(silent.stream.read(&mut [0]).is_ok_and(|count| count == 0), "and so does its connection");
 }
 

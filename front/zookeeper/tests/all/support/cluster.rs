@@ -17,11 +17,17 @@ pub(crate) const TICK_MS: u64 = 3000;
 const START_MS: u64 = 1 << 20;
 
 /// Passwords that count up, and digests that are easy to read.
-struct Plain(u8);
+pub(crate) struct Plain(u8);
+
+impl Plain {
+    pub(crate) const fn new(first: u8) -> Self {
+        Self(first)
+    }
+}
 
 impl Secrets for Plain {
     fn password(&mut self) -> [u8; 16] {
-        self.0 += 1;
+        self.0 = self.0.wrapping_add(1);
         [self.0; 16]
     }
     fn digest(&self, password: &[u8]) -> [u8; 32] {
