@@ -339,7 +339,7 @@ fn in_multi(request: Request<'_>) -> Result<Request<'_>, Malformed> {
     let op = match Mode::of(create.flags) {
         Some(mode) if mode.has_ttl() && create.op == Op::CreateTtl => Op::CreateTtl,
         Some(Mode::Container) => Op::CreateContainer,
-        Some(mode) if !mode.has_ttl() && create.op == Op::Create2 => Op::Create2,
+        Some(mode) if !mode.has_ttl() && create.op != Op::CreateTtl => create.op,
         Some(mode) if !mode.has_ttl() => Op::Create,
         None if create.op == Op::CreateTtl => Op::Create,
         _ => return Err(Malformed),

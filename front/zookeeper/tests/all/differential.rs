@@ -1,20 +1,21 @@
 //! The same random requests to a real ZooKeeper and to ours: every field of every answer is the same, but for times.
 
+mod several;
+
 use crate::support::{Zk, made, names, path};
 use quorate_skipped::skipped;
 use quorate_zookeeper::error::ZkError;
 use quorate_zookeeper::jute::{Reader, Write as _};
 use quorate_zookeeper::op::Op;
-use quorate_zookeeper::records::{Acl, ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, Stat};
+use quorate_zookeeper::records::{
+    Acl, ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, Stat, WatcherEvent,
+};
 use quorate_zookeeper::request::{Mode, Request};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-
-/// What stands for the client's session.
-const OURS: i64 = 7;
 
 /// A ZooKeeper of one server, with a directory of its own.
 struct Server {
@@ -35,7 +36,7 @@ impl Server {
     fn start(jars: &str) -> (Self, u16) {
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it").port();
-        let directory = std::env::temp_dir().join(format!("quorate-zookeeper-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("quorate-zookeeper-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
         let config = directory.join("zoo.cfg");
         let data = directory.join("data");
@@ -56,16 +57,22 @@ impl Server {
 struct Real {
     stream: TcpStream,
     session: i64,
+    password: Vec<u8>,
     /// The transaction before its first one.
     before: i64,
+    /// The last one that it has seen.
+    seen: i64,
     xid: i32,
+    /// What its watches told: transaction, kind and path.
+    events: Vec<(i64, i32, String)>,
 }
 
 impl Real {
     /// Connects once the server serves. Before, it lets connections in and closes them.
     fn connect(port: u16) -> Self {
         for _ in 0..300 {
-            if let Ok(real) = Self::try_connect(port) {
+            if let Ok(mut real) = Self::open(port, 0, &[0; 16]) {
+                real.before = real.ask(&Request::Read { op: Op::Exists, path: b"/", watch: false }).0;
                 return real;
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -73,7 +80,7 @@ impl Real {
         panic!("no ZooKeeper serves within 30 s");
     }
 
-    fn try_connect(port: u16) -> std::io::Result<Self> {
+    fn open(port: u16, session: i64, password: &[u8]) -> std::io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         // A port that nobody listens on yet may be given to this very connection.
         if stream.local_addr()? == stream.peer_addr()? {
@@ -81,21 +88,23 @@ impl Real {
         }
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        let mut real = Self { stream, session: 0, before: 0, xid: 0 };
+        let (password_now, events) = (Vec::new(), Vec::new());
+        let mut real =
+            Self { stream, session: 0, password: password_now, before: 0, seen: 0, xid: 0, events };
         let hello = ConnectRequest {
             protocol: 0,
             last_zxid: 0,
             timeout_ms: 40_000,
-            session: 0,
-            password: &[0; 16],
+            session,
+            password,
             read_only: Some(false),
         };
         let mut frame = Vec::new();
         hello.write(&mut frame);
         real.send(&frame)?;
         let answer = real.receive()?;
-        real.session = ConnectResponse::read(&answer).expect("an answer").session;
-        real.before = real.ask(&Request::Read { op: Op::Exists, path: b"/", watch: false }).0;
+        let response = ConnectResponse::read(&answer).expect("an answer");
+        (real.session, real.password) = (response.session, response.password.to_vec());
         Ok(real)
     }
 
@@ -120,25 +129,62 @@ impl Real {
         RequestHeader { xid: self.xid, op: request.op().code() }.write(&mut frame);
         request.write(&mut frame);
         self.send(&frame).expect("it is sent");
-        let answer = self.receive().unwrap_or_else(|why| panic!("{why} to {request:?}"));
+        loop {
+            let next = self.next().unwrap_or_else(|why| panic!("{why} to {request:?}"));
+            let (Some(header), record) = next else { continue };
+            assert_eq!(header.xid, self.xid);
+            self.seen = header.zxid;
+            return (header.zxid, if header.error == 0 { Ok(record) } else { Err(header.error) });
+        }
+    }
+
+    /// The next answer, or nothing after an event was kept.
+    fn next(&mut self) -> std::io::Result<(Option<ReplyHeader>, Vec<u8>)> {
+        let answer = self.receive()?;
         let mut from = Reader::new(&answer);
         let header = ReplyHeader::read(&mut from).expect("a header");
-        assert_eq!(header.xid, self.xid);
-        (header.zxid, if header.error == 0 { Ok(from.rest().to_vec()) } else { Err(header.error) })
+        if header.xid != RequestHeader::EVENT {
+            return Ok((Some(header), from.rest().to_vec()));
+        }
+        let event = WatcherEvent::read(&mut from).expect("an event");
+        let path = String::from_utf8_lossy(event.path).into_owned();
+        self.events.push((header.zxid, event.kind, path));
+        Ok((None, Vec::new()))
     }
 }
 
 /// What is the same on both sides.
 struct Shape {
-    session: i64,
+    /// The sessions, in the order of their beginnings.
+    sessions: Vec<i64>,
+    /// The transaction before the first request.
     before: i64,
+    /// Transactions in which sessions moved: there are none for that on the other side.
+    moves: Vec<i64>,
 }
 
 impl Shape {
+    fn zxid(&self, zxid: i64) -> i64 {
+        if zxid <= 0 {
+            return zxid;
+        }
+        zxid - self.before - self.moves.iter().filter(|moved| **moved <= zxid).count() as i64
+    }
+
+    /// The transaction that has this number on both sides.
+    fn raw(&self, zxid: i64) -> i64 {
+        let mut raw = zxid + self.before;
+        while self.zxid(raw) < zxid {
+            raw += 1;
+        }
+        raw
+    }
+
     fn stat(&self, from: &mut Reader<'_>) -> String {
         let Ok(found) = Stat::read(from) else { return " without numbers".to_owned() };
-        let zxid = |zxid: i64| if zxid == 0 { 0 } else { zxid - self.before };
-        let owner = if found.ephemeral_owner == self.session { OURS } else { found.ephemeral_owner };
+        let zxid = |zxid| self.zxid(zxid);
+        let session = self.sessions.iter().position(|session| *session == found.ephemeral_owner);
+        let owner = session.map_or(found.ephemeral_owner, |number| number as i64 + 1);
         let same = Stat {
             czxid: zxid(found.czxid),
             mzxid: zxid(found.mzxid),
@@ -189,7 +235,7 @@ impl Shape {
             }
             Err(error) => format!("{:?}", ZkError::of(error)),
         };
-        format!("at {}: {text}", zxid - self.before)
+        format!("at {}: {text}", self.zxid(zxid))
     }
 }
 
@@ -316,10 +362,8 @@ fn every_answer_is_that_of_a_real_zookeeper() {
     let count = std::env::var("QUORATE_REQUESTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3000);
     let (server, port) = Server::start(&jars);
     let (mut real, mut zk) = (Real::connect(port), Zk::new());
-    let (theirs, ours) = (
-        Shape { session: real.session, before: real.before },
-        Shape { session: zk.caller.session, before: zk.zxid },
-    );
+    let theirs = Shape { sessions: vec![real.session], before: real.before, moves: Vec::new() };
+    let ours = Shape { sessions: vec![zk.caller.session], before: zk.zxid, moves: Vec::new() };
     let mut random = Random(42);
     let mut log = Vec::new();
     for at in 0..count {

@@ -73,6 +73,14 @@ fn the_newer_ways_to_create_are_answered_with_numbers() {
     }
 }
 
+/// In a multi the operation says that a node is a container, and its mode that it has a number.
+#[test]
+fn a_container_in_a_multi_is_answered_with_numbers() {
+    let mut zk = Zk::new();
+    let parts = zk.multi(vec![made(Op::CreateContainer, "/c-", None, 2, &[Acl::OPEN], 0)]).expect("results");
+    assert!(matches!(&parts[..], [Part::Made(path, Some(_))] if path == "/c-0000000000"), "{parts:?}");
+}
+
 #[test]
 fn a_multi_does_all_or_nothing() {
     let mut zk = Zk::new();

@@ -247,6 +247,12 @@ impl Cluster {
         }
     }
 
+    /// The last transaction that was done.
+    pub(crate) fn zxid(&self) -> i64 {
+        let view = quorate_execute::StateView::reading(self.service.objects());
+        quorate_zookeeper::service::last_zxid(&view)
+    }
+
     /// What a server answers to a word.
     pub(crate) fn word(&mut self, at: usize, word: &[u8; 4], around: &Around) -> Option<String> {
         let member = &mut self.members[at];
