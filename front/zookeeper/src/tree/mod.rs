@@ -164,7 +164,7 @@ impl<'v, 's> Tree<'v, 's> {
     pub fn end_due(&mut self, path: &str) {
         let Some(mut node) = self.node(path) else { return };
         if node.stat.num_children == 0 {
-            self.remove_node(path);
+            self.remove_nodes(&[path]);
         } else {
             self.set_due(path, &mut node, 0);
             self.put_node(path, &node);
@@ -173,7 +173,9 @@ impl<'v, 's> Tree<'v, 's> {
 
     /// Deletes the nodes of a session.
     pub fn end_session(&mut self, session: i64) {
-        read::ephemerals(self.view, session, b"").iter().for_each(|path| self.remove_node(path));
+        let paths = read::ephemerals(self.view, session, b"");
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        self.remove_nodes(&paths);
     }
 
     /// Carries out a write.
@@ -264,7 +266,7 @@ impl Tree<'_, '_> {
         if node.stat.num_children > 0 {
             return Err(ZkError::NotEmpty);
         }
-        self.remove_node(path);
+        self.remove_nodes(&[path]);
         Ok(Done::Nothing)
     }
 
@@ -421,10 +423,24 @@ impl Tree<'_, '_> {
         self.added.bytes += sign * (path.len() as i64 + data);
     }
 
-    /// Removes a node that exists and has no children.
-    fn remove_node(&mut self, path: &str) {
+    /// Removes nodes that exist and have no children. Those with one parent should stand together: it is written once for all of them.
+    fn remove_nodes(&mut self, paths: &[&str]) {
+        let mut rest = paths;
+        while let Some(first) = rest.first() {
+            let above = parent_of(first);
+            let count = rest.iter().take_while(|path| parent_of(path) == above).count();
+            let mut parent = self.node(above).expect("INV-ZK-2: a node's parent exists");
+            for path in &rest[..count] {
+                self.remove_node(path, above, &mut parent);
+            }
+            self.put_node(above, &parent);
+            rest = &rest[count..];
+        }
+    }
+
+    /// Removes a node, and says so in its parent. The parent's entry is put by the caller.
+    fn remove_node(&mut self, path: &str, above: &str, parent: &mut Node) {
         let Some(node) = self.node(path) else { return };
-        let (above, _) = path.rsplit_once('/').unwrap_or_default();
         self.remove(&node::key(NODE, path));
         if node.stat.data_length > 0 {
             self.remove(&node::key(DATA, path));
@@ -436,7 +452,6 @@ impl Tree<'_, '_> {
             self.remove(&node::due(node.due, path));
         }
         self.count(&node, path, -1);
-        let mut parent = self.node(above).expect("INV-ZK-2: a node's parent exists");
         parent.stat.num_children -= 1;
         if !planted("zk-pzxid-forgotten") {
             parent.stat.pzxid = self.stamp.zxid;
@@ -444,17 +459,21 @@ impl Tree<'_, '_> {
         if parent.stat.num_children == 0 && parent.due == 0 && parent.owner() != Owner::Nobody {
             // An empty container, or a node whose time was over while it had children.
             let due = self.stamp.agreed.plus(self.stamp.empty_for).nanos();
-            self.set_due(above, &mut parent, due);
+            self.set_due(above, parent, due);
         }
-        self.put_node(above, &parent);
         self.happened(EventKind::Deleted, path, &node);
-        self.happened(EventKind::ChildrenChanged, above, &parent);
+        self.happened(EventKind::ChildrenChanged, above, parent);
     }
 
     fn happened(&mut self, kind: EventKind, path: &str, node: &Node) {
         let path = if path.is_empty() { "/" } else { path }.to_owned();
         self.events.push(Event { kind, path, zxid: self.stamp.zxid, acl: node.acl.clone() });
     }
+}
+
+/// The path of a node's parent; nothing for the root, which has this name, too.
+fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').unwrap_or_default().0
 }
 
 /// Whose end is the end of a new node. The operation says it before the mode does.
