@@ -62,7 +62,12 @@ pub(crate) fn front(
     lies: Option<Told>,
 ) -> Outcome<Running> {
     let tokens = settings.tokens.as_ref().map(tokens).transpose()?;
-    let needs = Needs { front: FRONT, frame_bytes_max: FRAME_BYTES_MAX, full_patience: Some(FULL_PATIENCE) };
+    let needs = Needs {
+        front: FRONT,
+        frame_bytes_max: FRAME_BYTES_MAX,
+        full_patience: Some(FULL_PATIENCE),
+        in_order: false,
+    };
     let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
     let lies = lies.map(|told| Box::new(move || told.is(How::Replies)) as Lies);
     let member = Member { lies, ..member };

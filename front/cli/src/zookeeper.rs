@@ -81,7 +81,7 @@ pub(crate) fn front(
     replica: &quorate_runtime::Running,
     feed: Feed,
 ) -> Outcome<Running> {
-    let needs = Needs { front: FRONT, frame_bytes_max: FRAME_BYTES_MAX, full_patience: None };
+    let needs = Needs { front: FRONT, frame_bytes_max: FRAME_BYTES_MAX, full_patience: None, in_order: true };
     let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
     let service = Settings::read("service", &config.service.settings);
     let tick_ms = service.map_err(|why| Failure::usage(why.to_string()))?.tick_ms;

@@ -229,7 +229,7 @@ pub(crate) fn start(directory: &Path) -> Result<(LocalCluster, Vec<Running>), Bo
         Box::new(InStore::new(Lines(Teller::new(of_services[made.replace(made.get() + 1) % 3].clone()))))
     };
     let cluster = LocalCluster::start(directory, 3, service)?;
-    let needs = Needs { front: "line", frame_bytes_max: 3 << 20, full_patience: None };
+    let needs = Needs { front: "line", frame_bytes_max: 3 << 20, full_patience: None, in_order: false };
     let mut fronts = Vec::new();
     for (hub, number) in hubs.into_iter().zip(1..) {
         let replica = ReplicaId::new(number);

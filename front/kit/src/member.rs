@@ -39,6 +39,8 @@ pub struct Needs {
     pub frame_bytes_max: u32,
     /// How long a command is tried again while the members' disks are full, before its client is told. None: as long as any call.
     pub full_patience: Option<Span>,
+    /// Whether nothing that clients asked for later may be done without what came before: see `Line`.
+    pub in_order: bool,
 }
 
 /// Why no front can serve for a member.
@@ -79,7 +81,9 @@ fn client(config: &Config, needs: Needs) -> Result<Client, MemberError> {
     let builder = Client::builder().members(members).cluster(config.cluster_id()?);
     let builder = builder.fault_model(config.fault_model).frame_bytes_max(needs.frame_bytes_max);
     let builder = config.faults.into_iter().fold(builder, ClientBuilder::faults);
-    let mut builder = builder.configure(|config| config.full_patience = needs.full_patience);
+    let mut builder = builder.configure(|config| {
+        (config.full_patience, config.in_order) = (needs.full_patience, needs.in_order);
+    });
     if config.sessions.require_signed {
         builder = builder.authentication(Authentication::Signatures);
     }

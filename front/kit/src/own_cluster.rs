@@ -267,44 +267,21 @@ impl Batcher {
                 },
             };
             let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
-            let mut replies = Vec::new();
-            self.commands.clear();
-            let mut bytes = 0;
-            let mut job = Some(first);
-            while let Some(Job { command, reply }) = job.take() {
-                if command.line.as_ref().is_some_and(Line::is_cut) {
-                    self.waiting.fetch_sub(command.len(), Ordering::Relaxed);
-                    let _ = reply.send(Err(KitError::Cut));
-                    job = inbox.try_recv().ok();
-                    continue;
-                }
-                let alone = command.alone;
-                if alone && !replies.is_empty() {
-                    next = Some(Job { command, reply });
-                    break;
-                }
-                bytes += command.len();
-                self.commands.push_with(|out| {
-                    out.extend_from_slice(&command.head);
-                    out.extend_from_slice(&command.body);
-                });
-                replies.push(Caller { reply, line: command.line });
-                if alone || bytes >= REQUEST_BYTES || replies.len() == REQUEST_COMMANDS {
-                    break;
-                }
-                job = inbox.try_recv().ok();
-            }
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            if replies.is_empty() {
-                continue;
-            }
+            // Before lines are looked at: they may be cut meanwhile.
             let session = match self.session().await {
                 Ok(session) => session,
                 Err(why) => {
-                    fail(replies, &why);
+                    let Job { command, reply } = first;
+                    self.waiting.fetch_sub(command.len(), Ordering::Relaxed);
+                    fail(vec![Caller { reply, line: command.line }], &why);
                     continue;
                 }
             };
+            let (replies, left) = self.fill(first, &mut inbox);
+            next = left;
+            if replies.is_empty() {
+                continue;
+            }
             let mut encoded = Vec::with_capacity(self.commands.encoded_len());
             self.commands.write_to(&mut encoded);
             let call = session.call(Encoded::from_bytes(encoded.into()));
@@ -322,7 +299,40 @@ impl Batcher {
                 drop(permit);
                 answer(replies, result);
             });
+            // A call that is refused at once cuts its lines before the next request is made.
+            tokio::task::yield_now().await;
         }
+    }
+
+    /// Fills a request, from this command on. Returns who waits for the replies, and a command that must go alone, if that ended it.
+    fn fill(&mut self, first: Job, inbox: &mut mpsc::UnboundedReceiver<Job>) -> (Vec<Caller>, Option<Job>) {
+        self.commands.clear();
+        let (mut callers, mut left, mut bytes, mut job) = (Vec::new(), None, 0, Some(first));
+        while let Some(Job { command, reply }) = job.take() {
+            if command.line.as_ref().is_some_and(Line::is_cut) {
+                self.waiting.fetch_sub(command.len(), Ordering::Relaxed);
+                let _ = reply.send(Err(KitError::Cut));
+                job = inbox.try_recv().ok();
+                continue;
+            }
+            let alone = command.alone;
+            if alone && !callers.is_empty() {
+                left = Some(Job { command, reply });
+                break;
+            }
+            bytes += command.len();
+            self.commands.push_with(|out| {
+                out.extend_from_slice(&command.head);
+                out.extend_from_slice(&command.body);
+            });
+            callers.push(Caller { reply, line: command.line });
+            if alone || bytes >= REQUEST_BYTES || callers.len() == REQUEST_COMMANDS {
+                break;
+            }
+            job = inbox.try_recv().ok();
+        }
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        (callers, left)
     }
 
     /// The session in use, or a new one.

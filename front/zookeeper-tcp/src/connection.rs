@@ -1,7 +1,7 @@
 //! One client's connection: reads frames, and sends what waits for the client.
 
 use crate::front::Shared;
-use crate::outbox::{Outbox, Todo};
+use crate::outbox::{Outbox, Todo, WAITING_MAX};
 use bytes::{Buf as _, BytesMut};
 use quorate_kit::Stream;
 use quorate_zookeeper::server::{self, ConnId};
@@ -45,7 +45,7 @@ impl Served {
     async fn run(mut self) -> std::io::Result<()> {
         loop {
             let Todo { bytes, ends, is_cut } = self.outbox.take();
-            if is_cut {
+            if is_cut || self.sending.len() > WAITING_MAX {
                 tracing::debug!("a client of zookeeper does not read what it asked for: it is cut off");
                 return Ok(());
             }
@@ -57,7 +57,7 @@ impl Served {
             if ends {
                 return self.end().await;
             }
-            let reads = !self.outbox.is_long() && !self.shared.is_full(self.id);
+            let reads = self.may_read();
             if reads {
                 // Frames that came while nothing was read.
                 self.frames()?;
@@ -77,6 +77,11 @@ impl Served {
         }
     }
 
+    /// Whether more requests may come: not while many wait, or while many answers do.
+    fn may_read(&self) -> bool {
+        !self.outbox.is_long(self.sending.len()) && !self.shared.is_full(self.id)
+    }
+
     /// Hands over whole frames, as long as there is room for requests.
     fn frames(&mut self) -> std::io::Result<()> {
         if !self.has_begun && self.received.len() >= 4 {
@@ -86,7 +91,7 @@ impl Served {
                 self.received.clear();
             }
         }
-        while !self.shared.is_full(self.id) {
+        while self.may_read() {
             match server::split(&mut self.received, self.shared.frame_bytes) {
                 Ok(Some(frame)) => self.shared.received(self.id, frame),
                 Ok(None) => return Ok(()),

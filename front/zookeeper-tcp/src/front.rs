@@ -7,6 +7,7 @@ use crate::settings::{Reads, ZooKeeperSettings};
 use bytes::Bytes;
 use quorate_kit::{
     Command, Connection, Line, Listen, Listener, Look, Member, OwnCluster, Running, Seen, StartError,
+    Together,
 };
 use quorate_runtime::{Newest, NewestReader};
 use quorate_types::{ReplicaId, Span, Time};
@@ -23,6 +24,10 @@ use tokio::sync::Notify;
 const CONNECTIONS_MAX: usize = 50_000;
 /// The most requests of one connection that wait at once, and the most bytes.
 const WAITING_MAX: (usize, usize) = (1000, 4 << 20);
+
+/// All questions are the same: how far the cluster is. One answer is one for all that wait.
+const SAME: Together =
+    Together { join: |queries| queries[0].clone(), split: |answer, count| vec![answer.clone(); count] };
 
 /// The configuration of the front.
 pub struct FrontConfig {
@@ -139,6 +144,8 @@ pub(crate) struct Shared {
     replica: ReplicaId,
     look: Look,
     cluster: OwnCluster,
+    /// The same, for what the server says of itself.
+    words: OwnCluster,
     server: Mutex<Server>,
     ends: Mutex<(ConnId, HashMap<ConnId, End>)>,
     started: Instant,
@@ -164,7 +171,8 @@ impl Shared {
             tick_ms,
             replica: member.replica,
             look: Look::start(member.see),
-            cluster: OwnCluster::start(member.client, member.replica, None),
+            words: OwnCluster::start(member.client.clone(), member.replica, None),
+            cluster: OwnCluster::start(member.client, member.replica, Some(SAME)),
             server: Mutex::new(Server::new(server, Box::new(Real))),
             ends: Mutex::default(),
             started: Instant::now(),
@@ -237,9 +245,11 @@ impl Shared {
                     end.outbox.look();
                 }
             }
-            Output::Order { token, conn, command } => {
+            Output::Order { token, conn, alone, command } => {
                 let line = conn.and_then(|conn| self.end(conn)).map(|end| end.line);
-                let asked = self.cluster.begin(Command { line, ..Command::new(command) });
+                // What keeps all sessions alive does not wait behind what clients send.
+                let cluster = if conn.is_some() { &self.cluster } else { &self.words };
+                let asked = cluster.begin(Command { line, alone, ..Command::new(command) });
                 let shared = self.clone();
                 tokio::spawn(async move {
                     let answer = asked.await.ok();

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// The most bytes that wait for one client.
-const WAITING_MAX: usize = 32 << 20;
+pub(crate) const WAITING_MAX: usize = 32 << 20;
 /// While more bytes than this wait, no further requests of the client are read.
 const MANY: usize = 256 << 10;
 
@@ -59,9 +59,9 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Whether so much waits that no requests should be read.
-    pub(crate) fn is_long(&self) -> bool {
-        self.lock().bytes.len() > MANY
+    /// Whether so much waits, with what is being sent, that no requests should be read.
+    pub(crate) fn is_long(&self, sending: usize) -> bool {
+        self.lock().bytes.len() + sending > MANY
     }
 
     /// Takes everything.

@@ -95,6 +95,9 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// The most identities of a client.
+pub(crate) const IDS_MAX: usize = 64;
+
 const WRITE: u8 = 1;
 const OPEN: u8 = 2;
 const ATTACH: u8 = 3;
@@ -194,8 +197,8 @@ fn write_ids(ids: &[Id], out: &mut Vec<u8>) {
 
 fn read_ids(from: &mut Reader<'_>) -> Result<Vec<Id>, Malformed> {
     let text = |from: &mut Reader<'_>| from.bytes().map(|bytes| bytes.unwrap_or_default().to_vec());
-    let list = from.list(|from| Ok(Id { scheme: text(from)?, id: text(from)? }))?;
-    Ok(list.unwrap_or_default())
+    let list = from.list(|from| Ok(Id { scheme: text(from)?, id: text(from)? }))?.unwrap_or_default();
+    if list.len() > IDS_MAX { Err(Malformed) } else { Ok(list) }
 }
 
 fn write_opening(opening: &Opening, out: &mut Vec<u8>) {

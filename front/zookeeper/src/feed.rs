@@ -22,7 +22,7 @@ struct Waiting {
     listens: bool,
     list: VecDeque<Told>,
     bytes: usize,
-    has_gap: bool,
+    gap: Option<i64>,
 }
 
 /// What was told since the last time.
@@ -30,8 +30,8 @@ struct Waiting {
 pub struct Heard {
     /// What was told, in order.
     pub list: Vec<Told>,
-    /// Whether something before it is missing.
-    pub has_gap: bool,
+    /// If something before it is missing: the last transaction of what is.
+    pub gap: Option<i64>,
 }
 
 impl Feed {
@@ -48,8 +48,8 @@ impl Feed {
     pub fn take(&self) -> Heard {
         let mut waiting = self.lock();
         waiting.bytes = 0;
-        let has_gap = std::mem::take(&mut waiting.has_gap);
-        Heard { list: waiting.list.drain(..).collect(), has_gap }
+        let gap = waiting.gap.take();
+        Heard { list: waiting.list.drain(..).collect(), gap }
     }
 
     fn tell(&self, told: Told) {
@@ -60,8 +60,9 @@ impl Feed {
         waiting.bytes += bytes(&told);
         waiting.list.push_back(told);
         if waiting.bytes > WAITING_BYTES_MAX {
+            waiting.gap = waiting.list.back().map(|told| told.zxid);
             waiting.list.clear();
-            (waiting.bytes, waiting.has_gap) = (0, true);
+            waiting.bytes = 0;
         }
     }
 }
@@ -70,7 +71,7 @@ impl Feed {
 fn bytes(told: &Told) -> usize {
     let events = match &told.what {
         What::Nodes(events) | What::Ended { events, .. } => events.as_slice(),
-        What::Moved { .. } | What::Replaced => &[],
+        What::Placed { .. } | What::Replaced => &[],
     };
     size_of::<Told>() + events.iter().map(|event| 80 + event.path.len() + event.acl.len()).sum::<usize>()
 }

@@ -8,7 +8,7 @@
 //! What servers must know is told to the observer ([`Told`]): events of nodes, and where sessions are. Tests: tests/all/service.rs,
 //! tests/all/tree.rs, tests/all/sessions.rs.
 
-use crate::command::{Asked, Command, read_query};
+use crate::command::{Asked, Command, Opening, read_query};
 use crate::error::ZkError;
 use crate::feed::Feed;
 use crate::jute::{Malformed, Reader, Write as _};
@@ -24,6 +24,9 @@ use std::any::Any;
 /// Where the number of the last transaction is, and how much there is in the tree: in no part of it.
 const META: &[u8] = b"\xff\xffm";
 
+/// The most bytes that several reads in one request give.
+const READ_BYTES_MAX: usize = 16 << 20;
+
 /// What a command did that servers must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
@@ -38,12 +41,16 @@ pub struct Told {
 pub enum What {
     /// Something to nodes.
     Nodes(Vec<Event>),
-    /// A session has this attachment now.
-    Moved {
+    /// A session is at this server now, with this attachment.
+    Placed {
         /// The session.
         session: i64,
         /// Its attachment.
         attached: i32,
+        /// The server.
+        server: i64,
+        /// Its time-out, in milliseconds.
+        timeout_ms: i32,
     },
     /// A session is over, and so are its nodes.
     Ended {
@@ -54,6 +61,13 @@ pub enum What {
     },
     /// Another state took the place of the one that was here. What happened between the two was not told.
     Replaced,
+}
+
+impl What {
+    const fn placed(session: i64, attached: i32, opening: &Opening) -> Self {
+        let Opening { server, timeout_ms, .. } = *opening;
+        Self::Placed { session, attached, server, timeout_ms }
+    }
 }
 
 /// The tree of nodes, and its sessions, as a service.
@@ -134,7 +148,9 @@ impl ZooKeeper {
             }
             Command::Open(opening) => {
                 let (session, attached) = self.sessions(view).open(&opening, ctx);
-                out.long(next_zxid(view));
+                let zxid = next_zxid(view);
+                out.long(zxid);
+                view.tell(Told { zxid, what: What::placed(session, attached, &opening) });
                 out.int(0);
                 out.long(session);
                 out.int(attached);
@@ -144,7 +160,7 @@ impl ZooKeeper {
                     Ok(attached) => {
                         let zxid = next_zxid(view);
                         out.long(zxid);
-                        view.tell(Told { zxid, what: What::Moved { session, attached } });
+                        view.tell(Told { zxid, what: What::placed(session, attached, &opening) });
                         out.int(0);
                         out.long(session);
                         out.int(attached);
@@ -341,6 +357,9 @@ fn answer(
         Request::Multi { list, .. } => {
             for one in list {
                 let at = out.len();
+                if at > READ_BYTES_MAX {
+                    return Err(ZkError::BadArguments);
+                }
                 write_multi_header(one.op().code(), false, 0, out);
                 if let Err(error) = answer(view, caller, one, out) {
                     out.truncate(at);

@@ -333,6 +333,14 @@ pub(crate) fn check(view: &StateView<'_>, session: i64, attached: i32) -> Result
     }
 }
 
+/// The sessions at a server: each with its attachment and its time-out.
+pub(crate) fn at_server(view: &StateView<'_>, server: i64) -> Vec<(i64, i32, i32)> {
+    let (start, end) = all(key(b'x', &[&server.to_be_bytes()]));
+    let sessions = view.range(&start, Some(&end)).map(|(key, _)| tail(&key));
+    let known = sessions.filter_map(|session| Some((session, Session::get(view, session)?)));
+    known.map(|(session, is)| (session, is.attached, is.timeout_ms)).collect()
+}
+
 /// The attachment of a session; none if it is over.
 pub(crate) fn attachment(view: &StateView<'_>, session: i64) -> Option<i32> {
     Session::get(view, session).map(|is| is.attached)

@@ -93,6 +93,8 @@ pub struct Config {
     /// A request that finds the cluster's disks full is given up after this time, or at its deadline if that is earlier. By then a replica
     /// with room leads, if there is one. None: it waits for room until its deadline.
     pub full_patience: Option<Span>,
+    /// Whether a session ends once one of its calls is given up. Then nothing that was asked for later is done without what came before.
+    pub in_order: bool,
 }
 
 impl Config {
@@ -126,6 +128,7 @@ impl Config {
             retry_min: Span::from_millis(1),
             retry_max: Span::from_millis(50),
             full_patience: None,
+            in_order: false,
         }
     }
 }

@@ -98,15 +98,9 @@ impl Conn {
         }
     }
 
-    /// Adds a request at the end. Returns its number.
-    pub(super) fn push(&mut self, xid: i32, waits: Waits) -> u64 {
-        let bytes = 64
-            + match &waits {
-                Waits::Here { request, .. } => request.len(),
-                Waits::Sync { path, .. } => path.len(),
-                Waits::Write { request, .. } => request.as_ref().map_or(0, Bytes::len),
-                Waits::Session { .. } => 0,
-            };
+    /// Adds a request of so many bytes at the end. Returns its number. The bytes count until it is answered.
+    pub(super) fn push(&mut self, xid: i32, bytes: usize, waits: Waits) -> u64 {
+        let bytes = 64 + bytes;
         self.reads += usize::from(waits.reads());
         self.held += usize::from(matches!(waits, Waits::Write { request: Some(_), .. }));
         self.waiting_bytes += bytes;

@@ -12,6 +12,9 @@ use crate::request::{Request, SetWatches};
 use crate::service::last_zxid;
 use quorate_execute::StateView;
 
+/// The most memory that the watches of one connection take.
+const WATCHES_BYTES_MAX: usize = 16 << 20;
+
 impl Server {
     /// Answers a request from the adopted state.
     pub(super) fn answer_here(&mut self, id: ConnId, xid: i32, number: i32, record: &[u8]) {
@@ -44,7 +47,7 @@ impl Server {
                 _ => None,
             };
             if let Some((kind, path)) = kind.zip(str::from_utf8(path).ok()) {
-                self.watches.add(id, path, kind);
+                self.add_watch(id, path, kind);
             }
         }
         self.send(id, frames::reply(xid, &answer));
@@ -55,7 +58,7 @@ impl Server {
         let path = str::from_utf8(path).map_err(|_| ZkError::BadArguments)?;
         if op == Op::AddWatch {
             let kinds = Kinds::of_add_mode(kind).ok_or(ZkError::BadArguments)?;
-            self.watches.add(id, path, kinds);
+            self.add_watch(id, path, kinds);
             // The record is an error code of its own.
             return Ok(0_i32.to_be_bytes().to_vec());
         }
@@ -83,7 +86,7 @@ impl Server {
         let lasting = list.lasting.iter().flatten().zip([Kinds::LASTING, Kinds::BELOW]);
         for (paths, kinds) in lasting {
             for path in paths.iter().filter_map(|path| str::from_utf8(path).ok()) {
-                self.watches.add(id, path, kinds);
+                self.add_watch(id, path, kinds);
             }
         }
     }
@@ -109,7 +112,7 @@ impl Server {
             }
             None => {
                 if let Ok(path) = str::from_utf8(path) {
-                    self.watches.add(id, path, kinds);
+                    self.add_watch(id, path, kinds);
                 }
             }
         }
@@ -125,6 +128,16 @@ impl Server {
         }
         if kinds.meets(Kinds::CHILDREN) {
             self.set_again(id, path.as_bytes(), Kinds::CHILDREN, seen, true);
+        }
+    }
+
+    /// Adds a watch. A connection whose watches take too much memory ends.
+    fn add_watch(&mut self, id: ConnId, path: &str, kinds: Kinds) {
+        if self.conns.contains_key(&id) {
+            self.watches.add(id, path, kinds);
+        }
+        if self.watches.bytes(id) > WATCHES_BYTES_MAX {
+            self.close(id);
         }
     }
 

@@ -17,7 +17,7 @@ mod state;
 mod watches;
 mod words;
 
-use crate::command::{Asked, Command, DIGEST_BYTES, Opening, write_asked};
+use crate::command::{Asked, Command, DIGEST_BYTES, IDS_MAX, Opening, write_asked};
 use crate::error::ZkError;
 use crate::feed::Heard;
 use crate::jute::Reader;
@@ -25,6 +25,7 @@ use crate::op::Op;
 use crate::records::{CONNECTED, ConnectRequest, ConnectResponse, RequestHeader, WatcherEvent};
 use crate::request::Request;
 use crate::service::{Told, What, ZooKeeper};
+use crate::sessions;
 use crate::tree::{Event, Id};
 pub use auth::digest_id;
 use bytes::Bytes;
@@ -45,6 +46,9 @@ pub type ConnId = u64;
 
 /// The bytes in a session's password.
 pub const PASSWORD_BYTES: usize = 16;
+
+/// The longest identity, in bytes.
+const ID_BYTES_MAX: usize = 1024;
 
 /// How a server serves.
 #[derive(Clone, Debug)]
@@ -107,6 +111,8 @@ pub enum Output {
         token: u64,
         /// The connection for which it is ordered; none for the server itself.
         conn: Option<ConnId>,
+        /// Whether its answer may be long, so that it should not share a reply with others.
+        alone: bool,
         /// The command.
         command: Vec<u8>,
     },
@@ -132,6 +138,8 @@ pub struct Server {
     state: State,
     /// Connections whose next answer may be given once this transaction is seen.
     later: BTreeMap<i64, Vec<ConnId>>,
+    /// Since when the replica answers no reads.
+    shut_since: Option<Time>,
     counts: Counts,
     out: Vec<Output>,
 }
@@ -151,6 +159,7 @@ impl Server {
             watches: Watches::default(),
             state: State::default(),
             later: BTreeMap::new(),
+            shut_since: None,
             counts: Counts::default(),
             out: Vec::new(),
         }
@@ -197,6 +206,9 @@ impl Server {
     }
 
     fn fills(&self, conn: &Conn, part: usize) -> bool {
+        if let Stage::Opening(early) = &conn.stage {
+            return !early.is_empty();
+        }
         let (requests, bytes) = self.config.waiting_max;
         conn.len() >= requests / part || conn.bytes() >= bytes / part
     }
@@ -207,9 +219,12 @@ impl Server {
         match self.state.adopt(newest) {
             None => return,
             Some(Step::On(told)) if planted("zk-event-after-reply") => return self.turn_late(&told, now),
-            Some(Step::On(told)) => told.iter().for_each(|told| self.told(told)),
-            Some(Step::Jump { before }) => self.jump(&StateView::reading(&before)),
-            Some(Step::Back) => self.close_all(),
+            Some(Step::On(told)) => told.iter().for_each(|told| self.told(told, now)),
+            Some(Step::Jump { before }) => self.jump(&StateView::reading(&before), now),
+            Some(Step::Back) => {
+                self.close_all();
+                self.look_who_is_here(now);
+            }
         }
         self.answer_ready(now);
     }
@@ -217,7 +232,7 @@ impl Server {
     /// A planted bug: answers before events.
     fn turn_late(&mut self, told: &[Told], now: Now) {
         self.answer_ready(now);
-        told.iter().for_each(|told| self.told(told));
+        told.iter().for_each(|told| self.told(told, now));
     }
 
     /// Answers what waited for the state that is shown now.
@@ -233,7 +248,7 @@ impl Server {
     pub fn ordered(&mut self, token: u64, answer: Option<Bytes>, now: Now) {
         let Some(call) = self.calls.take(token) else { return };
         let (conn, number) = match call {
-            Call::Live => return self.owned.said(),
+            Call::Live => return self.owned.said(answer.is_some()),
             Call::Session { conn, password } => return self.session(conn, password, answer, now),
             Call::Request { conn, number } => (conn, number),
         };
@@ -267,14 +282,23 @@ impl Server {
             let token = self.calls.begin(Call::Live);
             let mut command = Vec::new();
             word.write(&mut command);
-            self.out.push(Output::Order { token, conn: None, command });
+            self.out.push(Output::Order { token, conn: None, alone: false, command });
         }
         // Whoever says nothing for as long as a session may be silent is gone.
         let gone = |conn: &Conn| {
             let most = if conn.timeout_ms > 0 { conn.timeout_ms } else { self.config.timeout_ms.1 };
             now.time.since(conn.heard) > Span::from_millis(most as u64)
         };
-        let gone: Vec<_> = self.conns.iter().filter(|(_, conn)| gone(conn)).map(|(id, _)| *id).collect();
+        // Where nothing is ordered, or may be read, a client does not know whether its session still lives.
+        let is_shut = self.state.view().is_none() && self.state.has_any();
+        self.shut_since = if is_shut { self.shut_since.or(Some(now.time)) } else { None };
+        let cut_off = |conn: &Conn| {
+            let most = Span::from_millis(conn.timeout_ms as u64);
+            let shut = self.shut_since.is_some_and(|since| now.time.since(since) > most);
+            conn.stage == Stage::Open && (shut || now.time.since(self.owned.confirmed(now.time)) > most)
+        };
+        let gone = self.conns.iter().filter(|(_, conn)| gone(conn) || cut_off(conn));
+        let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
         gone.into_iter().for_each(|conn| self.close(conn));
     }
 
@@ -313,7 +337,7 @@ impl Server {
         let mut bytes = Vec::new();
         command.write(&mut bytes);
         let token = self.calls.begin(Call::Session { conn: id, password });
-        self.out.push(Output::Order { token, conn: Some(id), command: bytes });
+        self.out.push(Output::Order { token, conn: Some(id), alone: false, command: bytes });
     }
 
     /// What became of opening or attaching a session.
@@ -322,7 +346,7 @@ impl Server {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         match calls::session_of(&answer) {
             Some(is) => {
-                conn.push(0, Waits::Session { password, is });
+                conn.push(0, 0, Waits::Session { password, is });
                 self.advance(id, now);
             }
             None => self.refuse(id),
@@ -364,6 +388,9 @@ impl Server {
             self.close(other);
         }
         self.welcome(id, timeout_ms, session, &password);
+        if !early.is_empty() {
+            self.out.push(Output::Resume { conn: id });
+        }
         early.iter().for_each(|frame| self.request(id, frame, now));
     }
 
@@ -388,13 +415,13 @@ impl Server {
             }
             Some(Op::Auth) => self.prove(id, xid, &request),
             Some(op) if op.writes() => self.write(id, xid, op, &request, now),
-            Some(Op::Sync) => self.ask(id, xid, Waits::Sync { path: request, zxid: None }),
+            Some(Op::Sync) => self.ask(id, xid, request.len(), Waits::Sync { path: request, zxid: None }),
             Some(known) if self.config.linearizable && known.reads() => {
-                self.ask(id, xid, Waits::Here { op, request, zxid: None });
+                self.ask(id, xid, request.len(), Waits::Here { op, request, zxid: None });
             }
             _ => {
                 let Some(conn) = self.conns.get_mut(&id) else { return };
-                conn.push(xid, Waits::Here { op, request, zxid: Some(0) });
+                conn.push(xid, request.len(), Waits::Here { op, request, zxid: Some(0) });
                 self.advance(id, now);
             }
         }
@@ -403,9 +430,9 @@ impl Server {
     fn write(&mut self, id: ConnId, xid: i32, op: Op, request: &Bytes, now: Now) {
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| conn.stage == Stage::Open) else { return };
         if conn.reads() && !planted("zk-write-before-read") {
-            conn.push(xid, Waits::Write { op, request: Some(request.clone()), answer: None });
+            conn.push(xid, request.len(), Waits::Write { op, request: Some(request.clone()), answer: None });
         } else {
-            let number = conn.push(xid, Waits::Write { op, request: None, answer: None });
+            let number = conn.push(xid, request.len(), Waits::Write { op, request: None, answer: None });
             self.order(id, (number, op), request, now);
         }
     }
@@ -416,13 +443,14 @@ impl Server {
         let mut command = Vec::with_capacity(64 + request.len());
         write_asked(now.wall_ms, &conn.caller, &Asked { op: op.code(), request }, &mut command);
         let token = self.calls.begin(Call::Request { conn: id, number });
-        self.out.push(Output::Order { token, conn: Some(id), command });
+        let alone = op == Op::Multi;
+        self.out.push(Output::Order { token, conn: Some(id), alone, command });
     }
 
     /// Asks the cluster how far a state must have come that has everything that was acknowledged.
-    fn ask(&mut self, id: ConnId, xid: i32, waits: Waits) {
+    fn ask(&mut self, id: ConnId, xid: i32, bytes: usize, waits: Waits) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        let number = conn.push(xid, waits);
+        let number = conn.push(xid, bytes, waits);
         let token = self.calls.begin(Call::Request { conn: id, number });
         let mut query = Vec::new();
         let whoever = crate::tree::Caller { session: 0, attached: 0, ids: Vec::new() };
@@ -438,15 +466,15 @@ impl Server {
         };
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let error = match ids {
-            Some(ids) => {
+            Some(ids) if ids.iter().all(|id| id.id.len() <= ID_BYTES_MAX) => {
                 for id in ids {
                     if !conn.caller.ids.contains(&id) {
                         conn.caller.ids.push(id);
                     }
                 }
-                0
+                if conn.caller.ids.len() > IDS_MAX { ZkError::AuthFailed.code() } else { 0 }
             }
-            None => ZkError::AuthFailed.code(),
+            _ => ZkError::AuthFailed.code(),
         };
         self.send(id, frames::own_reply(xid, 0, error, |_| ()));
         if error != 0 {
@@ -502,7 +530,7 @@ impl Server {
 
 /// Events.
 impl Server {
-    fn told(&mut self, told: &Told) {
+    fn told(&mut self, told: &Told, now: Now) {
         match &told.what {
             What::Nodes(events) => events.iter().for_each(|event| self.happened(event)),
             What::Ended { session, events } => {
@@ -516,9 +544,12 @@ impl Server {
                     self.left(*session);
                 }
             }
-            What::Moved { session, attached } => {
+            What::Placed { session, attached, server, timeout_ms } => {
                 if self.owned.get(*session).is_some_and(|own| own.attached != *attached) {
                     self.left(*session);
+                }
+                if *server == self.owned.server() {
+                    self.place(*session, *attached, *timeout_ms, now);
                 }
             }
             What::Replaced => {}
@@ -547,7 +578,7 @@ impl Server {
 
     /// Not everything that led to the present state was told. Watches for one event are compared with it, as if they were set again; with
     /// lasting ones it can not be known what they missed.
-    fn jump(&mut self, before: &StateView<'_>) {
+    fn jump(&mut self, before: &StateView<'_>, now: Now) {
         let conns: Vec<ConnId> = self.conns.keys().copied().collect();
         for id in conns {
             let list: Vec<(String, Kinds)> =
@@ -562,6 +593,23 @@ impl Server {
             self.owned.iter().filter(|(session, own)| self.state.attachment(*session) != Some(own.attached));
         let gone: Vec<i64> = gone.map(|(session, _)| session).collect();
         gone.into_iter().for_each(|session| self.left(session));
+        self.look_who_is_here(now);
+    }
+
+    /// Learns from the state which sessions are at this server.
+    fn look_who_is_here(&mut self, now: Now) {
+        let server = self.owned.server();
+        let here = self.state.view().map(|view| sessions::at_server(&view, server)).unwrap_or_default();
+        self.owned.keep(|session| here.iter().any(|(known, ..)| *known == session));
+        here.iter()
+            .for_each(|(session, attached, timeout_ms)| self.place(*session, *attached, *timeout_ms, now));
+    }
+
+    /// A session is at this server. Its client may be gone already: then its silence counts from now on.
+    fn place(&mut self, session: i64, attached: i32, timeout_ms: i32, now: Now) {
+        if self.owned.get(session).is_none() {
+            self.owned.insert(session, Own { attached, timeout_ms, heard: now.time, conn: None });
+        }
     }
 }
 

@@ -28,13 +28,22 @@ pub(super) struct Owned {
     /// When to say next that they live.
     next: Time,
     every: Span,
-    /// Whether the last word is not ordered yet.
-    is_under_way: bool,
+    /// When the last word was put together that is not ordered yet.
+    under_way: Option<Time>,
+    /// When the last word was put together that is known to be ordered. None while there is nothing to say.
+    confirmed: Option<Time>,
 }
 
 impl Owned {
     pub(super) fn new(server: i64, tick: Span) -> Self {
-        Self { server, list: BTreeMap::new(), next: Time::ZERO, every: tick.divided(3), is_under_way: false }
+        Self {
+            server,
+            list: BTreeMap::new(),
+            next: Time::ZERO,
+            every: tick.divided(3),
+            under_way: None,
+            confirmed: None,
+        }
     }
 
     pub(super) const fn server(&self) -> i64 {
@@ -73,10 +82,14 @@ impl Owned {
 
     /// What to say now of all sessions, if it is time to.
     pub(super) fn word(&mut self, now: Time) -> Option<Command<'static>> {
-        if self.list.is_empty() || self.is_under_way || now < self.next {
+        if self.list.is_empty() {
+            self.confirmed = None;
+        }
+        if self.list.is_empty() || self.under_way.is_some() || now < self.next {
             return None;
         }
-        (self.next, self.is_under_way) = (now.plus(self.every), true);
+        self.confirmed = self.confirmed.or(Some(now));
+        (self.next, self.under_way) = (now.plus(self.every), Some(now));
         let silence_ms = |own: &Own| now.since(own.heard).millis() as i64;
         let silent = self.list.iter().map(|(session, own)| (*session, silence_ms(own), own.timeout_ms));
         let silent = silent.filter(|(_, silence_ms, timeout_ms)| *silence_ms > silent_after_ms(*timeout_ms));
@@ -85,12 +98,25 @@ impl Owned {
     }
 
     /// The last word is ordered, or nobody knows.
-    pub(super) fn said(&mut self) {
-        self.is_under_way = false;
+    pub(super) fn said(&mut self, is_ordered: bool) {
+        let said = self.under_way.take();
+        if is_ordered {
+            self.confirmed = said;
+        }
+    }
+
+    /// When the cluster was last known to hear this server; now if there was nothing to say.
+    pub(super) fn confirmed(&self, now: Time) -> Time {
+        self.confirmed.unwrap_or(now)
+    }
+
+    /// Keeps some sessions only.
+    pub(super) fn keep(&mut self, stays: impl Fn(i64) -> bool) {
+        self.list.retain(|session, _| stays(*session));
     }
 
     /// When there may be something to say.
     pub(super) fn deadline(&self) -> Option<Time> {
-        (!self.list.is_empty() && !self.is_under_way).then_some(self.next)
+        (!self.list.is_empty() && self.under_way.is_none()).then_some(self.next)
     }
 }

@@ -4,7 +4,7 @@
 //! announces, and before the answer to the write that caused it. Tests: tests/all/server.rs.
 
 use crate::feed::Heard;
-use crate::service::{Told, last_zxid};
+use crate::service::{Told, What, last_zxid};
 use crate::sessions;
 use quorate_execute::{Published, StateView, Store};
 use quorate_types::planted;
@@ -19,7 +19,8 @@ pub(super) struct State {
     is_open: bool,
     /// What was told behind the adopted version.
     told: VecDeque<Told>,
-    has_gap: bool,
+    /// If something is missing: the last transaction of what is.
+    gap: Option<i64>,
 }
 
 /// What to do with a new version.
@@ -38,11 +39,17 @@ pub(super) enum Step {
 impl State {
     /// Keeps what was told.
     pub(super) fn hear(&mut self, heard: Heard) {
-        if heard.has_gap {
+        if heard.gap.is_some() {
             self.told.clear();
-            self.has_gap = true;
+            self.gap = heard.gap;
         }
-        self.told.extend(heard.list);
+        for told in heard.list {
+            if told.what == What::Replaced {
+                // What was told of the former state does not count.
+                self.told.clear();
+            }
+            self.told.push_back(told);
+        }
     }
 
     /// Adopts a version, if it is another one.
@@ -57,8 +64,8 @@ impl State {
         while self.told.front().is_some_and(is_due) {
             told.extend(self.told.pop_front());
         }
-        let jumps = std::mem::take(&mut self.has_gap)
-            || told.iter().any(|told| told.what == crate::service::What::Replaced);
+        let jumps = self.gap.is_some() || told.iter().any(|told| told.what == What::Replaced);
+        self.gap = self.gap.filter(|gap| *gap > zxid);
         if zxid < seen {
             return Some(Step::Back);
         }
@@ -74,6 +81,11 @@ impl State {
     /// The last transaction that clients have seen.
     pub(super) fn zxid(&self) -> i64 {
         self.adopted.as_ref().map_or(0, |(_, zxid)| *zxid)
+    }
+
+    /// Whether there was ever a version.
+    pub(super) fn has_any(&self) -> bool {
+        self.adopted.is_some()
     }
 
     /// What clients may read now.

@@ -70,9 +70,12 @@ pub struct Watches {
     of: HashMap<ConnId, HashSet<Box<str>>>,
     /// How many watches of the kind [`Kinds::BELOW`] there are.
     below: usize,
-    /// The bytes in all paths, once for each watch.
-    bytes: usize,
+    /// About how much memory the watches of each connection take.
+    bytes: HashMap<ConnId, usize>,
 }
+
+/// What a watch takes beside its path.
+const WATCH_BYTES: usize = 200;
 
 impl Watches {
     /// Adds a watch.
@@ -82,7 +85,7 @@ impl Watches {
         self.below += usize::from(kinds.meets(Kinds::BELOW) && !at.meets(Kinds::BELOW));
         *at = at.or(kinds);
         if is_new {
-            self.bytes += path.len();
+            *self.bytes.entry(conn).or_default() += 2 * path.len() + WATCH_BYTES;
             self.of.entry(conn).or_default().insert(path.into());
         }
     }
@@ -101,7 +104,9 @@ impl Watches {
         *at = at.without(kinds);
         if at.is_empty() {
             conns.remove(&conn);
-            self.bytes -= path.len();
+            if let Some(bytes) = self.bytes.get_mut(&conn) {
+                *bytes -= 2 * path.len() + WATCH_BYTES;
+            }
             if let Some(paths) = self.of.get_mut(&conn) {
                 paths.remove(path);
             }
@@ -118,6 +123,7 @@ impl Watches {
             self.remove(conn, &path, Kinds::ALL);
         }
         self.of.remove(&conn);
+        self.bytes.remove(&conn);
     }
 
     /// The watches of a connection, by their paths.
@@ -130,9 +136,9 @@ impl Watches {
         self.of.values().map(HashSet::len).sum()
     }
 
-    /// The bytes in the paths of a connection's watches.
-    pub const fn bytes(&self) -> usize {
-        self.bytes
+    /// About how much memory the watches of a connection take.
+    pub fn bytes(&self, conn: ConnId) -> usize {
+        self.bytes.get(&conn).copied().unwrap_or(0)
     }
 
     /// All watched paths, and who watches them.

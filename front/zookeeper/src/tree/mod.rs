@@ -16,6 +16,7 @@ use crate::op::Op;
 use crate::path::ZkPath;
 use crate::records::{Acl, EventKind, Stat};
 use crate::request::{Create, Mode, Request};
+use bytes::Bytes;
 pub use node::Owner;
 use node::{DATA, NODE, Node, TTL_MAX_MS};
 use quorate_execute::StateView;
@@ -24,6 +25,7 @@ pub use read::{
     Answer, Right, Seen, children, count_below, data, due_until, ephemerals, exists, next_due, rights, seen,
 };
 pub use rights::Id;
+use std::collections::BTreeMap;
 
 /// Nodes that every tree has, and that nobody deletes.
 const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
@@ -32,6 +34,9 @@ const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/con
 const PATH_BYTES_MAX: usize = 60 << 10;
 /// The longest data, and the longest list of rights.
 const BYTES_MAX: usize = 8 << 20;
+
+/// The most operations of a multi: their results must fit into a reply.
+const MULTI_MAX: usize = 5000;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +72,7 @@ pub struct Event {
     /// The transaction.
     pub zxid: i64,
     /// The node's rights, as a record; empty if everybody may do everything. Whoever may not read the node hears nothing.
-    pub acl: Vec<u8>,
+    pub acl: Bytes,
 }
 
 impl Event {
@@ -135,14 +140,11 @@ pub fn founding() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     FIXED.into_iter().zip(nodes).map(|(path, node)| (node::key(NODE, path), node.encode()))
 }
 
-/// What an entry was before, if it was there.
-type Before = (Vec<u8>, Option<Vec<u8>>);
-
 /// A change of the tree.
 pub struct Tree<'v, 's> {
     view: &'v mut StateView<'s>,
     /// What was there before, in a multi.
-    undo: Option<Vec<Before>>,
+    undo: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
     /// What happened so far.
     events: Vec<Event>,
     added: Count,
@@ -189,6 +191,7 @@ impl<'v, 's> Tree<'v, 's> {
             Request::Check { path, version } => self.check(caller, path, *version),
             Request::SetData { path, data, version } => self.set_data(caller, path, *data, *version),
             Request::SetAcl { path, acl, version } => self.set_acl(caller, path, acl.as_deref(), *version),
+            Request::Multi { op: Op::Multi, list } if list.len() > MULTI_MAX => Err(ZkError::BadArguments),
             Request::Multi { op: Op::Multi, list } => Ok(Done::Multi(self.multi(caller, list))),
             _ => Err(ZkError::Unimplemented),
         }
@@ -324,7 +327,7 @@ impl Tree<'_, '_> {
 
     /// All operations, or none of them. Each sees what those before it did.
     fn multi(&mut self, caller: &Caller, list: &[Request<'_>]) -> Vec<Result<Done, Option<ZkError>>> {
-        self.undo = Some(Vec::new());
+        self.undo = Some(BTreeMap::new());
         let mut done = Vec::new();
         for request in list {
             match self.write(caller, request) {
@@ -345,7 +348,7 @@ impl Tree<'_, '_> {
     }
 
     fn take_back(&mut self) {
-        for (key, before) in self.undo.take().into_iter().flatten().rev() {
+        for (key, before) in self.undo.take().into_iter().flatten() {
             match before {
                 Some(value) => self.view.set(&key, &value),
                 None => drop(self.view.remove(&key)),
@@ -373,8 +376,10 @@ impl Tree<'_, '_> {
     }
 
     fn keep(&mut self, key: &[u8]) {
-        if let Some(undo) = &mut self.undo {
-            undo.push((key.to_vec(), self.view.get(key).map(|value| value.into_owned())));
+        if let Some(undo) = &mut self.undo
+            && !undo.contains_key(key)
+        {
+            undo.insert(key.to_vec(), self.view.get(key).map(|value| value.into_owned()));
         }
     }
 
@@ -467,7 +472,10 @@ impl Tree<'_, '_> {
 
     fn happened(&mut self, kind: EventKind, path: &str, node: &Node) {
         let path = if path.is_empty() { "/" } else { path }.to_owned();
-        self.events.push(Event { kind, path, zxid: self.stamp.zxid, acl: node.acl.clone() });
+        // Many events in a row are often about one node.
+        let last = self.events.iter().rev().take(2).find(|event| event.acl == node.acl);
+        let acl = last.map_or_else(|| Bytes::copy_from_slice(&node.acl), |event| event.acl.clone());
+        self.events.push(Event { kind, path, zxid: self.stamp.zxid, acl });
     }
 }
 

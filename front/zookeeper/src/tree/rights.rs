@@ -16,6 +16,10 @@ pub struct Id {
     pub id: Vec<u8>,
 }
 
+/// The most entries of a list, and the most bytes: each operation on the node reads it.
+const ENTRIES_MAX: usize = 1000;
+const ACL_BYTES_MAX: usize = 64 << 10;
+
 /// Kinds whose identities a client proves. A list may name them all at once, as `auth`.
 const PROVED: [&[u8]; 3] = [b"digest", b"x509", b"sasl"];
 
@@ -24,13 +28,21 @@ const PROVED: [&[u8]; 3] = [b"digest", b"x509", b"sasl"];
 /// # Errors
 /// [`ZkError::InvalidAcl`] if nothing is left, or an entry is not known.
 pub(super) fn repaired<'a>(list: Option<&[Acl<'a>]>, ids: &'a [Id]) -> Result<Vec<Acl<'a>>, ZkError> {
+    let list = list.unwrap_or_default();
+    let bytes: usize = list.iter().map(|acl| 12 + acl.scheme.len() + acl.id.len()).sum();
+    if list.len() > ENTRIES_MAX || bytes > ACL_BYTES_MAX {
+        return Err(ZkError::InvalidAcl);
+    }
     let mut kept: Vec<Acl<'a>> = Vec::new();
     let mut seen: Vec<Acl<'a>> = Vec::new();
-    for acl in list.unwrap_or_default() {
+    for acl in list {
         if seen.contains(acl) {
             continue;
         }
         seen.push(*acl);
+        if kept.len() > ENTRIES_MAX {
+            return Err(ZkError::InvalidAcl);
+        }
         match acl.scheme {
             b"world" if acl.id == b"anyone" => kept.push(*acl),
             b"auth" => {

@@ -124,8 +124,14 @@ fn what_is_too_long_for_the_store_is_refused() {
     assert_eq!(zk.set(&path, Some(&data), -1), Err(E::BadArguments));
     let id = vec![b'a'; 1 << 20];
     let acl: Vec<_> = (0..20).map(|perms| Acl { perms, scheme: b"x509", id: &id }).collect();
-    assert_eq!(zk.create_with("/a", None, Mode::Persistent, &acl), Err(E::BadArguments));
-    assert_eq!(zk.set_acl(&path, &acl, -1), Err(E::BadArguments));
+    assert_eq!(zk.create_with("/a", None, Mode::Persistent, &acl), Err(E::InvalidAcl));
+    assert_eq!(zk.set_acl(&path, &acl, -1), Err(E::InvalidAcl));
+    // The client's own identities take the place of `auth`, once for each entry that differs.
+    zk.caller.ids = (0..60).map(|number| crate::support::id("digest", &format!("ann:{number}"))).collect();
+    let auth: Vec<_> = (0..900).map(|perms| Acl { perms, scheme: b"auth", id: b"" }).collect();
+    assert_eq!(zk.set_acl(&path, &auth, -1), Err(E::InvalidAcl));
+    let many = vec![Request::Check { path: b"/", version: -1 }; 5001];
+    assert_eq!(zk.multi(many), Err(E::BadArguments));
     assert_eq!((zk.data(&long), zk.children(&long)), (Err(E::NoNode), Err(E::NoNode)));
 }
 

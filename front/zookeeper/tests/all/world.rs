@@ -214,7 +214,7 @@ impl World {
             list.append(told);
         }
         if let Some(published) = newest {
-            server.turn(Heard { list, has_gap: false }, Some(&published), now);
+            server.turn(Heard { list, gap: None }, Some(&published), now);
             self.perform(at);
         }
     }
@@ -231,7 +231,7 @@ impl World {
         let zxid = checks::zxid_of(&published);
         let list = if has_gap { Vec::new() } else { vec![Told { zxid, what: What::Replaced }] };
         member.conns.keys().for_each(|conn| self.history.jumped(*conn, zxid));
-        server.turn(Heard { list, has_gap }, Some(&published), now);
+        server.turn(Heard { list, gap: has_gap.then_some(zxid) }, Some(&published), now);
         self.perform(at);
     }
 
@@ -247,7 +247,7 @@ impl World {
             member.behind.clear();
             let told = Told { zxid: checks::zxid_of(&published), what: What::Replaced };
             member.conns.keys().for_each(|conn| self.history.jumped(*conn, told.zxid));
-            server.turn(Heard { list: vec![told], has_gap: false }, Some(&published), now);
+            server.turn(Heard { list: vec![told], gap: None }, Some(&published), now);
         }
         self.perform(at);
     }
@@ -428,6 +428,11 @@ impl World {
 
     /// Everything that waits anywhere moves on.
     fn settle(&mut self) {
+        self.settle_servers();
+        (0..self.clients.len()).for_each(|which| self.act(which));
+    }
+
+    fn settle_servers(&mut self) {
         for at in 0..SERVERS {
             for _ in 0..4 {
                 self.read(at);
@@ -442,7 +447,6 @@ impl World {
                 self.answer(at);
             }
         }
-        (0..self.clients.len()).for_each(|which| self.act(which));
     }
 
     /// Runs until everybody has done its part, and everything is known everywhere.
@@ -467,6 +471,14 @@ impl World {
         }
         let open: Vec<String> = self.clients.iter().filter_map(Client::open).collect();
         assert!(open.is_empty(), "still open: {open:?}");
+        // Then all but one are gone, and no other session lives on because of that one's.
+        for _ in 0..60 {
+            self.pass(500);
+            for _ in 0..4 {
+                self.act(0);
+                self.settle_servers();
+            }
+        }
         self.history.at_the_end(&self.published());
     }
 }

@@ -145,7 +145,7 @@ impl Sessions {
         Taken::Progress
     }
 
-    fn end_session(&mut self, step: &mut Step<'_>, index: u32, death: Death) {
+    pub(super) fn end_session(&mut self, step: &mut Step<'_>, index: u32, death: Death) {
         let needed = self.rules.needed;
         let Some(session) = self.cells[index as usize].session.as_mut() else { return };
         if death == Death::Expired && needed > 1 {

@@ -131,6 +131,28 @@ fn a_refusal_takes_back_the_one_copy_that_there_is() {
     }
 }
 
+/// Where order matters, nothing that was asked for later is done once one call was given up.
+#[test]
+fn a_call_that_is_given_up_ends_a_session_in_order() {
+    let (mut desk, mut sessions) = opened(ONE);
+    desk.config.in_order = true;
+    let deadline = Some(desk.now.plus(quorate_types::Span::from_millis(5)));
+    sessions.call(&mut desk.step(), CallId(2), FIRST, list(b"x"), deadline, 0);
+    send(&mut desk, &mut sessions);
+    say(&mut sessions, &mut desk, ID, 1, ReplyStatus::Overloaded, b"");
+    call(&mut desk, &mut sessions, 3);
+    desk.later(5);
+    sessions.give_up_late(&mut desk.step(), 0, "why");
+    let ended = desk.ended();
+    assert_eq!(ended[0], (2, Err(Error::Overloaded { outcome_unknown: false })));
+    assert!(
+        matches!(ended[1..], [(3, Err(Error::SessionBroken { outcome_unknown: false, .. }))]),
+        "{ended:?}"
+    );
+    assert_eq!(send(&mut desk, &mut sessions), [], "not even an empty request takes the number");
+    assert_eq!((sessions.check(8), sessions.queued()), (0, 0));
+}
+
 #[test]
 fn the_number_that_the_cluster_expects_is_sent() {
     let (mut desk, mut sessions) = opened(ONE);

@@ -8,7 +8,7 @@
 
 use super::Sessions;
 use super::entry::Entry;
-use super::session::Phase;
+use super::session::{Death, Phase};
 use crate::effects::{CallId, Effect, SessionHandle};
 use crate::error::Error;
 use crate::step::{GRAIN, NEVER, Step};
@@ -62,7 +62,9 @@ impl Sessions {
         }
         let held = session.pace.refused;
         let late_close = session.close_is_late(step.now);
+        let (mut told, is_for_queries) = (false, session.queries);
         let mut tell = |call: CallId, entry: &Entry| {
+            told = true;
             let unknown = entry.may_run() || entry.too_large.is_some();
             let error = late_error(entry.refused.or(held), unknown, detail);
             step.out.push(Effect::Completed { call, result: Err(error) });
@@ -72,6 +74,8 @@ impl Sessions {
         self.queued -= freed;
         if late_close {
             self.forget(step, index, detail);
+        } else if told && step.config.in_order && !is_for_queries {
+            self.end_session(step, index, Death::Broken(format!("a call was given up: {detail}")));
         }
     }
 

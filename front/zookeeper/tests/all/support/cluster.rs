@@ -152,7 +152,7 @@ impl Cluster {
         while !member.lags
             && let Some((list, published)) = member.behind.pop_front()
         {
-            member.server.turn(Heard { list, has_gap: false }, Some(&published), member.now);
+            member.server.turn(Heard { list, gap: None }, Some(&published), member.now);
         }
     }
 
@@ -276,7 +276,7 @@ impl Cluster {
         let newest = member.behind.pop_back();
         member.behind.clear();
         if let Some((_, published)) = newest {
-            member.server.turn(Heard { list: Vec::new(), has_gap: true }, Some(&published), member.now);
+            member.server.turn(Heard { list: Vec::new(), gap: Some(0) }, Some(&published), member.now);
         }
         self.run();
     }

@@ -216,7 +216,7 @@ impl Zk {
         let told = told.into_iter().map(|told| *told.downcast::<Told>().expect("what servers must know"));
         let lists = told.map(|told| match told.what {
             What::Nodes(events) | What::Ended { events, .. } => events,
-            What::Moved { .. } | What::Replaced => Vec::new(),
+            What::Placed { .. } | What::Replaced => Vec::new(),
         });
         lists.flatten().map(|event| (event.kind as i32, event.path, event.zxid)).collect()
     }

@@ -152,10 +152,12 @@ impl History {
         }
     }
 
-    /// No ephemeral node is left of a session that is over.
+    /// No session is left of clients that are gone, and no ephemeral node of one that is over.
     pub(super) fn at_the_end(&self, published: &Published) {
         let store = Store::from_version(&published.objects);
         let view = StateView::reading(&store);
+        let living = store.range(b"\xff\xffs", Some(b"\xff\xfft")).count();
+        assert!(living <= 1, "{living} sessions live on without their clients");
         for session in &self.over {
             assert_eq!(tree::ephemerals(&view, *session, b""), [""; 0], "of {session:#x}, which is over");
         }
