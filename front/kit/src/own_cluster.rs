@@ -299,8 +299,6 @@ impl Batcher {
                 drop(permit);
                 answer(replies, result);
             });
-            // A call that is refused at once cuts its lines before the next request is made.
-            tokio::task::yield_now().await;
         }
     }
 
