@@ -85,6 +85,7 @@ pub(crate) fn front(
     let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
     let service = Settings::read("service", &config.service.settings);
     let tick_ms = service.map_err(|why| Failure::usage(why.to_string()))?.tick_ms;
-    let front = FrontConfig { settings, tick_ms, member, newest: replica.newest(), feed };
+    let front =
+        FrontConfig { settings, tick_ms, member, newest: replica.newest(), feed, data: config.data.clone() };
     Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }

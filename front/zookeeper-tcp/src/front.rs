@@ -16,6 +16,7 @@ use quorate_zookeeper::server::{Around, ConnId, Now, Output, Role, Server, Serve
 use quorate_zookeeper::tree::Id;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
@@ -41,6 +42,8 @@ pub struct FrontConfig {
     pub newest: Newest,
     /// What its service tells.
     pub feed: Feed,
+    /// The directory of the replica's files, for the word `dirs`.
+    pub data: PathBuf,
 }
 
 /// Starts fronts.
@@ -127,6 +130,13 @@ impl Drop for Place {
     }
 }
 
+/// The bytes of all files below a directory; of what can not be read, none.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
+    sizes.map(|(path, about)| if about.is_dir() { bytes_below(&path) } else { about.len() }).sum()
+}
+
 /// A connection's ends here.
 #[derive(Clone, Default)]
 struct End {
@@ -142,6 +152,7 @@ pub(crate) struct Shared {
     settings: ZooKeeperSettings,
     tick_ms: u64,
     replica: ReplicaId,
+    data: PathBuf,
     look: Look,
     cluster: OwnCluster,
     /// The same, for what the server says of itself.
@@ -154,7 +165,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Must be called on the front's event loop.
     fn start(config: FrontConfig) -> Arc<Self> {
-        let FrontConfig { settings, tick_ms, member, newest, feed } = config;
+        let FrontConfig { settings, tick_ms, member, newest, feed, data } = config;
         let mut life = [0; 8];
         secrets::fill(&mut life);
         let server = ServerConfig {
@@ -169,6 +180,7 @@ impl Shared {
             frame_bytes: settings.frame_bytes as usize,
             settings,
             tick_ms,
+            data,
             replica: member.replica,
             look: Look::start(member.see),
             words: OwnCluster::start(member.client.clone(), member.replica, None),
@@ -297,7 +309,9 @@ impl Shared {
         tokio::spawn(async move {
             let name = String::from_utf8_lossy(&word).into_owned();
             let seen = shared.look.now().await.unwrap_or_default();
-            let around = shared.around(&seen);
+            let data = shared.data.clone();
+            let bytes = tokio::task::spawn_blocking(move || bytes_below(&data)).await.unwrap_or(0);
+            let around = Around { data_bytes: bytes, ..shared.around(&seen) };
             let mut answer = None;
             if shared.settings.answers(&name) {
                 // The connection itself is none of those that it asks about.

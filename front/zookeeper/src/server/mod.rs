@@ -36,7 +36,7 @@ use owned::{Own, Owned};
 use quorate_execute::{Published, StateView};
 use quorate_types::{Span, Time, planted};
 use state::{State, Step};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub use watches::{Kinds, Watches};
 use words::Counts;
 pub use words::{Around, Role, VERSION};
@@ -137,7 +137,7 @@ pub struct Server {
     watches: Watches,
     state: State,
     /// Connections whose next answer may be given once this transaction is seen.
-    later: BTreeMap<i64, Vec<ConnId>>,
+    later: BTreeMap<i64, BTreeSet<ConnId>>,
     /// Since when the replica answers no reads.
     shut_since: Option<Time>,
     counts: Counts,
@@ -494,7 +494,7 @@ impl Server {
             };
             let Some(zxid) = zxid else { break };
             if !self.state.shows(zxid) {
-                self.later.entry(zxid).or_default().push(id);
+                self.later.entry(zxid).or_default().insert(id);
                 break;
             }
             let Some(request) = conn.pop() else { break };

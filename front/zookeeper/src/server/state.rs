@@ -1,7 +1,7 @@
 //! The state that a server shows its clients: the version that it adopted last, and what was told that no version shows yet.
 //!
 //! A version is adopted only after everything that was told up to it has been handed on. So an event comes before the data that it
-//! announces, and before the answer to the write that caused it. Tests: tests/all/server.rs.
+//! announces, and before the answer to the write that caused it. Tests: `state/tests.rs`, tests/all/server.rs.
 
 use crate::feed::Heard;
 use crate::service::{Told, What, last_zxid};
@@ -105,3 +105,6 @@ impl State {
         sessions::attachment(&self.view()?, session)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -387,3 +387,45 @@ fn stats_of_answers_are_those_of_the_state_that_is_shown() {
     assert_eq!((&made[6..], zxid), (&stat[..], seen));
     assert_eq!(stat.len(), Stat::BYTES);
 }
+
+/// A client of a server that the cluster does not hear can not know whether its session still lives.
+#[test]
+fn a_server_that_nobody_hears_lets_its_clients_go() {
+    let mut cluster = Cluster::new(1);
+    let (client, ..) = cluster.client(0);
+    cluster.wait(3000, &[]);
+    cluster.stands = true;
+    for _ in 0..3 {
+        cluster.wait(3000, &[]);
+        cluster.send(0, client, -2, &Request::Plain(Op::Ping));
+    }
+    assert_eq!(errors(&cluster.got(client)), [(-2, 0); 3], "its time-out is 10 s");
+    cluster.wait(3000, &[]);
+    assert_eq!(cluster.got(client).last(), Some(&Got::Closed));
+}
+
+/// One client's watches and identities have limits.
+#[test]
+fn what_takes_too_much_memory_ends_its_connection() {
+    let mut cluster = Cluster::new(1);
+    let (watches, ..) = cluster.client(0);
+    let (path, mut closed) = (format!("/{}", "a".repeat(50_000)), false);
+    for number in 0..200 {
+        let path = format!("{path}{number}");
+        cluster.send(0, watches, number, &watching(Op::Exists, &path));
+        closed |= cluster.got(watches).contains(&Got::Closed);
+    }
+    assert!(closed, "20 MB of watches");
+    let (proves, ..) = cluster.client(0);
+    for number in 0..70 {
+        let proof = format!("ann:{number}");
+        let auth = Request::Auth { kind: 0, scheme: b"digest", proof: proof.as_bytes() };
+        cluster.send(0, proves, -4, &auth);
+    }
+    let got = cluster.got(proves);
+    assert_eq!(errors(&got).iter().filter(|(_, error)| *error == 0).count(), 63, "with its address 64");
+    assert_eq!(got.last(), Some(&Got::Closed));
+    let (good, ..) = cluster.client(0);
+    cluster.send(0, good, 1, &read(Op::Exists, "/"));
+    assert_eq!(errors(&cluster.got(good)), [(1, 0)]);
+}

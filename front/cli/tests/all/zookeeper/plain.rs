@@ -181,6 +181,8 @@ fn words_and_bad_frames() {
     assert_eq!((word(server, "ruok"), word(server, "isro")), ("imok".into(), "rw".into()));
     let text = word(server, "srvr");
     assert!(text.contains("Mode: ") && text.contains("Node count: 5\n"), "{text}");
+    let dirs = word(server, "dirs");
+    assert!(dirs.starts_with("datadir_size: ") && !dirs.contains(": 0\n"), "{dirs}");
     assert!(word(server, "what").contains("is not in the whitelist"));
     let mut good = Client::new(server);
     for bytes in [&[0xff; 8][..], &[0, 0x20, 0, 0], &[0, 0, 0, 3, 1, 2, 3]] {
