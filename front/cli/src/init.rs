@@ -1,5 +1,6 @@
 //! `quorate init`: makes the directories of a new cluster. `quorate_command::layout` has their contents.
 
+use crate::set::SetArgs;
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::execution::ExecutionArgs;
@@ -51,6 +52,8 @@ pub(crate) struct Args {
     order: OrderArgs,
     #[command(flatten)]
     oracle: OracleArgs,
+    #[command(flatten)]
+    set: SetArgs,
     /// How long the certificates of replicas and clients are good for
     #[arg(long, value_name = "DAYS", default_value_t = DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
     days: u32,
@@ -98,6 +101,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         made_by,
     };
     let cluster = make(&dir, &plan)?;
+    args.set.apply(&dir, plan.members.iter().map(|(replica, _)| *replica))?;
     print::line(summary(&dir, &cluster))?;
     Ok(ExitCode::SUCCESS)
 }

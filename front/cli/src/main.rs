@@ -24,6 +24,7 @@ mod restart;
 mod scrub;
 mod serve;
 mod services;
+mod set;
 mod status;
 mod upgrade;
 mod zookeeper;

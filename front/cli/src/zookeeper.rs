@@ -7,7 +7,8 @@ use quorate_kit::{Member, Needs, Running};
 use quorate_runtime::Config;
 use quorate_types::Span;
 use quorate_zookeeper::feed::Feed;
-use quorate_zookeeper::service::{Times, ZooKeeper};
+use quorate_zookeeper::service::ZooKeeper;
+use quorate_zookeeper::tree::Rules;
 use quorate_zookeeper_tcp::{Front, FrontConfig, ZooKeeperSettings};
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -25,12 +26,17 @@ pub(crate) struct Settings {
     tick_ms: u64,
     /// How long a container lives on after its last child, in milliseconds.
     container_empty_ms: u64,
+    /// Whether hard quotas refuse writes.
+    enforce_quotas: bool,
+    /// Whether `/zookeeper/config` shows the members.
+    show_members: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let Times { tick, empty_for } = Times::default();
-        Self { tick_ms: tick.millis(), container_empty_ms: empty_for.millis() }
+        let Rules { tick, empty_for, enforce_quotas, show_members } = Rules::default();
+        let (tick_ms, container_empty_ms) = (tick.millis(), empty_for.millis());
+        Self { tick_ms, container_empty_ms, enforce_quotas, show_members }
     }
 }
 
@@ -50,7 +56,9 @@ impl Settings {
     /// The tree; it tells the feed what it executes.
     pub(crate) fn service(self, feed: &Feed) -> Box<dyn Service> {
         let (tick, empty_for) = (Span::from_millis(self.tick_ms), Span::from_millis(self.container_empty_ms));
-        let service = ZooKeeper::new(Times { tick, empty_for }).told_to(feed.clone());
+        let Self { enforce_quotas, show_members, .. } = self;
+        let rules = Rules { tick, empty_for, enforce_quotas, show_members };
+        let service = ZooKeeper::new(rules).told_to(feed.clone());
         Box::new(InStore::new(Parallel::new(service)))
     }
 }
@@ -85,7 +93,8 @@ pub(crate) fn front(
     let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
     let service = Settings::read("service", &config.service.settings);
     let tick_ms = service.map_err(|why| Failure::usage(why.to_string()))?.tick_ms;
-    let front =
-        FrontConfig { settings, tick_ms, member, newest: replica.newest(), feed, data: config.data.clone() };
+    let (newest, data) = (replica.newest(), config.data.clone());
+    let may_reconfigure = !config.fault_model.may_lie();
+    let front = FrontConfig { settings, tick_ms, member, newest, feed, data, may_reconfigure };
     Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }

@@ -1,13 +1,14 @@
 //! The front: one thread with an event loop, on which the server, its connections and its clocks are.
 
 use crate::connection;
+use crate::members::Members;
 use crate::outbox::Outbox;
 use crate::secrets::{self, Real};
 use crate::settings::{Reads, ZooKeeperSettings};
 use bytes::Bytes;
 use quorate_kit::{
-    Command, Connection, Line, Listen, Listener, Look, Member, OwnCluster, Running, Seen, StartError,
-    Together,
+    Command, Connection, Line, Listen, Listener, Look, Member, Operator, OwnCluster, Running, Seen,
+    StartError, Together,
 };
 use quorate_runtime::{Newest, NewestReader};
 use quorate_types::{ReplicaId, Span, Time};
@@ -44,6 +45,8 @@ pub struct FrontConfig {
     pub feed: Feed,
     /// The directory of the replica's files, for the word `dirs`.
     pub data: PathBuf,
+    /// Whether clients may change the members.
+    pub may_reconfigure: bool,
 }
 
 /// Starts fronts.
@@ -157,6 +160,7 @@ pub(crate) struct Shared {
     cluster: OwnCluster,
     /// The same, for what the server says of itself.
     words: OwnCluster,
+    members: Members,
     server: Mutex<Server>,
     ends: Mutex<(ConnId, HashMap<ConnId, End>)>,
     started: Instant,
@@ -165,7 +169,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Must be called on the front's event loop.
     fn start(config: FrontConfig) -> Arc<Self> {
-        let FrontConfig { settings, tick_ms, member, newest, feed, data } = config;
+        let FrontConfig { settings, tick_ms, member, newest, feed, data, may_reconfigure } = config;
         let mut life = [0; 8];
         secrets::fill(&mut life);
         let server = ServerConfig {
@@ -175,6 +179,18 @@ impl Shared {
             waiting_max: WAITING_MAX,
             super_digest: settings.super_digest.clone().map(String::into_bytes),
             linearizable: settings.reads == Reads::Linearizable,
+            may_reconfigure,
+        };
+        let look = Look::start(member.see);
+        let who = (member.cluster, member.replica);
+        let words = OwnCluster::start(member.client.clone(), member.replica, None);
+        let members = Members {
+            cluster: member.cluster,
+            replica: member.replica,
+            settings: settings.clone(),
+            look: look.clone(),
+            operator: Operator::new("zookeeper", who, member.tls, look.clone()),
+            words: words.clone(),
         };
         let shared = Arc::new(Self {
             frame_bytes: settings.frame_bytes as usize,
@@ -182,8 +198,9 @@ impl Shared {
             tick_ms,
             data,
             replica: member.replica,
-            look: Look::start(member.see),
-            words: OwnCluster::start(member.client.clone(), member.replica, None),
+            look,
+            words,
+            members: members.clone(),
             cluster: OwnCluster::start(member.client, member.replica, Some(SAME)),
             server: Mutex::new(Server::new(server, Box::new(Real))),
             ends: Mutex::default(),
@@ -191,6 +208,7 @@ impl Shared {
         });
         feed.listen();
         tokio::spawn(shared.clone().follow(newest, feed));
+        tokio::spawn(members.always());
         tokio::spawn(shared.clone().watch_the_clock(Duration::from_millis(tick_ms)));
         shared
     }
@@ -266,6 +284,13 @@ impl Shared {
                 tokio::spawn(async move {
                     let answer = asked.await.ok();
                     shared.input(|server, now| server.ordered(token, answer, now));
+                });
+            }
+            Output::Reconfigure { token, change } => {
+                let shared = self.clone();
+                tokio::spawn(async move {
+                    let done = shared.members.change(&change).await;
+                    shared.input(|server, now| server.reconfigured(token, done, now));
                 });
             }
             Output::Ask { token, query } => {

@@ -6,6 +6,7 @@
 
 mod connection;
 mod front;
+mod members;
 mod outbox;
 mod secrets;
 mod settings;

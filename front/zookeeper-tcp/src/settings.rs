@@ -29,6 +29,8 @@ pub enum Reads {
 pub struct ZooKeeperSettings {
     /// Where to listen for clients of ZooKeeper, `host:port`.
     pub listen: String,
+    /// Where clients reach it, if not at that address, `host:port`.
+    pub announce: Option<String>,
     /// Whether clients may also connect without TLS.
     #[serde(default)]
     pub plain: bool,
@@ -72,6 +74,9 @@ impl ZooKeeperSettings {
     pub fn read(table: &Table) -> Result<Self, SettingsError> {
         let read: Self = settings::read(FRONT, table)?;
         settings::address(FRONT, "listen", &read.listen)?;
+        if let Some(announced) = &read.announce {
+            settings::address(FRONT, "announce", announced)?;
+        }
         settings::range(FRONT, "frame_bytes", read.frame_bytes, (1024..=2 << 20, "2097152 (2 MiB)"))?;
         let times = [
             ("session_timeout_min_ms", read.session_timeout_min_ms),
@@ -94,6 +99,18 @@ impl ZooKeeperSettings {
             ));
         }
         Ok(read)
+    }
+
+    /// Where clients reach this front, whose replica has this address.
+    pub(crate) fn announced(&self, replica: &str) -> String {
+        if let Some(announced) = &self.announce {
+            return announced.clone();
+        }
+        let listen = &self.listen;
+        match (listen.rsplit_once(':'), replica.rsplit_once(':')) {
+            (Some(("0.0.0.0" | "[::]" | "", port)), Some((host, _))) => format!("{host}:{port}"),
+            _ => listen.clone(),
+        }
     }
 
     /// Whether a word is answered.

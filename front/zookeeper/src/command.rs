@@ -8,11 +8,13 @@
 //! | 2, a new session | digest of the password (`buffer`), time-out (`int`, ms), server (`long`) |
 //! | 3, a session that comes back | as 2, with the session (`long`) in front |
 //! | 4, sessions that live | server (`long`), list of session (`long`) and silence (`long`, ms) |
+//! | 5, the members | the time of the server (`long`), cluster (two `long`s), number (`long`), list of id (`int`), whether it is a learner (`boolean`), address (`ustring`), and address for clients (`ustring`, or nothing) |
 //!
 //! A query is session, identities, operation and request, without a kind. Tests: tests/all/service.rs, tests/all/sessions.rs.
 
 use crate::error::ZkError;
 use crate::jute::{Malformed, Reader, Write as _};
+use crate::members::Members;
 use crate::op::Op;
 use crate::request::Request;
 use crate::tree::{Caller, Id};
@@ -47,6 +49,13 @@ pub enum Command<'a> {
         server: i64,
         /// Sessions of which it has not heard for so many milliseconds.
         silent: Vec<(i64, i64)>,
+    },
+    /// A server sees these members, and says where it serves clients itself.
+    Members {
+        /// The time of the server, in milliseconds since 1970.
+        time_ms: i64,
+        /// The members.
+        members: Members,
     },
 }
 
@@ -102,6 +111,7 @@ const WRITE: u8 = 1;
 const OPEN: u8 = 2;
 const ATTACH: u8 = 3;
 const LIVE: u8 = 4;
+const MEMBERS: u8 = 5;
 
 impl<'a> Command<'a> {
     /// Reads a command.
@@ -124,6 +134,7 @@ impl<'a> Command<'a> {
                 let silent = from.list(|from| Ok((from.long()?, from.long()?)))?.unwrap_or_default();
                 Self::Live { server, silent }
             }
+            MEMBERS => Self::Members { time_ms: from.long()?, members: Members::read(from)? },
             _ => return Err(Malformed),
         })
     }
@@ -148,6 +159,11 @@ impl<'a> Command<'a> {
                     out.long(*session);
                     out.long(*silence_ms);
                 });
+            }
+            Self::Members { time_ms, members } => {
+                out.push(MEMBERS);
+                out.long(*time_ms);
+                members.write(out);
             }
         }
     }

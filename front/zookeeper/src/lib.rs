@@ -6,6 +6,7 @@ pub mod command;
 pub mod error;
 pub mod feed;
 pub mod jute;
+pub mod members;
 pub mod op;
 pub mod path;
 pub mod records;

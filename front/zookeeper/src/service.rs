@@ -12,17 +12,21 @@ use crate::command::{Asked, Command, Opening, read_query};
 use crate::error::ZkError;
 use crate::feed::Feed;
 use crate::jute::{Malformed, Reader, Write as _};
+use crate::members::Members;
 use crate::op::Op;
 use crate::records::Stat;
 use crate::request::{Request, write_multi_header};
 use crate::sessions::{self, Sessions};
-use crate::tree::{self, Caller, Count, Done, Event, Right, Stamp, Tree};
+use crate::tree::{self, Caller, Count, Done, Event, Id, Right, Rules, Stamp, Tree};
 use quorate_execute::{Context, KeyUse, Observer, ParallelService, ReplySink, StateView, Store};
-use quorate_types::{AgreedTime, Span};
+use quorate_types::AgreedTime;
 use std::any::Any;
 
 /// Where the number of the last transaction is, and how much there is in the tree: in no part of it.
 const META: &[u8] = b"\xff\xffm";
+
+/// What clients are told of the members.
+const MEMBERS: &[u8] = b"\xff\xffk";
 
 /// The most bytes that several reads in one request give.
 const READ_BYTES_MAX: usize = 16 << 20;
@@ -74,39 +78,24 @@ impl What {
 pub struct ZooKeeper {
     /// The nodes that every tree has. The first write puts them into the state; reads before it read them here.
     founded: Store,
-    times: Times,
+    rules: Rules,
     feed: Option<Feed>,
-}
-
-/// The times that all replicas must have alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
-    /// The unit of time of sessions.
-    pub tick: Span,
-    /// How long a container lives on after its last child.
-    pub empty_for: Span,
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        Self { tick: Span::from_secs(3), empty_for: Span::from_secs(60) }
-    }
 }
 
 impl Default for ZooKeeper {
     fn default() -> Self {
-        Self::new(Times::default())
+        Self::new(Rules::default())
     }
 }
 
 impl ZooKeeper {
-    /// The service, with these times.
-    pub fn new(times: Times) -> Self {
+    /// The service, with these rules.
+    pub fn new(rules: Rules) -> Self {
         let mut founded = Store::new();
         for (key, value) in tree::founding() {
             founded.put(&key, &value);
         }
-        Self { founded, times, feed: None }
+        Self { founded, rules, feed: None }
     }
 
     /// This service, but what it does is told here.
@@ -116,21 +105,57 @@ impl ZooKeeper {
     }
 }
 
+/// The last transaction, and how much there is in the tree.
+#[derive(Clone, Copy)]
+struct Meta {
+    zxid: i64,
+    count: Count,
+}
+
+impl Meta {
+    fn of(view: &StateView<'_>) -> Self {
+        let bytes = view.get(META).unwrap_or_default();
+        let mut from = Reader::new(&bytes);
+        let mut number = || from.long().unwrap_or_default();
+        let zxid = number();
+        if zxid == 0 {
+            return Self { zxid, count: Count::FOUNDED };
+        }
+        let (nodes, ephemerals, bytes, quotas) = (number(), number(), number(), number());
+        Self { zxid, count: Count { nodes, ephemerals, bytes, quotas } }
+    }
+
+    /// Takes the next transaction. The first one puts the nodes that every tree has into the state.
+    fn next(view: &mut StateView<'_>) -> Self {
+        let Self { zxid, count } = Self::of(view);
+        if zxid == 0 {
+            tree::founding().for_each(|(key, value)| view.set(&key, &value));
+        }
+        Self { zxid: zxid + 1, count }
+    }
+
+    fn put(&self, view: &mut StateView<'_>) {
+        let Count { nodes, ephemerals, bytes, quotas } = self.count;
+        let mut meta = Vec::with_capacity(40);
+        [self.zxid, nodes, ephemerals, bytes, quotas].iter().for_each(|number| meta.long(*number));
+        view.set(META, &meta);
+    }
+}
+
+/// What clients are told of the members; nothing before a server said something.
+pub fn members(view: &StateView<'_>) -> Members {
+    let bytes = view.get(MEMBERS);
+    bytes.and_then(|bytes| Members::read(&mut Reader::new(&bytes)).ok()).unwrap_or_default()
+}
+
 /// The last transaction.
 pub fn last_zxid(view: &StateView<'_>) -> i64 {
-    let bytes = view.get(META);
-    bytes.and_then(|bytes| Reader::new(&bytes).long().ok()).unwrap_or_default()
+    Meta::of(view).zxid
 }
 
 /// How much there is in the tree.
 pub fn count(view: &StateView<'_>) -> Count {
-    let bytes = view.get(META).unwrap_or_default();
-    let mut from = Reader::new(&bytes);
-    let mut number = || from.long().unwrap_or_default();
-    match number() {
-        0 => Count::FOUNDED,
-        _ => Count { nodes: number(), ephemerals: number(), bytes: number() },
-    }
+    Meta::of(view).count
 }
 
 /// The changes.
@@ -177,18 +202,33 @@ impl ZooKeeper {
                 out.long(last_zxid(view));
                 out.int(0);
             }
+            Command::Members { time_ms, members } => {
+                self.meet(view, (time_ms, ctx), &members);
+                out.long(last_zxid(view));
+                out.int(0);
+            }
         }
         Ok(())
     }
 
     fn sessions<'v, 's>(&self, view: &'v mut StateView<'s>) -> Sessions<'v, 's> {
-        Sessions { view, tick: self.times.tick }
+        Sessions { view, tick: self.rules.tick }
     }
 
-    /// The next transaction.
-    fn stamp(&self, view: &mut StateView<'_>, time_ms: i64, ctx: &Context) -> Stamp {
-        let (agreed, empty_for) = (ctx.time(), self.times.empty_for);
-        Stamp { zxid: next_zxid(view), time_ms, agreed, empty_for }
+    /// Takes the next transaction for a change of the tree.
+    fn change<T>(
+        &self,
+        view: &mut StateView<'_>,
+        (time_ms, ctx): (i64, &Context),
+        change: impl FnOnce(&mut Tree<'_, '_>) -> T,
+    ) -> (i64, T, Vec<Event>) {
+        let Meta { zxid, count } = Meta::next(view);
+        let stamp = Stamp { zxid, time_ms, agreed: ctx.time() };
+        let mut tree = Tree::new(view, stamp, self.rules, &count);
+        let done = change(&mut tree);
+        let (events, added) = tree.finish();
+        Meta { zxid, count: count.plus(&added) }.put(view);
+        (zxid, done, events)
     }
 
     fn write(
@@ -199,9 +239,8 @@ impl ZooKeeper {
         asked: &Asked<'_>,
         out: &mut Vec<u8>,
     ) {
-        let stamp = self.stamp(view, time_ms, ctx);
-        let done = self.write_as(view, stamp, caller, asked);
-        out.long(stamp.zxid);
+        let (zxid, done) = self.write_as(view, (time_ms, ctx), caller, asked);
+        out.long(zxid);
         match done {
             Ok(done) => {
                 out.int(0);
@@ -214,81 +253,72 @@ impl ZooKeeper {
     fn write_as(
         &self,
         view: &mut StateView<'_>,
-        stamp: Stamp,
+        when: (i64, &Context),
         caller: &Caller,
         asked: &Asked<'_>,
-    ) -> Result<Done, ZkError> {
-        sessions::check(view, caller.session, caller.attached)?;
-        let request = asked.request(Op::writes)?;
-        if request == Request::Plain(Op::CloseSession) {
-            self.end(view, stamp, caller.session);
-            return Ok(Done::Nothing);
+    ) -> (i64, Result<Done, ZkError>) {
+        let may = sessions::check(view, caller.session, caller.attached);
+        let request = may.and_then(|()| asked.request(Op::writes));
+        if request == Ok(Request::Plain(Op::CloseSession)) {
+            return (self.end(view, when, caller.session), Ok(Done::Nothing));
         }
-        let (done, events) = change(view, stamp, |tree| tree.write(caller, &request));
-        let done = done?;
+        let (zxid, done, events) =
+            self.change(view, when, |tree| request.and_then(|request| tree.write(caller, &request)));
         if !events.is_empty() {
-            view.tell(Told { zxid: stamp.zxid, what: What::Nodes(events) });
+            view.tell(Told { zxid, what: What::Nodes(events) });
         }
-        Ok(done)
+        (zxid, done)
+    }
+
+    /// Shows clients the members, if that is wanted and there is something new.
+    fn meet(&self, view: &mut StateView<'_>, when: (i64, &Context), said: &Members) {
+        let before = members(view);
+        let mut now = before.clone();
+        now.hear(said);
+        if !self.rules.show_members || now == before {
+            return;
+        }
+        let mut bytes = Vec::new();
+        now.write(&mut bytes);
+        view.set(MEMBERS, &bytes);
+        if now.text() == before.text() {
+            return;
+        }
+        let (zxid, (), events) = self.change(view, when, |tree| tree.configure(now.text().as_bytes()));
+        view.tell(Told { zxid, what: What::Nodes(events) });
     }
 
     /// Ends a session, with all of its nodes.
-    fn end(&self, view: &mut StateView<'_>, stamp: Stamp, session: i64) {
-        let ((), events) = change(view, stamp, |tree| tree.end_session(session));
+    fn end(&self, view: &mut StateView<'_>, when: (i64, &Context), session: i64) -> i64 {
+        let (zxid, (), events) = self.change(view, when, |tree| tree.end_session(session));
         self.sessions(view).forget(session);
-        view.tell(Told { zxid: stamp.zxid, what: What::Ended { session, events } });
+        view.tell(Told { zxid, what: What::Ended { session, events } });
+        zxid
     }
 
     /// Ends the sessions whose time is over. Each end is a transaction.
     fn end_those_over(&self, view: &mut StateView<'_>, ctx: &Context) {
         for session in self.sessions(view).over(ctx) {
-            let stamp = self.stamp(view, 0, ctx);
-            self.end(view, stamp, session);
+            self.end(view, (0, ctx), session);
         }
     }
 
     /// Deletes nodes that are due. Each is a transaction.
     fn end_those_due(&self, view: &mut StateView<'_>, ctx: &Context) {
         for path in tree::due_until(view, ctx.time()) {
-            let stamp = self.stamp(view, 0, ctx);
-            let ((), events) = change(view, stamp, |tree| tree.end_due(&path));
+            let (zxid, (), events) = self.change(view, (0, ctx), |tree| tree.end_due(&path));
             if !events.is_empty() {
-                view.tell(Told { zxid: stamp.zxid, what: What::Nodes(events) });
+                view.tell(Told { zxid, what: What::Nodes(events) });
             }
         }
     }
 }
 
-/// Takes the next transaction. The first one puts the nodes that every tree has into the state.
+/// Takes the next transaction for a session's beginning.
 fn next_zxid(view: &mut StateView<'_>) -> i64 {
-    let zxid = last_zxid(view) + 1;
-    if zxid == 1 {
-        tree::founding().for_each(|(key, value)| view.set(&key, &value));
-    }
-    put_meta(view, zxid, &count(view));
-    zxid
-}
-
-fn put_meta(view: &mut StateView<'_>, zxid: i64, count: &Count) {
-    let mut meta = Vec::with_capacity(32);
-    [zxid, count.nodes, count.ephemerals, count.bytes].iter().for_each(|number| meta.long(*number));
-    view.set(META, &meta);
-}
-
-/// Carries out a change of the tree, and counts what it adds.
-fn change<T>(
-    view: &mut StateView<'_>,
-    stamp: Stamp,
-    change: impl FnOnce(&mut Tree<'_, '_>) -> T,
-) -> (T, Vec<Event>) {
-    let mut tree = Tree::new(view, stamp);
-    let done = change(&mut tree);
-    let (events, added) = tree.finish();
-    if added != Count::NOTHING {
-        let count = count(view).plus(&added);
-        put_meta(view, stamp.zxid, &count);
-    }
-    (done, events)
+    let meta = Meta::next(view);
+    meta.put(view);
+    meta.zxid
 }
 
 /// The reads.
@@ -305,6 +335,15 @@ impl ZooKeeper {
         if let Err(error) = request.and_then(|request| answer(view, caller, &request, out)) {
             out.truncate(at);
             out.int(error.code());
+        }
+    }
+
+    /// Appends what the tree says of the servers, whoever asks: data and numbers.
+    pub fn configuration(&self, view: &StateView<'_>, out: &mut Vec<u8>) {
+        let whoever = [Id { scheme: b"super".into(), id: Vec::new() }];
+        if let Ok(found) = tree::data(view, tree::CONFIG.as_bytes(), &whoever) {
+            out.bytes(found.value.as_deref());
+            found.stat.write(out);
         }
     }
 
@@ -444,11 +483,11 @@ impl ParallelService for ZooKeeper {
     }
 
     fn next_deadline(&self, view: &StateView<'_>) -> Option<AgreedTime> {
-        sessions::next_step(view, self.times.tick).into_iter().chain(tree::next_due(view)).min()
+        sessions::next_step(view, self.rules.tick).into_iter().chain(tree::next_due(view)).min()
     }
 
     fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
-        if sessions::next_step(view, self.times.tick).is_some_and(|due| due <= ctx.time()) {
+        if sessions::next_step(view, self.rules.tick).is_some_and(|due| due <= ctx.time()) {
             self.end_those_over(view, ctx);
         }
         self.end_those_due(view, ctx);

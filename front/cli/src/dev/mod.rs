@@ -11,6 +11,7 @@ mod export;
 pub(crate) use directory::{adopt, free_ports};
 
 use crate::control::{self, Request, Response, SOCKET};
+use crate::set::SetArgs;
 use children::Children;
 use directory::{Choices, DevDirectory};
 use quorate_command::admin::{self, Admin, Answer};
@@ -80,6 +81,8 @@ pub(crate) struct Args {
     /// Without certificates and encryption: replicas listen on this machine only, but any process on it may do everything
     #[arg(long)]
     plain: bool,
+    #[command(flatten)]
+    set: SetArgs,
     /// Throw away what a former `quorate dev` left in the directory
     #[arg(long)]
     fresh: bool,

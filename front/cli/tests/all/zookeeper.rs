@@ -5,6 +5,7 @@
 mod plain;
 
 use crate::harness::Cluster;
+use quorate_zookeeper::server::digest_id;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,9 +22,15 @@ fn built(name: &str) -> Option<PathBuf> {
     is_there.then_some(place)
 }
 
+/// The identity of `super:secret`, who may do everything.
+fn super_digest() -> String {
+    String::from_utf8(digest_id(b"super:secret")).expect("text")
+}
+
 /// A cluster, and where its servers listen, with commas between them.
 fn start() -> (Cluster, String) {
-    let cluster = Cluster::start(&["--service", "zookeeper"]);
+    let whoever = format!("front.zookeeper.super_digest={}", super_digest());
+    let cluster = Cluster::start(&["--service", "zookeeper", "--set", &whoever]);
     let servers = cluster.ready["zookeeper"].as_array().expect("addresses");
     let servers: Vec<&str> = servers.iter().map(|address| address.as_str().expect("an address")).collect();
     assert_eq!(servers.len(), 3);
@@ -135,7 +142,20 @@ fn commands_of_zkcli() {
         ("create -e /mine\ngetEphemerals\ngetAllChildrenNumber /a\n", &["Created /mine", "[/mine]", "2"]),
         ("sync /a\ndeleteall /a\nls /a\n", &["Sync is OK", "Node does not exist: /a"]),
         ("addWatch -m PERSISTENT /w\ncreate /w\nremovewatches /w\n", &["Created /w"]),
-        ("get /zookeeper/config\nclose\n", &[]),
+        (
+            "create /q x\nsetquota -n 1 /q\nsetquota -B 9 /q\ncreate /q/r y\nlistquota /q\ndelquota /q\n",
+            &[
+                "Created /q",
+                "Created /q/r",
+                "absolute path is /zookeeper/quota/q/zookeeper_limits",
+                "Output quota for /q count=1,bytes=-1=;byteHardLimit=9;countHardLimit=-1",
+                "Output stat for /q count=2,bytes=2",
+            ],
+        ),
+        (
+            "addauth digest super:secret\nreconfig -add server.4=127.0.0.1:9:9;9 -v f\n",
+            &["version No is not valid : "],
+        ),
     ] {
         let found = zkcli(&servers, &format!("{commands}quit\n")).expect("it is there");
         // The order of identities is not that of proofs.

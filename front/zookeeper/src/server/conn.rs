@@ -4,6 +4,7 @@
 //! are of its own session only. A write behind a read that waits is not ordered before the read is answered: otherwise the read would see
 //! what its client did later. Tests: tests/all/server.rs, tests/all/world.rs.
 
+use crate::error::ZkError;
 use crate::op::Op;
 use crate::tree::{Caller, Id};
 use bytes::Bytes;
@@ -36,12 +37,14 @@ pub(super) enum Waits {
     Sync { path: Bytes, zxid: Option<i64> },
     /// A read, or something about watches, of a state that is at least as new as this transaction, once it is known.
     Here { op: i32, request: Bytes, zxid: Option<i64> },
+    /// A change of the members, until it is done or refused. The request is here until it is begun.
+    Change { request: Option<Bytes>, done: Option<Result<i64, ZkError>> },
 }
 
 impl Waits {
     /// Whether a write behind it has to wait.
     const fn reads(&self) -> bool {
-        matches!(self, Self::Sync { .. } | Self::Here { .. })
+        matches!(self, Self::Sync { .. } | Self::Here { .. } | Self::Change { .. })
     }
 }
 
@@ -111,6 +114,21 @@ impl Conn {
     /// The request that is answered next.
     pub(super) fn next(&self) -> Option<&Request> {
         self.waiting.front()
+    }
+
+    /// If a change of the members is answered next, and was not begun: its number, and its request.
+    pub(super) fn change_to_begin(&mut self) -> Option<(u64, Bytes)> {
+        match &mut self.waiting.front_mut()?.waits {
+            Waits::Change { request, .. } => Some((self.first, request.take()?)),
+            _ => None,
+        }
+    }
+
+    /// The change of the members that is answered next is refused.
+    pub(super) fn refuse_change(&mut self, error: ZkError) {
+        if let Some(Waits::Change { done, .. }) = self.waiting.front_mut().map(|next| &mut next.waits) {
+            *done = Some(Err(error));
+        }
     }
 
     pub(super) fn pop(&mut self) -> Option<Request> {

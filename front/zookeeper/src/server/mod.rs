@@ -13,6 +13,7 @@ mod conn;
 mod frames;
 mod here;
 mod owned;
+mod reconfig;
 mod state;
 mod watches;
 mod words;
@@ -35,6 +36,7 @@ pub use frames::{BadFrame, split, word};
 use owned::{Own, Owned};
 use quorate_execute::{Published, StateView};
 use quorate_types::{Span, Time, planted};
+pub use reconfig::{Change, Named};
 use state::{State, Step};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub use watches::{Kinds, Watches};
@@ -65,6 +67,8 @@ pub struct ServerConfig {
     pub super_digest: Option<Vec<u8>>,
     /// Whether each read sees all writes that were acknowledged anywhere before it.
     pub linearizable: bool,
+    /// Whether clients may change the members.
+    pub may_reconfigure: bool,
 }
 
 /// What the moment is.
@@ -122,6 +126,13 @@ pub enum Output {
         token: u64,
         /// The query.
         query: Vec<u8>,
+    },
+    /// Change the members, have the tree show them, and pass what came of it to [`Server::reconfigured`].
+    Reconfigure {
+        /// Names it.
+        token: u64,
+        /// The change.
+        change: Change,
     },
 }
 
@@ -276,6 +287,17 @@ impl Server {
         }
     }
 
+    /// A change of the members is done, and shown by this transaction, or was refused; none if nobody knows.
+    pub fn reconfigured(&mut self, token: u64, done: Option<Result<i64, ZkError>>, now: Now) {
+        let Some(Call::Request { conn, number }) = self.calls.take(token) else { return };
+        let Some(is) = done else { return self.close(conn) };
+        let waiting = self.conns.get_mut(&conn).and_then(|conn| conn.get_mut(number));
+        if let Some(Waits::Change { done, .. }) = waiting.map(|request| &mut request.waits) {
+            *done = Some(is);
+            self.advance(conn, now);
+        }
+    }
+
     /// Time has passed.
     pub fn tick(&mut self, now: Now) {
         if let Some(word) = self.owned.word(now.time) {
@@ -414,6 +436,11 @@ impl Server {
                 self.send(id, frames::own_reply(xid, zxid, 0, |_| ()));
             }
             Some(Op::Auth) => self.prove(id, xid, &request),
+            Some(Op::Reconfig) => {
+                let Some(conn) = self.conns.get_mut(&id) else { return };
+                conn.push(xid, request.len(), Waits::Change { request: Some(request), done: None });
+                self.advance(id, now);
+            }
             Some(op) if op.writes() => self.write(id, xid, op, &request, now),
             Some(Op::Sync) => self.ask(id, xid, request.len(), Waits::Sync { path: request, zxid: None }),
             Some(known) if self.config.linearizable && known.reads() => {
@@ -486,11 +513,20 @@ impl Server {
     fn advance(&mut self, id: ConnId, now: Now) {
         let was_full = self.is_full(id);
         while let Some(conn) = self.conns.get_mut(&id) {
+            if let Some((number, record)) = conn.change_to_begin() {
+                if let Err(error) = self.begin_change(id, number, &record)
+                    && let Some(conn) = self.conns.get_mut(&id)
+                {
+                    conn.refuse_change(error);
+                }
+                continue;
+            }
             let Some(next) = conn.next() else { break };
             let zxid = match &next.waits {
                 Waits::Session { is: (zxid, ..), .. } => Some(*zxid),
                 Waits::Write { answer, .. } => answer.as_ref().map(|answer| calls::zxid_of(answer)),
                 Waits::Sync { zxid, .. } | Waits::Here { zxid, .. } => *zxid,
+                Waits::Change { done, .. } => done.map(|done| done.unwrap_or_default()),
             };
             let Some(zxid) = zxid else { break };
             if !self.state.shows(zxid) {
@@ -513,6 +549,9 @@ impl Server {
                         out.extend_from_slice(&path)
                     });
                     self.send(id, frame);
+                }
+                Waits::Change { done, .. } => {
+                    self.answer_change(id, request.xid, done.unwrap_or(Err(ZkError::System)));
                 }
                 Waits::Here { op, request: record, .. } => {
                     self.answer_here(id, request.xid, op, &record);

@@ -8,6 +8,7 @@
 //! tests/all/differential.rs beside a real server.
 
 mod node;
+mod quota;
 mod read;
 mod rights;
 
@@ -22,13 +23,16 @@ use node::{DATA, NODE, Node, TTL_MAX_MS};
 use quorate_execute::StateView;
 use quorate_types::{AgreedTime, Span, planted};
 pub use read::{
-    Answer, Right, Seen, children, count_below, data, due_until, ephemerals, exists, next_due, rights, seen,
+    Answer, Right, Seen, children, count_below, data, due_until, ephemerals, exists, may_configure, next_due,
+    rights, seen,
 };
 pub use rights::Id;
 use std::collections::BTreeMap;
 
 /// Nodes that every tree has, and that nobody deletes.
-const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG];
+/// The one that names the servers.
+pub(crate) const CONFIG: &str = "/zookeeper/config";
 
 /// The longest path: its keys must fit into the store.
 const PATH_BYTES_MAX: usize = 60 << 10;
@@ -58,8 +62,26 @@ pub struct Stamp {
     pub time_ms: i64,
     /// The agreed time.
     pub agreed: AgreedTime,
-    /// How long an empty container lives on.
+}
+
+/// What all replicas must have alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The unit of time of sessions.
+    pub tick: Span,
+    /// How long a container lives on after its last child.
     pub empty_for: Span,
+    /// Whether hard quotas refuse writes.
+    pub enforce_quotas: bool,
+    /// Whether `/zookeeper/config` shows the members.
+    pub show_members: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let (tick, empty_for) = (Span::from_secs(3), Span::from_secs(60));
+        Self { tick, empty_for, enforce_quotas: false, show_members: true }
+    }
 }
 
 /// What happened to a node.
@@ -91,18 +113,21 @@ pub struct Count {
     pub ephemerals: i64,
     /// The bytes in all paths and data.
     pub bytes: i64,
+    /// Paths that have a quota.
+    pub quotas: i64,
 }
 
 impl Count {
-    pub(crate) const NOTHING: Self = Self { nodes: 0, ephemerals: 0, bytes: 0 };
+    pub(crate) const NOTHING: Self = Self { nodes: 0, ephemerals: 0, bytes: 0, quotas: 0 };
     /// That of a new tree. The root counts twice, as in ZooKeeper, which knows it by two names.
-    pub(crate) const FOUNDED: Self = Self { nodes: 5, ephemerals: 0, bytes: 44 };
+    pub(crate) const FOUNDED: Self = Self { nodes: 5, bytes: 44, ..Self::NOTHING };
 
     pub(crate) const fn plus(&self, more: &Self) -> Self {
         Self {
             nodes: self.nodes + more.nodes,
             ephemerals: self.ephemerals + more.ephemerals,
             bytes: self.bytes + more.bytes,
+            quotas: self.quotas + more.quotas,
         }
     }
 }
@@ -148,13 +173,17 @@ pub struct Tree<'v, 's> {
     /// What happened so far.
     events: Vec<Event>,
     added: Count,
+    /// How many quotas there were before.
+    quotas: i64,
     stamp: Stamp,
+    rules: Rules,
 }
 
 impl<'v, 's> Tree<'v, 's> {
-    /// A change at this moment.
-    pub fn new(view: &'v mut StateView<'s>, stamp: Stamp) -> Self {
-        Self { view, undo: None, events: Vec::new(), added: Count::NOTHING, stamp }
+    /// A change at this moment of a tree in which there is so much.
+    pub fn new(view: &'v mut StateView<'s>, stamp: Stamp, rules: Rules, count: &Count) -> Self {
+        let (events, added, quotas) = (Vec::new(), Count::NOTHING, count.quotas);
+        Self { view, undo: None, events, added, quotas, stamp, rules }
     }
 
     /// What happened, in order, and what was added. Nothing, if it failed.
@@ -178,6 +207,12 @@ impl<'v, 's> Tree<'v, 's> {
         let paths = read::ephemerals(self.view, session, b"");
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         self.remove_nodes(&paths);
+    }
+
+    /// Replaces what the tree says of the servers.
+    pub fn configure(&mut self, text: &[u8]) {
+        let Some(node) = self.node(CONFIG) else { return };
+        self.replace(CONFIG, node, Some(text));
     }
 
     /// Carries out a write.
@@ -221,6 +256,8 @@ impl Tree<'_, '_> {
         if matches!(parent.owner(), Owner::Session(_)) {
             return Err(ZkError::NoChildrenForEphemerals);
         }
+        let bytes = create.data.map_or(0, |data| data.len() as i64);
+        self.within_quota(&path, 1, bytes)?;
         let Stamp { zxid, time_ms, .. } = self.stamp;
         parent.stat.cversion = number.wrapping_add(1);
         parent.stat.num_children += 1;
@@ -253,6 +290,8 @@ impl Tree<'_, '_> {
         self.count(&node, &path, 1);
         self.happened(EventKind::Created, &path, &node);
         self.happened(EventKind::ChildrenChanged, above, &parent);
+        self.maybe_count_all(&path);
+        self.count_in_quota(&path, 1, bytes);
         Ok(Done::Made { path, stat: node.visible() })
     }
 
@@ -289,19 +328,28 @@ impl Tree<'_, '_> {
         version: i32,
     ) -> Result<Done, ZkError> {
         let path = ZkPath::new(path).map_err(|_| ZkError::BadArguments)?.text();
-        let mut node = self.node(path).ok_or(ZkError::NoNode)?;
+        let node = self.node(path).ok_or(ZkError::NoNode)?;
         rights::check(&node.acl(), Acl::WRITE, &caller.ids)?;
+        let more = data.map_or(0, |data| data.len() as i64) - i64::from(node.stat.data_length);
+        self.within_quota(path, 0, more)?;
         expect(node.stat.version, version)?;
         if !fits(data, &[]) {
             return Err(ZkError::BadArguments);
         }
+        let stat = self.replace(path, node, data);
+        self.count_in_quota(path, 0, more);
+        Ok(Done::Set(stat))
+    }
+
+    /// Replaces the data of a node, and says so.
+    fn replace(&mut self, path: &str, mut node: Node, data: Option<&[u8]>) -> Stat {
         node.stat.version = next(node.stat.version);
         (node.stat.mzxid, node.stat.mtime) = (self.stamp.zxid, self.stamp.time_ms);
         self.put_data(path, &mut node, data);
         self.lives_on(path, &mut node);
         self.put_node(path, &node);
         self.happened(EventKind::DataChanged, path, &node);
-        Ok(Done::Set(node.visible()))
+        node.visible()
     }
 
     fn set_acl(
@@ -423,6 +471,7 @@ impl Tree<'_, '_> {
     /// Counts a node that was made, or deleted. A new one's data were counted already.
     fn count(&mut self, node: &Node, path: &str, sign: i64) {
         self.added.nodes += sign;
+        self.added.quotas += sign * i64::from(quota::is_limits(path));
         self.added.ephemerals += sign * i64::from(matches!(node.owner(), Owner::Session(_)));
         let data = if sign < 0 { i64::from(node.stat.data_length) } else { 0 };
         self.added.bytes += sign * (path.len() as i64 + data);
@@ -457,13 +506,14 @@ impl Tree<'_, '_> {
             self.remove(&node::due(node.due, path));
         }
         self.count(&node, path, -1);
+        self.count_in_quota(path, -1, -i64::from(node.stat.data_length));
         parent.stat.num_children -= 1;
         if !planted("zk-pzxid-forgotten") {
             parent.stat.pzxid = self.stamp.zxid;
         }
         if parent.stat.num_children == 0 && parent.due == 0 && parent.owner() != Owner::Nobody {
             // An empty container, or a node whose time was over while it had children.
-            let due = self.stamp.agreed.plus(self.stamp.empty_for).nanos();
+            let due = self.stamp.agreed.plus(self.rules.empty_for).nanos();
             self.set_due(above, parent, due);
         }
         self.happened(EventKind::Deleted, path, &node);

@@ -48,8 +48,12 @@ pub fn exists(view: &StateView<'_>, path: &[u8], ids: &[Id]) -> Result<Stat, ZkE
 pub fn data(view: &StateView<'_>, path: &[u8], ids: &[Id]) -> Result<Answer<Option<Vec<u8>>>, ZkError> {
     let (path, node) = found(view, path)?;
     rights::check(&node.acl(), Acl::READ, ids)?;
-    let bytes = view.get(&node::key(DATA, path)).map(|bytes| bytes.into_owned());
-    Ok(Answer { value: node.has_data.then(|| bytes.unwrap_or_default()), stat: node.visible() })
+    Ok(Answer { value: node.has_data.then(|| bytes(view, path)), stat: node.visible() })
+}
+
+/// The bytes of a node's data.
+pub(super) fn bytes(view: &StateView<'_>, path: &str) -> Vec<u8> {
+    view.get(&node::key(DATA, path)).map(|bytes| bytes.into_owned()).unwrap_or_default()
 }
 
 /// The names of a node's children, in the order of their bytes.
@@ -94,6 +98,15 @@ pub fn seen(view: &StateView<'_>, path: &[u8]) -> Option<Seen> {
     Some(Seen { mzxid: node.stat.mzxid, pzxid: node.stat.pzxid })
 }
 
+/// Whether whoever has these identities may change the members.
+///
+/// # Errors
+/// When not.
+pub fn may_configure(view: &StateView<'_>, ids: &[Id]) -> Result<(), ZkError> {
+    let node = node(view, super::CONFIG).ok_or(ZkError::NoNode)?;
+    rights::check(&node.acl(), Acl::WRITE, ids)
+}
+
 /// A right: bits, kind of identity, and identity.
 pub type Right = (i32, Vec<u8>, Vec<u8>);
 
@@ -132,6 +145,24 @@ pub fn count_below(view: &StateView<'_>, path: &[u8], ids: &[Id]) -> Result<u64,
         }
         (all, levels) = (all + here, levels + 1);
     }
+}
+
+/// How many nodes there are at this path and below it, and how many bytes of data.
+pub(super) fn sum_of(view: &StateView<'_>, path: &str) -> (i64, i64) {
+    let Some(top) = node(view, path) else { return (0, 0) };
+    let (mut nodes, mut bytes) = (1, i64::from(top.stat.data_length));
+    for levels in 1.. {
+        let (start, end) = node::below(path, levels);
+        let before = nodes;
+        for (_, entry) in view.range(&start, Some(&end)) {
+            let node = Node::decode(&entry).expect("INV-ZK-1: nodes decode");
+            (nodes, bytes) = (nodes + 1, bytes + i64::from(node.stat.data_length));
+        }
+        if nodes == before {
+            break;
+        }
+    }
+    (nodes, bytes)
 }
 
 /// The paths of the nodes that end with this session, if they begin so, in the order of their bytes.

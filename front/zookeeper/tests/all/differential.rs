@@ -46,7 +46,13 @@ impl Server {
         );
         std::fs::write(&config, text).expect("it is written");
         let mut java = Command::new("java");
-        java.args(["-Xmx256m", "-Dzookeeper.extendedTypesEnabled=true", "-cp", &format!("{jars}/*")]);
+        java.args([
+            "-Xmx256m",
+            "-Dzookeeper.extendedTypesEnabled=true",
+            "-Dzookeeper.enforceQuota=true",
+            "-cp",
+            &format!("{jars}/*"),
+        ]);
         java.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(config);
         let process = java.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("java runs");
         (Self { process, directory }, port)
@@ -305,8 +311,41 @@ fn rights(random: &mut Random) -> Vec<Acl<'static>> {
 
 const DATA: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"x"), Some(b"longer data")];
 
+/// What is written into a quota. Other bytes would end the real server.
+const LIMITS: [&[u8]; 4] = [
+    b"count=3,bytes=4",
+    b"count=-1,bytes=-1=;byteHardLimit=12;countHardLimit=3",
+    b"count=2,bytes=-1=;countHardLimit=4",
+    b"count=-1,bytes=-1=;byteHardLimit=8",
+];
+
+/// A quota of `/b` is set, changed or taken away.
+fn quota(random: &mut Random) -> Request<'static> {
+    let path = random.pick(&[
+        "/zookeeper/quota/b",
+        "/zookeeper/quota/b/zookeeper_limits",
+        "/zookeeper/quota/b/zookeeper_limits",
+        "/zookeeper/quota/b/zookeeper_stats",
+        "/zookeeper/quota/b/zookeeper_stats",
+    ]);
+    let bytes = path.as_bytes();
+    match random.below(8) {
+        0 => Request::Delete { path: bytes, version: -1 },
+        1 => Request::SetData { path: bytes, data: Some(random.pick(&LIMITS)), version: -1 },
+        2..5 => Request::Read { op: Op::GetData, path: bytes, watch: false },
+        _ => made(Op::Create2, path, Some(random.pick(&LIMITS)), 0, &[Acl::OPEN], 0),
+    }
+}
+
 fn request(random: &mut Random, in_multi: bool) -> Request<'static> {
-    let path = random.pick(&PATHS);
+    if !in_multi && random.below(12) == 0 {
+        return quota(random);
+    }
+    let mut path = random.pick(&PATHS);
+    // The real server compares a multi's operations with what was there before all of them.
+    while in_multi && path.starts_with("/b") {
+        path = random.pick(&PATHS);
+    }
     let bytes = path.as_bytes();
     let version = random.pick(&[-1, -1, -1, 0, 1, 2]);
     match random.below(if in_multi { 9 } else { 20 }) {

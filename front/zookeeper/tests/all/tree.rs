@@ -361,7 +361,8 @@ proptest! {
             let found = crate::support::names(&mut quorate_zookeeper::jute::Reader::new(&answer));
             prop_assert_eq!(&found, &owned);
             let bytes = after.iter().map(|(path, stat)| path.len() as i64 + i64::from(stat.data_length));
-            let expected = Count { nodes: after.len() as i64 + 1, ephemerals: owned.len() as i64, bytes: bytes.sum() };
+            let (nodes, ephemerals) = (after.len() as i64 + 1, owned.len() as i64);
+            let expected = Count { nodes, ephemerals, bytes: bytes.sum(), quotas: 0 };
             prop_assert_eq!(zk.count(), expected);
             before = after;
             zk.events();

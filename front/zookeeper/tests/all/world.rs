@@ -15,7 +15,8 @@ use quorate_execute::{Context, InStore, Parallel, Published, ReplySink, Service}
 use quorate_types::{AgreedTime, Random, Seq, Span, Time};
 use quorate_zookeeper::feed::Heard;
 use quorate_zookeeper::server::{ConnId, Now, Output, Server, ServerConfig};
-use quorate_zookeeper::service::{Times, Told, What, ZooKeeper};
+use quorate_zookeeper::service::{Told, What, ZooKeeper};
+use quorate_zookeeper::tree::Rules;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -78,7 +79,8 @@ fn all_told(service: &mut InStore<Parallel<ZooKeeper>>) -> Vec<Told> {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let times = Times { tick: Span::from_millis(TICK_MS), empty_for: Span::from_secs(5) };
+        let (tick, empty_for) = (Span::from_millis(TICK_MS), Span::from_secs(5));
+        let rules = Rules { tick, empty_for, enforce_quotas: true, ..Rules::default() };
         let member = || Member {
             server: None,
             behind: VecDeque::new(),
@@ -96,7 +98,7 @@ impl World {
             seq: 0,
             lives: 0,
             next_conn: 0,
-            service: InStore::new(Parallel::new(ZooKeeper::new(times))),
+            service: InStore::new(Parallel::new(ZooKeeper::new(rules))),
             members: (0..SERVERS).map(|_| member()).collect(),
             clients: (0..4).map(Client::new).collect(),
             history: History::default(),
@@ -140,6 +142,7 @@ impl World {
             waiting_max: (64, 1 << 20),
             super_digest: None,
             linearizable: false,
+            may_reconfigure: true,
         };
         let (published, now) = (self.published(), self.now());
         let mut server = Server::new(config, Box::new(Plain::new(self.lives as u8)));
@@ -271,6 +274,7 @@ impl World {
                         self.clients.iter_mut().for_each(|client| client.closed(conn));
                     }
                     Output::Resume { .. } => {}
+                    Output::Reconfigure { .. } => panic!("no client asks for it"),
                     Output::Order { token, command, .. } => {
                         let member = &mut self.members[at];
                         member.orders.push_back((member.life, token, command));

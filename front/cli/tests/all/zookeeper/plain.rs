@@ -7,7 +7,7 @@ use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{
     Acl, ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent,
 };
-use quorate_zookeeper::request::{Create, Request};
+use quorate_zookeeper::request::{Create, Reconfig, Request};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -192,4 +192,55 @@ fn words_and_bad_frames() {
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "{bytes:?} ends the connection");
     }
     good.create("/good", 0).expect("nobody else notices");
+}
+
+fn config(client: &mut Client) -> String {
+    let request = Request::Read { op: Op::GetData, path: b"/zookeeper/config", watch: true };
+    let record = client.ask(&request).expect("an answer").expect("everybody may read it");
+    let data = Reader::new(&record).bytes().expect("data").expect("some");
+    String::from_utf8(data.to_vec()).expect("text")
+}
+
+/// What clients read of the members, once there are so many lines that name where clients are served.
+fn config_of(client: &mut Client, count: usize) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let text = config(client);
+        if text.lines().filter(|line| line.contains(';')).count() == count {
+            return text;
+        }
+        assert!(Instant::now() < until, "{text}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn clients_read_and_change_the_members() {
+    let (cluster, servers) = start();
+    let mut client = Client::new(server_of(&servers, 2));
+    let text = config_of(&mut client, 3);
+    for (line, server) in text.lines().zip(servers.split(',')) {
+        assert!(line.starts_with("server.") && line.ends_with(&format!(":participant;{server}")), "{text}");
+    }
+    assert!(text.ends_with("\nversion=1"), "{text}");
+    let change = |joining: Option<&'static [u8]>, leaving: Option<&'static [u8]>, version| {
+        Request::Reconfig(Reconfig { joining, leaving, members: None, version })
+    };
+    let add = change(Some(b"server.4=127.0.0.1:9:9:observer;10"), None, 1);
+    assert_eq!(client.ask(&add).expect("an answer"), Err(-102), "not everybody may change them");
+    let proof = Request::Auth { kind: 0, scheme: b"digest", proof: b"super:secret" };
+    let _ = client.ask(&proof).expect("an answer").expect("it is right");
+    client.ask(&add).expect("an answer").expect("it is added, although it never starts");
+    let text = config_of(&mut client, 4);
+    assert!(text.contains("server.4=127.0.0.1:9:9:observer;127.0.0.1:10\n"), "{text}");
+    let listed: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["member", "list", "--json"])).expect("JSON");
+    assert_eq!(listed["members"].as_array().map(Vec::len), Some(4), "{listed}");
+    assert_eq!(client.ask(&change(None, Some(b"4"), 1)).expect("an answer"), Err(-103), "another version");
+    client.ask(&change(None, Some(b"4"), 2)).expect("an answer").expect("it is removed");
+    assert_eq!(config_of(&mut client, 3).lines().count(), 4);
+    // Whoever votes does not become an observer.
+    let demote = change(Some(b"server.3=127.0.0.1:9:9:observer;10"), None, -1);
+    assert_eq!(client.ask(&demote).expect("an answer"), Err(-8));
+    assert!(client.events.iter().any(|(kind, path)| *kind == 3 && path == "/zookeeper/config"));
 }

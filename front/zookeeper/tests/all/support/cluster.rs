@@ -3,11 +3,14 @@
 use bytes::Bytes;
 use quorate_execute::{Context, InStore, Parallel, Published, ReplySink, Service};
 use quorate_types::{AgreedTime, Seq, Span, Time};
+use quorate_zookeeper::command::Command;
+use quorate_zookeeper::error::ZkError;
 use quorate_zookeeper::feed::Heard;
 use quorate_zookeeper::jute::Reader;
+use quorate_zookeeper::members::Members;
 use quorate_zookeeper::records::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
 use quorate_zookeeper::request::Request;
-use quorate_zookeeper::server::{Around, ConnId, Now, Output, Secrets, Server, ServerConfig};
+use quorate_zookeeper::server::{Around, Change, ConnId, Now, Output, Secrets, Server, ServerConfig};
 use quorate_zookeeper::service::{Told, ZooKeeper};
 use quorate_zookeeper::tree::Id;
 use std::any::Any;
@@ -70,6 +73,8 @@ pub(crate) struct Cluster {
     next: ConnId,
     /// Commands that were sent and not ordered yet: server, name, bytes.
     orders: VecDeque<(usize, u64, Vec<u8>)>,
+    /// Changes of the members that clients want: server, name, change.
+    changes: VecDeque<(usize, u64, Change)>,
     /// Whether nothing is ordered for now.
     pub(crate) stands: bool,
     pub(crate) ms: u64,
@@ -91,6 +96,7 @@ impl Cluster {
             waiting_max: (8, 1 << 16),
             super_digest: Some(quorate_zookeeper::server::digest_id(b"super:secret")),
             linearizable: false,
+            may_reconfigure: true,
         };
         let now = Now { time: Time::from_nanos(START_MS * 1_000_000), wall_ms: START_MS as i64 };
         let member = |number| Member {
@@ -100,13 +106,14 @@ impl Cluster {
             now,
         };
         let mut cluster = Self {
-            service: InStore::new(Parallel::new(ZooKeeper::default())),
+            service: InStore::new(Parallel::new(super::strict())),
             seq: 0,
             members: (0..servers).map(member).collect(),
             got: BTreeMap::new(),
             greeted: Vec::new(),
             next: 0,
             orders: VecDeque::new(),
+            changes: VecDeque::new(),
             stands: false,
             ms: START_MS,
         };
@@ -163,6 +170,7 @@ impl Cluster {
                 Output::Close { conn } => self.got.entry(conn).or_default().push(Got::Closed),
                 Output::Resume { .. } => {}
                 Output::Order { token, command, .. } => self.orders.push_back((at, token, command)),
+                Output::Reconfigure { token, change } => self.changes.push_back((at, token, change)),
                 Output::Ask { token, query } => {
                     let (mut reply, ctx) = (Vec::new(), self.context());
                     self.service.query(&query, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));
@@ -245,6 +253,28 @@ impl Cluster {
             [Got::Session(session, 10_000, password)] => (conn, *session, password.clone()),
             other => panic!("no session: {other:?}"),
         }
+    }
+
+    /// A server says which members it sees. Returns the transaction that shows them.
+    pub(crate) fn say(&mut self, members: &Members) -> i64 {
+        let mut command = Vec::new();
+        Command::Members { time_ms: 7, members: members.clone() }.write(&mut command);
+        // Nobody waits for the answer.
+        self.orders.push_back((0, u64::MAX, command));
+        self.run();
+        self.zxid()
+    }
+
+    /// The next change of the members that a client wants.
+    pub(crate) fn change(&mut self) -> Option<(usize, u64, Change)> {
+        self.changes.pop_front()
+    }
+
+    /// What came of it.
+    pub(crate) fn changed(&mut self, at: usize, token: u64, done: Option<Result<i64, ZkError>>) {
+        let member = &mut self.members[at];
+        member.server.reconfigured(token, done, member.now);
+        self.run();
     }
 
     /// The last transaction that was done.

@@ -11,7 +11,7 @@ use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{Acl, Stat};
 use quorate_zookeeper::request::{Create, Mode, Request};
 use quorate_zookeeper::service::{Told, What, ZooKeeper};
-use quorate_zookeeper::tree::{Caller, Count, Id};
+use quorate_zookeeper::tree::{Caller, Count, Id, Rules};
 
 /// The tree, and the client that asks.
 pub(crate) struct Zk {
@@ -37,7 +37,7 @@ impl Zk {
     pub(crate) fn new() -> Self {
         let caller = Caller { session: 0, attached: 0, ids: vec![id("ip", "127.0.0.1")] };
         let mut zk = Self {
-            service: InStore::new(Parallel::default()),
+            service: InStore::new(Parallel::new(strict())),
             caller,
             zxid: 0,
             time_ms: 1000,
@@ -220,6 +220,11 @@ impl Zk {
         });
         lists.flatten().map(|event| (event.kind as i32, event.path, event.zxid)).collect()
     }
+}
+
+/// A service whose hard quotas refuse writes.
+pub(crate) fn strict() -> ZooKeeper {
+    ZooKeeper::new(Rules { enforce_quotas: true, ..Rules::default() })
 }
 
 pub(crate) fn id(scheme: &str, id: &str) -> Id {

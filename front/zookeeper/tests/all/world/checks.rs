@@ -123,7 +123,7 @@ impl History {
                 self.attached.insert(session, from.int().expect("an attachment"));
                 self.heard.insert(session, ms);
             }
-            Command::Attach { .. } | Command::Live { .. } => {}
+            Command::Attach { .. } | Command::Live { .. } | Command::Members { .. } => {}
         }
     }
 

@@ -19,6 +19,7 @@ import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
 import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.state.ConnectionStateListener;
 import org.apache.curator.retry.RetryForever;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
@@ -109,8 +110,20 @@ public class Recipes {
 
     static void barriers(CuratorFramework client, int number) throws Exception {
         DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, "/barrier", 2);
-        if (barrier.enter(10, TimeUnit.SECONDS)) {
-            barrier.leave(10, TimeUnit.SECONDS);
+        AtomicInteger losses = new AtomicInteger();
+        ConnectionStateListener listener = (which, state) -> losses.incrementAndGet();
+        client.getConnectionStateListenable().addListener(listener);
+        try {
+            if (barrier.enter(10, TimeUnit.SECONDS)) {
+                barrier.leave(10, TimeUnit.SECONDS);
+            }
+        } catch (KeeperException.NoNodeException gone) {
+            // Curator sends a deletion again whose answer is lost with the connection, and then finds nothing.
+            if (losses.get() == 0) {
+                throw gone;
+            }
+        } finally {
+            client.getConnectionStateListenable().removeListener(listener);
         }
     }
 
