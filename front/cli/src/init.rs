@@ -101,7 +101,12 @@ pub(crate) fn run(args: Args) -> Outcome {
         made_by,
     };
     let cluster = make(&dir, &plan)?;
-    args.set.apply(&dir, plan.members.iter().map(|(replica, _)| *replica))?;
+    let set = args.set.apply(&dir, plan.members.iter().map(|(replica, _)| *replica));
+    if set.is_err() {
+        // The directory was not there, or empty.
+        let _ = std::fs::remove_dir_all(&dir);
+    }
+    set?;
     print::line(summary(&dir, &cluster))?;
     Ok(ExitCode::SUCCESS)
 }

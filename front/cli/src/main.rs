@@ -5,6 +5,7 @@
 //! Tests with real processes: tests/.
 
 mod backup;
+mod beginning;
 mod cert;
 mod chaos;
 mod control;
@@ -73,6 +74,7 @@ enum Command {
     Instances(instances::Args),
     Lanes(lanes::Args),
     Backup(backup::Args),
+    Zookeeper(zookeeper::Args),
     Scrub(scrub::Args),
     Drain(drain::Args),
     Restart(restart::Args),
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::Instances(args) => instances::run(args),
         Command::Lanes(args) => lanes::run(&args),
         Command::Backup(args) => backup::run(args),
+        Command::Zookeeper(args) => zookeeper::run(args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Drain(args) => drain::run(&args),
         Command::Restart(args) => restart::run(&args),

@@ -2,6 +2,7 @@
 //!
 //! Tests: `set/tests.rs`.
 
+use crate::services;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{REPLICA_FILE, replica_directory};
 use std::path::Path;
@@ -82,23 +83,46 @@ impl Setting {
 }
 
 impl SetArgs {
-    /// Puts the lines into the configurations of these replicas of a cluster.
+    /// Puts the lines into the configurations of these replicas of a cluster: into all that are here, or into none.
     ///
     /// # Errors
-    /// When a file can not be read or written, or would be no configuration any more.
+    /// When a file can not be read or written, or would be no configuration that a replica starts with.
     pub(crate) fn apply(&self, cluster: &Path, replicas: impl IntoIterator<Item = u16>) -> Outcome<()> {
         if self.list.is_empty() {
             return Ok(());
         }
+        let mut written = Vec::new();
         for replica in replicas {
             let file = replica_directory(cluster, replica).join(REPLICA_FILE);
-            let shown = file.display();
-            let text = std::fs::read_to_string(&file).doing(format_args!("read {shown}"))?;
+            // A member that was removed may have no directory any more.
+            let Ok(text) = std::fs::read_to_string(&file) else { continue };
             let text = self.list.iter().fold(text, |text, setting| setting.put_into(&text));
-            toml::from_str::<toml::Table>(&text)
-                .map_err(|why| Failure::usage(format!("with --set {shown} would not be readable: {why}")))?;
-            std::fs::write(&file, text).doing(format_args!("write {shown}"))?;
+            // Paths in it begin where it is.
+            let next = file.with_extension("toml.next");
+            std::fs::write(&next, text).doing(format_args!("write {}", next.display()))?;
+            written.push((next, file));
         }
-        Ok(())
+        let checked = written.iter().try_for_each(|(next, _)| services::read_config(next).map(drop));
+        if let Err(why) = checked {
+            written.iter().for_each(|(next, _)| drop(std::fs::remove_file(next)));
+            return Err(Failure::usage(format!("with --set no replica would start: {why}")));
+        }
+        written.iter().try_for_each(|(next, file)| {
+            std::fs::rename(next, file).doing(format_args!("write {}", file.display()))
+        })
+    }
+
+    /// Refuses lines that hold from the first start of a cluster on.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub(crate) fn refuse_first(&self) -> Outcome<()> {
+        let first = |setting: &&Setting| ["", "service", "sessions"].contains(&setting.table.as_str());
+        let Some(Setting { table, key, .. }) = self.list.iter().find(first) else { return Ok(()) };
+        let name = if table.is_empty() { key.clone() } else { format!("{table}.{key}") };
+        Err(Failure::usage(format!(
+            "--set {name}: the cluster in this directory began without it, and this holds from the first start on. Start over with \
+             `quorate dev --fresh`, or choose another directory with --dir"
+        )))
     }
 }

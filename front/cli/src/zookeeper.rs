@@ -1,4 +1,6 @@
-//! The ZooKeeper part of `serve`: the service, and the front that speaks ZooKeeper's protocol.
+//! The ZooKeeper part of `serve`: the service, and the front that speaks ZooKeeper's protocol; and `quorate zookeeper`.
+
+mod import;
 
 use quorate_command::failure::{Failure, Outcome};
 use quorate_execute::{InStore, Parallel, Service};
@@ -53,13 +55,35 @@ impl Settings {
         Ok(read)
     }
 
-    /// The tree; it tells the feed what it executes.
-    pub(crate) fn service(self, feed: &Feed) -> Box<dyn Service> {
+    /// What all replicas must have alike.
+    fn rules(self) -> Rules {
         let (tick, empty_for) = (Span::from_millis(self.tick_ms), Span::from_millis(self.container_empty_ms));
         let Self { enforce_quotas, show_members, .. } = self;
-        let rules = Rules { tick, empty_for, enforce_quotas, show_members };
-        let service = ZooKeeper::new(rules).told_to(feed.clone());
+        Rules { tick, empty_for, enforce_quotas, show_members }
+    }
+
+    /// The tree; it tells the feed what it executes.
+    pub(crate) fn service(self, feed: &Feed) -> Box<dyn Service> {
+        let service = ZooKeeper::new(self.rules()).told_to(feed.clone());
         Box::new(InStore::new(Parallel::new(service)))
+    }
+}
+
+/// Move a ZooKeeper's tree into a cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Import(import::Args),
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.action {
+        Action::Import(args) => import::run(args),
     }
 }
 

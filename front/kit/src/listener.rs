@@ -3,6 +3,7 @@
 //! The front limits the number of connections at once; others wait in the system's queue. With certificates the time for the beginning of
 //! a connection is limited, too. Dropping [`Running`] ends the front and all its work. Tests: front/kit/tests.
 
+use crate::settings::SettingsError;
 use crate::shown::Shown;
 use crate::tls::Tls;
 use quorate::TlsFiles;
@@ -67,6 +68,9 @@ pub enum StartError {
         /// The error.
         why: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Something that the settings name can not be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The system refused a thread.
     #[error("starting a thread: {0}")]
     Thread(io::Error),

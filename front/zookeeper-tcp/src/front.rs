@@ -13,14 +13,14 @@ use quorate_kit::{
 use quorate_runtime::{Newest, NewestReader};
 use quorate_types::{ReplicaId, Span, Time};
 use quorate_zookeeper::feed::Feed;
-use quorate_zookeeper::server::{Around, ConnId, Now, Output, Role, Server, ServerConfig};
+use quorate_zookeeper::server::{Around, ConnId, Now, Output, Role, SaslUsers, Server, ServerConfig};
 use quorate_zookeeper::tree::Id;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 50_000;
@@ -56,8 +56,9 @@ impl Front {
     /// Listens, and serves clients on a thread of its own.
     ///
     /// # Errors
-    /// When it can not listen.
+    /// When it can not listen, or can not read the file of users.
     pub fn start(config: FrontConfig) -> Result<Running, StartError> {
+        let users = config.settings.users()?;
         let listen = Listen {
             front: "zookeeper",
             address: config.settings.listen.clone(),
@@ -69,13 +70,14 @@ impl Front {
         };
         listen.start(async move |listener: Listener| {
             let most = config.settings.connections_per_address;
-            let shared = Shared::start(config);
+            let shared = Shared::start(config, users);
             let addresses = Addresses::new(most);
             let serve = move |Connection { stream, shown, peer }| {
                 let (shared, addresses) = (shared.clone(), addresses.clone());
                 async move {
                     let ip = peer.ip().to_canonical();
                     let Some(_place) = addresses.enter(ip) else { return };
+                    shared.members.were_said().await;
                     let mut ids = vec![Id { scheme: b"ip".into(), id: ip.to_string().into() }];
                     ids.extend(shown.name.map(|name| Id { scheme: b"x509".into(), id: name.into() }));
                     connection::serve(shared, stream, peer, ids).await;
@@ -168,7 +170,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Must be called on the front's event loop.
-    fn start(config: FrontConfig) -> Arc<Self> {
+    fn start(config: FrontConfig, sasl_users: SaslUsers) -> Arc<Self> {
         let FrontConfig { settings, tick_ms, member, newest, feed, data, may_reconfigure } = config;
         let mut life = [0; 8];
         secrets::fill(&mut life);
@@ -178,6 +180,7 @@ impl Shared {
             timeout_ms: settings.timeouts_ms(tick_ms),
             waiting_max: WAITING_MAX,
             super_digest: settings.super_digest.clone().map(String::into_bytes),
+            sasl_users,
             linearizable: settings.reads == Reads::Linearizable,
             may_reconfigure,
         };
@@ -191,6 +194,7 @@ impl Shared {
             look: look.clone(),
             operator: Operator::new("zookeeper", who, member.tls, look.clone()),
             words: words.clone(),
+            said: watch::Sender::new(false),
         };
         let shared = Arc::new(Self {
             frame_bytes: settings.frame_bytes as usize,

@@ -12,4 +12,5 @@ mod secrets;
 mod settings;
 
 pub use front::{Front, FrontConfig};
+pub use secrets::session_digest;
 pub use settings::{Reads, ZooKeeperSettings};

@@ -1,7 +1,7 @@
-//! Passwords of sessions, and their digests.
+//! Passwords of sessions, and their digests; nonces.
 
 use quorate_zookeeper::command::DIGEST_BYTES;
-use quorate_zookeeper::server::{PASSWORD_BYTES, Secrets};
+use quorate_zookeeper::server::{NONCE_BYTES, PASSWORD_BYTES, Secrets};
 
 /// What the digests are derived for.
 const PURPOSE: &str = "quorate zookeeper 2026-11 digest of a session's password";
@@ -14,6 +14,11 @@ pub(crate) fn fill(bytes: &mut [u8]) {
     aws_lc_rs::rand::fill(bytes).expect("the system has a source of randomness");
 }
 
+/// The digest of a session's password, as it is kept.
+pub fn session_digest(password: &[u8]) -> [u8; DIGEST_BYTES] {
+    blake3::derive_key(PURPOSE, password)
+}
+
 impl Secrets for Real {
     fn password(&mut self) -> [u8; PASSWORD_BYTES] {
         let mut password = [0; PASSWORD_BYTES];
@@ -22,6 +27,12 @@ impl Secrets for Real {
     }
 
     fn digest(&self, password: &[u8]) -> [u8; DIGEST_BYTES] {
-        blake3::derive_key(PURPOSE, password)
+        session_digest(password)
+    }
+
+    fn nonce(&mut self) -> [u8; NONCE_BYTES] {
+        let mut nonce = [0; NONCE_BYTES];
+        fill(&mut nonce);
+        nonce
     }
 }

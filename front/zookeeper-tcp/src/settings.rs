@@ -3,11 +3,15 @@
 //! Tests: `settings/tests.rs`.
 
 use quorate_kit::settings::{self, SettingsError};
+use quorate_zookeeper::members::is_address;
+use quorate_zookeeper::server::SaslUsers;
 use serde::Deserialize;
+use std::path::PathBuf;
 use toml::Table;
 
 #[cfg(test)]
 mod tests;
+mod users;
 
 /// The table's name.
 const FRONT: &str = "front.zookeeper";
@@ -52,6 +56,8 @@ pub struct ZooKeeperSettings {
     pub words: Vec<String>,
     /// The name and digest of whoever may do everything, `name:digest`, as ZooKeeper's `DigestAuthenticationProvider` prints it.
     pub super_digest: Option<String>,
+    /// The file of the users who may prove who they are with SASL, one a line, `name:password`.
+    pub sasl_users: Option<PathBuf>,
 }
 
 const fn sixty() -> u32 {
@@ -76,6 +82,10 @@ impl ZooKeeperSettings {
         settings::address(FRONT, "listen", &read.listen)?;
         if let Some(announced) = &read.announce {
             settings::address(FRONT, "announce", announced)?;
+            if !is_address(announced) {
+                let why = format!("announce is host:port, without other characters, not \"{announced}\"");
+                return Err(SettingsError::new(FRONT, why));
+            }
         }
         settings::range(FRONT, "frame_bytes", read.frame_bytes, (1024..=2 << 20, "2097152 (2 MiB)"))?;
         let times = [
@@ -98,7 +108,20 @@ impl ZooKeeperSettings {
                 "super_digest is name:digest, as in \"super:xQJmxLMiHGwaqBvst5y6rkB6HQs=\"",
             ));
         }
+        if let Some(file) = read.sasl_users.as_ref().filter(|file| !file.is_absolute()) {
+            let why = format!("sasl_users is a path that begins with \"/\", not \"{}\"", file.display());
+            return Err(SettingsError::new(FRONT, why));
+        }
         Ok(read)
+    }
+
+    /// Reads the users of SASL; none without a file of them.
+    ///
+    /// # Errors
+    /// Names the file and the line, and says what would be right.
+    pub(crate) fn users(&self) -> Result<SaslUsers, SettingsError> {
+        let Some(file) = &self.sasl_users else { return Ok(SaslUsers::default()) };
+        users::read(file).map_err(|why| SettingsError::new(FRONT, format!("sasl_users: {why}")))
     }
 
     /// Where clients reach this front, whose replica has this address.

@@ -8,7 +8,7 @@
 //! | 2, a new session | digest of the password (`buffer`), time-out (`int`, ms), server (`long`) |
 //! | 3, a session that comes back | as 2, with the session (`long`) in front |
 //! | 4, sessions that live | server (`long`), list of session (`long`) and silence (`long`, ms) |
-//! | 5, the members | the time of the server (`long`), cluster (two `long`s), number (`long`), list of id (`int`), whether it is a learner (`boolean`), address (`ustring`), and address for clients (`ustring`, or nothing) |
+//! | 5, the members | the time of the server (`long`), its id (`int`), cluster (two `long`s), number (`long`), list of id (`int`), whether it is a learner (`boolean`), address (`ustring`), and address for clients (`ustring`, or nothing) |
 //!
 //! A query is session, identities, operation and request, without a kind. Tests: tests/all/service.rs, tests/all/sessions.rs.
 
@@ -54,6 +54,8 @@ pub enum Command<'a> {
     Members {
         /// The time of the server, in milliseconds since 1970.
         time_ms: i64,
+        /// The id of its replica.
+        speaker: i32,
         /// The members.
         members: Members,
     },
@@ -134,7 +136,10 @@ impl<'a> Command<'a> {
                 let silent = from.list(|from| Ok((from.long()?, from.long()?)))?.unwrap_or_default();
                 Self::Live { server, silent }
             }
-            MEMBERS => Self::Members { time_ms: from.long()?, members: Members::read(from)? },
+            MEMBERS => {
+                let (time_ms, speaker) = (from.long()?, from.int()?);
+                Self::Members { time_ms, speaker, members: Members::read(from)? }
+            }
             _ => return Err(Malformed),
         })
     }
@@ -160,9 +165,10 @@ impl<'a> Command<'a> {
                     out.long(*silence_ms);
                 });
             }
-            Self::Members { time_ms, members } => {
+            Self::Members { time_ms, speaker, members } => {
                 out.push(MEMBERS);
                 out.long(*time_ms);
+                out.int(*speaker);
                 members.write(out);
             }
         }

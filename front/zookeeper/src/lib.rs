@@ -5,6 +5,7 @@
 pub mod command;
 pub mod error;
 pub mod feed;
+pub mod import;
 pub mod jute;
 pub mod members;
 pub mod op;

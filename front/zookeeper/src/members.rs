@@ -1,7 +1,7 @@
 //! The members of the cluster, as `/zookeeper/config` shows them to clients.
 //!
 //! Each server says what it sees: the members, by the number of their list, and at which address it serves clients itself. The state keeps
-//! the newest list, and the address that each member said last. Another cluster's list, as in a state that was restored from a backup, is
+//! the newest list, and the address that each member said last; of one that said none yet, whatever another one said of it. Another cluster's list, as in a state that was restored from a backup, is
 //! forgotten. Tests: tests/all/members.rs.
 
 use crate::jute::{Malformed, Reader, Write as _};
@@ -10,6 +10,15 @@ use std::fmt::Write as _;
 /// The most members, and the longest address.
 const MEMBERS_MAX: usize = 1024;
 const ADDRESS_BYTES_MAX: usize = 512;
+
+/// Whether clients can read this as an address, `host:port`.
+pub fn is_address(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%".contains(c);
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+    text.len() <= ADDRESS_BYTES_MAX
+        && text.chars().all(plain)
+        && port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port != 0))
+}
 
 /// A member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +45,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// Takes over what a server says that is newer.
-    pub fn hear(&mut self, said: &Self) {
+    /// Takes over what this member says that is newer.
+    pub fn hear(&mut self, said: &Self, speaker: i32) {
         if said.cluster != self.cluster {
             *self = Self { cluster: said.cluster, ..Self::default() };
         }
@@ -50,8 +59,8 @@ impl Members {
             list.iter().find(|member| member.replica == replica).and_then(|member| member.clients.clone())
         };
         for member in &mut self.list {
-            let now = clients_of(&said.list, member.replica);
-            member.clients = now.or_else(|| clients_of(&before, member.replica));
+            let (said, known) = (clients_of(&said.list, member.replica), clients_of(&before, member.replica));
+            member.clients = if member.replica == speaker { said.or(known) } else { known.or(said) };
         }
     }
 
@@ -63,9 +72,12 @@ impl Members {
             return text;
         }
         for Member { replica, learner, address, clients } in &self.list {
-            let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
+            // Clients want a second port for elections, and another one.
+            let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+            let port: u16 = port.parse().unwrap_or(1);
+            let other = port.checked_add(1).unwrap_or(port - 1);
             let role = if *learner { "observer" } else { "participant" };
-            let _ = write!(text, "server.{replica}={host}:{port}:{port}:{role}");
+            let _ = write!(text, "server.{replica}={host}:{port}:{other}:{role}");
             let _ = clients.as_ref().map(|clients| write!(text, ";{clients}"));
             text.push('\n');
         }
@@ -79,8 +91,8 @@ impl Members {
         let number = from.long()?;
         let list = from.list(|from| {
             let (replica, learner) = (from.int()?, from.flag()?);
-            let address = address_or_none(from)?.ok_or(Malformed)?;
-            Ok(Member { replica, learner, address, clients: address_or_none(from)? })
+            let address = address(from)?.ok_or(Malformed)?;
+            Ok(Member { replica, learner, address, clients: self::address(from)? })
         })?;
         let list = list.filter(|list| list.len() <= MEMBERS_MAX).ok_or(Malformed)?;
         Ok(Self { cluster, number, list })
@@ -99,9 +111,8 @@ impl Members {
     }
 }
 
-fn address_or_none(from: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
+fn address(from: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
     let Some(bytes) = from.bytes()? else { return Ok(None) };
-    let text = str::from_utf8(bytes).map_err(|_| Malformed)?;
-    let is_fine = text.len() <= ADDRESS_BYTES_MAX && !text.contains(char::is_whitespace);
-    if is_fine { Ok(Some(text.to_owned())) } else { Err(Malformed) }
+    let text = str::from_utf8(bytes).ok().filter(|text| is_address(text)).ok_or(Malformed)?;
+    Ok(Some(text.to_owned()))
 }

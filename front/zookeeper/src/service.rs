@@ -105,6 +105,13 @@ impl ZooKeeper {
     }
 }
 
+/// Whether a client may change the members. The change itself is carried out behind this, by the server that asked.
+fn may_change(view: &StateView<'_>, caller: &Caller, version: i64) -> Result<(), ZkError> {
+    tree::may_configure(view, &caller.ids)?;
+    let is_right = version == -1 || version == members(view).number;
+    if is_right { Ok(()) } else { Err(ZkError::BadVersion) }
+}
+
 /// The last transaction, and how much there is in the tree.
 #[derive(Clone, Copy)]
 struct Meta {
@@ -134,12 +141,21 @@ impl Meta {
         Self { zxid: zxid + 1, count }
     }
 
-    fn put(&self, view: &mut StateView<'_>) {
+    fn encode(&self) -> Vec<u8> {
         let Count { nodes, ephemerals, bytes, quotas } = self.count;
         let mut meta = Vec::with_capacity(40);
         [self.zxid, nodes, ephemerals, bytes, quotas].iter().for_each(|number| meta.long(*number));
-        view.set(META, &meta);
+        meta
     }
+
+    fn put(&self, view: &mut StateView<'_>) {
+        view.set(META, &self.encode());
+    }
+}
+
+/// The entry of a tree that was taken over: its last transaction, and how much there is.
+pub(crate) fn taken_over(zxid: i64, count: Count) -> (Vec<u8>, Vec<u8>) {
+    (META.to_vec(), Meta { zxid, count }.encode())
 }
 
 /// What clients are told of the members; nothing before a server said something.
@@ -202,8 +218,8 @@ impl ZooKeeper {
                 out.long(last_zxid(view));
                 out.int(0);
             }
-            Command::Members { time_ms, members } => {
-                self.meet(view, (time_ms, ctx), &members);
+            Command::Members { time_ms, speaker, members } => {
+                self.meet(view, (time_ms, ctx), &members, speaker);
                 out.long(last_zxid(view));
                 out.int(0);
             }
@@ -259,6 +275,10 @@ impl ZooKeeper {
     ) -> (i64, Result<Done, ZkError>) {
         let may = sessions::check(view, caller.session, caller.attached);
         let request = may.and_then(|()| asked.request(Op::writes));
+        let request = request.and_then(|request| match &request {
+            Request::Reconfig(change) => may_change(view, caller, change.version).map(|()| request),
+            _ => Ok(request),
+        });
         if request == Ok(Request::Plain(Op::CloseSession)) {
             return (self.end(view, when, caller.session), Ok(Done::Nothing));
         }
@@ -270,21 +290,21 @@ impl ZooKeeper {
         (zxid, done)
     }
 
-    /// Shows clients the members, if that is wanted and there is something new.
-    fn meet(&self, view: &mut StateView<'_>, when: (i64, &Context), said: &Members) {
+    /// A server sees these members: clients are shown what is new, if that is wanted.
+    fn meet(&self, view: &mut StateView<'_>, when: (i64, &Context), said: &Members, speaker: i32) {
         let before = members(view);
         let mut now = before.clone();
-        now.hear(said);
-        if !self.rules.show_members || now == before {
+        now.hear(said, speaker);
+        if now != before {
+            let mut bytes = Vec::new();
+            now.write(&mut bytes);
+            view.set(MEMBERS, &bytes);
+        }
+        let text = if self.rules.show_members { now.text() } else { String::new() };
+        if tree::configuration(view) == text.as_bytes() {
             return;
         }
-        let mut bytes = Vec::new();
-        now.write(&mut bytes);
-        view.set(MEMBERS, &bytes);
-        if now.text() == before.text() {
-            return;
-        }
-        let (zxid, (), events) = self.change(view, when, |tree| tree.configure(now.text().as_bytes()));
+        let (zxid, (), events) = self.change(view, when, |tree| tree.configure(text.as_bytes()));
         view.tell(Told { zxid, what: What::Nodes(events) });
     }
 

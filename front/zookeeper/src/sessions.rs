@@ -321,6 +321,32 @@ impl Sessions<'_, '_> {
     }
 }
 
+/// The entries of sessions of another cluster, with the digests of their passwords: they live for a time-out and a tick from this time on, if
+/// their clients do not come back.
+pub(crate) fn taken_over(
+    sessions: impl Iterator<Item = (i64, i32, [u8; DIGEST_BYTES])>,
+    time: AgreedTime,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    // No life of a server has this number.
+    const SERVER: i64 = 0;
+    let (mut entries, mut last) = (Vec::new(), NO_SESSION_YET);
+    for (session, timeout_ms, digest) in sessions {
+        let timeout_ms = timeout_ms.max(1);
+        let is = Session { timeout_ms, server: SERVER, attached: 1, since: 0, digest };
+        entries.push((session_key(session), is.encode()));
+        entries.push((order_key(SERVER, timeout_ms, session), Vec::new()));
+        last = last.max(session);
+    }
+    if !entries.is_empty() {
+        entries.push((server_key(SERVER), 0_u64.to_be_bytes().to_vec()));
+        let mut clock = Vec::new();
+        [time.nanos() as i64, 0].iter().for_each(|number| clock.long(*number));
+        entries.push((Clock::key(), clock));
+    }
+    entries.push((key(b'i', &[]), last.to_be_bytes().to_vec()));
+    entries
+}
+
 /// Whether a write of this attachment may be done.
 ///
 /// # Errors

@@ -78,6 +78,35 @@ pub struct System {
 }
 
 impl System {
+    /// The state of a cluster of so many members that begins with objects, as if its first batch had made them. `executor` is the half of
+    /// execution at that seq.
+    pub fn beginning(
+        cluster: ClusterId,
+        protocol: Protocol,
+        members: usize,
+        level: u32,
+        executor: Bytes,
+    ) -> Self {
+        let first = InstancePart {
+            instance: InstanceId::new(1),
+            slot: Slot::FIRST,
+            record: Slot::FIRST,
+            offset: 0,
+            anchor: protocol.anchor_anew(Slot::FIRST, &Anchor::EMPTY),
+        };
+        Self {
+            cluster,
+            seq: Seq::FIRST,
+            border: 1,
+            window: 0,
+            generations: vec![Generation::begin(1)],
+            instances: vec![first],
+            roster: Roster::new(members),
+            level,
+            executor,
+        }
+    }
+
     /// The canonical bytes.
     pub fn encode(&self) -> SystemPart {
         SystemPart { order: self.encode_order(), execution: self.executor.clone() }

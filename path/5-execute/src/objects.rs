@@ -127,7 +127,11 @@ pub struct InStore<S> {
 impl<S> InStore<S> {
     /// The service with an empty store.
     pub fn new(service: S) -> Self {
-        Self { service, store: Store::new() }
+        Self::with(service, Store::new())
+    }
+    /// The service with these objects.
+    pub const fn with(service: S, store: Store) -> Self {
+        Self { service, store }
     }
     /// The wrapped service.
     pub fn service(&self) -> &S {

@@ -22,6 +22,7 @@ mod progress;
 mod restore;
 
 use clap::Subcommand;
+pub(crate) use progress::Progress;
 use quorate_command::failure::Outcome;
 
 /// Write the state of a cluster to a file, check such a file, or begin a new cluster with it.

@@ -8,13 +8,13 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(250);
 
 /// Several pieces of work, one after the other.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
     /// The progress before any work.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()) };
         }
@@ -24,7 +24,7 @@ impl Progress {
     }
 
     /// Shows the progress of a backup.
-    pub(super) fn follow(&self, now: backups::Progress) {
+    pub(crate) fn follow(&self, now: backups::Progress) {
         match now {
             backups::Progress::Waits(what) => self.waits(what),
             backups::Progress::Moves(what, bytes, all) => self.moves(what, bytes, all),
@@ -42,7 +42,7 @@ impl Progress {
     }
 
     /// Begins work on this number of bytes.
-    pub(super) fn begins(&self, what: &str, bytes: u64) {
+    pub(crate) fn begins(&self, what: &str, bytes: u64) {
         let template = "{prefix:12} {bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style);
@@ -62,7 +62,7 @@ impl Progress {
     }
 
     /// Notes how many bytes are done.
-    pub(super) fn at(&self, bytes: u64) {
+    pub(crate) fn at(&self, bytes: u64) {
         self.bar.set_position(bytes);
     }
 

@@ -74,7 +74,14 @@ pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
     let made = !marker.exists();
     let choices = if made { make(path, args)? } else { read(&marker, args)? };
     let cluster = Cluster::read(&path.join(CLIENT_FILE), "Start over with `quorate dev --fresh`")?;
-    args.set.apply(path, 1..=choices.replicas)?;
+    if !made {
+        args.set.refuse_first()?;
+    }
+    let set = args.set.apply(path, 1..=choices.replicas);
+    if made && set.is_err() {
+        clear(path)?;
+    }
+    set?;
     if choices.durability == DurabilityChoice::Memory && ran_before(path, &cluster) {
         return Err(Failure::new(format!(
             "the cluster in {shown} ran with durability \"memory\": what it had acknowledged ended with its processes, so it can \

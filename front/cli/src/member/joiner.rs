@@ -104,6 +104,8 @@ impl Joiner {
         for (name, front) in &mut config.front {
             let listen = self.front(name, front.get("listen").and_then(Value::as_str), making)?;
             front.extend(listen.map(|listen| ("listen".to_owned(), listen.into())));
+            // It is where the other replica is reached.
+            front.remove("announce");
             if name == etcd::FRONT {
                 etcd::take_along(front, like.parent().unwrap_or(Path::new("")));
             }

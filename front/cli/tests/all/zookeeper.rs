@@ -2,6 +2,7 @@
 //!
 //! `front/cli/tests/all/zookeeper/build.sh` builds them to where these tests look.
 
+mod import;
 mod plain;
 
 use crate::harness::Cluster;

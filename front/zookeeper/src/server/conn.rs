@@ -4,12 +4,18 @@
 //! are of its own session only. A write behind a read that waits is not ordered before the read is answered: otherwise the read would see
 //! what its client did later. Tests: tests/all/server.rs, tests/all/world.rs.
 
+use super::Change;
+use super::sasl::Sasl;
+use crate::command::IDS_MAX;
 use crate::error::ZkError;
 use crate::op::Op;
 use crate::tree::{Caller, Id};
 use bytes::Bytes;
 use quorate_types::Time;
 use std::collections::VecDeque;
+
+/// The longest identity, in bytes.
+const ID_BYTES_MAX: usize = 1024;
 
 /// How far a connection has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +43,9 @@ pub(super) enum Waits {
     Sync { path: Bytes, zxid: Option<i64> },
     /// A read, or something about watches, of a state that is at least as new as this transaction, once it is known.
     Here { op: i32, request: Bytes, zxid: Option<i64> },
-    /// A change of the members, until it is done or refused. The request is here until it is begun.
-    Change { request: Option<Bytes>, done: Option<Result<i64, ZkError>> },
+    /// A change of the members, until it is done or refused. The request is here until it is its turn, then the change until it is known that
+    /// the client may have it.
+    Change { request: Option<Bytes>, change: Option<Change>, done: Option<Result<i64, ZkError>> },
 }
 
 impl Waits {
@@ -65,6 +72,8 @@ pub(super) struct Conn {
     pub(super) stage: Stage,
     /// Who the client is.
     pub(super) caller: Caller,
+    /// How far it has come with SASL.
+    pub(super) sasl: Sasl,
     /// When its session is over without a word from it.
     pub(super) timeout_ms: i32,
     /// Whether the client asked for, and understands, a word about reading only.
@@ -88,6 +97,7 @@ impl Conn {
         Self {
             stage: Stage::New,
             caller: Caller { session: 0, attached: 0, ids },
+            sasl: Sasl::default(),
             timeout_ms: 0,
             knows_read_only: false,
             heard: now,
@@ -99,6 +109,19 @@ impl Conn {
             reads: 0,
             held: 0,
         }
+    }
+
+    /// Adds what the client has proved to be. A client with too many identities, or with one that is too long, can not go on.
+    pub(super) fn add_ids(&mut self, ids: impl IntoIterator<Item = Id>) -> bool {
+        for id in ids {
+            if id.id.len() > ID_BYTES_MAX {
+                return false;
+            }
+            if !self.caller.ids.contains(&id) {
+                self.caller.ids.push(id);
+            }
+        }
+        self.caller.ids.len() <= IDS_MAX
     }
 
     /// Adds a request of so many bytes at the end. Returns its number. The bytes count until it is answered.
@@ -116,7 +139,7 @@ impl Conn {
         self.waiting.front()
     }
 
-    /// If a change of the members is answered next, and was not begun: its number, and its request.
+    /// If a change of the members is answered next, and it was not its turn yet: its number, and its request.
     pub(super) fn change_to_begin(&mut self) -> Option<(u64, Bytes)> {
         match &mut self.waiting.front_mut()?.waits {
             Waits::Change { request, .. } => Some((self.first, request.take()?)),
@@ -124,10 +147,14 @@ impl Conn {
         }
     }
 
-    /// The change of the members that is answered next is refused.
-    pub(super) fn refuse_change(&mut self, error: ZkError) {
-        if let Some(Waits::Change { done, .. }) = self.waiting.front_mut().map(|next| &mut next.waits) {
-            *done = Some(Err(error));
+    /// What the change of the members means that is answered next, or why it is refused.
+    pub(super) fn read_change(&mut self, read: Result<Change, ZkError>) {
+        if let Some(Waits::Change { change, done, .. }) = self.waiting.front_mut().map(|next| &mut next.waits)
+        {
+            match read {
+                Ok(read) => *change = Some(read),
+                Err(error) => *done = Some(Err(error)),
+            }
         }
     }
 

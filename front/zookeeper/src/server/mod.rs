@@ -14,11 +14,12 @@ mod frames;
 mod here;
 mod owned;
 mod reconfig;
+mod sasl;
 mod state;
 mod watches;
 mod words;
 
-use crate::command::{Asked, Command, DIGEST_BYTES, IDS_MAX, Opening, write_asked};
+use crate::command::{Asked, Command, DIGEST_BYTES, Opening, write_asked};
 use crate::error::ZkError;
 use crate::feed::Heard;
 use crate::jute::Reader;
@@ -37,6 +38,7 @@ use owned::{Own, Owned};
 use quorate_execute::{Published, StateView};
 use quorate_types::{Span, Time, planted};
 pub use reconfig::{Change, Named};
+pub use sasl::{NONCE_BYTES, Proof, SaslUsers};
 use state::{State, Step};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub use watches::{Kinds, Watches};
@@ -48,9 +50,6 @@ pub type ConnId = u64;
 
 /// The bytes in a session's password.
 pub const PASSWORD_BYTES: usize = 16;
-
-/// The longest identity, in bytes.
-const ID_BYTES_MAX: usize = 1024;
 
 /// How a server serves.
 #[derive(Clone, Debug)]
@@ -65,6 +64,8 @@ pub struct ServerConfig {
     pub waiting_max: (usize, usize),
     /// The identity that may do everything, as [`digest_id`] gives it.
     pub super_digest: Option<Vec<u8>>,
+    /// Who may prove who they are with SASL. Without any of them the server does not know SASL.
+    pub sasl_users: SaslUsers,
     /// Whether each read sees all writes that were acknowledged anywhere before it.
     pub linearizable: bool,
     /// Whether clients may change the members.
@@ -86,6 +87,8 @@ pub trait Secrets: Send {
     fn password(&mut self) -> [u8; PASSWORD_BYTES];
     /// The digest of a password.
     fn digest(&self, password: &[u8]) -> [u8; DIGEST_BYTES];
+    /// A number that nobody guesses, and that is used once.
+    fn nonce(&mut self) -> [u8; NONCE_BYTES];
 }
 
 /// What is to be done.
@@ -269,10 +272,12 @@ impl Server {
             return self.close(conn);
         }
         let waiting = self.conns.get_mut(&conn).and_then(|conn| conn.get_mut(number));
-        if let Some(Waits::Write { answer: place, .. }) = waiting.map(|request| &mut request.waits) {
-            *place = Some(answer);
-            self.advance(conn, now);
+        match waiting.map(|request| &mut request.waits) {
+            Some(Waits::Write { answer: place, .. }) => *place = Some(answer),
+            Some(Waits::Change { .. }) => self.begin_change(conn, number, &answer),
+            _ => return,
         }
+        self.advance(conn, now);
     }
 
     /// The answer to a question; none if there is none.
@@ -436,9 +441,14 @@ impl Server {
                 self.send(id, frames::own_reply(xid, zxid, 0, |_| ()));
             }
             Some(Op::Auth) => self.prove(id, xid, &request),
+            Some(Op::Sasl) => self.sasl(id, xid, &request),
             Some(Op::Reconfig) => {
                 let Some(conn) = self.conns.get_mut(&id) else { return };
-                conn.push(xid, request.len(), Waits::Change { request: Some(request), done: None });
+                conn.push(
+                    xid,
+                    request.len(),
+                    Waits::Change { request: Some(request), change: None, done: None },
+                );
                 self.advance(id, now);
             }
             Some(op) if op.writes() => self.write(id, xid, op, &request, now),
@@ -492,17 +502,8 @@ impl Server {
             _ => None,
         };
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        let error = match ids {
-            Some(ids) if ids.iter().all(|id| id.id.len() <= ID_BYTES_MAX) => {
-                for id in ids {
-                    if !conn.caller.ids.contains(&id) {
-                        conn.caller.ids.push(id);
-                    }
-                }
-                if conn.caller.ids.len() > IDS_MAX { ZkError::AuthFailed.code() } else { 0 }
-            }
-            _ => ZkError::AuthFailed.code(),
-        };
+        let fit = ids.is_some_and(|ids| conn.add_ids(ids));
+        let error = if fit { 0 } else { ZkError::AuthFailed.code() };
         self.send(id, frames::own_reply(xid, 0, error, |_| ()));
         if error != 0 {
             self.close(id);
@@ -514,11 +515,7 @@ impl Server {
         let was_full = self.is_full(id);
         while let Some(conn) = self.conns.get_mut(&id) {
             if let Some((number, record)) = conn.change_to_begin() {
-                if let Err(error) = self.begin_change(id, number, &record)
-                    && let Some(conn) = self.conns.get_mut(&id)
-                {
-                    conn.refuse_change(error);
-                }
+                self.ask_for_change(id, number, &record, now);
                 continue;
             }
             let Some(next) = conn.next() else { break };

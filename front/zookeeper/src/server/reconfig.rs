@@ -3,12 +3,12 @@
 //! The cluster carries a change out outside of the tree, by [`Output::Reconfigure`]; the tree then shows the new members, and the client
 //! gets what it shows. Source: `PrepRequestProcessor` and `QuorumServer` of Apache ZooKeeper 3.9.4. Tests: tests/all/members.rs.
 
-use super::{Call, ConnId, Output, Server, frames};
+use super::{Call, ConnId, Now, Output, Server, Waits, calls, frames};
 use crate::error::ZkError;
+use crate::members::is_address;
 use crate::op::Op;
 use crate::request::{self, Request};
-use crate::service::members;
-use crate::tree;
+use bytes::Bytes;
 
 /// A server as a client names it: `server.4=10.0.0.4:7000:7000:participant;2181`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,33 +79,45 @@ impl Named {
         };
         let (clients_host, clients_port) = clients.rsplit_once(':').unwrap_or((&host, clients));
         let clients_port = port(clients_port)?;
-        let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
-        let is_fine = replica != 0 && parts.next().is_none() && is_word(&host) && is_word(clients_host);
-        let clients = format!("{clients_host}:{clients_port}");
-        is_fine.then(|| Self { replica, address: format!("{host}:{first}"), learner, clients })
+        let (address, clients) = (format!("{host}:{first}"), format!("{clients_host}:{clients_port}"));
+        let is_fine = replica != 0 && parts.next().is_none() && is_address(&address) && is_address(&clients);
+        is_fine.then_some(Self { replica, address, learner, clients })
     }
 }
 
 impl Server {
-    /// A client's change of the members is next: it is looked at here, and then carried out.
-    pub(super) fn begin_change(&mut self, id: ConnId, number: u64, record: &[u8]) -> Result<(), ZkError> {
-        if !self.config.may_reconfigure {
-            return Err(ZkError::ReconfigDisabled);
-        }
-        let Ok(Request::Reconfig(request)) = Request::read(Op::Reconfig, record) else {
-            return Err(ZkError::Marshalling);
+    /// It is the turn of a client's change of the members. Whether the client may have it is looked at in the order of commands, behind all that
+    /// was acknowledged to anybody.
+    pub(super) fn ask_for_change(&mut self, id: ConnId, number: u64, record: &Bytes, now: Now) {
+        let change = if self.config.may_reconfigure {
+            match Request::read(Op::Reconfig, record) {
+                Ok(Request::Reconfig(request)) => Change::read(&request),
+                _ => Err(ZkError::Marshalling),
+            }
+        } else {
+            Err(ZkError::ReconfigDisabled)
         };
-        let Some((conn, view)) = self.conns.get(&id).zip(self.state.view()) else {
-            return Err(ZkError::System);
-        };
-        tree::may_configure(&view, &conn.caller.ids)?;
-        let change = Change::read(&request)?;
-        if change.number.is_some_and(|number| number != members(&view).number) {
-            return Err(ZkError::BadVersion);
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let is_one = change.is_ok();
+        conn.read_change(change);
+        if is_one {
+            self.order(id, (number, Op::Reconfig), record, now);
         }
-        let token = self.calls.begin(Call::Request { conn: id, number });
-        self.out.push(Output::Reconfigure { token, change });
-        Ok(())
+    }
+
+    /// The client may have its change, or not.
+    pub(super) fn begin_change(&mut self, id: ConnId, number: u64, answer: &[u8]) {
+        let waiting = self.conns.get_mut(&id).and_then(|conn| conn.get_mut(number));
+        let Some(Waits::Change { change, done, .. }) = waiting.map(|request| &mut request.waits) else {
+            return;
+        };
+        let error = calls::error_of(answer);
+        if error != 0 {
+            *done = Some(Err(ZkError::of(error).unwrap_or(ZkError::System)));
+        } else if let Some(change) = change.take() {
+            let token = self.calls.begin(Call::Request { conn: id, number });
+            self.out.push(Output::Reconfigure { token, change });
+        }
     }
 
     /// Answers a client whose change is shown by now, or was refused.

@@ -8,7 +8,7 @@
 //! tests/all/differential.rs beside a real server.
 
 mod node;
-mod quota;
+pub(crate) mod quota;
 mod read;
 mod rights;
 
@@ -19,9 +19,11 @@ use crate::records::{Acl, EventKind, Stat};
 use crate::request::{Create, Mode, Request};
 use bytes::Bytes;
 pub use node::Owner;
+pub(crate) use node::taken_over;
 use node::{DATA, NODE, Node, TTL_MAX_MS};
 use quorate_execute::StateView;
 use quorate_types::{AgreedTime, Span, planted};
+pub(crate) use read::configuration;
 pub use read::{
     Answer, Right, Seen, children, count_below, data, due_until, ephemerals, exists, may_configure, next_due,
     rights, seen,
@@ -30,14 +32,14 @@ pub use rights::Id;
 use std::collections::BTreeMap;
 
 /// Nodes that every tree has, and that nobody deletes.
-const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG];
+pub(crate) const FIXED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG];
 /// The one that names the servers.
 pub(crate) const CONFIG: &str = "/zookeeper/config";
 
 /// The longest path: its keys must fit into the store.
-const PATH_BYTES_MAX: usize = 60 << 10;
+pub(crate) const PATH_BYTES_MAX: usize = 60 << 10;
 /// The longest data, and the longest list of rights.
-const BYTES_MAX: usize = 8 << 20;
+pub(crate) const BYTES_MAX: usize = 8 << 20;
 
 /// The most operations of a multi: their results must fit into a reply.
 const MULTI_MAX: usize = 5000;
@@ -175,6 +177,8 @@ pub struct Tree<'v, 's> {
     added: Count,
     /// How many quotas there were before.
     quotas: i64,
+    /// Whether all nodes below one were counted.
+    counted: bool,
     stamp: Stamp,
     rules: Rules,
 }
@@ -183,7 +187,7 @@ impl<'v, 's> Tree<'v, 's> {
     /// A change at this moment of a tree in which there is so much.
     pub fn new(view: &'v mut StateView<'s>, stamp: Stamp, rules: Rules, count: &Count) -> Self {
         let (events, added, quotas) = (Vec::new(), Count::NOTHING, count.quotas);
-        Self { view, undo: None, events, added, quotas, stamp, rules }
+        Self { view, undo: None, events, added, quotas, counted: false, stamp, rules }
     }
 
     /// What happened, in order, and what was added. Nothing, if it failed.
@@ -226,6 +230,8 @@ impl<'v, 's> Tree<'v, 's> {
             Request::Check { path, version } => self.check(caller, path, *version),
             Request::SetData { path, data, version } => self.set_data(caller, path, *data, *version),
             Request::SetAcl { path, acl, version } => self.set_acl(caller, path, acl.as_deref(), *version),
+            // Who may do it was looked at before.
+            Request::Reconfig(_) => Ok(Done::Nothing),
             Request::Multi { op: Op::Multi, list } if list.len() > MULTI_MAX => Err(ZkError::BadArguments),
             Request::Multi { op: Op::Multi, list } => Ok(Done::Multi(self.multi(caller, list))),
             _ => Err(ZkError::Unimplemented),
@@ -258,6 +264,7 @@ impl Tree<'_, '_> {
         }
         let bytes = create.data.map_or(0, |data| data.len() as i64);
         self.within_quota(&path, 1, bytes)?;
+        self.may_be_counted(&path)?;
         let Stamp { zxid, time_ms, .. } = self.stamp;
         parent.stat.cversion = number.wrapping_add(1);
         parent.stat.num_children += 1;
@@ -484,17 +491,20 @@ impl Tree<'_, '_> {
             let above = parent_of(first);
             let count = rest.iter().take_while(|path| parent_of(path) == above).count();
             let mut parent = self.node(above).expect("INV-ZK-2: a node's parent exists");
+            let mut removed = Vec::new();
             for path in &rest[..count] {
-                self.remove_node(path, above, &mut parent);
+                removed.extend(self.remove_node(path, above, &mut parent).map(|bytes| (path, bytes)));
             }
             self.put_node(above, &parent);
+            // The parent may be what counts them.
+            removed.into_iter().for_each(|(path, bytes)| self.count_in_quota(path, -1, -bytes));
             rest = &rest[count..];
         }
     }
 
-    /// Removes a node, and says so in its parent. The parent's entry is put by the caller.
-    fn remove_node(&mut self, path: &str, above: &str, parent: &mut Node) {
-        let Some(node) = self.node(path) else { return };
+    /// Removes a node, and says so in its parent. The parent's entry is put by the caller. Returns how many bytes of data it had.
+    fn remove_node(&mut self, path: &str, above: &str, parent: &mut Node) -> Option<i64> {
+        let node = self.node(path)?;
         self.remove(&node::key(NODE, path));
         if node.stat.data_length > 0 {
             self.remove(&node::key(DATA, path));
@@ -506,7 +516,6 @@ impl Tree<'_, '_> {
             self.remove(&node::due(node.due, path));
         }
         self.count(&node, path, -1);
-        self.count_in_quota(path, -1, -i64::from(node.stat.data_length));
         parent.stat.num_children -= 1;
         if !planted("zk-pzxid-forgotten") {
             parent.stat.pzxid = self.stamp.zxid;
@@ -518,6 +527,7 @@ impl Tree<'_, '_> {
         }
         self.happened(EventKind::Deleted, path, &node);
         self.happened(EventKind::ChildrenChanged, above, parent);
+        Some(i64::from(node.stat.data_length))
     }
 
     fn happened(&mut self, kind: EventKind, path: &str, node: &Node) {

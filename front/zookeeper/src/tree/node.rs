@@ -37,7 +37,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    pub(super) const fn number(self) -> i64 {
+    pub(crate) const fn number(self) -> i64 {
         match self {
             Self::Nobody => 0,
             Self::Session(session) => session,
@@ -46,7 +46,7 @@ impl Owner {
         }
     }
 
-    pub(super) const fn of(number: i64) -> Self {
+    pub(crate) const fn of(number: i64) -> Self {
         match number {
             0 => Self::Nobody,
             CONTAINER => Self::Container,
@@ -127,6 +127,26 @@ impl Node {
     pub(super) fn acl(&self) -> Vec<Acl<'_>> {
         rights(&self.acl)
     }
+}
+
+/// The entries of a node of another tree: with these numbers, data, rights as a record, and due at this time.
+pub(crate) fn taken_over(
+    path: &str,
+    stat: Stat,
+    data: Option<&[u8]>,
+    acl: &[u8],
+    due_at: u64,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let node = Node { stat, has_data: data.is_some(), due: due_at, acl: acl.to_vec() };
+    let mut entries = vec![(key(NODE, path), node.encode())];
+    entries.extend(data.filter(|bytes| !bytes.is_empty()).map(|bytes| (key(DATA, path), bytes.to_vec())));
+    if let Owner::Session(session) = node.owner() {
+        entries.push((ephemeral(session, path), Vec::new()));
+    }
+    if due_at > 0 {
+        entries.push((due(due_at, path), Vec::new()));
+    }
+    entries
 }
 
 /// The rights in a record. A list that was put into the state decodes.

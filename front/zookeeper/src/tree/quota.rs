@@ -11,11 +11,15 @@ use super::{Tree, read};
 use crate::error::ZkError;
 use std::collections::BTreeMap;
 
+/// A path with a quota has at most so many names, and its nodes say what they say in so many bytes: each write below looks at them.
+const NAMES_MAX: usize = 32;
+const BYTES_READ: usize = 256;
+
 const QUOTAS: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
 
-fn limits_of(path: &str) -> String {
+pub(crate) fn limits_of(path: &str) -> String {
     format!("{QUOTAS}{path}/{LIMITS}")
 }
 
@@ -23,28 +27,47 @@ fn stats_of(path: &str) -> String {
     format!("{QUOTAS}{path}/{STATS}")
 }
 
+/// The path whose numbers this node holds, if it is one of a quota.
+pub(crate) fn counts_of(path: &str) -> Option<&str> {
+    about(path).and_then(|(of, name)| (name == STATS).then_some(of))
+}
+
 /// The path whose quota this node belongs to, and the node's name.
 fn about(path: &str) -> Option<(&str, &str)> {
     let (of, name) = path.strip_prefix(QUOTAS)?.rsplit_once('/')?;
-    (of.starts_with('/') && [LIMITS, STATS].contains(&name)).then_some((of, name))
+    let names = of.bytes().filter(|byte| *byte == b'/').count();
+    let is_one = of.starts_with('/') && names <= NAMES_MAX && [LIMITS, STATS].contains(&name);
+    is_one.then_some((of, name))
 }
 
 /// Whether this node says limits.
-pub(super) fn is_limits(path: &str) -> bool {
+pub(crate) fn is_limits(path: &str) -> bool {
     about(path).is_some_and(|(_, name)| name == LIMITS)
 }
 
+/// The names of numbers, and of limits that are hard.
+const COUNT: &str = "count";
+const BYTES: &str = "bytes";
+const COUNT_HARD: &str = "countHardLimit";
+const BYTES_HARD: &str = "byteHardLimit";
+const KNOWN: [&str; 4] = [COUNT, BYTES, COUNT_HARD, BYTES_HARD];
+
 /// Numbers with names, as the nodes of a quota hold them: `count=1,bytes=2=;countHardLimit=3`.
-struct Numbers(BTreeMap<String, i64>);
+pub(crate) struct Numbers(BTreeMap<String, i64>);
 
 impl Numbers {
-    /// What does not read as a number is not there.
+    /// What is there.
+    pub(crate) fn of(nodes: i64, bytes: i64) -> Self {
+        Self([(COUNT.to_owned(), nodes), (BYTES.to_owned(), bytes)].into())
+    }
+
+    /// What does not read as a number is not there, nor what has no meaning.
     fn read(data: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(data);
+        let text = String::from_utf8_lossy(&data[..data.len().min(BYTES_READ)]);
         let pairs = text.split([',', ';']).filter_map(|pair| {
             let mut parts = pair.split('=');
             let (name, number) = (parts.next()?, parts.next()?.parse().ok()?);
-            Some((name.to_owned(), number))
+            KNOWN.contains(&name).then(|| (name.to_owned(), number))
         });
         Self(pairs.collect())
     }
@@ -60,9 +83,9 @@ impl Numbers {
     }
 
     /// Older clients read the first two only, up to a second `=`.
-    fn text(&self) -> String {
-        let mut text = format!("count={},bytes={}", self.get("count"), self.get("bytes"));
-        let rest = self.0.iter().filter(|(name, _)| !["count", "bytes"].contains(&name.as_str()));
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("count={},bytes={}", self.get(COUNT), self.get(BYTES));
+        let rest = self.0.iter().filter(|(name, _)| ![COUNT, BYTES].contains(&name.as_str()));
         for (at, (name, number)) in rest.enumerate() {
             text += &format!("{};{name}={number}", if at == 0 { "=" } else { "" });
         }
@@ -87,7 +110,8 @@ impl Tree<'_, '_> {
         }
         let has = |of: &&str| self.view.get(&node::key(NODE, &limits_of(of))).is_some();
         let shorter = |of: &&'p str| of.rsplit_once('/').map(|(above, _)| above);
-        std::iter::successors(Some(path), shorter).take_while(|of| of.len() > 1).find(has)
+        let longest = path.match_indices('/').nth(NAMES_MAX).map_or(path, |(end, _)| &path[..end]);
+        std::iter::successors(Some(longest), shorter).take_while(|of| of.len() > 1).find(has)
     }
 
     fn numbers(&self, path: &str) -> Option<Numbers> {
@@ -106,10 +130,18 @@ impl Tree<'_, '_> {
             let limit = limits.limit(name, hard).filter(|(_, is_hard)| more != 0 && *is_hard);
             limit.is_some_and(|(limit, _)| stats.get(name).saturating_add(more) > limit)
         };
-        if over("count", "countHardLimit", nodes) || over("bytes", "byteHardLimit", bytes) {
+        if over(COUNT, COUNT_HARD, nodes) || over(BYTES, BYTES_HARD, bytes) {
             return Err(ZkError::QuotaExceeded);
         }
         Ok(())
+    }
+
+    /// Whether a node may be made: one that counts all others takes long, and a multi could have thousands of them.
+    pub(super) fn may_be_counted(&mut self, path: &str) -> Result<(), ZkError> {
+        if counts_of(path).is_none() {
+            return Ok(());
+        }
+        if std::mem::replace(&mut self.counted, true) { Err(ZkError::Throttled) } else { Ok(()) }
     }
 
     /// Counts what a write added at this path.
@@ -117,18 +149,17 @@ impl Tree<'_, '_> {
         let Some(of) = self.quota_of(path) else { return };
         let stats = stats_of(of);
         if let Some(mut numbers) = self.numbers(&stats) {
-            numbers.add("count", nodes);
-            numbers.add("bytes", bytes);
+            numbers.add(COUNT, nodes);
+            numbers.add(BYTES, bytes);
             self.put_numbers(&stats, &numbers);
         }
     }
 
     /// A new node may be one of a quota. Then what is there is counted, and written into it.
     pub(super) fn maybe_count_all(&mut self, path: &str) {
-        if let Some((of, STATS)) = about(path) {
+        if let Some(of) = counts_of(path) {
             let (nodes, bytes) = read::sum_of(self.view, of);
-            let numbers = [("count".to_owned(), nodes), ("bytes".to_owned(), bytes)];
-            self.put_numbers(path, &Numbers(numbers.into()));
+            self.put_numbers(path, &Numbers::of(nodes, bytes));
         }
     }
 

@@ -107,6 +107,11 @@ pub fn may_configure(view: &StateView<'_>, ids: &[Id]) -> Result<(), ZkError> {
     rights::check(&node.acl(), Acl::WRITE, ids)
 }
 
+/// What the tree says of the servers.
+pub(crate) fn configuration(view: &StateView<'_>) -> Vec<u8> {
+    bytes(view, super::CONFIG)
+}
+
 /// A right: bits, kind of identity, and identity.
 pub type Right = (i32, Vec<u8>, Vec<u8>);
 

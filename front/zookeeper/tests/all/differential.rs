@@ -11,16 +11,20 @@ use quorate_zookeeper::records::{
     Acl, ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, Stat, WatcherEvent,
 };
 use quorate_zookeeper::request::{Mode, Request};
+use quorate_zookeeper::server::digest_id;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// Who may do everything.
+pub(crate) const SUPER: &[u8] = b"super:secret";
+
 /// A ZooKeeper of one server, with a directory of its own.
-struct Server {
+pub(crate) struct Server {
     process: Child,
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 impl Drop for Server {
@@ -32,8 +36,14 @@ impl Drop for Server {
 }
 
 impl Server {
+    /// It ends at once, and its files stay.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+
     /// A new server, and the port at which it serves.
-    fn start(jars: &str) -> (Self, u16) {
+    pub(crate) fn start(jars: &str) -> (Self, u16) {
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it").port();
         let directory = std::env::temp_dir().join(format!("quorate-zookeeper-{}-{port}", std::process::id()));
@@ -45,14 +55,12 @@ impl Server {
             data.display()
         );
         std::fs::write(&config, text).expect("it is written");
+        let whoever = String::from_utf8(digest_id(SUPER)).expect("text");
+        let whoever = format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={whoever}");
         let mut java = Command::new("java");
-        java.args([
-            "-Xmx256m",
-            "-Dzookeeper.extendedTypesEnabled=true",
-            "-Dzookeeper.enforceQuota=true",
-            "-cp",
-            &format!("{jars}/*"),
-        ]);
+        java.args(["-Xmx256m", "-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.enforceQuota=true"]);
+        // Its state is written on the way, so that it can be taken over.
+        java.args(["-Dzookeeper.snapCount=400", &whoever, "-cp", &format!("{jars}/*")]);
         java.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(config);
         let process = java.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("java runs");
         (Self { process, directory }, port)
@@ -60,10 +68,10 @@ impl Server {
 }
 
 /// A client of a real server.
-struct Real {
+pub(crate) struct Real {
     stream: TcpStream,
-    session: i64,
-    password: Vec<u8>,
+    pub(crate) session: i64,
+    pub(crate) password: Vec<u8>,
     /// The transaction before its first one.
     before: i64,
     /// The last one that it has seen.
@@ -75,7 +83,7 @@ struct Real {
 
 impl Real {
     /// Connects once the server serves. Before, it lets connections in and closes them.
-    fn connect(port: u16) -> Self {
+    pub(crate) fn connect(port: u16) -> Self {
         for _ in 0..300 {
             if let Ok(mut real) = Self::open(port, 0, &[0; 16]) {
                 real.before = real.ask(&Request::Read { op: Op::Exists, path: b"/", watch: false }).0;
@@ -129,7 +137,7 @@ impl Real {
     }
 
     /// The transaction of the answer, and its record or error.
-    fn ask(&mut self, request: &Request<'_>) -> (i64, Result<Vec<u8>, i32>) {
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> (i64, Result<Vec<u8>, i32>) {
         self.xid += 1;
         let mut frame = Vec::new();
         RequestHeader { xid: self.xid, op: request.op().code() }.write(&mut frame);
@@ -246,10 +254,10 @@ impl Shape {
 }
 
 /// Random numbers (splitmix64).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, below: usize) -> usize {
+    pub(crate) fn below(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -337,7 +345,7 @@ fn quota(random: &mut Random) -> Request<'static> {
     }
 }
 
-fn request(random: &mut Random, in_multi: bool) -> Request<'static> {
+pub(crate) fn request(random: &mut Random, in_multi: bool) -> Request<'static> {
     if !in_multi && random.below(12) == 0 {
         return quota(random);
     }

@@ -3,12 +3,14 @@
 mod differential;
 mod feed;
 mod frames;
+mod import;
 mod jute;
 mod members;
 mod path;
 mod quota;
 mod records;
 mod requests;
+mod sasl;
 mod server;
 mod service;
 mod sessions;

@@ -92,6 +92,51 @@ fn what_is_no_quota_limits_nothing() {
     assert_eq!(zk.stats("/none"), "count=0,bytes=0");
 }
 
+/// Each write below a quota looks at its nodes. So they stay small, and are not far down.
+#[test]
+fn a_quota_costs_little() {
+    let mut zk = Zk::new();
+    let mut deep = String::new();
+    for _ in 0..40 {
+        deep += "/d";
+        zk.create(&deep, b"", Mode::Persistent).expect("new");
+    }
+    let (at, below) = ("/d".repeat(32), "/d".repeat(33));
+    zk.quota(&at, "count=-1,bytes=-1");
+    zk.quota(&below, "count=-1,bytes=-1");
+    assert_eq!(zk.stats(&at), "count=9,bytes=0");
+    zk.set(&deep, Some(b"12"), -1).expect("there");
+    assert_eq!((zk.stats(&at), zk.stats(&below)), ("count=9,bytes=2".into(), "count=0,bytes=0".into()));
+    // What has no meaning is not kept.
+    let much = format!("bytes=1;{}", "x=1;".repeat(1000));
+    let stats = format!("/zookeeper/quota{at}/zookeeper_stats");
+    zk.set(&stats, Some(much.as_bytes()), -1).expect("there");
+    zk.set(&deep, Some(b"123"), -1).expect("there");
+    assert_eq!(zk.data(&stats).map(|(data, _)| data), Ok(Some(b"count=-1,bytes=2".to_vec())));
+    // Counting all takes long, and one command does it once.
+    let delete = Request::Delete { path: stats.as_bytes(), version: -1 };
+    let create = made(Op::Create, &stats, None, 0, &[Acl::OPEN], 0);
+    let parts = zk.multi(vec![delete.clone(), create.clone(), delete, create]).expect("an answer");
+    assert_eq!(format!("{parts:?}"), "[Error(0), Error(0), Error(0), Error(-127)]");
+}
+
+/// A quota of the quotas: the node that counts may be the parent of what it counts.
+#[test]
+fn a_node_that_counts_its_own_children_stays_whole() {
+    let mut zk = Zk::new();
+    zk.quota("/zookeeper", "count=-1,bytes=-1");
+    let stats = "/zookeeper/quota/zookeeper/zookeeper_stats";
+    let child = format!("{stats}/x");
+    // Its text gets shorter and longer.
+    for number in 0..12 {
+        zk.create(&format!("/zookeeper/x{number}"), b"1", Mode::Persistent).expect("new");
+        zk.create(&child, b"1", Mode::Persistent).expect("new");
+        zk.delete(&child, -1).expect("there");
+        let (data, stat) = zk.data(stats).expect("there");
+        assert_eq!((data.map(|data| data.len() as i32), stat.num_children), (Some(stat.data_length), 0));
+    }
+}
+
 const PATHS: [&str; 6] = ["/a", "/a/b", "/a/b/c", "/a/d", "/ab", "/e"];
 
 #[derive(Clone, Debug)]

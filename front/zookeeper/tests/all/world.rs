@@ -14,7 +14,7 @@ use client::{Client, Sent};
 use quorate_execute::{Context, InStore, Parallel, Published, ReplySink, Service};
 use quorate_types::{AgreedTime, Random, Seq, Span, Time};
 use quorate_zookeeper::feed::Heard;
-use quorate_zookeeper::server::{ConnId, Now, Output, Server, ServerConfig};
+use quorate_zookeeper::server::{ConnId, Now, Output, SaslUsers, Server, ServerConfig};
 use quorate_zookeeper::service::{Told, What, ZooKeeper};
 use quorate_zookeeper::tree::Rules;
 use std::any::Any;
@@ -141,6 +141,7 @@ impl World {
             timeout_ms: (2 * TICK_MS as i32, 20 * TICK_MS as i32),
             waiting_max: (64, 1 << 20),
             super_digest: None,
+            sasl_users: SaslUsers::default(),
             linearizable: false,
             may_reconfigure: true,
         };

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client of one server.
-struct Client {
+pub(super) struct Client {
     stream: TcpStream,
     session: i64,
     timeout_ms: i32,
@@ -60,7 +60,7 @@ impl Client {
         Ok(Self { stream, session, timeout_ms, password, xid: 0, events: Vec::new() })
     }
 
-    fn new(server: &str) -> Self {
+    pub(super) fn new(server: &str) -> Self {
         let client = Self::connect(server, 0, &[0; 16]).expect("a server");
         assert!(client.session != 0 && client.timeout_ms == 8000);
         client
@@ -87,7 +87,7 @@ impl Client {
         }
     }
 
-    fn create(&mut self, path: &str, flags: i32) -> Result<Vec<u8>, i32> {
+    pub(super) fn create(&mut self, path: &str, flags: i32) -> Result<Vec<u8>, i32> {
         let create = Create {
             op: Op::Create,
             path: path.as_bytes(),
@@ -97,6 +97,20 @@ impl Client {
             ttl_ms: 0,
         };
         self.ask(&Request::Create(create)).expect("an answer")
+    }
+
+    /// Waits until the server has everything that was acknowledged.
+    pub(super) fn sync(&mut self) {
+        let request = Request::About { op: Op::Sync, path: b"/" };
+        self.ask(&request).expect("an answer").expect("in step");
+    }
+
+    /// A node's data, as text.
+    pub(super) fn data(&mut self, path: &str) -> String {
+        let request = Request::Read { op: Op::GetData, path: path.as_bytes(), watch: false };
+        let record = self.ask(&request).expect("an answer").unwrap_or_else(|error| panic!("{path}: {error}"));
+        let data = Reader::new(&record).bytes().expect("data").unwrap_or_default();
+        String::from_utf8_lossy(data).into_owned()
     }
 
     fn exists(&mut self, path: &str, watch: bool) -> Result<Vec<u8>, i32> {
@@ -232,7 +246,7 @@ fn clients_read_and_change_the_members() {
     let _ = client.ask(&proof).expect("an answer").expect("it is right");
     client.ask(&add).expect("an answer").expect("it is added, although it never starts");
     let text = config_of(&mut client, 4);
-    assert!(text.contains("server.4=127.0.0.1:9:9:observer;127.0.0.1:10\n"), "{text}");
+    assert!(text.contains("server.4=127.0.0.1:9:10:observer;127.0.0.1:10\n"), "{text}");
     let listed: serde_json::Value =
         serde_json::from_str(&cluster.ok(&["member", "list", "--json"])).expect("JSON");
     assert_eq!(listed["members"].as_array().map(Vec::len), Some(4), "{listed}");

@@ -10,7 +10,9 @@ use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::members::Members;
 use quorate_zookeeper::records::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
 use quorate_zookeeper::request::Request;
-use quorate_zookeeper::server::{Around, Change, ConnId, Now, Output, Secrets, Server, ServerConfig};
+use quorate_zookeeper::server::{
+    Around, Change, ConnId, Now, Output, SaslUsers, Secrets, Server, ServerConfig,
+};
 use quorate_zookeeper::service::{Told, ZooKeeper};
 use quorate_zookeeper::tree::Id;
 use std::any::Any;
@@ -37,6 +39,9 @@ impl Secrets for Plain {
         let mut digest = [password.len() as u8; 32];
         digest[..password.len().min(32)].copy_from_slice(&password[..password.len().min(32)]);
         digest
+    }
+    fn nonce(&mut self) -> [u8; 16] {
+        self.password()
     }
 }
 
@@ -89,12 +94,19 @@ fn all_told(service: &mut InStore<Parallel<ZooKeeper>>) -> Vec<Told> {
 
 impl Cluster {
     pub(crate) fn new(servers: usize) -> Self {
+        Self::with_users(servers, &[("ann", "secret"), ("bob", "other")])
+    }
+
+    /// Servers that know these users and their passwords.
+    pub(crate) fn with_users(servers: usize, users: &[(&str, &str)]) -> Self {
+        let users: SaslUsers = users.iter().copied().collect();
         let config = |number: usize| ServerConfig {
             server: number as i64 + 1,
             tick: Span::from_millis(TICK_MS),
             timeout_ms: (2 * TICK_MS as i32, 20 * TICK_MS as i32),
             waiting_max: (8, 1 << 16),
             super_digest: Some(quorate_zookeeper::server::digest_id(b"super:secret")),
+            sasl_users: users.clone(),
             linearizable: false,
             may_reconfigure: true,
         };
@@ -256,9 +268,9 @@ impl Cluster {
     }
 
     /// A server says which members it sees. Returns the transaction that shows them.
-    pub(crate) fn say(&mut self, members: &Members) -> i64 {
+    pub(crate) fn say(&mut self, speaker: i32, members: &Members) -> i64 {
         let mut command = Vec::new();
-        Command::Members { time_ms: 7, members: members.clone() }.write(&mut command);
+        Command::Members { time_ms: 7, speaker, members: members.clone() }.write(&mut command);
         // Nobody waits for the answer.
         self.orders.push_back((0, u64::MAX, command));
         self.run();

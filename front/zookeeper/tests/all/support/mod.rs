@@ -2,7 +2,7 @@
 
 pub(crate) mod cluster;
 
-use quorate_execute::{Context, InStore, Parallel, ReplySink, Service, StateView};
+use quorate_execute::{Context, InStore, Parallel, ReplySink, Service, StateView, Store};
 use quorate_types::{AgreedTime, Digest, Seq};
 use quorate_zookeeper::command::{Command, Opening, write_command, write_query};
 use quorate_zookeeper::error::ZkError;
@@ -12,6 +12,9 @@ use quorate_zookeeper::records::{Acl, Stat};
 use quorate_zookeeper::request::{Create, Mode, Request};
 use quorate_zookeeper::service::{Told, What, ZooKeeper};
 use quorate_zookeeper::tree::{Caller, Count, Id, Rules};
+
+/// The agreed time at the beginning, in milliseconds.
+pub(crate) const AGREED_MS: u64 = 1 << 40;
 
 /// The tree, and the client that asks.
 pub(crate) struct Zk {
@@ -35,23 +38,34 @@ pub(crate) enum Part {
 
 impl Zk {
     pub(crate) fn new() -> Self {
-        let caller = Caller { session: 0, attached: 0, ids: vec![id("ip", "127.0.0.1")] };
-        let mut zk = Self {
-            service: InStore::new(Parallel::new(strict())),
-            caller,
-            zxid: 0,
-            time_ms: 1000,
-            agreed_ms: 1 << 40,
-        };
+        let mut zk = Self::with(Store::new());
         zk.open();
         zk
+    }
+
+    /// The tree in this state, and a client without a session.
+    pub(crate) fn with(store: Store) -> Self {
+        let caller = Caller { session: 0, attached: 0, ids: vec![id("ip", "127.0.0.1")] };
+        let service = InStore::with(Parallel::new(strict()), store);
+        Self { service, caller, zxid: 0, time_ms: 1000, agreed_ms: AGREED_MS }
+    }
+
+    /// The same state, with other rules.
+    pub(crate) fn again(self, rules: Rules) -> Self {
+        let store = Store::from_version(&self.service.objects().version());
+        Self { service: InStore::with(Parallel::new(ZooKeeper::new(rules)), store), ..self }
     }
 
     /// Opens a session, and is its client from now on.
     pub(crate) fn open(&mut self) {
         let mut bytes = Vec::new();
         Command::Open(Opening { digest: [7; 32], timeout_ms: 30_000, server: 1 }).write(&mut bytes);
-        let answer = self.command(&bytes).expect("it is opened");
+        self.enter(&bytes);
+    }
+
+    /// Opens or attaches a session, and is its client from now on.
+    pub(crate) fn enter(&mut self, bytes: &[u8]) {
+        let answer = self.command(bytes).expect("it is opened");
         let mut from = Reader::new(&answer);
         self.caller.session = from.long().expect("a session");
         self.caller.attached = from.int().expect("an attachment");
@@ -224,7 +238,11 @@ impl Zk {
 
 /// A service whose hard quotas refuse writes.
 pub(crate) fn strict() -> ZooKeeper {
-    ZooKeeper::new(Rules { enforce_quotas: true, ..Rules::default() })
+    ZooKeeper::new(strict_rules())
+}
+
+pub(crate) fn strict_rules() -> Rules {
+    Rules { enforce_quotas: true, ..Rules::default() }
 }
 
 pub(crate) fn id(scheme: &str, id: &str) -> Id {

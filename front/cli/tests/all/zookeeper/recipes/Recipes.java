@@ -228,6 +228,9 @@ public class Recipes {
             setup.create().creatingParentsIfNeeded().forPath(path, "0".getBytes());
         }
         setup.create().forPath("/cache");
+        while (setup.getCurrentConfig().getAllMembers().size() < 3) {
+            Thread.sleep(20);
+        }
         int number = 0;
         for (Map.Entry<String, Act> recipe : recipes.entrySet()) {
             COUNTS.put(recipe.getKey(), new AtomicInteger());
