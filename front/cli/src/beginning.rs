@@ -77,6 +77,7 @@ impl BeginningArgs {
         made_by: &'static str,
     ) -> Outcome<Beginning> {
         layout::refuse_used(&self.out)?;
+        self.set.refuse_limits()?;
         let named = members(&self.members)?;
         let is_local = named.is_empty();
         let (members, front) = if is_local {

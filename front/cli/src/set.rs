@@ -112,6 +112,20 @@ impl SetArgs {
         })
     }
 
+    /// Refuses limits of sessions, which stand in the state with which a cluster begins.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub(crate) fn refuse_limits(&self) -> Outcome<()> {
+        match self.list.iter().find(|setting| setting.table == "sessions") {
+            Some(setting) => Err(Failure::usage(format!(
+                "--set sessions.{}: the limits of sessions are part of the state with which the cluster begins",
+                setting.key
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses lines that hold from the first start of a cluster on.
     ///
     /// # Errors

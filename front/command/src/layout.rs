@@ -14,6 +14,7 @@ use quorate_runtime::{DataDirectory, Identity, OracleConfig, SigningKey};
 use quorate_tls::write_private;
 use quorate_types::{ClusterId, Holder, Incarnation, Name, ReplicaId};
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -210,7 +211,7 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         DataDirectory::create(&place.join("data"), &identity).map_err(|why| Failure::new(why.to_string()))?;
         if let (Some(office), Some(days)) = (&office, plan.certificates) {
             let holder = Holder::Replica(ReplicaId::new(*replica));
-            let hosts = [address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host).to_owned()];
+            let hosts = hosts(address);
             let tls = Destination { directory: &place.join(TLS), name: "replica" };
             office.issue(&tls, &holder, &hosts, days)?;
         }
@@ -233,6 +234,15 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
     let tls = cluster.tls.map(|tls| tls.relative_to(dir));
     Ok(Cluster { tls, ..cluster })
+}
+
+/// The names by which clients reach this address. Some look up the name of an address, and this machine's is always the same.
+fn hosts(address: &str) -> Vec<String> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let is_here = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let mut hosts = vec![host.to_owned()];
+    hosts.extend(is_here.then(|| "localhost".to_owned()));
+    hosts
 }
 
 /// Makes the certificates of clients and operators; the paths are relative to the directory.

@@ -9,8 +9,10 @@ use bytes::Bytes;
 use quorate::client::{Encoded, ReadOptions, Replies, Session};
 use quorate::{Client, Error, ReplicaId, Seq};
 use quorate_types::ItemsBuilder;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// The most requests under way at once.
@@ -284,11 +286,10 @@ impl Batcher {
             }
             let mut encoded = Vec::with_capacity(self.commands.encoded_len());
             self.commands.write_to(&mut encoded);
-            let call = session.call(Encoded::from_bytes(encoded.into()));
+            let mut call = Box::pin(session.call(Encoded::from_bytes(encoded.into())));
             let broken = self.broken.clone();
             let generation = self.replaced;
-            tokio::spawn(async move {
-                let result = call.await;
+            let end = move |result: Result<Replies, Error>| {
                 if let Err(error) = &result {
                     // Before another request can be made.
                     replies.iter().filter_map(|caller| caller.line.as_ref()).for_each(Line::cut);
@@ -298,7 +299,12 @@ impl Batcher {
                 }
                 drop(permit);
                 answer(replies, result);
-            });
+            };
+            // A call that is refused at once must cut its lines before the next request is filled.
+            match poll_fn(|now| Poll::Ready(call.as_mut().poll(now))).await {
+                Poll::Ready(result) => end(result),
+                Poll::Pending => drop(tokio::spawn(async move { end(call.await) })),
+            }
         }
     }
 

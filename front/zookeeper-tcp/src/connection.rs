@@ -27,15 +27,19 @@ struct Served {
     sending: BytesMut,
     /// Whether it is known that frames come, and no word.
     has_begun: bool,
+    /// Whether the first of them waits until clients may be let in.
+    waits: bool,
 }
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, ids: Vec<Id>) {
-    let (id, outbox) = shared.connected(peer, ids);
+    let is_safe = matches!(stream, Stream::Safe(_));
+    let (id, outbox) = shared.connected(peer, is_safe, ids);
     let (read, write) = tokio::io::split(stream);
     let (received, sending) = (BytesMut::new(), BytesMut::new());
+    let (has_begun, waits) = (false, false);
     let served =
-        Served { shared: shared.clone(), id, outbox, read, write, received, sending, has_begun: false };
+        Served { shared: shared.clone(), id, outbox, read, write, received, sending, has_begun, waits };
     // Whatever ends it.
     let _ = served.run().await;
     shared.closed(id);
@@ -44,6 +48,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr,
 impl Served {
     async fn run(mut self) -> std::io::Result<()> {
         loop {
+            if std::mem::take(&mut self.waits) && !self.shared.members.were_said().await {
+                return Ok(());
+            }
             let Todo { bytes, ends, is_cut } = self.outbox.take();
             if is_cut || self.sending.len() > WAITING_MAX {
                 tracing::debug!("a client of zookeeper does not read what it asked for: it is cut off");
@@ -86,9 +93,16 @@ impl Served {
     fn frames(&mut self) -> std::io::Result<()> {
         if !self.has_begun && self.received.len() >= 4 {
             self.has_begun = true;
-            if let Some(word) = server::word(&self.received) {
-                self.shared.word(self.id, word);
-                self.received.clear();
+            match server::word(&self.received) {
+                Some(word) => {
+                    self.shared.word(self.id, word);
+                    self.received.clear();
+                }
+                None => {
+                    self.waits = true;
+                    self.outbox.look();
+                    return Ok(());
+                }
             }
         }
         while self.may_read() {

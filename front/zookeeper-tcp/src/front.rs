@@ -1,10 +1,10 @@
 //! The front: one thread with an event loop, on which the server, its connections and its clocks are.
 
-use crate::connection;
-use crate::members::Members;
+use crate::members::{Members, Wanted};
 use crate::outbox::Outbox;
 use crate::secrets::{self, Real};
 use crate::settings::{Reads, ZooKeeperSettings};
+use crate::{admin, connection};
 use bytes::Bytes;
 use quorate_kit::{
     Command, Connection, Line, Listen, Listener, Look, Member, Operator, OwnCluster, Running, Seen,
@@ -13,14 +13,15 @@ use quorate_kit::{
 use quorate_runtime::{Newest, NewestReader};
 use quorate_types::{ReplicaId, Span, Time};
 use quorate_zookeeper::feed::Feed;
-use quorate_zookeeper::server::{Around, ConnId, Now, Output, Role, SaslUsers, Server, ServerConfig};
+use quorate_zookeeper::server::{Admin, Around, ConnId, Now, Output, Role, SaslUsers, Server, ServerConfig};
 use quorate_zookeeper::tree::Id;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 50_000;
@@ -68,16 +69,21 @@ impl Front {
             connections_max: CONNECTIONS_MAX,
             helpers: 1,
         };
+        let (tell_admin, told) = oneshot::channel();
+        let admin = config.settings.admin.clone();
+        let admin = admin.map(|address| admin::start(&listen, address, told)).transpose()?;
         listen.start(async move |listener: Listener| {
+            // It ends with the front.
+            let _admin = admin;
             let most = config.settings.connections_per_address;
             let shared = Shared::start(config, users);
+            let _ = tell_admin.send(shared.clone());
             let addresses = Addresses::new(most);
             let serve = move |Connection { stream, shown, peer }| {
                 let (shared, addresses) = (shared.clone(), addresses.clone());
                 async move {
                     let ip = peer.ip().to_canonical();
                     let Some(_place) = addresses.enter(ip) else { return };
-                    shared.members.were_said().await;
                     let mut ids = vec![Id { scheme: b"ip".into(), id: ip.to_string().into() }];
                     ids.extend(shown.name.map(|name| Id { scheme: b"x509".into(), id: name.into() }));
                     connection::serve(shared, stream, peer, ids).await;
@@ -149,6 +155,8 @@ struct End {
     /// Its commands, one behind the other.
     line: Line,
     peer: Option<SocketAddr>,
+    /// Whether it has TLS.
+    is_safe: bool,
 }
 
 /// What all connections share.
@@ -162,7 +170,7 @@ pub(crate) struct Shared {
     cluster: OwnCluster,
     /// The same, for what the server says of itself.
     words: OwnCluster,
-    members: Members,
+    pub(crate) members: Members,
     server: Mutex<Server>,
     ends: Mutex<(ConnId, HashMap<ConnId, End>)>,
     started: Instant,
@@ -183,6 +191,7 @@ impl Shared {
             sasl_users,
             linearizable: settings.reads == Reads::Linearizable,
             may_reconfigure,
+            read_only: settings.read_only,
         };
         let look = Look::start(member.see);
         let who = (member.cluster, member.replica);
@@ -195,6 +204,7 @@ impl Shared {
             operator: Operator::new("zookeeper", who, member.tls, look.clone()),
             words: words.clone(),
             said: watch::Sender::new(false),
+            wanted: Wanted::default(),
         };
         let shared = Arc::new(Self {
             frame_bytes: settings.frame_bytes as usize,
@@ -241,13 +251,22 @@ impl Shared {
         loop {
             tokio::time::sleep(tick / 6).await;
             self.input(|server, now| server.tick(now));
+            if self.settings.read_only
+                && let Some(seen) = self.look.now().await
+            {
+                self.input(|server, now| server.led(seen.leader.is_some(), now));
+            }
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the server an input, and does what follows.
     fn input(self: &Arc<Self>, input: impl FnOnce(&mut Server, Now)) {
         let outputs = {
-            let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut server = self.lock();
             input(&mut server, self.now());
             server.take_outputs()
         };
@@ -310,8 +329,13 @@ impl Shared {
 
 /// For connections.
 impl Shared {
-    pub(crate) fn connected(self: &Arc<Self>, peer: SocketAddr, ids: Vec<Id>) -> (ConnId, Arc<Outbox>) {
-        let end = End { peer: Some(peer), ..End::default() };
+    pub(crate) fn connected(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        is_safe: bool,
+        ids: Vec<Id>,
+    ) -> (ConnId, Arc<Outbox>) {
+        let end = End { peer: Some(peer), is_safe, ..End::default() };
         let id = {
             let mut ends = self.ends();
             ends.0 += 1;
@@ -337,10 +361,7 @@ impl Shared {
         let shared = self.clone();
         tokio::spawn(async move {
             let name = String::from_utf8_lossy(&word).into_owned();
-            let seen = shared.look.now().await.unwrap_or_default();
-            let data = shared.data.clone();
-            let bytes = tokio::task::spawn_blocking(move || bytes_below(&data)).await.unwrap_or(0);
-            let around = Around { data_bytes: bytes, ..shared.around(&seen) };
+            let around = shared.look_around(&word == b"dirs").await;
             let mut answer = None;
             if shared.settings.answers(&name) {
                 // The connection itself is none of those that it asks about.
@@ -357,9 +378,21 @@ impl Shared {
         });
     }
 
+    /// What the server does not know of itself. The bytes of files are counted only for who asks: each file is looked at.
+    async fn look_around(&self, counts_bytes: bool) -> Around {
+        let seen = self.look.now().await.unwrap_or_default();
+        let mut around = self.around(&seen);
+        if counts_bytes {
+            let data = self.data.clone();
+            around.data_bytes = tokio::task::spawn_blocking(move || bytes_below(&data)).await.unwrap_or(0);
+        }
+        around
+    }
+
     fn around(&self, seen: &Seen) -> Around {
         let own = self.replica.number();
         let role = match seen.member(own) {
+            _ if self.settings.read_only && seen.leader.is_none() => Role::ReadOnly,
             _ if seen.members.len() == 1 => Role::Standalone,
             Some(member) if member.learner => Role::Observer,
             _ if seen.leader == Some(own) => Role::Leader,
@@ -375,19 +408,41 @@ impl Shared {
             ("maxSessionTimeout", max.to_string()),
             ("serverId", own.to_string()),
         ];
-        let peers = self.ends();
-        let addresses =
-            peers.1.iter().filter_map(|(conn, end)| Some((*conn, end.peer?.to_string()))).collect();
+        let address = |id| seen.member(id).map_or_else(String::new, |member| member.address.clone());
+        let observers = seen.members.iter().filter(|member| role == Role::Leader && member.caught_up);
+        let observers = observers.filter(|member| member.learner);
+        let ends = self.ends();
+        let addresses = ends.1.iter().filter_map(|(conn, end)| Some((*conn, end.peer?.to_string())));
         Around {
+            replica: own,
             role,
+            leader: seen.leader.map(|leader| (leader, address(leader))),
             followers: seen.members.iter().filter(|member| !member.learner).count().saturating_sub(1),
+            observers: observers.map(|member| (member.replica, member.address.clone())).collect(),
             settings: settings.into(),
             data_bytes: 0,
-            addresses,
+            uptime_ms: self.started.elapsed().as_millis() as u64,
+            addresses: addresses.collect(),
+            safe: ends.1.iter().filter(|(_, end)| end.is_safe).map(|(conn, _)| *conn).collect(),
         }
     }
 
     pub(crate) fn is_full(&self, conn: ConnId) -> bool {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner).is_full(conn)
+        self.lock().is_full(conn)
+    }
+}
+
+/// For the admin server, which has a thread of its own.
+impl Shared {
+    /// The answer to a command.
+    pub(crate) async fn admin(&self, command: Admin) -> Value {
+        let around = self.look_around(command.counts_bytes()).await;
+        self.lock().admin(command, &around)
+    }
+
+    /// All numbers, as Prometheus reads them.
+    pub(crate) async fn metrics(&self) -> String {
+        let around = self.look_around(false).await;
+        self.lock().metrics(&around)
     }
 }

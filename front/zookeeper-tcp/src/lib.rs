@@ -2,8 +2,9 @@
 //!
 //! [`Front`] listens for clients of ZooKeeper and works for one replica. What it does with frames, answers and events is decided by the
 //! server of `quorate-zookeeper`, which has no sockets and no clocks; this package gives it both. Start with `front.rs`, then
-//! `connection.rs`. docs/zookeeper.md lists what is supported. Tests: with real clients, front/cli/tests/all/zookeeper.rs.
+//! `connection.rs`; `admin.rs` is the admin server. docs/zookeeper.md lists what is supported. Tests: with real clients, front/cli/tests/all/zookeeper.rs.
 
+mod admin;
 mod connection;
 mod front;
 mod members;

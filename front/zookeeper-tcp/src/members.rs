@@ -14,6 +14,8 @@ use quorate_zookeeper::error::ZkError;
 use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::members::{Member, Members as Said, is_address};
 use quorate_zookeeper::server::{Change, Named};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
@@ -41,6 +43,34 @@ pub(crate) struct Members {
     pub(crate) words: OwnCluster,
     /// Whether it was said once what the members are.
     pub(crate) said: watch::Sender<bool>,
+    /// Members that are to vote once they have caught up.
+    pub(crate) wanted: Wanted,
+}
+
+/// Members that are to vote once they have caught up, as clients said last. All clones are one.
+#[derive(Clone, Default)]
+pub(crate) struct Wanted(Arc<Mutex<BTreeSet<u16>>>);
+
+impl Wanted {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, replica: ReplicaId) -> bool {
+        self.lock().contains(&replica.number())
+    }
+
+    /// A client wants this. Returns the members that nobody waited for before.
+    fn take(&self, change: &Change) -> Vec<ReplicaId> {
+        let mut wanted = self.lock();
+        wanted.retain(|id| !change.leaving.contains(id) && !change.is_whole);
+        let votes = |named: &&Named| !named.learner;
+        change.joining.iter().filter(|named| named.learner).for_each(|named| {
+            wanted.remove(&named.replica);
+        });
+        let new = change.joining.iter().filter(votes).filter(|named| wanted.insert(named.replica));
+        new.map(|named| ReplicaId::new(named.replica)).collect()
+    }
 }
 
 /// Why a change was not done: the client is told, or its connection ends since nobody knows.
@@ -62,10 +92,13 @@ impl Members {
         }
     }
 
-    /// Waits until clients may be let in.
-    pub(crate) async fn were_said(&self) {
+    /// Waits until clients may be let in. Whether they may: without a leader it may take too long.
+    pub(crate) async fn were_said(&self) -> bool {
         let mut said = self.said.subscribe();
-        drop(tokio::time::timeout(SAID, said.wait_for(|said| *said)).await);
+        let is_said = said.wait_for(|said| *said);
+        // Whoever only reads is served without a leader, too.
+        let is_said = tokio::time::timeout(SAID, is_said).await.is_ok_and(|is| is.is_ok());
+        is_said || self.settings.read_only
     }
 
     /// What a replica sees, if its members are not just changing. Clients reach new servers where whoever added them says.
@@ -121,11 +154,9 @@ impl Members {
             {
                 return Err(error_of(&why));
             }
-            if let MemberRequest::Add { replica, .. } = step
-                && change.joining.iter().any(|named| named.replica == replica.number() && !named.learner)
-            {
-                tokio::spawn(self.clone().promote(replica));
-            }
+        }
+        for replica in self.wanted.take(change) {
+            tokio::spawn(self.clone().promote(replica));
         }
         Ok(seen.membership)
     }
@@ -167,21 +198,23 @@ impl Members {
         }
     }
 
-    /// Lets a new server vote as soon as it has caught up.
+    /// Lets a server vote as soon as it has caught up, for as long as that is wanted.
     async fn promote(self, replica: ReplicaId) {
         let until = Instant::now() + JOINING;
-        while Instant::now() < until {
-            tokio::time::sleep(LOOK).await;
-            let Ok(seen) = self.operator.standing().await else { continue };
-            match seen.member(replica.number()) {
-                // It may be that nothing can be changed at this moment.
-                Some(member) if member.learner && member.caught_up => {
-                    drop(self.operator.change(MemberRequest::Promote(replica)).await);
+        while Instant::now() < until && self.wanted.has(replica) {
+            if let Ok(seen) = self.operator.standing().await {
+                match seen.member(replica.number()) {
+                    // It may be that nothing can be changed at this moment.
+                    Some(member) if member.learner && member.caught_up => {
+                        drop(self.operator.change(MemberRequest::Promote(replica)).await);
+                    }
+                    Some(member) if member.learner => {}
+                    _ => break,
                 }
-                Some(member) if member.learner => {}
-                _ => return,
             }
+            tokio::time::sleep(LOOK).await;
         }
+        self.wanted.lock().remove(&replica.number());
     }
 }
 
@@ -202,17 +235,17 @@ fn steps(change: &Change, seen: &Seen, own: ReplicaId) -> Result<Vec<MemberReque
             steps.push(MemberRequest::Move { replica, address: address.clone() });
         }
         match (is.learner, *learner) {
-            (true, false) => {
-                promoted.push(replica);
-                not_yet |= !is.caught_up;
-            }
+            (true, false) if is.caught_up => promoted.push(replica),
+            // It votes later, if nobody leaves for it.
+            (true, false) => not_yet = true,
             // Who votes can only leave.
             (false, true) => return Err(Some(ZkError::BadArguments)),
             _ => {}
         }
     }
     let joins = |id: u16| change.joining.iter().any(|named| named.replica == id);
-    let leaves = |id: u16| if change.is_whole { !joins(id) } else { change.leaving.contains(&id) };
+    // Whoever is named in both lists stays.
+    let leaves = |id: u16| !joins(id) && (change.is_whole || change.leaving.contains(&id));
     let mut leaving: Vec<&SeenMember> = seen.members.iter().filter(|is| leaves(is.replica)).collect();
     if not_yet && leaving.iter().any(|is| !is.learner) {
         return Err(Some(ZkError::NewConfigNoQuorum));

@@ -33,6 +33,8 @@ pub enum Reads {
 pub struct ZooKeeperSettings {
     /// Where to listen for clients of ZooKeeper, `host:port`.
     pub listen: String,
+    /// Where to listen for whoever uses the admin server, `host:port`; without it there is none.
+    pub admin: Option<String>,
     /// Where clients reach it, if not at that address, `host:port`.
     pub announce: Option<String>,
     /// Whether clients may also connect without TLS.
@@ -51,6 +53,9 @@ pub struct ZooKeeperSettings {
     /// Which state reads show.
     #[serde(default)]
     pub reads: Reads,
+    /// Whether clients that say so are served while nothing can be ordered: they only read.
+    #[serde(default)]
+    pub read_only: bool,
     /// The four-letter words that are answered; `*` stands for all.
     #[serde(default = "only_srvr")]
     pub words: Vec<String>,
@@ -80,6 +85,9 @@ impl ZooKeeperSettings {
     pub fn read(table: &Table) -> Result<Self, SettingsError> {
         let read: Self = settings::read(FRONT, table)?;
         settings::address(FRONT, "listen", &read.listen)?;
+        if let Some(admin) = &read.admin {
+            settings::address(FRONT, "admin", admin)?;
+        }
         if let Some(announced) = &read.announce {
             settings::address(FRONT, "announce", announced)?;
             if !is_address(announced) {

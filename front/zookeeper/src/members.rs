@@ -33,6 +33,21 @@ pub struct Member {
     pub clients: Option<String>,
 }
 
+impl Member {
+    /// Its host and port. Clients want a second port for elections, and another one.
+    fn ports(&self) -> (&str, u16, u16) {
+        let (host, port) = self.address.rsplit_once(':').unwrap_or((&self.address, ""));
+        let port: u16 = port.parse().unwrap_or(1);
+        (host, port, port.checked_add(1).unwrap_or(port - 1))
+    }
+
+    /// Where clients believe that it takes part in elections, `host:port`.
+    pub(crate) fn elections(&self) -> String {
+        let (host, _, other) = self.ports();
+        format!("{host}:{other}")
+    }
+}
+
 /// The members of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
@@ -71,11 +86,9 @@ impl Members {
         if self.list.len() < 2 {
             return text;
         }
-        for Member { replica, learner, address, clients } in &self.list {
-            // Clients want a second port for elections, and another one.
-            let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
-            let port: u16 = port.parse().unwrap_or(1);
-            let other = port.checked_add(1).unwrap_or(port - 1);
+        for member in &self.list {
+            let (host, port, other) = member.ports();
+            let Member { replica, learner, clients, .. } = member;
             let role = if *learner { "observer" } else { "participant" };
             let _ = write!(text, "server.{replica}={host}:{port}:{other}:{role}");
             let _ = clients.as_ref().map(|clients| write!(text, ";{clients}"));

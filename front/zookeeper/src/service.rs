@@ -502,6 +502,22 @@ impl ParallelService for ZooKeeper {
         true
     }
 
+    /// Deletions, and what keeps sessions alive: a session that ended for a full disk would take its locks along.
+    fn frees(&self, command: &[u8]) -> bool {
+        let deletes =
+            |request: &Request<'_>| matches!(request, Request::Delete { .. } | Request::Check { .. });
+        match Command::read(command) {
+            Ok(Command::Live { .. } | Command::Open(_) | Command::Attach { .. }) => true,
+            Ok(Command::Write { asked, .. }) => match asked.request(Op::writes) {
+                Ok(Request::Plain(Op::CloseSession)) => true,
+                Ok(Request::Multi { list, .. }) => !list.is_empty() && list.iter().all(deletes),
+                Ok(request) => deletes(&request),
+                Err(_) => false,
+            },
+            _ => false,
+        }
+    }
+
     fn next_deadline(&self, view: &StateView<'_>) -> Option<AgreedTime> {
         sessions::next_step(view, self.rules.tick).into_iter().chain(tree::next_due(view)).min()
     }

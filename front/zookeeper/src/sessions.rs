@@ -367,6 +367,11 @@ pub(crate) fn at_server(view: &StateView<'_>, server: i64) -> Vec<(i64, i32, i32
     known.map(|(session, is)| (session, is.attached, is.timeout_ms)).collect()
 }
 
+/// The time-out of a session in milliseconds, if it lives and this is the digest of its password.
+pub(crate) fn timeout_of(view: &StateView<'_>, session: i64, digest: &[u8; DIGEST_BYTES]) -> Option<i32> {
+    Session::get(view, session).filter(|is| is.digest == *digest).map(|is| is.timeout_ms)
+}
+
 /// The attachment of a session; none if it is over.
 pub(crate) fn attachment(view: &StateView<'_>, session: i64) -> Option<i32> {
     Session::get(view, session).map(|is| is.attached)

@@ -26,8 +26,8 @@ const REPLICAS: usize = 3;
 /// Make a new cluster that begins with the tree of a ZooKeeper.
 ///
 /// Reads the newest snapshot and the log behind it: data, rights, versions and transactions, sessions with their ephemeral nodes. Clients come
-/// back with the sessions that they have. Stop the ensemble before, and take the files of the server that led it last: what only others have was
-/// never acknowledged.
+/// back with the sessions that they have. Stop the ensemble before, import the files of each server, and keep the cluster with the highest last
+/// transaction: the others may lack something that was acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate zookeeper import /var/lib/zookeeper --out again      three replicas, all on this machine

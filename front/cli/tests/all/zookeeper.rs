@@ -2,6 +2,7 @@
 //!
 //! `front/cli/tests/all/zookeeper/build.sh` builds them to where these tests look.
 
+mod admin;
 mod import;
 mod plain;
 
@@ -30,8 +31,13 @@ fn super_digest() -> String {
 
 /// A cluster, and where its servers listen, with commas between them.
 fn start() -> (Cluster, String) {
+    start_with(&[])
+}
+
+/// The same, with these arguments for `dev` besides.
+fn start_with(more: &[&str]) -> (Cluster, String) {
     let whoever = format!("front.zookeeper.super_digest={}", super_digest());
-    let cluster = Cluster::start(&["--service", "zookeeper", "--set", &whoever]);
+    let cluster = Cluster::start(&[&["--service", "zookeeper", "--set", &whoever], more].concat());
     let servers = cluster.ready["zookeeper"].as_array().expect("addresses");
     let servers: Vec<&str> = servers.iter().map(|address| address.as_str().expect("an address")).collect();
     assert_eq!(servers.len(), 3);
@@ -47,10 +53,11 @@ fn java() -> Option<Command> {
     Some(command)
 }
 
-/// Runs recipes; when all have done something, a server is killed, and then they must do more.
-fn recipes(mut command: Command, names: &[&str]) {
+/// Runs recipes of clients that come this way; when all have done something, a server is killed, and then they must do more.
+fn recipes(mut command: Command, how: impl FnOnce(&Cluster) -> Vec<String>, names: &[&str]) {
     let (cluster, servers) = start();
-    command.arg(&servers).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg(&servers).args(how(&cluster));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the recipes run");
     let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut line = String::new();
@@ -75,12 +82,15 @@ fn recipes_of_curator() {
     command.arg("Recipes");
     let names =
         ["locks", "semaphores", "elections", "barriers", "counters", "queues", "caches", "groups", "nodes"];
-    recipes(command, &names);
+    recipes(command, |_| Vec::new(), &names);
 }
 
-#[test]
-fn recipes_of_kazoo() {
+/// Kazoo's recipes, which wait in one of its three ways, by clients that come this way.
+fn kazoo(waits: &str, how: impl FnOnce(&Cluster) -> Vec<String>) {
     let Some(python) = built("python/bin/python") else { return };
+    if built(&format!("python/{waits}")).is_none() {
+        return;
+    }
     let mut command = Command::new(python);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/zookeeper/recipes.py"));
     let names = [
@@ -94,13 +104,40 @@ fn recipes_of_kazoo() {
         "watches",
         "ephemerals",
     ];
-    recipes(command, &names);
+    let how = |cluster: &Cluster| [vec![waits.to_owned()], how(cluster)].concat();
+    recipes(command, how, &names);
 }
 
-/// What zkCli prints for a list of commands, without its own words.
-fn zkcli(servers: &str, commands: &str) -> Option<Vec<String>> {
+#[test]
+fn recipes_of_kazoo() {
+    kazoo("threads", |_| Vec::new());
+}
+
+#[test]
+fn recipes_of_kazoo_with_gevent() {
+    kazoo("gevent", |_| Vec::new());
+}
+
+#[test]
+fn recipes_of_kazoo_with_eventlet() {
+    kazoo("eventlet", |_| Vec::new());
+}
+
+/// Where a client's certificate is: the authority's, its own, and its key.
+fn certificate(cluster: &Cluster) -> [String; 3] {
+    let place = cluster.directory().join("clients");
+    ["ca.pem", "default.pem", "default.key"].map(|name| place.join(name).display().to_string())
+}
+
+#[test]
+fn recipes_of_kazoo_with_certificates() {
+    kazoo("threads", |cluster| certificate(cluster).to_vec());
+}
+
+/// What zkCli prints for a list of commands, without its own words. The options are those of Java.
+fn zkcli(servers: &str, options: &[String], commands: &str) -> Option<Vec<String>> {
     let mut command = java()?;
-    command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", servers]);
+    command.args(options).args(["org.apache.zookeeper.ZooKeeperMain", "-server", servers]);
     let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = streams.spawn().expect("zkCli runs");
     child.stdin.take().expect("a pipe").write_all(commands.as_bytes()).expect("it reads");
@@ -158,11 +195,41 @@ fn commands_of_zkcli() {
             &["version No is not valid : "],
         ),
     ] {
-        let found = zkcli(&servers, &format!("{commands}quit\n")).expect("it is there");
+        let found = zkcli(&servers, &[], &format!("{commands}quit\n")).expect("it is there");
         // The order of identities is not that of proofs.
         let mut sorted = (found.clone(), expected.to_vec());
         sorted.0.sort();
         sorted.1.sort_unstable();
         assert_eq!(sorted.0, sorted.1, "{commands}{found:#?}");
     }
+}
+
+/// The Java client with a certificate, over TLS.
+#[test]
+fn commands_of_zkcli_with_certificates() {
+    if java().is_none() {
+        return;
+    }
+    let (cluster, servers) = start();
+    let [ca, certificate, key] = certificate(&cluster);
+    // Java wants both in one file.
+    let both = cluster.directory().join("clients/both.pem");
+    let text = [key, certificate].map(|file| std::fs::read_to_string(file).expect("a file")).concat();
+    std::fs::write(&both, text).expect("written");
+    let options = [
+        "zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty".to_owned(),
+        "zookeeper.client.secure=true".to_owned(),
+        format!("zookeeper.ssl.keyStore.location={}", both.display()),
+        "zookeeper.ssl.keyStore.type=PEM".to_owned(),
+        format!("zookeeper.ssl.trustStore.location={ca}"),
+        "zookeeper.ssl.trustStore.type=PEM".to_owned(),
+    ]
+    .map(|option| format!("-D{option}"));
+    let commands = "create /safe x \"x509:client default:cdrwa\"\nget /safe\nwhoami\nquit\n";
+    let found = zkcli(&servers, &options, commands).expect("it is there");
+    for line in ["Created /safe", "x", "x509: client default"] {
+        assert!(found.iter().any(|found| found == line), "{line} is missing: {found:#?}");
+    }
+    let others = zkcli(&servers, &[], "get /safe\nquit\n").expect("it is there");
+    assert_eq!(others, ["Insufficient permission : /safe"], "only whoever has the certificate");
 }

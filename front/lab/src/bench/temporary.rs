@@ -259,8 +259,11 @@ fn configure(file: &Path, settings: &Settings, nets: Option<&Nets>) -> Outcome<(
     let doing = format!("configure {}", file.display());
     let mut text: toml::Table = fs::read_to_string(file).doing(&doing)?.parse().doing(&doing)?;
     for (section, key, value) in settings {
-        let section = text.entry(*section).or_insert_with(|| toml::Table::new().into());
-        if let Some(section) = section.as_table_mut() {
+        // Sections may stand in others.
+        let section = section.split('.').try_fold(&mut text, |table, name| {
+            table.entry(name).or_insert_with(|| toml::Table::new().into()).as_table_mut()
+        });
+        if let Some(section) = section {
             section.insert((*key).to_owned(), value.clone());
         }
     }

@@ -1,6 +1,6 @@
 //! Which steps make a change, in which order, and which changes are refused before the first one.
 
-use super::{is_done, steps};
+use super::{Wanted, is_done, steps};
 use quorate_kit::{Seen, SeenMember};
 use quorate_types::ReplicaId;
 use quorate_wire::MemberRequest;
@@ -49,6 +49,8 @@ fn nobody_who_votes_leaves_before_others_vote() {
         (change(vec![named(4, false)], &[3, 5], false), Ok("replace r3 by r4, remove r5")),
         (change(vec![named(4, false)], &[5], false), Ok("promote r4, remove r5")),
         (change(vec![], &[1, 2, 5, 9], false), Ok("remove r2, remove r5, remove r1")),
+        (change(vec![named(5, false)], &[], false), Ok("")),
+        (change(vec![named(3, false)], &[3, 5], false), Ok("remove r5")),
         (change(vec![named(5, false)], &[3], false), no_quorum),
         (change(vec![named(6, false)], &[3], false), no_quorum),
         (change((6..=8).map(|id| named(id, false)).collect(), &[], true), no_quorum),
@@ -73,4 +75,17 @@ fn a_step_that_was_asked_twice_is_known_to_be_done() {
     assert!(done(MemberRequest::Remove(id(9))) && !done(MemberRequest::Remove(id(5))));
     assert!(done(MemberRequest::Replace { old: id(9), new: id(3) }));
     assert!(!done(MemberRequest::Replace { old: id(9), new: id(4) }));
+}
+
+#[test]
+fn what_is_wanted_last_counts() {
+    let wanted = Wanted::default();
+    let id = ReplicaId::new;
+    assert_eq!(wanted.take(&change(vec![named(5, false), named(6, true)], &[], false)), [id(5)]);
+    assert_eq!(wanted.take(&change(vec![named(5, false)], &[], false)), [], "somebody waits already");
+    assert!(wanted.has(id(5)) && !wanted.has(id(6)));
+    assert_eq!(wanted.take(&change(vec![named(5, true), named(6, false)], &[], false)), [id(6)]);
+    assert!(!wanted.has(id(5)));
+    assert_eq!(wanted.take(&change(vec![], &[6], false)), []);
+    assert!(!wanted.has(id(6)));
 }

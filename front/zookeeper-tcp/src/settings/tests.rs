@@ -20,6 +20,7 @@ fn settings_that_can_not_work_are_refused_by_name() {
     for (text, says) in [
         ("port = 1", "front.zookeeper: unknown field `port`"),
         ("reads = \"fast\"", "unknown variant `fast`, expected `local` or `linearizable`"),
+        ("admin = \"8080\"", "front.zookeeper: admin: an address is host:port, as in"),
         ("frame_bytes = 10", "front.zookeeper: frame_bytes is 1024 to 2097152 (2 MiB), not 10"),
         ("session_timeout_max_ms = 0", "session_timeout_max_ms is 1 to 86400000, which is a day, not 0"),
         ("words = [\"ruok\", \"all\"]", "words: \"all\" has not four letters"),
@@ -74,4 +75,10 @@ fn a_file_of_users_that_is_wrong_is_refused_by_line() {
     let settings = read("sasl_users = \"/nowhere/users\"").expect("only its start reads it");
     let why = settings.users().expect_err("there is no such file").to_string();
     assert!(why.starts_with("front.zookeeper: sasl_users: /nowhere/users can not be read: "), "{why}");
+}
+
+#[test]
+fn the_admin_server_is_there_only_where_it_is_wanted() {
+    assert_eq!(read("").expect("good").admin, None);
+    assert_eq!(read("admin = \"127.0.0.1:0\"").expect("good").admin.as_deref(), Some("127.0.0.1:0"));
 }

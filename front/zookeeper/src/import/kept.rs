@@ -12,14 +12,14 @@ use crate::op::Op;
 use crate::records::Acl;
 use crate::records::Stat;
 use crate::tree::{CONFIG, FIXED, Owner};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node. Of its numbers, those that follow from data and children are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptNode {
     pub(super) data: Option<Vec<u8>>,
-    /// The list of rights as a record; empty if everybody may do everything.
-    pub(super) acl: Vec<u8>,
+    /// The list of rights as a record, empty if everybody may do everything; none if the list is not known yet.
+    pub(super) acl: Option<Vec<u8>>,
     pub(super) stat: Stat,
 }
 
@@ -28,6 +28,8 @@ pub(super) struct KeptNode {
 pub(super) struct Kept {
     /// By their paths; the root's is empty.
     pub(super) nodes: BTreeMap<String, KeptNode>,
+    /// The nodes of each owner that is a session.
+    pub(super) owned: BTreeMap<i64, BTreeSet<String>>,
     /// Time-outs in milliseconds.
     pub(super) sessions: BTreeMap<i64, i32>,
     /// The last transaction.
@@ -62,8 +64,8 @@ impl Kept {
             return Ok(());
         }
         if entry.kind == Op::CloseSession.code() {
-            // Older servers do not write which nodes end.
-            let named = if from.rest().is_empty() { Vec::new() } else { paths(&mut from)? };
+            // Older servers do not write which nodes end. What may stand there instead is no list.
+            let named = paths(&mut from).unwrap_or_default();
             self.end_session(entry.session, named, entry.zxid);
             return Ok(());
         }
@@ -86,9 +88,10 @@ impl Kept {
             Some(op @ (Op::Create | Op::Create2 | Op::CreateContainer | Op::CreateTtl)) => {
                 let path = text(&mut from)?;
                 let data = from.bytes()?.map(<[u8]>::to_vec);
-                let acl = read_rights(&mut from)?;
+                let acl = Some(read_rights(&mut from)?);
                 let is_ephemeral = matches!(op, Op::Create | Op::Create2) && from.flag()?;
-                let cversion = from.int()?;
+                // The oldest servers did not write it.
+                let cversion = from.int().unwrap_or(-1);
                 let owner = match op {
                     Op::CreateContainer => Owner::Container,
                     Op::CreateTtl => Owner::Ttl(from.long()?),
@@ -118,7 +121,7 @@ impl Kept {
             }
             Some(Op::SetAcl) => {
                 let path = text(&mut from)?;
-                let (acl, version) = (read_rights(&mut from)?, from.int()?);
+                let (acl, version) = (Some(read_rights(&mut from)?), from.int()?);
                 if let Some(node) = self.nodes.get_mut(named(path)) {
                     (node.acl, node.stat.aversion) = (acl, version);
                 }
@@ -140,29 +143,36 @@ impl Kept {
         }
         match self.nodes.get_mut(path) {
             Some(is) => is.acl = node.acl,
-            None => drop(self.nodes.insert(path.to_owned(), node)),
+            None => self.put(path, node),
         }
+    }
+
+    /// Adds a node.
+    pub(super) fn put(&mut self, path: &str, node: KeptNode) {
+        if let Owner::Session(session) = Owner::of(node.stat.ephemeral_owner) {
+            self.owned.entry(session).or_default().insert(path.to_owned());
+        }
+        self.nodes.insert(path.to_owned(), node);
     }
 
     fn delete(&mut self, path: &str, zxid: i64) {
         if let Some(parent) = parent_of(path).and_then(|above| self.nodes.get_mut(above)) {
             parent.stat.pzxid = parent.stat.pzxid.max(zxid);
         }
-        if !path.is_empty() {
-            self.nodes.remove(path);
+        let removed = if path.is_empty() { None } else { self.nodes.remove(path) };
+        if let Some(node) = removed
+            && let Some(owned) = self.owned.get_mut(&node.stat.ephemeral_owner)
+        {
+            owned.remove(path);
         }
     }
 
-    /// Ends a session, with its nodes.
+    /// Ends a session, with its nodes. Those that are named may be gone already.
     fn end_session(&mut self, session: i64, named: Vec<String>, zxid: i64) {
         self.sessions.remove(&session);
-        let owned = self.nodes.iter().filter(|(_, node)| node.stat.ephemeral_owner == session);
-        let owned: Vec<String> = owned.map(|(path, _)| path.clone()).collect();
-        for path in named.into_iter().chain(owned) {
-            if self.nodes.contains_key(&path) {
-                self.delete(&path, zxid);
-            }
-        }
+        named.iter().for_each(|path| self.delete(path, zxid));
+        let owned = self.owned.remove(&session).unwrap_or_default();
+        owned.iter().for_each(|path| self.delete(path, zxid));
     }
 
     /// Everything was replayed.
@@ -175,22 +185,58 @@ impl Kept {
         if let Some(config) = self.nodes.get_mut(CONFIG) {
             config.data = Some(Vec::new());
         }
-        let owners = self.nodes.values().map(|node| node.stat.ephemeral_owner);
-        let mut gone: Vec<i64> = owners
-            .filter(
-                |owner| matches!(Owner::of(*owner), Owner::Session(id) if !self.sessions.contains_key(&id)),
-            )
-            .collect();
-        gone.sort_unstable();
-        gone.dedup();
+        let gone: Vec<i64> =
+            self.owned.keys().filter(|session| !self.sessions.contains_key(session)).copied().collect();
         gone.into_iter().for_each(|session| self.end_session(session, Vec::new(), self.zxid));
-        let orphan = self.nodes.keys().find(|path| {
-            parent_of(path).is_some_and(|above| !self.nodes.contains_key(above))
-                || !path.is_empty() && !path.starts_with('/')
-        });
-        orphan.map_or(Ok(()), |path| Err(ImportError::NoParent(path.clone())))
+        self.nodes.iter().try_for_each(|(path, node)| self.check(path, node))
+    }
+
+    /// Whether a node fits to the others.
+    fn check(&self, path: &str, node: &KeptNode) -> Result<(), ImportError> {
+        let unfit = |why| Err(ImportError::Unfit(path.to_owned(), why));
+        if node.acl.is_none() {
+            return unfit("has rights that are nowhere");
+        }
+        match parent_of(path) {
+            None if path.is_empty() => Ok(()),
+            Some(above) => match self.nodes.get(above).map(|parent| Owner::of(parent.stat.ephemeral_owner)) {
+                None => unfit("has no parent"),
+                Some(Owner::Session(_)) => unfit("is below one that ends with a session"),
+                Some(_) => Ok(()),
+            },
+            None => unfit("has no parent"),
+        }
+    }
+
+    /// What clients will miss: identities that they can not prove here.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for acl in self.nodes.values().filter_map(|node| node.acl.as_ref()) {
+            let list = Reader::new(acl).list(Acl::read).ok().flatten().unwrap_or_default();
+            let mut schemes: Vec<&[u8]> = list.iter().map(|acl| acl.scheme).collect();
+            schemes.sort_unstable();
+            schemes.dedup();
+            for scheme in schemes.into_iter().filter(|scheme| !EASY.contains(scheme)) {
+                *counts.entry(String::from_utf8_lossy(scheme).into_owned()).or_default() += 1;
+            }
+        }
+        let note = |(scheme, count): (String, usize)| match scheme.as_str() {
+            "x509" => format!(
+                "{count} nodes have rights for x509: here that is the common name of a certificate of this cluster"
+            ),
+            "sasl" => format!(
+                "{count} nodes have rights for sasl: here those are users of sasl_users, and none of Kerberos"
+            ),
+            other => format!(
+                "{count} nodes have rights for {other}, which nobody can prove here: set them anew before"
+            ),
+        };
+        counts.into_iter().map(note).collect()
     }
 }
+
+/// Identities that are here what they are there.
+const EASY: [&[u8]; 3] = [b"world", b"ip", b"digest"];
 
 /// A node that every tree has, as in a new one.
 fn fixed(path: &str) -> KeptNode {
@@ -199,7 +245,7 @@ fn fixed(path: &str) -> KeptNode {
         stat.aversion = -1;
         acl.list(Some(&[Acl { perms: Acl::READ, ..Acl::OPEN }]), |out, acl| acl.write(out));
     }
-    KeptNode { data: Some(Vec::new()), acl, stat }
+    KeptNode { data: Some(Vec::new()), acl: Some(acl), stat }
 }
 
 fn paths(from: &mut Reader<'_>) -> Result<Vec<String>, Malformed> {

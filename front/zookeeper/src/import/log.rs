@@ -9,6 +9,8 @@ use crate::jute::{Malformed, Reader};
 const MAGIC: &[u8; 4] = b"ZKLG";
 const HEADER_BYTES: usize = 16;
 const END: u8 = b'B';
+/// The bytes of a transaction's header.
+const ENTRY_BYTES_MIN: usize = 32;
 
 /// A transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,7 @@ impl<'a> Log<'a> {
             Err(Malformed) => return self.cut_off(),
         };
         match from.rest().first() {
-            None => return Next::Torn,
+            None => return self.cut_off(),
             // A part of what was made in advance was written over.
             Some(0) if from.rest().iter().all(|byte| *byte == 0) => return Next::Torn,
             Some(&END) => {}
@@ -87,8 +89,25 @@ impl<'a> Log<'a> {
         Entry::read(bytes).map_or(Next::Damaged, Next::Entry)
     }
 
-    /// What follows is too short for a transaction.
+    /// What follows is too short for a transaction, as far as its length is right. If a whole one is behind it, the length is wrong.
     fn cut_off(&self) -> Next<'a> {
-        if self.bytes[self.at..].iter().all(|byte| *byte == 0) { Next::End } else { Next::Torn }
+        let rest = &self.bytes[self.at..];
+        if rest.iter().all(|byte| *byte == 0) {
+            return Next::End;
+        }
+        let whole = |from: usize| Log { bytes: self.bytes, at: self.at + from }.is_whole();
+        if (1..rest.len()).any(whole) { Next::Damaged } else { Next::Torn }
+    }
+
+    /// Whether a transaction begins here.
+    fn is_whole(&self) -> bool {
+        let mut from = Reader::new(&self.bytes[self.at..]);
+        let Ok(sum) = from.long() else { return false };
+        let Ok(Some(bytes)) = from.bytes() else { return false };
+        // Few bytes in a row look like a check sum, a length that fits, and an end.
+        (sum as u64) < 1 << 32
+            && bytes.len() >= ENTRY_BYTES_MIN
+            && from.rest().first() == Some(&END)
+            && sum == i64::from(adler32(bytes))
     }
 }

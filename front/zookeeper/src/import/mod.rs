@@ -36,6 +36,11 @@ pub enum ImportError {
         "there is no whole snapshot in {0}{1}: name the directory that zoo.cfg calls dataDir, or its version-2"
     )]
     NoSnapshot(String, String),
+    /// There is a checkpoint of the server, but nothing of its log.
+    #[error(
+        "there is no log beside {0}, so what came behind it is not known: name the directory that zoo.cfg calls dataLogDir, too, or take the files of another server"
+    )]
+    NoLog(PathBuf),
     /// A part of the log is not there.
     #[error(
         "the log has a gap: behind transaction {0:#x} comes {1:#x}. Name the directory with the other log files (dataLogDir in zoo.cfg), too, or take the files of another server"
@@ -48,8 +53,8 @@ pub enum ImportError {
     #[error("{0}")]
     TooLarge(String),
     /// What was read does not fit together.
-    #[error("the node {0} has no parent: take the files of another server")]
-    NoParent(String),
+    #[error("the node {0} {1}: take the files of another server")]
+    Unfit(String, &'static str),
 }
 
 /// Reads what is in these directories.
@@ -59,59 +64,72 @@ pub enum ImportError {
 pub fn read(directories: &[PathBuf]) -> Result<Imported, ImportError> {
     let found = files::find(directories)?;
     let mut notes = Vec::new();
-    let (mut kept, snapshot) = newest(directories, &found.snapshots, &mut notes)?;
+    let (mut kept, snapshot, passed) = newest(directories, &found.snapshots, &mut notes)?;
     let from = kept.zxid;
+    if found.logs.is_empty() && from > 0 {
+        return Err(ImportError::NoLog(snapshot));
+    }
     // The last file that begins before what is missing has the first part of it.
     let before = found.logs.iter().rposition(|(begin, _)| *begin <= from.saturating_add(1)).unwrap_or(0);
+    let mut last = 0;
     for (_, path) in &found.logs[before..] {
-        replay(path, &mut kept, &mut notes)?;
+        last = replay(path, &mut kept, &passed, &mut notes)?.max(last);
+    }
+    if last < from {
+        notes.push(format!(
+            "the log ends at {last:#x}, before {}: if zoo.cfg has a dataLogDir, name it, too",
+            snapshot.display()
+        ));
     }
     kept.finish()?;
+    notes.extend(kept.notes());
     Ok(Imported { kept, snapshot, notes })
 }
 
-/// The newest snapshot that is whole.
+/// The newest snapshot that is whole, where it is, and the transactions of newer ones.
 fn newest(
     directories: &[PathBuf],
     snapshots: &[(i64, PathBuf)],
     notes: &mut Vec<String>,
-) -> Result<(Kept, PathBuf), ImportError> {
+) -> Result<(Kept, PathBuf, Vec<i64>), ImportError> {
+    let mut passed = Vec::new();
     for (zxid, path) in snapshots.iter().rev() {
         let bytes = bytes_of(path)?;
         match snapshot::read(&bytes) {
-            Ok(kept) => return Ok((Kept { zxid: *zxid, ..kept }, path.clone())),
+            Ok(kept) => return Ok((Kept { zxid: *zxid, ..kept }, path.clone(), passed)),
             Err(Malformed) => notes.push(format!("{} is not whole, so an older one is used", path.display())),
         }
+        passed.push(*zxid);
     }
     let places: Vec<String> = directories.iter().map(|place| place.display().to_string()).collect();
     let tried: String = notes.iter().map(|note| format!(" ({note})")).collect();
     Err(ImportError::NoSnapshot(places.join(" and "), tried))
 }
 
-/// Replays what is new in a log file.
-fn replay(path: &Path, kept: &mut Kept, notes: &mut Vec<String>) -> Result<(), ImportError> {
+/// Replays what is new in a log file. Returns its last transaction. `passed`: transactions of which it is known that they were there.
+fn replay(path: &Path, kept: &mut Kept, passed: &[i64], notes: &mut Vec<String>) -> Result<i64, ImportError> {
     let bytes = bytes_of(path)?;
     let mut log = log::Log::of(&bytes).ok_or_else(|| ImportError::Damaged(path.to_owned(), 0))?;
+    let mut read = 0;
     loop {
         let at = log.at();
         let entry = match log.next() {
             log::Next::Entry(entry) => entry,
-            log::Next::End => return Ok(()),
+            log::Next::End => return Ok(read),
             log::Next::Torn => {
-                notes.push(format!(
-                    "{} ends within a transaction, which was never acknowledged",
-                    path.display()
-                ));
-                return Ok(());
+                notes.push(format!("{} ends within a transaction", path.display()));
+                return Ok(read);
             }
             log::Next::Damaged => return Err(ImportError::Damaged(path.to_owned(), at)),
         };
+        read = entry.zxid;
         if entry.zxid <= kept.zxid {
             continue;
         }
         let (last, next) = (kept.zxid, entry.zxid);
+        let lacks = passed.iter().any(|zxid| last < *zxid && *zxid < next);
         let begins_an_epoch = next >> 32 > last >> 32 && next & 0xffff_ffff == 1;
-        if next != last + 1 && !begins_an_epoch {
+        if lacks || next != last + 1 && !begins_an_epoch {
             return Err(ImportError::Gap(last, next));
         }
         kept.apply(&entry).map_err(|Malformed| ImportError::Damaged(path.to_owned(), at))?;

@@ -36,9 +36,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Kept, Malformed> {
         }
         let data = from.bytes()?.map(<[u8]>::to_vec);
         let number = from.long()?;
-        let acl = if number == OPEN { Vec::new() } else { lists.get(&number).ok_or(Malformed)?.clone() };
+        // A list that was new while this was written may be missing; the log has it.
+        let acl = if number == OPEN { Some(Vec::new()) } else { lists.get(&number).cloned() };
         let stat = read_stat(&mut from)?;
-        kept.nodes.insert(path.to_owned(), KeptNode { data, acl, stat });
+        kept.put(path, KeptNode { data, acl, stat });
     }
     let length = bytes.len() - from.rest().len();
     let sum = from.long()?;

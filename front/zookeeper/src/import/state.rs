@@ -44,6 +44,7 @@ impl Imported {
         let mut count = Count { nodes: 1, ..Count::default() };
         for (path, node) in &self.kept.nodes {
             let KeptNode { acl, stat, .. } = node;
+            let acl = acl.as_deref().unwrap_or_default();
             let data = counted.get(path.as_str()).or(node.data.as_ref());
             check(path, data, acl)?;
             let length = data.map_or(0, Vec::len);

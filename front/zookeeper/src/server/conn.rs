@@ -78,6 +78,8 @@ pub(super) struct Conn {
     pub(super) timeout_ms: i32,
     /// Whether the client asked for, and understands, a word about reading only.
     pub(super) knows_read_only: bool,
+    /// Whether it is served without anything being ordered.
+    pub(super) only_reads: bool,
     pub(super) heard: Time,
     /// Counts of what came, and of what was sent.
     pub(super) received: u64,
@@ -100,6 +102,7 @@ impl Conn {
             sasl: Sasl::default(),
             timeout_ms: 0,
             knows_read_only: false,
+            only_reads: false,
             heard: now,
             received: 0,
             sent: 0,

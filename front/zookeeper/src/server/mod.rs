@@ -7,12 +7,14 @@
 //!
 //! The caller passes inputs, and carries out [`Server::take_outputs`] after each one. Tests: tests/all/server.rs.
 
+mod admin;
 mod auth;
 mod calls;
 mod conn;
 mod frames;
 mod here;
 mod owned;
+mod reading;
 mod reconfig;
 mod sasl;
 mod state;
@@ -29,6 +31,7 @@ use crate::request::Request;
 use crate::service::{Told, What, ZooKeeper};
 use crate::sessions;
 use crate::tree::{Event, Id};
+pub use admin::Admin;
 pub use auth::digest_id;
 use bytes::Bytes;
 use calls::{Call, Calls};
@@ -70,6 +73,8 @@ pub struct ServerConfig {
     pub linearizable: bool,
     /// Whether clients may change the members.
     pub may_reconfigure: bool,
+    /// Whether clients that only read are served while nothing can be ordered.
+    pub read_only: bool,
 }
 
 /// What the moment is.
@@ -154,6 +159,9 @@ pub struct Server {
     later: BTreeMap<i64, BTreeSet<ConnId>>,
     /// Since when the replica answers no reads.
     shut_since: Option<Time>,
+    /// Since when it knows no leader, and whether clients may only read for that.
+    unled_since: Option<Time>,
+    only_reads: bool,
     counts: Counts,
     out: Vec<Output>,
 }
@@ -174,6 +182,8 @@ impl Server {
             state: State::default(),
             later: BTreeMap::new(),
             shut_since: None,
+            unled_since: None,
+            only_reads: false,
             counts: Counts::default(),
             out: Vec::new(),
         }
@@ -322,7 +332,8 @@ impl Server {
         let cut_off = |conn: &Conn| {
             let most = Span::from_millis(conn.timeout_ms as u64);
             let shut = self.shut_since.is_some_and(|since| now.time.since(since) > most);
-            conn.stage == Stage::Open && (shut || now.time.since(self.owned.confirmed(now.time)) > most)
+            let unheard = !conn.only_reads && now.time.since(self.owned.confirmed(now.time)) > most;
+            conn.stage == Stage::Open && (shut || unheard)
         };
         let gone = self.conns.iter().filter(|(_, conn)| gone(conn) || cut_off(conn));
         let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
@@ -340,6 +351,9 @@ impl Server {
     /// The first frame of a connection.
     fn connect(&mut self, id: ConnId, frame: &[u8]) {
         let Ok(hello) = ConnectRequest::read(frame) else { return self.close(id) };
+        if self.only_reads {
+            return self.connect_to_read(id, &hello);
+        }
         let (min, max) = self.config.timeout_ms;
         let timeout_ms = hello.timeout_ms.clamp(min, max);
         let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -388,7 +402,7 @@ impl Server {
 
     fn welcome(&mut self, id: ConnId, timeout_ms: i32, session: i64, password: &[u8]) {
         let Some(conn) = self.conns.get(&id) else { return };
-        let read_only = conn.knows_read_only.then_some(false);
+        let read_only = conn.knows_read_only.then_some(conn.only_reads);
         let response = ConnectResponse { protocol: 0, timeout_ms, session, password, read_only };
         let frame = frames::frame(|out| response.write(out));
         self.send(id, frame);
@@ -435,6 +449,7 @@ impl Server {
         let mut from = Reader::new(frame);
         let Ok(RequestHeader { xid, op }) = RequestHeader::read(&mut from) else { return self.close(id) };
         let request = frame.slice_ref(from.rest());
+        let only_reads = self.conns.get(&id).is_some_and(|conn| conn.only_reads);
         match Op::of(op) {
             Some(Op::Ping) => {
                 let zxid = self.state.zxid();
@@ -442,6 +457,7 @@ impl Server {
             }
             Some(Op::Auth) => self.prove(id, xid, &request),
             Some(Op::Sasl) => self.sasl(id, xid, &request),
+            _ if only_reads => self.request_to_read(id, (xid, op), request, now),
             Some(Op::Reconfig) => {
                 let Some(conn) = self.conns.get_mut(&id) else { return };
                 conn.push(

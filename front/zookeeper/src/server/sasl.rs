@@ -154,8 +154,9 @@ pub(super) enum Sasl {
 }
 
 /// What the server says to a token that was right.
+#[derive(Default)]
 struct Said {
-    token: String,
+    token: Option<String>,
     /// Who the client has proved to be.
     user: Option<String>,
 }
@@ -168,22 +169,21 @@ impl Sasl {
         users: &SaslUsers,
         nonce: impl FnOnce() -> [u8; NONCE_BYTES],
     ) -> Option<Said> {
-        let before = std::mem::replace(self, Self::Over);
-        if token.len() > TOKEN_BYTES_MAX {
-            return None;
-        }
-        match before {
+        match std::mem::replace(self, Self::Over) {
+            // A ZooKeeper without users says nothing, and its clients give up. Some never do: here they are refused then.
+            Self::New if users.is_empty() => Some(Said::default()),
+            _ if token.len() > TOKEN_BYTES_MAX => None,
             // A client that goes on with what an earlier connection had sends an answer first. It gets a challenge like all others.
             Self::New => {
                 let nonce = nonce();
                 *self = Self::Challenged(nonce);
                 let nonce = hex(nonce);
                 let token = format!(r#"realm="{REALM}",nonce="{nonce}",charset=utf-8,algorithm=md5-sess"#);
-                Some(Said { token, user: None })
+                Some(Said { token: Some(token), user: None })
             }
             Self::Challenged(nonce) => {
                 let (user, shown) = judge(token, users, &hex(nonce))?;
-                Some(Said { token: format!("rspauth={shown}"), user: Some(user) })
+                Some(Said { token: Some(format!("rspauth={shown}")), user: Some(user) })
             }
             Self::Over => None,
         }
@@ -264,18 +264,15 @@ impl Server {
     pub(super) fn sasl(&mut self, id: ConnId, xid: i32, request: &[u8]) {
         let Ok(Request::Sasl { token }) = Request::read(Op::Sasl, request) else { return self.close(id) };
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        if self.config.sasl_users.is_empty() {
-            // A ZooKeeper without users says nothing, and leaves it to the client to give up.
-            return self.send(id, frames::own_reply(xid, 0, 0, |out| out.bytes(None)));
-        }
         let said = conn.sasl.step(token, &self.config.sasl_users, || self.secrets.nonce());
-        let token = said.and_then(|Said { token, user }| {
+        let said = said.and_then(|Said { token, user }| {
             let ids = user.map(|user| Id { scheme: b"sasl".into(), id: user.into() });
             conn.add_ids(ids).then_some(token)
         });
-        let error = if token.is_some() { 0 } else { ZkError::AuthFailed.code() };
-        let said = token.as_ref().map(String::as_bytes);
-        self.send(id, frames::own_reply(xid, 0, error, |out| out.bytes(said)));
+        let error = if said.is_some() { 0 } else { ZkError::AuthFailed.code() };
+        let token = said.flatten();
+        let write = |out: &mut Vec<u8>| out.bytes(token.as_ref().map(String::as_bytes));
+        self.send(id, frames::own_reply(xid, 0, error, write));
         if error != 0 {
             self.close(id);
         }

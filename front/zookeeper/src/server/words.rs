@@ -1,15 +1,16 @@
 //! Four-letter words: what operators and their programs ask a server for, as text.
 //!
 //! The texts are those that ZooKeeper's `stat`, `mntr` and others give, as far as programs parse them; what a server of ours does not have is
-//! left out. Source: `org.apache.zookeeper.server.command` of Apache ZooKeeper 3.9.4. Tests: tests/all/words.rs.
+//! left out. `admin.rs` gives the same as JSON. Source: `org.apache.zookeeper.server.command` of Apache ZooKeeper 3.9.4.
+//! Tests: tests/all/words.rs.
 
-use super::{Now, Server};
+use super::{ConnId, Now, Server};
 use crate::service;
-use crate::tree::Count;
+use crate::tree::{self, Count};
 use quorate_execute::StateView;
 use quorate_types::{Span, Time};
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
 
 /// What programs take for ZooKeeper's version; whoever wants to know finds ours behind it.
 pub const VERSION: &str =
@@ -27,15 +28,18 @@ pub enum Role {
     Observer,
     /// It is the only one.
     Standalone,
+    /// It knows no leader, and answers reads only.
+    ReadOnly,
 }
 
 impl Role {
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Leader => "leader",
             Self::Follower => "follower",
             Self::Observer => "observer",
             Self::Standalone => "standalone",
+            Self::ReadOnly => "read-only",
         }
     }
 }
@@ -43,16 +47,81 @@ impl Role {
 /// What the caller of a word knows, and the server does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
+    /// The replica's id.
+    pub replica: u16,
     /// What the replica is.
     pub role: Role,
+    /// The leader's id and address, if one is known.
+    pub leader: Option<(u16, String)>,
     /// How many other replicas vote, if it leads.
     pub followers: usize,
+    /// The ids and addresses of the replicas that learn, if it leads.
+    pub observers: Vec<(u16, String)>,
     /// Settings, as `name=value`.
     pub settings: Vec<(&'static str, String)>,
     /// The bytes of the replica's files.
     pub data_bytes: u64,
+    /// How long the server runs.
+    pub uptime_ms: u64,
     /// The addresses of connections.
-    pub addresses: BTreeMap<super::ConnId, String>,
+    pub addresses: BTreeMap<ConnId, String>,
+    /// The connections with TLS.
+    pub safe: BTreeSet<ConnId>,
+}
+
+/// About how many bytes a list may have, so that nobody waits for long while it is made.
+const LIST_BYTES_MAX: usize = 4 << 20;
+/// What an entry of a list takes beside its text.
+const ENTRY_BYTES: usize = 64;
+
+/// The room in a list. What finds none is left out, and counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    bytes: usize,
+    left_out: usize,
+}
+
+impl Room {
+    pub(super) const fn new() -> Self {
+        Self { bytes: LIST_BYTES_MAX, left_out: 0 }
+    }
+
+    /// Whether there is room for one more entry, whose text is this long.
+    pub(super) fn takes(&mut self, text: usize) -> bool {
+        let left = self.bytes.checked_sub(text + ENTRY_BYTES);
+        // What comes later does not fit, either: a list has a beginning, and no holes.
+        self.bytes = left.unwrap_or(0);
+        self.left_out += usize::from(left.is_none());
+        left.is_some()
+    }
+
+    /// How many entries are left out.
+    pub(super) const fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Says how many entries are left out.
+    fn end(self, text: &mut String) {
+        if self.left_out > 0 {
+            let _ = writeln!(text, "{} more are left out", self.left_out);
+        }
+    }
+}
+
+/// A number that programs watch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Number {
+    Whole(u64),
+    Mean(f64),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => number.fmt(f),
+            Self::Mean(number) => write!(f, "{number:.4}"),
+        }
+    }
 }
 
 /// How long requests took.
@@ -71,8 +140,10 @@ impl Latency {
         (self.count, self.sum, self.max) = (self.count + 1, self.sum.plus(took), self.max.max(took));
     }
 
-    fn average_ms(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum.nanos() as f64 / 1e6 / self.count as f64 }
+    /// The shortest and the longest time in milliseconds, and the mean.
+    pub(super) fn milliseconds(&self) -> (u64, u64, f64) {
+        let mean = if self.count == 0 { 0.0 } else { self.sum.nanos() as f64 / 1e6 / self.count as f64 };
+        (self.min.millis(), self.max.millis(), mean)
     }
 }
 
@@ -90,7 +161,7 @@ impl Server {
         let mut text = String::new();
         match &word {
             b"ruok" => text.push_str("imok"),
-            b"isro" => text.push_str("rw"),
+            b"isro" => text.push_str(if self.only_reads { "ro" } else { "rw" }),
             b"gtmk" => text.push_str("306"),
             b"srvr" => self.srvr(around, &mut text),
             b"stat" => {
@@ -106,22 +177,23 @@ impl Server {
             }),
             b"cons" => self.cons(around, now, &mut text),
             b"crst" => {
-                self.conns.values_mut().for_each(|conn| (conn.received, conn.sent) = (0, 0));
+                self.reset_connections();
                 text.push_str("Connection stats reset.\n");
             }
             b"srst" => {
-                self.counts = Counts::default();
+                self.reset_counts();
                 text.push_str("Server stats reset.\n");
             }
             b"dirs" => {
                 let _ = write!(text, "datadir_size: {0}\nlogdir_size: {0}\n", around.data_bytes);
             }
-            b"envi" => envi(&mut text),
+            b"envi" => {
+                text.push_str("Environment:\n");
+                environment().iter().for_each(|(name, value)| _ = writeln!(text, "{name}={value}"));
+            }
             b"dump" => self.dump(&mut text),
             b"wchs" => {
-                let conns = self.conns.keys().filter(|conn| self.watches.of(**conn).next().is_some()).count();
-                let paths = self.watches.by_path().count();
-                let total = self.watches.count();
+                let (conns, paths, total) = self.watch_counts();
                 let _ = write!(text, "{conns} connections watching {paths} paths\nTotal watches:{total}\n");
             }
             b"wchc" => self.wchc(&mut text),
@@ -131,63 +203,31 @@ impl Server {
         Some(text)
     }
 
-    fn count(&self) -> Count {
-        self.state.view().map(|view: StateView<'_>| service::count(&view)).unwrap_or_default()
-    }
-
-    fn outstanding(&self) -> usize {
-        self.conns.values().map(super::Conn::len).sum()
-    }
-
     fn srvr(&self, around: &Around, text: &mut String) {
         let Counts { received, sent, latency } = self.counts;
+        let (min, max, mean) = latency.milliseconds();
         let _ = write!(
             text,
-            "Zookeeper version: {VERSION}\nLatency min/avg/max: {}/{:.4}/{}\nReceived: {received}\nSent: {sent}\nConnections: {}\n\
-             Outstanding: {}\nZxid: {:#x}\nMode: {}\nNode count: {}\n",
-            latency.min.millis(),
-            latency.average_ms(),
-            latency.max.millis(),
+            "Zookeeper version: {VERSION}\nLatency min/avg/max: {min}/{mean:.4}/{max}\nReceived: {received}\nSent: {sent}\n\
+             Connections: {}\nOutstanding: {}\nZxid: {:#x}\nMode: {}\nNode count: {}\n",
             self.conns.len(),
             self.outstanding(),
             self.state.zxid(),
             around.role.name(),
-            self.count().nodes,
+            self.count().unwrap_or_default().nodes,
         );
     }
 
     fn mntr(&self, around: &Around, text: &mut String) {
-        let Counts { received, sent, latency } = self.counts;
-        let count = self.count();
-        let numbers = [
-            ("max_latency", latency.max.millis()),
-            ("min_latency", latency.min.millis()),
-            ("packets_received", received),
-            ("packets_sent", sent),
-            ("num_alive_connections", self.conns.len() as u64),
-            ("outstanding_requests", self.outstanding() as u64),
-        ];
-        let tree = [
-            ("znode_count", count.nodes as u64),
-            ("watch_count", self.watches.count() as u64),
-            ("ephemerals_count", count.ephemerals as u64),
-            ("approximate_data_size", count.bytes as u64),
-            ("global_sessions", self.owned.iter().count() as u64),
-        ];
         let _ = write!(text, "zk_version\t{VERSION}\nzk_server_state\t{}\n", around.role.name());
-        let _ = writeln!(text, "zk_avg_latency\t{:.4}", latency.average_ms());
-        for (name, number) in numbers.into_iter().chain(tree) {
+        for (name, number) in self.numbers(around) {
             let _ = writeln!(text, "zk_{name}\t{number}");
-        }
-        if around.role == Role::Leader {
-            let followers = around.followers;
-            let _ = write!(text, "zk_learners\t{followers}\nzk_synced_followers\t{followers}\n");
         }
     }
 
     fn cons(&self, around: &Around, now: Now, text: &mut String) {
-        for (id, conn) in self.conns.iter().collect::<BTreeMap<_, _>>() {
-            let address = around.addresses.get(id).map_or("", String::as_str);
+        for (id, conn) in self.conns_in_order() {
+            let address = around.addresses.get(&id).map_or("", String::as_str);
             let _ = writeln!(
                 text,
                 " /{address}[1](queued={},recved={},sent={},sid={:#x},to={},lresp={})",
@@ -202,48 +242,144 @@ impl Server {
     }
 
     fn dump(&self, text: &mut String) {
-        let sessions: Vec<i64> = self.owned.iter().map(|(session, _)| session).collect();
-        let _ = writeln!(text, "Sessions at this server ({}):", sessions.len());
-        for (session, own) in self.owned.iter() {
+        let _ = writeln!(text, "Sessions at this server ({}):", self.owned.iter().count());
+        let mut room = Room::new();
+        for (session, own) in self.owned.iter().filter(|_| room.takes(0)) {
             let _ = writeln!(text, "{session:#x}\t{}ms", own.timeout_ms);
         }
+        room.end(text);
         let Some(view) = self.state.view() else { return };
         let _ = writeln!(text, "ephemeral nodes dump:");
-        for session in sessions {
-            let paths = crate::tree::ephemerals(&view, session, b"");
-            if !paths.is_empty() {
-                let _ = writeln!(text, "{session:#x}:");
-                paths.iter().for_each(|path| _ = writeln!(text, "\t{path}"));
-            }
+        let mut room = Room::new();
+        for (session, paths) in self.ephemerals(&view, &mut room) {
+            let _ = writeln!(text, "{session:#x}:");
+            paths.iter().for_each(|path| _ = writeln!(text, "\t{path}"));
         }
+        room.end(text);
     }
 
     fn wchc(&self, text: &mut String) {
-        for (id, conn) in self.conns.iter().collect::<BTreeMap<_, _>>() {
-            let mut paths: Vec<&str> = self.watches.of(*id).map(|(path, _)| path).collect();
-            paths.sort_unstable();
-            if !paths.is_empty() {
-                let _ = writeln!(text, "{:#x}", conn.caller.session);
-                paths.iter().for_each(|path| _ = writeln!(text, "\t{path}"));
-            }
+        let mut room = Room::new();
+        for (session, paths) in self.watched(&mut room) {
+            let _ = writeln!(text, "{session:#x}");
+            paths.iter().for_each(|path| _ = writeln!(text, "\t{path}"));
         }
+        room.end(text);
     }
 
     fn wchp(&self, text: &mut String) {
-        for (path, conns) in self.watches.by_path().collect::<BTreeMap<_, _>>() {
+        let mut room = Room::new();
+        for (path, sessions) in self.watchers(&mut room) {
             let _ = writeln!(text, "{path}");
-            for conn in conns.filter_map(|conn| self.conns.get(&conn)) {
-                let _ = writeln!(text, "\t{:#x}", conn.caller.session);
-            }
+            sessions.iter().for_each(|session| _ = writeln!(text, "\t{session:#x}"));
         }
+        room.end(text);
     }
 }
 
-fn envi(text: &mut String) {
-    let _ = write!(
-        text,
-        "Environment:\nzookeeper.version={VERSION}\nos.name={}\nos.arch={}\n",
-        std::env::consts::OS,
-        std::env::consts::ARCH
-    );
+/// What words say, and commands over HTTP, too.
+impl Server {
+    /// How much there is in the tree; none while clients may see nothing.
+    pub(super) fn count(&self) -> Option<Count> {
+        self.state.view().map(|view: StateView<'_>| service::count(&view))
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        self.conns.values().map(super::Conn::len).sum()
+    }
+
+    pub(super) fn reset_connections(&mut self) {
+        self.conns.values_mut().for_each(|conn| (conn.received, conn.sent) = (0, 0));
+    }
+
+    pub(super) fn reset_counts(&mut self) {
+        self.counts = Counts::default();
+    }
+
+    /// All numbers that programs watch, by ZooKeeper's names. Those of the tree are missing while clients may see nothing.
+    pub(super) fn numbers(&self, around: &Around) -> Vec<(&'static str, Number)> {
+        let Counts { received, sent, latency } = self.counts;
+        let (min, max, mean) = latency.milliseconds();
+        let mut numbers = vec![
+            ("avg_latency", Number::Mean(mean)),
+            ("max_latency", Number::Whole(max)),
+            ("min_latency", Number::Whole(min)),
+            ("packets_received", Number::Whole(received)),
+            ("packets_sent", Number::Whole(sent)),
+        ];
+        let mut add = |name, number: usize| numbers.push((name, Number::Whole(number as u64)));
+        add("num_alive_connections", self.conns.len());
+        add("outstanding_requests", self.outstanding());
+        if let Some(Count { nodes, .. }) = self.count() {
+            add("znode_count", nodes as usize);
+        }
+        add("watch_count", self.watches.count());
+        if let Some(Count { ephemerals, bytes, .. }) = self.count() {
+            add("ephemerals_count", ephemerals as usize);
+            add("approximate_data_size", bytes as usize);
+        }
+        add("global_sessions", self.owned.iter().count());
+        if around.role == Role::Leader {
+            let (followers, observers) = (around.followers, around.observers.len());
+            add("learners", followers + observers);
+            add("synced_followers", followers);
+            add("synced_observers", observers);
+        }
+        numbers.push(("uptime", Number::Whole(around.uptime_ms)));
+        numbers
+    }
+
+    /// All connections, in the order in which they came.
+    pub(super) fn conns_in_order(&self) -> BTreeMap<ConnId, &super::Conn> {
+        self.conns.iter().map(|(id, conn)| (*id, conn)).collect()
+    }
+
+    /// How many connections watch something, how many paths are watched, and how many watches there are.
+    pub(super) fn watch_counts(&self) -> (usize, usize, usize) {
+        let conns = self.conns.keys().filter(|conn| self.watches.of(**conn).next().is_some()).count();
+        (conns, self.watches.by_path().count(), self.watches.count())
+    }
+
+    /// The paths that each session watches.
+    pub(super) fn watched(&self, room: &mut Room) -> Vec<(i64, Vec<&str>)> {
+        let mut all = Vec::new();
+        for (id, conn) in self.conns_in_order() {
+            let mut paths: Vec<&str> = self.watches.of(id).map(|(path, _)| path).collect();
+            paths.sort_unstable();
+            paths.retain(|path| room.takes(path.len()));
+            if !paths.is_empty() {
+                all.push((conn.caller.session, paths));
+            }
+        }
+        all
+    }
+
+    /// The sessions that watch each path. The paths that are left out are any.
+    pub(super) fn watchers(&self, room: &mut Room) -> BTreeMap<&str, Vec<i64>> {
+        let mut all = BTreeMap::new();
+        for (path, conns) in self.watches.by_path() {
+            let sessions = conns.filter_map(|conn| self.conns.get(&conn));
+            let sessions = sessions.map(|conn| conn.caller.session).filter(|_| room.takes(path.len()));
+            let sessions: Vec<i64> = sessions.collect();
+            if !sessions.is_empty() {
+                all.insert(path, sessions);
+            }
+        }
+        all
+    }
+
+    /// The ephemeral nodes of the sessions at this server.
+    pub(super) fn ephemerals(&self, view: &StateView<'_>, room: &mut Room) -> Vec<(i64, Vec<String>)> {
+        let sessions = self.owned.iter().filter(|_| room.takes(0)).map(|(session, _)| session);
+        let mut all: Vec<_> =
+            sessions.map(|session| (session, tree::ephemerals(view, session, b""))).collect();
+        all.iter_mut().for_each(|(_, paths)| paths.retain(|path| room.takes(path.len())));
+        all.retain(|(_, paths)| !paths.is_empty());
+        all
+    }
+}
+
+/// What is known of where the server runs, by Java's names.
+pub(super) fn environment() -> [(&'static str, &'static str); 3] {
+    [("zookeeper.version", VERSION), ("os.name", std::env::consts::OS), ("os.arch", std::env::consts::ARCH)]
 }

@@ -86,6 +86,14 @@ fn files_of_a_zookeeper_that_are_kept_here() {
     assert_eq!(zk.acl("/app/own"), Ok(vec!["31:digest:ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=".into()]));
     assert_eq!(zk.acl("/counted/b"), Ok(vec!["1:world:anyone".into()]));
     assert_eq!(zk.zxid, 0x16);
+    // Its client comes back with the password that Java's `Random` gave it.
+    let password = 0xa340_2f1c_f428_0a31_b973_0f03_5dc4_bae1_u128.to_be_bytes();
+    let opening = Opening { digest: digest(&password), timeout_ms: 30_000, server: 9 };
+    let mut bytes = Vec::new();
+    Command::Attach { session: 0x0100_01aa_722f_0000, opening }.write(&mut bytes);
+    zk.enter(&bytes);
+    let owned = zk.ask(&Request::About { op: Op::GetEphemerals, path: b"/" }).expect("a list");
+    assert_eq!(names(&mut Reader::new(&owned)), ["/app/mine"]);
 }
 
 /// `ZOOKEEPER` names a folder with the jars of a release 3.9. `QUORATE_REQUESTS`: how many requests.

@@ -1,5 +1,6 @@
 //! The records of the protocol, byte by byte, and the rules for paths. One binary for all of it: each has to be linked.
 
+mod admin;
 mod differential;
 mod feed;
 mod frames;
@@ -8,6 +9,7 @@ mod jute;
 mod members;
 mod path;
 mod quota;
+mod reading;
 mod records;
 mod requests;
 mod sasl;

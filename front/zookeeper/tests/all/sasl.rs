@@ -137,7 +137,18 @@ fn texts_are_hashed_as_the_rfc_says() {
         id.bytes(Some("\u{e9}mile".as_bytes()));
         assert!(matches!(&cluster.got(conn)[..], [Got::Reply(3, _, 0, ids)] if ids.ends_with(&id)));
     }
-    assert_ne!(Proof::secret("a", "b", "\u{e9}"), Proof::secret("a", "b", "\u{c3}\u{a9}"));
+    // What Java's client answered to this nonce.
+    for (password, cnonce, shown) in [
+        ("gar\u{e7}on", "bM0K6u1O8+aKEO3wxGY3VCv5zoEqhV/JQNGvDP9E", "3b63ca761d56eb820a1cc55706698328"),
+        (
+            "\u{43f}\u{430}\u{440}",
+            "xpMe/Qly/eUjXQBOSC3GhwoEgRRNn3y5Pepoo3km",
+            "50c21ff2e8664f706f27f5021e2ff629",
+        ),
+    ] {
+        let of = proof("32323232323232323232323232323232", (user, password), Some(user));
+        assert_eq!(Proof { cnonce: cnonce.as_bytes(), ..of }.of_client(), shown);
+    }
 }
 
 #[test]
@@ -309,6 +320,25 @@ fn wrong_answers() -> Vec<Wrong> {
         let response = all.iter_mut().find(|(key, _)| *key == "response");
         response.expect("it has one").1.make_ascii_uppercase();
     }));
+    for (uri, realm) in [("zookeeper/elsewhere", "zk-sasl-md5"), ("zookeeper/zk-sasl-md5", "elsewhere")] {
+        let of_another_place = move |nonce: &str| {
+            let mut all = java(nonce, ANN);
+            set(&mut all, "digest-uri", quoted(uri));
+            set(&mut all, "realm", quoted(realm));
+            let (secret, uri) = (Proof::secret("ann", realm, "secret"), uri.as_bytes());
+            let proof = Proof { secret, uri, ..proof(nonce, ANN, Some("ann")) };
+            set(&mut all, "response", proof.of_client());
+            token(&all)
+        };
+        wrong.push((format!("for {uri} in {realm}"), Box::new(of_another_place)));
+    }
+    let of_nobody = |nonce: &str| {
+        let mut all = java(nonce, ("eve", ""));
+        let proof = Proof { secret: [0; 16], ..proof(nonce, ANN, Some("eve")) };
+        set(&mut all, "response", proof.of_client());
+        token(&all)
+    };
+    wrong.push(("what stands for no password".into(), Box::new(of_nobody)));
     wrong.push(("nothing".into(), Box::new(|_| Vec::new())));
     wrong.push(("no text".into(), Box::new(|_| (0..=255).collect())));
     wrong
@@ -385,16 +415,18 @@ fn tokens_have_at_most_4096_bytes() {
     }
 }
 
-/// A ZooKeeper without users says nothing, and closes nothing.
+/// A ZooKeeper without users says nothing, and closes nothing. Java's client gives up then, and kazoo begins again and again.
 #[test]
-fn without_users_nothing_is_said() {
+fn without_users_nothing_is_said_once() {
     let mut cluster = Cluster::with_users(1, &[]);
-    let (conn, ..) = cluster.client(0);
     for token in [&b""[..], b"x", &[b'x'; 5000]] {
+        let (conn, ..) = cluster.client(0);
         assert_eq!(says(&mut cluster, conn, 1, token), [Got::Reply(1, 0, 0, vec![0xff; 4])]);
+        cluster.send(0, conn, 2, &Request::Plain(Op::WhoAmI));
+        let got = cluster.got(conn);
+        assert!(matches!(&got[..], [Got::Reply(2, _, 0, ids)] if ids.starts_with(&[0, 0, 0, 1])), "{got:?}");
+        assert_eq!(says(&mut cluster, conn, 3, token), refusal(3));
     }
-    cluster.send(0, conn, 2, &read(Op::GetChildren, "/"));
-    assert!(matches!(cluster.got(conn)[..], [Got::Reply(2, _, 0, _)]));
 }
 
 #[test]

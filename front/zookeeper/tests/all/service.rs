@@ -2,12 +2,14 @@
 
 use crate::support::{Part, Zk, made, names, read, stat};
 use proptest::prelude::*;
-use quorate_zookeeper::command::{Asked, write_asked};
+use quorate_execute::ParallelService as _;
+use quorate_zookeeper::command::{Asked, Command, Opening, write_asked, write_command};
 use quorate_zookeeper::error::ZkError;
 use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{Acl, Stat};
 use quorate_zookeeper::request::{Mode, Request};
+use quorate_zookeeper::service::ZooKeeper;
 
 #[test]
 fn each_write_takes_the_next_transaction_and_reads_take_none() {
@@ -168,4 +170,36 @@ proptest! {
             let _ = zk.command(&kind);
         }
     }
+}
+
+/// With full disks only what frees space is ordered, and what keeps sessions alive.
+#[test]
+fn deletions_and_signs_of_life_are_taken_on_full_disks() {
+    let service = ZooKeeper::default();
+    let opening = Opening { digest: [0; 32], timeout_ms: 1, server: 1 };
+    let delete = || Request::Delete { path: b"/a", version: -1 };
+    let create = || made(Op::Create, "/a", None, 0, &[Acl::OPEN], 0);
+    let multi = |list| Request::Multi { op: Op::Multi, list };
+    let caller = Zk::new().caller;
+    let write = |request: &Request<'_>| {
+        let mut bytes = Vec::new();
+        write_command(&caller, 1, request, &mut bytes);
+        service.frees(&bytes)
+    };
+    for request in [delete(), Request::Plain(Op::CloseSession), multi(vec![delete(), delete()])] {
+        assert!(write(&request), "{request:?}");
+    }
+    for request in [create(), multi(vec![delete(), create()]), multi(vec![])] {
+        assert!(!write(&request), "{request:?}");
+    }
+    for command in [
+        Command::Live { server: 1, silent: Vec::new() },
+        Command::Open(opening),
+        Command::Attach { session: 1, opening },
+    ] {
+        let mut bytes = Vec::new();
+        command.write(&mut bytes);
+        assert!(service.frees(&bytes), "{command:?}");
+    }
+    assert!(!service.frees(b"") && !service.frees(&[9]));
 }

@@ -1,7 +1,11 @@
 //! Which events go to which watches.
 
+use crate::support::cluster::{Cluster, Got};
+use crate::support::made;
 use proptest::prelude::*;
-use quorate_zookeeper::records::EventKind as E;
+use quorate_zookeeper::op::Op;
+use quorate_zookeeper::records::{Acl, EventKind as E};
+use quorate_zookeeper::request::Request;
 use quorate_zookeeper::server::{Kinds, Watches};
 
 #[test]
@@ -10,9 +14,9 @@ fn watches_for_one_event_end_with_it() {
     watches.add(1, "/a", Kinds::DATA);
     watches.add(1, "/a", Kinds::CHILDREN);
     watches.add(2, "/a", Kinds::CHILDREN);
-    assert_eq!(watches.happened(E::DataChanged, "/a/b"), []);
+    assert_eq!(watches.happened(E::DataChanged, "/a/b"), [0_u64; 0]);
     assert_eq!(watches.happened(E::DataChanged, "/a"), [1]);
-    assert_eq!(watches.happened(E::DataChanged, "/a"), []);
+    assert_eq!(watches.happened(E::DataChanged, "/a"), [0_u64; 0]);
     assert_eq!(watches.happened(E::ChildrenChanged, "/a"), [1, 2]);
     assert_eq!((watches.happened(E::ChildrenChanged, "/a"), watches.count()), (vec![], 0));
     watches.add(1, "/a", Kinds::DATA);
@@ -96,5 +100,27 @@ proptest! {
             places.dedup();
             prop_assert_eq!(watches.count(), places.len());
         }
+    }
+}
+
+/// Persistent watches of many clients on one node, and what they cost others.
+#[test]
+fn a_thousand_watchers_get_every_event_in_order() {
+    let mut cluster = Cluster::new(2);
+    let (writer, ..) = cluster.client(0);
+    cluster.send(0, writer, 1, &made(Op::Create, "/w", None, 0, &[Acl::OPEN], 0));
+    let watch = Request::Watch { op: Op::AddWatch, path: b"/w", kind: 0 };
+    let watchers: Vec<_> = (0..1000).map(|number| cluster.client(number % 2).0).collect();
+    for (number, conn) in watchers.iter().enumerate() {
+        cluster.send(number % 2, *conn, 1, &watch);
+        cluster.got(*conn);
+    }
+    let first = cluster.zxid() + 1;
+    for number in 0..20 {
+        cluster.send(0, writer, number, &Request::SetData { path: b"/w", data: Some(b"x"), version: -1 });
+    }
+    let expected: Vec<Got> = (first..first + 20).map(|zxid| Got::Event(zxid, 3, "/w".into())).collect();
+    for conn in watchers {
+        assert_eq!(cluster.got(conn), expected);
     }
 }

@@ -21,6 +21,7 @@ fn words_tell_what_there_is() {
         settings: vec![("clientPort", "2181".into())],
         data_bytes: 4096,
         addresses: BTreeMap::from([(conn, "10.0.0.9:5000".into())]),
+        ..Around::default()
     };
     for (word, lines) in [
         (b"ruok", &["imok"][..]),

@@ -144,6 +144,7 @@ impl World {
             sasl_users: SaslUsers::default(),
             linearizable: false,
             may_reconfigure: true,
+            read_only: true,
         };
         let (published, now) = (self.published(), self.now());
         let mut server = Server::new(config, Box::new(Plain::new(self.lives as u8)));

@@ -1,7 +1,7 @@
 //! `quorate zookeeper import`, from the files of a ZooKeeper 3.9.4 to clients of a cluster.
 
 use super::plain::Client;
-use crate::harness::{Cluster, quorate};
+use crate::harness::{Cluster, Server, free_ports, quorate, wait_until};
 use std::path::Path;
 
 /// The files of a ZooKeeper; what is in them stands in front/zookeeper/tests/all/import.rs.
@@ -34,7 +34,27 @@ fn a_cluster_begins_with_what_a_zookeeper_had() {
     let mut client = Client::new(servers[0]);
     client.create("/app/job-", 2).expect("a sequential node");
     assert_eq!(client.data("/app/job-0000000007"), "x", "numbers go on");
-    // The state is on disk everywhere: it outlives all replicas at once, and a replica that is replaced gets it.
+    // It is a cluster like others: a replica that joins gets the state, there are instances, and backups of it.
+    let ports = free_ports(2);
+    let [address, front] = [ports[0], ports[1]].map(|port| format!("127.0.0.1:{port}"));
+    cluster.ok(&["member", "add", "4", "--address", &address, "--front", &front]);
+    let joins = Server::start(&out.join("replica-4/replica.toml"));
+    wait_until("it has caught up", || {
+        let list: serde_json::Value =
+            serde_json::from_str(&cluster.ok(&["member", "list", "--json"])).expect("JSON");
+        let members = list["members"].as_array().expect("members").iter();
+        members.clone().any(|member| member["replica"] == 4 && member["caught_up"] == true)
+    });
+    let mut there = Client::new(&front);
+    there.sync();
+    assert_eq!(there.data("/app/config"), "{\"a\":2}");
+    drop(joins);
+    cluster.ok(&["member", "remove", "4"]);
+    cluster.ok(&["instances", "set", "2"]);
+    let backup = temporary.path().join("backup").display().to_string();
+    cluster.ok(&["backup", "create", "--fresh", &backup]);
+    quorate(&["backup", "verify", &backup]).ok();
+    // The state is on disk everywhere: it outlives all replicas at once.
     cluster.ok(&["chaos", "kill", "all"]);
     cluster.ok(&["chaos", "restart", "all"]);
     cluster.wait_for_leader();

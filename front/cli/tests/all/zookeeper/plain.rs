@@ -1,6 +1,6 @@
 //! The protocol, byte by byte, over plain and over safe connections: what runs everywhere, without anybody's client.
 
-use super::start;
+use super::{start, start_with};
 use crate::harness::Cluster;
 use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::op::Op;
@@ -21,6 +21,7 @@ pub(super) struct Client {
     session: i64,
     timeout_ms: i32,
     password: Vec<u8>,
+    only_reads: bool,
     xid: i32,
     events: Vec<(i32, String)>,
 }
@@ -39,6 +40,11 @@ fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 
 impl Client {
     fn connect(server: &str, session: i64, password: &[u8]) -> std::io::Result<Self> {
+        Self::connect_as(server, session, password, false)
+    }
+
+    /// A client to which a server that only answers reads will do, or not.
+    fn connect_as(server: &str, session: i64, password: &[u8], will_read: bool) -> std::io::Result<Self> {
         let mut stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -48,7 +54,7 @@ impl Client {
             timeout_ms: 8000,
             session,
             password,
-            read_only: Some(false),
+            read_only: Some(will_read),
         };
         let mut frame = Vec::new();
         hello.write(&mut frame);
@@ -57,7 +63,8 @@ impl Client {
         let response = ConnectResponse::read(&answer).expect("a response");
         let (session, timeout_ms, password) =
             (response.session, response.timeout_ms, response.password.to_vec());
-        Ok(Self { stream, session, timeout_ms, password, xid: 0, events: Vec::new() })
+        let only_reads = response.read_only == Some(true);
+        Ok(Self { stream, session, timeout_ms, password, only_reads, xid: 0, events: Vec::new() })
     }
 
     pub(super) fn new(server: &str) -> Self {
@@ -257,4 +264,36 @@ fn clients_read_and_change_the_members() {
     let demote = change(Some(b"server.3=127.0.0.1:9:9:observer;10"), None, -1);
     assert_eq!(client.ask(&demote).expect("an answer"), Err(-8));
     assert!(client.events.iter().any(|(kind, path)| *kind == 3 && path == "/zookeeper/config"));
+}
+
+#[test]
+fn a_server_alone_serves_whoever_only_reads() {
+    let (cluster, servers) =
+        start_with(&["--set", "front.zookeeper.read_only=true", "--set", "service.tick_ms=500"]);
+    let server = server_of(&servers, 1);
+    let mut client = Client::new(server);
+    client.create("/kept", 0).expect("it is made");
+    for id in [2, 3] {
+        cluster.kill(id);
+    }
+    let until = Instant::now() + PATIENCE;
+    while word(server, "isro") != "ro" {
+        assert!(Instant::now() < until, "{}", word(server, "srvr"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(word(server, "srvr").contains("Mode: read-only"));
+    assert!(Client::connect(server, client.session, &client.password).is_err(), "it wants to write");
+    let mut reads = Client::connect_as(server, client.session, &client.password, true).expect("it is served");
+    assert_eq!((reads.session, reads.only_reads), (client.session, true));
+    assert_eq!(reads.data("/kept"), "x");
+    assert_eq!(reads.create("/none", 0), Err(-119));
+    cluster.restart(2);
+    while word(server, "isro") != "rw" {
+        assert!(Instant::now() < until, "{}", word(server, "srvr"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(matches!(reads.stream.read(&mut [0]), Ok(0) | Err(_)), "it looks for a server that writes");
+    let mut back = Client::connect_as(server, 0, &[0; 16], true).expect("it is served");
+    assert!(!back.only_reads);
+    back.create("/again", 0).expect("it is made");
 }

@@ -2,25 +2,65 @@
 
 Says "halfway" once every recipe has done something, waits for a line, and then all must do more. Each recipe checks itself: what a lock
 guards is read, kept for a moment and written back with its version, so two holders at once are seen.
+
+Arguments: the servers, how kazoo waits (threads, gevent or eventlet), and for certificates the files of the authority, the certificate and
+its key.
 """
-import logging
 import sys
+
+HOSTS, WAITS, CERTIFICATES = sys.argv[1], sys.argv[2], sys.argv[3:]
+# Before anything else is imported.
+if WAITS == "gevent":
+    import gevent.monkey
+
+    gevent.monkey.patch_all()
+if WAITS == "eventlet":
+    import eventlet
+
+    eventlet.monkey_patch()
+
+import logging
+import select
 import threading
 import time
 
 from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NoNodeError, NodeExistsError, SessionExpiredError
 from kazoo.retry import KazooRetry
 
 logging.basicConfig(level=logging.ERROR)
-HOSTS = sys.argv[1]
 MORE = 3
 counts, lock, failures = {}, threading.Lock(), []
 
 
+def handler():
+    """How kazoo waits."""
+    if WAITS == "gevent":
+        from kazoo.handlers.gevent import SequentialGeventHandler
+
+        return SequentialGeventHandler()
+    if WAITS == "eventlet":
+        from kazoo.handlers.eventlet import SequentialEventletHandler
+
+        return SequentialEventletHandler()
+    return SequentialThreadingHandler()
+
+
+def secure():
+    """What a connection with a certificate needs."""
+    if not CERTIFICATES:
+        return {}
+    ca, certificate, key = CERTIFICATES
+    return {"use_ssl": True, "verify_certs": True, "ca": ca, "certfile": certificate, "keyfile": key}
+
+
 def client():
-    retry = KazooRetry(max_tries=60, delay=0.05, max_delay=1)
-    zk = KazooClient(hosts=HOSTS, timeout=10, connection_retry=retry, command_retry=retry)
+    waits = handler()
+    retry = KazooRetry(max_tries=60, delay=0.05, max_delay=1, sleep_func=waits.sleep_func)
+    zk = KazooClient(
+        hosts=HOSTS, timeout=10, connection_retry=retry, command_retry=retry, handler=waits, **secure()
+    )
     zk.start(timeout=30)
     return zk
 
@@ -159,6 +199,9 @@ def wait_for_all(least):
 
 wait_for_all(lambda name: MORE)
 print("halfway", flush=True)
+# Others go on meanwhile, however they wait.
+while not select.select([sys.stdin], [], [], 0)[0]:
+    time.sleep(0.05)
 sys.stdin.readline()
 before = dict(counts)
 wait_for_all(lambda name: before[name] + MORE)

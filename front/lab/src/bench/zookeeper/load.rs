@@ -24,6 +24,8 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 const LOOK: Duration = Duration::from_millis(250);
 /// How long to wait before trying again after a failure.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How many connections have watches on other nodes.
+const WATCHERS: usize = 3;
 /// How many children a node has whose children are read.
 const CHILDREN: u64 = 10;
 
@@ -34,6 +36,7 @@ pub(super) struct Plan {
     pub(super) under_way: usize,
     pub(super) connections: usize,
     pub(super) nodes: u64,
+    pub(super) watches: u64,
     pub(super) warm: Duration,
     pub(super) measure: Duration,
 }
@@ -112,6 +115,9 @@ async fn measure(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
     let mut judge = connect(servers, 1).await?.remove(0);
     prepare(&mut judge, plan).await?;
     let before = written(&mut judge, plan).await?;
+    // They stay until the end.
+    let mut watchers = connect(servers, if plan.watches > 0 { WATCHERS } else { 0 }).await?;
+    watch(&mut watchers, plan.watches).await?;
     let connections = connect(servers, plan.connections).await?;
     let histogram = Histogram::new(3).map_err(|why| Failure::new(format!("no histogram: {why}")))?;
     let shared = Rc::new(Shared {
@@ -242,6 +248,25 @@ async fn prepare(client: &mut Client, plan: Plan) -> Outcome<()> {
             client.flush().await?;
             while under_way > 0 {
                 client.answers(|_| under_way -= 1).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has these clients watch so many nodes that nobody makes.
+async fn watch(watchers: &mut [Client], count: u64) -> Outcome<()> {
+    let mut under_way = 0_u64;
+    for (number, client) in (0..watchers.len() as u64).zip(watchers) {
+        for other in (number..count).step_by(WATCHERS) {
+            let path = format!("/watched/{other:06}");
+            client.ask(&Request::Read { op: Op::Exists, path: path.as_bytes(), watch: true });
+            under_way += 1;
+            if under_way == 200 || other + WATCHERS as u64 >= count {
+                client.flush().await?;
+                while under_way > 0 {
+                    client.answers(|_| under_way -= 1).await?;
+                }
             }
         }
     }

@@ -53,6 +53,12 @@ pub(in crate::bench) struct ZooKeeperArgs {
     /// Nodes to choose from
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     nodes: u64,
+    /// How many watches wait for nodes that nobody makes
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [0])]
+    watches: Vec<u64>,
+    /// Whether each read of ours sees everything that was acknowledged before it; a ZooKeeper has no such reads
+    #[arg(long)]
+    linearizable: bool,
     /// Where the servers keep their data: on the disk that is to be measured
     #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
     scratch: PathBuf,
@@ -120,6 +126,8 @@ struct Row {
     operation: Operation,
     bytes: usize,
     under_way: usize,
+    /// How many watches wait for other nodes.
+    watches: u64,
     ours: Vec<Run>,
     zookeeper: Vec<Run>,
     ratios: Option<Ratios>,
@@ -182,8 +190,8 @@ pub(super) fn run(args: &ZooKeeperArgs, json: bool) -> Outcome {
 
 impl From<&Plan> for Row {
     fn from(plan: &Plan) -> Self {
-        let Plan { operation, bytes, under_way, .. } = *plan;
-        Self { operation, bytes, under_way, ours: Vec::new(), zookeeper: Vec::new(), ratios: None }
+        let Plan { operation, bytes, under_way, watches, .. } = *plan;
+        Self { operation, bytes, under_way, watches, ours: Vec::new(), zookeeper: Vec::new(), ratios: None }
     }
 }
 
@@ -200,11 +208,13 @@ fn plans(args: &ZooKeeperArgs) -> Outcome<Vec<Plan>> {
     let mut plans = Vec::new();
     for operation in args.operations.iter().copied() {
         let sizes = if operation == Operation::Children { &args.bytes[..1] } else { &args.bytes };
-        for (bytes, under_way) in
-            sizes.iter().flat_map(|bytes| args.under_way.iter().map(move |n| (*bytes, *n)))
-        {
-            let (connections, nodes) = (args.connections.min(under_way), args.nodes);
-            plans.push(Plan { operation, bytes, under_way, connections, nodes, warm, measure });
+        for bytes in sizes.iter().copied() {
+            for under_way in args.under_way.iter().copied() {
+                let (connections, nodes) = (args.connections.min(under_way), args.nodes);
+                let plan =
+                    Plan { operation, bytes, under_way, connections, nodes, watches: 0, warm, measure };
+                plans.extend(args.watches.iter().map(|watches| Plan { watches: *watches, ..plan }));
+            }
         }
     }
     Ok(plans)
@@ -214,20 +224,27 @@ fn plans(args: &ZooKeeperArgs) -> Outcome<Vec<Plan>> {
 fn measure(args: &ZooKeeperArgs, plans: &[Plan], rows: &mut [Row], side: &str) -> Outcome<()> {
     let mut servers = match &args.jars {
         Some(jars) if side == "zookeeper" => Servers::ZooKeeper(Peer::start(jars, &args.scratch)?),
-        _ => Servers::Ours(Box::new(Target::open(&measurement(args), ServiceChoice::Zookeeper)?)),
+        _ => {
+            let reads = ("front.zookeeper", "reads", toml::Value::String("linearizable".to_owned()));
+            let settings = Vec::from_iter(args.linearizable.then_some(reads));
+            let service = ServiceChoice::Zookeeper;
+            Servers::Ours(Box::new(Target::configured(&measurement(args), service, settings)?))
+        }
     };
     // What is written here is measured nowhere.
     for operation in [Operation::Set, Operation::Create, Operation::Get] {
         let length = seconds("--warm-servers", args.warm_servers)? / 3;
         let (bytes, under_way, connections, nodes) = (100, 1200, args.connections, args.nodes);
-        let plan =
-            Plan { operation, bytes, under_way, connections, nodes, warm: Duration::ZERO, measure: length };
+        let (warm, measure, watches) = (Duration::ZERO, length, 0);
+        let plan = Plan { operation, bytes, under_way, connections, nodes, watches, warm, measure };
         let _progress = Progress::waiting(&format!("{side}: warming, {operation:?}"));
         load::run(&mut servers, plan)?;
     }
     for (plan, row) in plans.iter().zip(rows) {
-        let title =
-            format!("{side}: {:?}, {} bytes, {} under way", plan.operation, plan.bytes, plan.under_way);
+        let title = format!(
+            "{side}: {:?}, {} bytes, {} under way, {} watches",
+            plan.operation, plan.bytes, plan.under_way, plan.watches
+        );
         let _progress = Progress::waiting(&title);
         let run = load::run(&mut servers, *plan)?;
         if side == "ours" { &mut row.ours } else { &mut row.zookeeper }.push(run);

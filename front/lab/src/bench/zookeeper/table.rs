@@ -15,8 +15,18 @@ pub(super) fn of(document: &Document) -> String {
         "  ratios are ours over ZooKeeper's; per CPU s: answers by processor seconds of all servers together"
             .to_owned(),
         format!(
-            "  {:<8} {:>6} {:>9} {:<9} {:>9} {:>10} {:>9} {:>9} {:>8} {:>8}",
-            "", "bytes", "under way", "", "per s", "per CPU s", "p50 us", "p99 us", "servers", "clients"
+            "  {:<8} {:>6} {:>9} {:>7} {:<9} {:>9} {:>10} {:>9} {:>9} {:>8} {:>8}",
+            "",
+            "bytes",
+            "under way",
+            "watches",
+            "",
+            "per s",
+            "per CPU s",
+            "p50 us",
+            "p99 us",
+            "servers",
+            "clients"
         ),
     ];
     document.rows.iter().for_each(|row| lines.extend(of_row(row)));
@@ -33,9 +43,10 @@ fn of_row(row: &Row) -> Vec<String> {
         }
         let busy = |of: fn(&Run) -> f64| format!("{:.0} %", middle(runs, of) * 100.0);
         lines.push(format!(
-            "  {operation:<8} {:>6} {:>9} {name:<9} {:>9} {:>10} {:>9.0} {:>9.0} {:>8} {:>8}",
+            "  {operation:<8} {:>6} {:>9} {:>7} {name:<9} {:>9} {:>10} {:>9.0} {:>9.0} {:>8} {:>8}",
             row.bytes,
             row.under_way,
+            row.watches,
             amount(middle(runs, |run| run.per_s)),
             amount(middle(runs, |run| run.per_server_cpu_s)),
             middle(runs, |run| run.p50_us),
@@ -56,8 +67,8 @@ fn of_row(row: &Row) -> Vec<String> {
     }
     if let Some(super::Ratios { rate, per_server_cpu_s, p50, p99 }) = row.ratios {
         lines.push(format!(
-            "  {:<8} {:>6} {:>9} {:<9} {rate:>9.2} {per_server_cpu_s:>10.2} {p50:>9.2} {p99:>9.2}",
-            "", "", "", "ratio"
+            "  {:<8} {:>6} {:>9} {:>7} {:<9} {rate:>9.2} {per_server_cpu_s:>10.2} {p50:>9.2} {p99:>9.2}",
+            "", "", "", "", "ratio"
         ));
     }
     lines

@@ -191,6 +191,8 @@ fn what_is_torn_is_left_out_and_what_is_damaged_refused() {
     let place = Place::new("torn");
     place.refused("no whole snapshot");
     let whole = snapshot(&[], &[ROOT]);
+    place.put("snapshot.8", &whole);
+    place.refused("there is no log beside");
     for cut in [0, 3, 20, whole.len() - 20, whole.len() - 1] {
         place.put("snapshot.8", &whole[..cut]);
         place.refused("snapshot.8 is not whole");
@@ -209,12 +211,17 @@ fn what_is_torn_is_left_out_and_what_is_damaged_refused() {
         let left = place.taken().expect("what is whole is taken").children("/").expect("there").len();
         assert!((8..10).contains(&left), "without {cut} bytes {left} are left");
     }
-    for at in [16, 20, 40, 60] {
+    for (at, bit) in [(16, 1), (20, 1), (24, 1), (25, 1), (26, 1), (27, 2), (24, 0x80), (40, 1), (60, 1)] {
         let mut damaged = bytes.clone();
-        damaged[at] ^= 1;
+        damaged[at] ^= bit;
         place.put("log.3", &damaged);
-        assert!(place.taken().is_err(), "byte {at}");
+        place.refused("is damaged at byte 16");
     }
+    // What the newer one had is not in this log.
+    place.put("log.3", &bytes[..bytes.len() - 500]);
+    place.put("log.100000001", &log(&[((1 << 32) + 1, 1, create("/late", false, -1))]));
+    place.refused("behind transaction");
+    std::fs::remove_file(place.0.join("version-2/log.100000001")).expect("there");
     place.put("log.3", &bytes);
     place.put("log.d", &log(&[(0xd, 1, create("/late", false, -1))]));
     place.refused("behind transaction 0xb comes 0xd");
@@ -225,8 +232,59 @@ fn what_is_torn_is_left_out_and_what_is_damaged_refused() {
 }
 
 #[test]
+fn a_log_that_ends_before_is_noted() {
+    let place = Place::new("early");
+    place.put("snapshot.8", &snapshot(&[], &[ROOT, ("/read", None, 0, 0)]));
+    place.put("log.3", &log(&[(3, 1, create("/early", false, -1))]));
+    let notes = quorate_zookeeper::import::read(std::slice::from_ref(&place.0)).expect("taken").notes;
+    assert!(notes[0].contains("the log ends at 0x3") && notes[0].contains("dataLogDir"), "{notes:?}");
+}
+
+#[test]
+fn rights_that_nobody_can_prove_here_are_noted() {
+    let place = Place::new("rights");
+    let mut rights = named("/a");
+    let list = [(b"x509", b"CN=x"), (b"sasl", b"a@B."), (b"mine", b"...."), (b"mine", b",,,,")];
+    let list = list.map(|(scheme, id)| Acl { perms: 31, scheme, id });
+    rights.list(Some(&list), |out, acl| acl.write(out));
+    rights.int(1);
+    place.put("snapshot.1", &snapshot(&[], &[ROOT]));
+    place.put("log.2", &log(&[(2, 1, create("/a", false, -1)), (3, 7, rights)]));
+    let notes = quorate_zookeeper::import::read(std::slice::from_ref(&place.0)).expect("taken").notes;
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert!(notes.iter().all(|note| note.starts_with("1 nodes have rights for ")), "{notes:?}");
+}
+
+/// A list of rights that was new while the tree was written is in the log; a session's nodes may have gone before.
+#[test]
+fn what_a_fuzzy_snapshot_lacks_is_in_the_log() {
+    let place = Place::new("lacks");
+    let nodes = [ROOT, ("/new", Some(&b"x"[..]), 0, 0), ("/parent", None, 1, 0)];
+    let mut bytes = snapshot(&[9], &nodes);
+    // The node's list is another one than all that are there.
+    let at = bytes.windows(4).position(|part| part == b"/new").expect("there") + 4 + 4 + 1;
+    bytes[at..at + 8].copy_from_slice(&77_i64.to_be_bytes());
+    bytes.truncate(bytes.len() - 13);
+    let checked = sum(&bytes);
+    bytes.long(checked);
+    bytes.bytes(Some(b"/"));
+    place.put("snapshot.3", &bytes);
+    let mut gone = Vec::new();
+    gone.list(Some(&["/parent/gone"]), |out, path| out.bytes(Some(path.as_bytes())));
+    place.put("log.4", &log(&[(4, 1, create("/new", false, -1)), (5, -11, gone)]));
+    let mut zk = place.taken().expect("it is taken over");
+    assert_eq!(zk.acl("/new"), Ok(vec!["31:world:anyone".into()]));
+    assert_eq!(zk.exists("/parent").map(|stat| stat.pzxid), Ok(5));
+    place.put("log.4", &log(&[(4, 2, named("/parent"))]));
+    place.refused("the node /new has rights that are nowhere");
+}
+
+#[test]
 fn what_does_not_fit_is_refused_by_name() {
     let place = Place::new("large");
+    place.put("log.9", &log(&[]));
+    place.put("snapshot.8", &snapshot(&[9], &[ROOT, ("/e", None, 1, 9), ("/e/b", None, 0, 0)]));
+    place.refused("the node /e/b is below one that ends with a session");
     place.put("snapshot.8", &snapshot(&[], &[ROOT, ("/a/b", None, 0, 0)]));
     place.refused("the node /a/b has no parent");
     let long = format!("/{}", "x".repeat(70_000));
@@ -255,6 +313,7 @@ fn quotas_are_counted_anew() {
         (&stats, Some(b"count=9,bytes=9"), 0, 0),
     ];
     place.put("snapshot.8", &snapshot(&[], &nodes));
+    place.put("log.9", &log(&[]));
     let mut zk = place.taken().expect("taken");
     assert_eq!(zk.data(&stats).map(|(data, _)| data), Ok(Some(b"count=2,bytes=3".to_vec())));
     zk.open();

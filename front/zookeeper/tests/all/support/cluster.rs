@@ -11,10 +11,11 @@ use quorate_zookeeper::members::Members;
 use quorate_zookeeper::records::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
 use quorate_zookeeper::request::Request;
 use quorate_zookeeper::server::{
-    Around, Change, ConnId, Now, Output, SaslUsers, Secrets, Server, ServerConfig,
+    Admin, Around, Change, ConnId, Now, Output, SaslUsers, Secrets, Server, ServerConfig,
 };
 use quorate_zookeeper::service::{Told, ZooKeeper};
 use quorate_zookeeper::tree::Id;
+use serde_json::Value;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -75,6 +76,8 @@ pub(crate) struct Cluster {
     members: Vec<Member>,
     got: BTreeMap<ConnId, Vec<Got>>,
     greeted: Vec<ConnId>,
+    /// Connections that were told that they may only read.
+    pub(crate) only_reads: Vec<ConnId>,
     next: ConnId,
     /// Commands that were sent and not ordered yet: server, name, bytes.
     orders: VecDeque<(usize, u64, Vec<u8>)>,
@@ -109,6 +112,7 @@ impl Cluster {
             sasl_users: users.clone(),
             linearizable: false,
             may_reconfigure: true,
+            read_only: true,
         };
         let now = Now { time: Time::from_nanos(START_MS * 1_000_000), wall_ms: START_MS as i64 };
         let member = |number| Member {
@@ -123,6 +127,7 @@ impl Cluster {
             members: (0..servers).map(member).collect(),
             got: BTreeMap::new(),
             greeted: Vec::new(),
+            only_reads: Vec::new(),
             next: 0,
             orders: VecDeque::new(),
             changes: VecDeque::new(),
@@ -209,6 +214,9 @@ impl Cluster {
         } else {
             self.greeted.push(conn);
             let response = ConnectResponse::read(body).expect("a response");
+            if response.read_only == Some(true) {
+                self.only_reads.push(conn);
+            }
             Got::Session(response.session, response.timeout_ms, response.password.to_vec())
         };
         self.got.entry(conn).or_default().push(got);
@@ -216,15 +224,16 @@ impl Cluster {
 
     /// A client connects to a server, and says hello.
     pub(crate) fn connect(&mut self, at: usize, session: i64, password: &[u8]) -> ConnId {
+        let read_only = Some(false);
+        self.connect_as(
+            at,
+            ConnectRequest { protocol: 0, last_zxid: 0, timeout_ms: 10_000, session, password, read_only },
+        )
+    }
+
+    /// A client connects to a server, and says this.
+    pub(crate) fn connect_as(&mut self, at: usize, hello: ConnectRequest<'_>) -> ConnId {
         let conn = self.open_connection(at);
-        let hello = ConnectRequest {
-            protocol: 0,
-            last_zxid: 0,
-            timeout_ms: 10_000,
-            session,
-            password,
-            read_only: Some(false),
-        };
         let mut frame = Vec::new();
         hello.write(&mut frame);
         self.send_frame(at, conn, frame);
@@ -301,6 +310,16 @@ impl Cluster {
         member.server.word(*word, around, member.now)
     }
 
+    /// What a server answers to a command of the admin server.
+    pub(crate) fn admin(&mut self, at: usize, command: Admin, around: &Around) -> Value {
+        self.members[at].server.admin(command, around)
+    }
+
+    /// A server's numbers for Prometheus.
+    pub(crate) fn metrics(&self, at: usize, around: &Around) -> String {
+        self.members[at].server.metrics(around)
+    }
+
     /// The client's side cuts its connection.
     pub(crate) fn cut(&mut self, at: usize, conn: ConnId) {
         self.members[at].server.closed(conn);
@@ -320,6 +339,13 @@ impl Cluster {
         if let Some((_, published)) = newest {
             member.server.turn(Heard { list: Vec::new(), gap: Some(0) }, Some(&published), member.now);
         }
+        self.run();
+    }
+
+    /// Whether a server's replica knows a leader.
+    pub(crate) fn led(&mut self, at: usize, is_led: bool) {
+        let member = &mut self.members[at];
+        member.server.led(is_led, member.now);
         self.run();
     }
 
