@@ -86,7 +86,7 @@ pub(crate) fn start(
     };
     let serving = listen.start(async move |listener: Listener| {
         let Ok(server) = server.await else { return };
-        tracing::info!("the admin server for clients of zookeeper listens on {}", listener.address());
+        tracing::info!("zookeeper's admin server listens on {}", listener.address());
         serve(listener, move |wish| answer(server.clone(), wish)).await;
     });
     serving.map_err(|why| match why {

@@ -123,8 +123,8 @@ impl Admin {
         matches!(self, Self::Dirs | Self::ServerStats | Self::Stats)
     }
 
-    /// Whether it is answered while clients may see nothing, too.
-    fn needs_no_state(self) -> bool {
+    /// Whether it is answered while clients are not served, too.
+    fn is_always_answered(self) -> bool {
         matches!(self, Self::Environment | Self::GetTraceMask | Self::Monitor | Self::ZabState)
     }
 }
@@ -136,7 +136,7 @@ impl Server {
     pub fn admin(&mut self, command: Admin, around: &Around) -> Value {
         let mut error = Value::Null;
         let mut fields = Fields::new();
-        if self.state.view().is_none() && !command.needs_no_state() {
+        if !self.serves(around) && !command.is_always_answered() {
             error = NOT_SERVING.into();
         } else if command == Admin::Leader && around.role == Role::Standalone {
             error = ALONE.into();
@@ -146,6 +146,11 @@ impl Server {
         fields.insert("command".to_owned(), command.name().into());
         fields.insert("error".to_owned(), error);
         Value::Object(fields)
+    }
+
+    /// Whether ZooKeeper would serve clients: it knows a leader, or that it serves without one.
+    fn serves(&self, around: &Around) -> bool {
+        self.state.view().is_some() && (around.leader.is_some() || self.only_reads)
     }
 
     /// All numbers, as Prometheus reads them.
@@ -302,7 +307,6 @@ impl Server {
         if around.role == Role::Standalone {
             return json!({ "voting": false, "zabstate": "" });
         }
-        let serves = self.state.view().is_some() && around.leader.is_some();
         let members = self.state.view().map(|view| service::members(&view)).unwrap_or_default();
         let own = members.list.into_iter().find(|member| member.replica == i32::from(around.replica));
         json!({
@@ -311,7 +315,7 @@ impl Server {
             "client_address": own.and_then(|own| own.clients).unwrap_or_default(),
             "voting": around.role != Role::Observer,
             "last_zxid": format!("{:#x}", self.state.zxid()),
-            "zabstate": if serves { "broadcast" } else { "election" },
+            "zabstate": if self.serves(around) { "broadcast" } else { "election" },
         })
     }
 }

@@ -78,12 +78,13 @@ const ENTRY_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     bytes: usize,
+    taken: usize,
     left_out: usize,
 }
 
 impl Room {
     pub(super) const fn new() -> Self {
-        Self { bytes: LIST_BYTES_MAX, left_out: 0 }
+        Self { bytes: LIST_BYTES_MAX, taken: 0, left_out: 0 }
     }
 
     /// Whether there is room for one more entry, whose text is this long.
@@ -91,8 +92,19 @@ impl Room {
         let left = self.bytes.checked_sub(text + ENTRY_BYTES);
         // What comes later does not fit, either: a list has a beginning, and no holes.
         self.bytes = left.unwrap_or(0);
+        self.taken += usize::from(left.is_some());
         self.left_out += usize::from(left.is_none());
         left.is_some()
+    }
+
+    /// Whether something was left out. Then there is no need to look for more.
+    const fn is_full(&self) -> bool {
+        self.left_out > 0
+    }
+
+    /// There were so many entries in all.
+    fn count_all(&mut self, all: usize) {
+        self.left_out = all.saturating_sub(self.taken);
     }
 
     /// How many entries are left out.
@@ -102,7 +114,7 @@ impl Room {
 
     /// Says how many entries are left out.
     fn end(self, text: &mut String) {
-        if self.left_out > 0 {
+        if self.is_full() {
             let _ = writeln!(text, "{} more are left out", self.left_out);
         }
     }
@@ -310,11 +322,12 @@ impl Server {
         let mut add = |name, number: usize| numbers.push((name, Number::Whole(number as u64)));
         add("num_alive_connections", self.conns.len());
         add("outstanding_requests", self.outstanding());
-        if let Some(Count { nodes, .. }) = self.count() {
+        let count = self.count();
+        if let Some(Count { nodes, .. }) = count {
             add("znode_count", nodes as usize);
         }
         add("watch_count", self.watches.count());
-        if let Some(Count { ephemerals, bytes, .. }) = self.count() {
+        if let Some(Count { ephemerals, bytes, .. }) = count {
             add("ephemerals_count", ephemerals as usize);
             add("approximate_data_size", bytes as usize);
         }
@@ -344,6 +357,9 @@ impl Server {
     pub(super) fn watched(&self, room: &mut Room) -> Vec<(i64, Vec<&str>)> {
         let mut all = Vec::new();
         for (id, conn) in self.conns_in_order() {
+            if room.is_full() {
+                break;
+            }
             let mut paths: Vec<&str> = self.watches.of(id).map(|(path, _)| path).collect();
             paths.sort_unstable();
             paths.retain(|path| room.takes(path.len()));
@@ -351,6 +367,7 @@ impl Server {
                 all.push((conn.caller.session, paths));
             }
         }
+        room.count_all(self.watches.count());
         all
     }
 
@@ -358,6 +375,9 @@ impl Server {
     pub(super) fn watchers(&self, room: &mut Room) -> BTreeMap<&str, Vec<i64>> {
         let mut all = BTreeMap::new();
         for (path, conns) in self.watches.by_path() {
+            if room.is_full() {
+                break;
+            }
             let sessions = conns.filter_map(|conn| self.conns.get(&conn));
             let sessions = sessions.map(|conn| conn.caller.session).filter(|_| room.takes(path.len()));
             let sessions: Vec<i64> = sessions.collect();
@@ -365,15 +385,20 @@ impl Server {
                 all.insert(path, sessions);
             }
         }
+        room.count_all(self.watches.count());
         all
     }
 
-    /// The ephemeral nodes of the sessions at this server.
+    /// The ephemeral nodes of the sessions at this server. Once the room is full, a session counts as one entry, whatever it has.
     pub(super) fn ephemerals(&self, view: &StateView<'_>, room: &mut Room) -> Vec<(i64, Vec<String>)> {
-        let sessions = self.owned.iter().filter(|_| room.takes(0)).map(|(session, _)| session);
-        let mut all: Vec<_> =
-            sessions.map(|session| (session, tree::ephemerals(view, session, b""))).collect();
-        all.iter_mut().for_each(|(_, paths)| paths.retain(|path| room.takes(path.len())));
+        let mut all = Vec::new();
+        for (session, _) in self.owned.iter() {
+            if room.takes(0) {
+                let mut paths = tree::ephemerals(view, session, b"");
+                paths.retain(|path| room.takes(path.len()));
+                all.push((session, paths));
+            }
+        }
         all.retain(|(_, paths)| !paths.is_empty());
         all
     }

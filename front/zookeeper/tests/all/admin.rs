@@ -244,9 +244,6 @@ fn voters_are_those_of_the_configuration() {
     );
     assert_eq!(state["client_address"], "10.0.0.2:2181");
     assert!(state["last_zxid"].as_str().is_some_and(|zxid| zxid.starts_with("0x")), "{state}");
-    world.around.leader = None;
-    assert_eq!(world.ask("zabstate")["zabstate"], "election");
-    assert_eq!(world.ask("leader")["leader_id"], -1);
 }
 
 #[test]
@@ -259,7 +256,7 @@ fn a_server_alone_has_no_leader() {
 }
 
 #[test]
-fn a_server_that_shows_nothing_says_so() {
+fn a_server_that_does_not_serve_says_so() {
     let mut world = World::new();
     world.cluster.withdraw(0);
     let error = "This ZooKeeper instance is not currently serving requests";
@@ -271,6 +268,23 @@ fn a_server_that_shows_nothing_says_so() {
     assert_eq!((&monitor["packets_received"], monitor.get("znode_count")), (&json!(4), None));
     assert_eq!(world.ask("zabstate")["zabstate"], "election");
     assert_eq!(world.ask("environment")["error"], Value::Null);
+    // It shows what it has again, but nothing can be ordered.
+    world.cluster.answer_again();
+    assert_eq!(world.ask("ruok")["error"], Value::Null);
+    world.around.leader = None;
+    assert_eq!(
+        (&world.ask("ruok")["error"], &world.ask("zabstate")["zabstate"]),
+        (&json!(error), &json!("election"))
+    );
+    // Clients that only read are served for all that.
+    world.cluster.led(0, false);
+    world.cluster.wait(6000, &[]);
+    world.cluster.led(0, false);
+    assert_eq!(world.ask("is_read_only")["read_only"], true);
+    assert_eq!(
+        (&world.ask("leader")["leader_id"], &world.ask("zabstate")["zabstate"]),
+        (&json!(-1), &json!("broadcast"))
+    );
 }
 
 #[test]
