@@ -11,6 +11,7 @@ use crate::jute::{Malformed, Reader};
 use crate::op::Op;
 use crate::records::Acl;
 use crate::records::Stat;
+use crate::tree::quota::{Numbers, counts_of, limited, stats_of};
 use crate::tree::{CONFIG, FIXED, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +31,8 @@ pub(super) struct Kept {
     pub(super) nodes: BTreeMap<String, KeptNode>,
     /// The nodes of each owner that is a session.
     pub(super) owned: BTreeMap<i64, BTreeSet<String>>,
+    /// Paths that have limits.
+    pub(super) limits: BTreeSet<String>,
     /// Time-outs in milliseconds.
     pub(super) sessions: BTreeMap<i64, i32>,
     /// The last transaction.
@@ -44,6 +47,10 @@ const ERROR: i32 = -1;
 struct When {
     zxid: i64,
     time_ms: i64,
+}
+
+fn length(data: Option<&Vec<u8>>) -> i64 {
+    data.map_or(0, Vec::len) as i64
 }
 
 fn parent_of(path: &str) -> Option<&str> {
@@ -114,9 +121,11 @@ impl Kept {
                 let path = text(&mut from)?;
                 let (data, version) = (from.bytes()?.map(<[u8]>::to_vec), from.int()?);
                 if let Some(node) = self.nodes.get_mut(named(path)) {
+                    let more = length(data.as_ref()) - length(node.data.as_ref());
                     node.data = data;
                     (node.stat.version, node.stat.mzxid, node.stat.mtime) =
                         (version, when.zxid, when.time_ms);
+                    self.count(path, 0, more);
                 }
             }
             Some(Op::SetAcl) => {
@@ -143,8 +152,43 @@ impl Kept {
         }
         match self.nodes.get_mut(path) {
             Some(is) => is.acl = node.acl,
-            None => self.put(path, node),
+            None => {
+                let bytes = length(node.data.as_ref());
+                self.put(path, node);
+                self.count_all(path);
+                self.count(path, 1, bytes);
+            }
         }
+    }
+
+    /// A new node of a quota says what is there.
+    fn count_all(&mut self, path: &str) {
+        let numbers = counts_of(path).map(|of| self.numbers_of(of));
+        if let Some((numbers, node)) = numbers.zip(self.nodes.get_mut(path)) {
+            node.data = Some(numbers);
+        }
+    }
+
+    /// What a quota's node says of the nodes at a path and below it.
+    pub(super) fn numbers_of(&self, of: &str) -> Vec<u8> {
+        let (mut nodes, mut sum) = (0, 0);
+        if let Some(top) = self.nodes.get(of) {
+            (nodes, sum) = (1, length(top.data.as_ref()));
+        }
+        let (first, behind) = (format!("{of}/"), format!("{of}0"));
+        for (_, node) in self.nodes.range(first..behind) {
+            (nodes, sum) = (nodes + 1, sum + length(node.data.as_ref()));
+        }
+        Numbers::of(nodes, sum).text().into_bytes()
+    }
+
+    /// So much came at this path: the longest one with limits counts it.
+    fn count(&mut self, path: &str, nodes: i64, bytes: i64) {
+        let of = std::iter::successors(Some(path), |of| parent_of(of)).find(|of| self.limits.contains(*of));
+        let Some(node) = of.and_then(|of| self.nodes.get_mut(&stats_of(of))) else { return };
+        let mut numbers = Numbers::read(node.data.as_deref().unwrap_or_default());
+        numbers.add(nodes, bytes);
+        node.data = Some(numbers.text().into_bytes());
     }
 
     /// Adds a node.
@@ -152,6 +196,7 @@ impl Kept {
         if let Owner::Session(session) = Owner::of(node.stat.ephemeral_owner) {
             self.owned.entry(session).or_default().insert(path.to_owned());
         }
+        self.limits.extend(limited(path).map(str::to_owned));
         self.nodes.insert(path.to_owned(), node);
     }
 
@@ -159,12 +204,14 @@ impl Kept {
         if let Some(parent) = parent_of(path).and_then(|above| self.nodes.get_mut(above)) {
             parent.stat.pzxid = parent.stat.pzxid.max(zxid);
         }
-        let removed = if path.is_empty() { None } else { self.nodes.remove(path) };
-        if let Some(node) = removed
-            && let Some(owned) = self.owned.get_mut(&node.stat.ephemeral_owner)
-        {
+        let Some(node) = (if path.is_empty() { None } else { self.nodes.remove(path) }) else { return };
+        if let Some(owned) = self.owned.get_mut(&node.stat.ephemeral_owner) {
             owned.remove(path);
         }
+        if let Some(of) = limited(path) {
+            self.limits.remove(of);
+        }
+        self.count(path, -1, -length(node.data.as_ref()));
     }
 
     /// Ends a session, with its nodes. Those that are named may be gone already.

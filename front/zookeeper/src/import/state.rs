@@ -5,7 +5,7 @@ use super::{ImportError, Imported};
 use crate::command::DIGEST_BYTES;
 use crate::records::Stat;
 use crate::server::PASSWORD_BYTES;
-use crate::tree::quota::{Numbers, counts_of, is_limits, limits_of};
+use crate::tree::quota::{counts_of, is_limits};
 use crate::tree::{BYTES_MAX, Count, Owner, PATH_BYTES_MAX, Rules, taken_over};
 use crate::{service, sessions};
 use quorate_execute::Store;
@@ -37,9 +37,9 @@ impl Imported {
         };
         // Nodes of quotas say what is there now.
         let quotas = self.kept.nodes.keys().filter_map(|path| Some((path, counts_of(path)?)));
-        let quotas = quotas.filter(|(_, of)| self.kept.nodes.contains_key(&limits_of(of)));
+        let quotas = quotas.filter(|(_, of)| self.kept.limits.contains(*of));
         let counted: BTreeMap<&str, Vec<u8>> =
-            quotas.map(|(path, of)| (path.as_str(), self.numbers_of(of))).collect();
+            quotas.map(|(path, of)| (path.as_str(), self.kept.numbers_of(of))).collect();
         let children = self.children();
         let mut count = Count { nodes: 1, ..Count::default() };
         for (path, node) in &self.kept.nodes {
@@ -70,20 +70,6 @@ impl Imported {
         let parents = self.kept.nodes.keys().filter_map(|path| path.rsplit_once('/'));
         parents.for_each(|(above, _)| *children.entry(above).or_insert(0) += 1);
         children
-    }
-
-    /// What a quota's node says of the nodes at a path and below it.
-    fn numbers_of(&self, of: &str) -> Vec<u8> {
-        let bytes = |node: &KeptNode| node.data.as_ref().map_or(0, Vec::len) as i64;
-        let (mut nodes, mut sum) = (0, 0);
-        if let Some(top) = self.kept.nodes.get(of) {
-            (nodes, sum) = (1, bytes(top));
-        }
-        let (first, behind) = (format!("{of}/"), format!("{of}0"));
-        for (_, node) in self.kept.nodes.range(first..behind) {
-            (nodes, sum) = (nodes + 1, sum + bytes(node));
-        }
-        Numbers::of(nodes, sum).text().into_bytes()
     }
 }
 

@@ -19,12 +19,17 @@ const QUOTAS: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
 
-pub(crate) fn limits_of(path: &str) -> String {
+fn limits_of(path: &str) -> String {
     format!("{QUOTAS}{path}/{LIMITS}")
 }
 
-fn stats_of(path: &str) -> String {
+pub(crate) fn stats_of(path: &str) -> String {
     format!("{QUOTAS}{path}/{STATS}")
+}
+
+/// The path whose limits this node says, if it is one of a quota.
+pub(crate) fn limited(path: &str) -> Option<&str> {
+    about(path).and_then(|(of, name)| (name == LIMITS).then_some(of))
 }
 
 /// The path whose numbers this node holds, if it is one of a quota.
@@ -42,7 +47,7 @@ fn about(path: &str) -> Option<(&str, &str)> {
 
 /// Whether this node says limits.
 pub(crate) fn is_limits(path: &str) -> bool {
-    about(path).is_some_and(|(_, name)| name == LIMITS)
+    limited(path).is_some()
 }
 
 /// The names of numbers, and of limits that are hard.
@@ -62,7 +67,7 @@ impl Numbers {
     }
 
     /// What does not read as a number is not there, nor what has no meaning.
-    fn read(data: &[u8]) -> Self {
+    pub(crate) fn read(data: &[u8]) -> Self {
         let text = String::from_utf8_lossy(&data[..data.len().min(BYTES_READ)]);
         let pairs = text.split([',', ';']).filter_map(|pair| {
             let mut parts = pair.split('=');
@@ -77,9 +82,12 @@ impl Numbers {
         self.0.get(name).copied().unwrap_or(-1)
     }
 
-    fn add(&mut self, name: &str, more: i64) {
-        let sum = self.get(name).saturating_add(more);
-        self.0.insert(name.to_owned(), sum);
+    /// So many nodes and bytes more.
+    pub(crate) fn add(&mut self, nodes: i64, bytes: i64) {
+        for (name, more) in [(COUNT, nodes), (BYTES, bytes)] {
+            let sum = self.get(name).saturating_add(more);
+            self.0.insert(name.to_owned(), sum);
+        }
     }
 
     /// Older clients read the first two only, up to a second `=`.
@@ -149,8 +157,7 @@ impl Tree<'_, '_> {
         let Some(of) = self.quota_of(path) else { return };
         let stats = stats_of(of);
         if let Some(mut numbers) = self.numbers(&stats) {
-            numbers.add(COUNT, nodes);
-            numbers.add(BYTES, bytes);
+            numbers.add(nodes, bytes);
             self.put_numbers(&stats, &numbers);
         }
     }
