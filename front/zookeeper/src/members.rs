@@ -1,8 +1,8 @@
 //! The members of the cluster, as `/zookeeper/config` shows them to clients.
 //!
 //! Each server says what it sees: the members, by the number of their list, and at which address it serves clients itself. The state keeps
-//! the newest list, and the address that each member said last; of one that said none yet, whatever another one said of it. Another cluster's list, as in a state that was restored from a backup, is
-//! forgotten. Tests: tests/all/members.rs.
+//! the newest list, and the address that each member said last. Of a member that said none yet it keeps what another one said. The list of
+//! another cluster is forgotten, as in a state that was restored from a backup. Tests: tests/all/members.rs.
 
 use crate::jute::{Malformed, Reader, Write as _};
 use std::fmt::Write as _;

@@ -144,7 +144,7 @@ impl Tree<'_, '_> {
         Ok(())
     }
 
-    /// Whether a node may be made: one that counts all others takes long, and a multi could have thousands of them.
+    /// Whether this node may be made now. One that counts all others takes long, and a multi could have thousands of them.
     pub(super) fn may_be_counted(&mut self, path: &str) -> Result<(), ZkError> {
         if counts_of(path).is_none() {
             return Ok(());
