@@ -14,9 +14,9 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
 use quorate_command::oracle::OracleArgs;
 use quorate_command::ordering::OrderArgs;
-use quorate_kit::backups::sync_directory_of;
+use quorate_kit::backups::{sync_directory_of, write_image};
 use quorate_runtime::CheckpointFiles;
-use quorate_state::checkpoint::{Image, Job, Keeper, Report, Step};
+use quorate_state::checkpoint::Image;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -186,26 +186,8 @@ fn put(directory: &Path, image: &Image, progress: &Progress, what: &str) -> Outc
     let failed =
         |why: String| Failure::new(format!("can not write the checkpoint in {}: {why}", directory.display()));
     let mut files = CheckpointFiles::new(directory).map_err(|why| failed(why.to_string()))?;
-    let (mut keeper, _) = Keeper::open(&mut files, false).map_err(|why| failed(why.to_string()))?;
-    keeper.submit(Job::Install { image: image.clone() });
     progress.begins(what, image.system.len() as u64 + image.objects.bytes());
-    let mut done = 0;
-    loop {
-        let step = keeper.step(&mut files);
-        for report in keeper.reports() {
-            match report {
-                Report::Written { .. } => return Ok(()),
-                Report::NoRoom { .. } => return Err(failed("there is no room left on that disk".into())),
-                Report::Failed { what, .. } => return Err(failed(what)),
-                _ => {}
-            }
-        }
-        match step {
-            Step::Worked { bytes, .. } => done += bytes,
-            Step::Idle => return Err(failed("it ended too early".into())),
-        }
-        progress.at(done);
-    }
+    write_image(&mut files, image, &mut |done| progress.at(done)).map(drop).map_err(failed)
 }
 
 /// Syncs a directory and everything in it, so that a crash after the rename loses nothing.

@@ -15,7 +15,7 @@ mod new_file;
 mod vouchers;
 
 pub use links::{Absent, absent};
-pub use making::{Made, Progress, Wanted, make};
+pub use making::{Made, Progress, Wanted, make, write_image};
 pub use new_file::{NewFile, read_within, sync_directory_of};
 
 use quorate::client::{Authentication, ClientFile, ClientFiles};

@@ -9,7 +9,7 @@ use super::new_file::NewFile;
 use super::vouchers::Vouchers;
 use quorate::client::{ClientFile, ReadOptions};
 use quorate_node::System;
-use quorate_state::checkpoint::{Image, Job, Keeper, Manifest, Report, Step};
+use quorate_state::checkpoint::{Files, Image, Job, Keeper, Manifest, Report, Step};
 use quorate_state::store::Store;
 use quorate_state::transfer::{Effect, Fetch, FetchLimits, Fetched, Input};
 use quorate_types::{Digest, ReplicaId, Seq, Time};
@@ -346,26 +346,34 @@ fn write(
     path: &Path,
     progress: &dyn Fn(Progress),
 ) -> Result<u64, NoBackup> {
-    let failed = |why: String| NoBackup::new(format!("can not write {}: {why}", path.display()));
-    let (mut keeper, _) = Keeper::open(file, false).map_err(|why| failed(why.to_string()))?;
-    keeper.submit(Job::Install { image: image.clone() });
     let all = manifest.total_bytes();
-    progress(Progress::Moves("writing", 0, all));
+    let written = write_image(file, image, &mut |done| progress(Progress::Moves("writing", done, all)));
+    written.map_err(|why| NoBackup::new(format!("can not write {}: {why}", path.display())))
+}
+
+/// Writes an image as a checkpoint. `worked` hears how many bytes are done. Returns the checkpoint's length.
+///
+/// # Errors
+/// The reason, in words.
+pub fn write_image(files: &mut dyn Files, image: &Image, worked: &mut dyn FnMut(u64)) -> Result<u64, String> {
+    let (mut keeper, _) = Keeper::open(files, false).map_err(|why| why.to_string())?;
+    keeper.submit(Job::Install { image: image.clone() });
     let mut done = 0;
+    worked(done);
     loop {
-        let step = keeper.step(file);
+        let step = keeper.step(files);
         for report in keeper.reports() {
             match report {
                 Report::Written { bytes, .. } => return Ok(bytes),
-                Report::NoRoom { .. } => return Err(failed("there is no room left on that disk".into())),
-                Report::Failed { what, .. } => return Err(failed(what)),
+                Report::NoRoom { .. } => return Err("there is no room left on that disk".into()),
+                Report::Failed { what, .. } => return Err(what),
                 _ => {}
             }
         }
         match step {
             Step::Worked { bytes, .. } => done += bytes,
-            Step::Idle => return Err(failed("it ended too early".into())),
+            Step::Idle => return Err("it ended too early".into()),
         }
-        progress(Progress::Moves("writing", done, all));
+        worked(done);
     }
 }
