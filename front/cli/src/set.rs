@@ -1,4 +1,5 @@
-//! `--set KEY=VALUE`: lines of the replicas' configurations, for `dev` and `init`. What they mean is checked when a replica starts.
+//! `--set KEY=VALUE`: lines of the replicas' configurations, for the commands that make clusters. A line with which no replica would start is
+//! written nowhere.
 //!
 //! Tests: `set/tests.rs`.
 
