@@ -26,6 +26,7 @@ use quorate_command::print;
 use quorate_types::ReplicaId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::fmt::Write as _;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -191,6 +192,7 @@ impl Dev {
             let answers = self.admin.ask_all();
             if let Some(leader) = admin::leader(&answers)
                 && admin::followers_of(&answers, leader) >= majority
+                && fronts_listen(&answers)
             {
                 self.announce(started.elapsed(), leader, &answers)?;
                 return Ok(true);
@@ -328,6 +330,12 @@ impl Dev {
         text.push_str("Ctrl-C stops it; the data stays.");
         text
     }
+}
+
+/// Whether the fronts of all replicas that answer can be connected to: they start after their replica, which may lead by then.
+fn fronts_listen(answers: &[Answer]) -> bool {
+    let addresses = ["etcd", "zookeeper"].iter().flat_map(|name| admin::front(name, answers));
+    addresses.into_iter().all(|address| TcpStream::connect(address).is_ok())
 }
 
 /// How clients of etcd and of ZooKeeper reach the cluster.

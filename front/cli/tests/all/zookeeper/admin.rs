@@ -1,7 +1,7 @@
 //! The admin server of a replica: what it answers over HTTP, beside clients at the other port.
 
 use super::plain::Client;
-use crate::harness::Cluster;
+use crate::harness::{Cluster, free_ports, quorate};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -30,8 +30,7 @@ fn command(address: &str, name: &str) -> Value {
 
 #[test]
 fn the_admin_server_answers_beside_clients() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it has one");
-    let admin = free.to_string();
+    let admin = format!("127.0.0.1:{}", free_ports(1)[0]);
     let set = format!("front.zookeeper.admin={admin}");
     let cluster = Cluster::start(&["--service", "zookeeper", "--replicas", "1", "--set", &set]);
     let server = cluster.ready["zookeeper"][0].as_str().expect("an address").to_owned();
@@ -71,4 +70,16 @@ fn the_admin_server_answers_beside_clients() {
         assert!(status == 404 && text.contains("/commands lists"), "{text}");
     }
     client.create("/more", 0).expect("clients are served all along");
+}
+
+#[test]
+fn a_port_that_somebody_has_is_told_before_the_cluster_counts_as_ready() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("it has one");
+    let set = format!("front.zookeeper.admin={address}");
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = directory.path().join("cluster").display().to_string();
+    let ran = quorate(&["dev", "--dir", &place, "--service", "zookeeper", "--replicas", "1", "--set", &set]);
+    assert_eq!(ran.out, "");
+    ran.fails(1, &[&format!("admin: can not listen on {address}"), "why they ended stands above"]);
 }
