@@ -1,6 +1,7 @@
 //! Many runs: seeds spread over threads, each run in one thread. Panics are caught and reported like any other failure.
 
 use crate::checks::Failure;
+use crate::guest::Guest;
 use crate::plan::{Plan, Profile};
 use crate::trace::{Level, Trace};
 use crate::world::{Report, World};
@@ -36,8 +37,17 @@ fn catch_panics() {
 
 /// Runs one plan.
 pub fn run_plan(plan: Plan, level: Level) -> (Report, Trace) {
+    run_world(World::new(plan, level))
+}
+
+/// Runs one seed with a guest.
+pub fn run_guest(seed: u64, profile: &Profile, guest: Box<dyn Guest>, level: Level) -> (Report, Trace) {
+    let plan = Plan::with_guest(seed, profile, &*guest);
+    run_world(World::new(plan, level).hosting(guest))
+}
+
+fn run_world(mut world: World) -> (Report, Trace) {
     catch_panics();
-    let mut world = World::new(plan, level);
     QUIET.with(|quiet| *quiet.borrow_mut() = true);
     let ended = panic::catch_unwind(AssertUnwindSafe(|| world.run()));
     QUIET.with(|quiet| *quiet.borrow_mut() = false);

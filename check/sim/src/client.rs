@@ -5,7 +5,7 @@
 use crate::plan::{Plan, Workload};
 use crate::random::Rng;
 use crate::replica::CLUSTER;
-use crate::service::{APPEND, LIST};
+use crate::service::{APPEND, GUEST, LIST};
 use bytes::Bytes;
 use quorate_auth::{ClientMacs, KeyedClient};
 use quorate_client::{
@@ -60,9 +60,16 @@ pub struct Done {
     pub patient: bool,
     /// Why it did not succeed.
     pub why: String,
+    /// The command of a guest; then key and operation say nothing.
+    pub carried: Option<Bytes>,
 }
 
 impl Done {
+    /// The reply, if it succeeded.
+    pub fn reply_if_known(&self) -> Option<&[u8]> {
+        matches!(self.outcome, Some(Outcome::Ok { .. })).then_some(&self.reply)
+    }
+
     /// Whether only one replica said it, and that is one of these, as bits.
     fn is_from(&self, liars: u64) -> bool {
         self.replica.is_some_and(|who| liars >> who & 1 == 1)
@@ -74,6 +81,17 @@ enum Asked {
     Open,
     Call(Vec<usize>),
     Read(usize),
+    /// A read of a guest, by its name.
+    Carried(u64),
+}
+
+/// What ended with a result of the core.
+#[derive(Debug)]
+pub enum Ended {
+    /// Operations, by their numbers.
+    Operations(Vec<usize>),
+    /// A read of a guest.
+    Carried(u64, Option<Bytes>),
 }
 
 /// One client.
@@ -108,6 +126,8 @@ pub struct Client {
     byzantine: (bool, u64),
     /// Its keys begin with this number; a client that lies has keys of its own.
     first_key: u64,
+    /// What it carries for a guest, if that is all that it does: the commands of its next call.
+    carries: Option<Vec<Bytes>>,
 }
 
 impl Client {
@@ -160,6 +180,7 @@ impl Client {
                 plan.liars.iter().fold(0, |bits, liar| bits | 1 << liar.who),
             ),
             first_key: plan.client_trick(number as usize - 1).map_or(0, |_| 1000 * u64::from(number)),
+            carries: plan.carrier(number as usize - 1).map(|_| Vec::new()),
         }
     }
 
@@ -195,7 +216,8 @@ impl Client {
 
     /// When it next acts by itself.
     pub fn next_at(&self) -> Option<u64> {
-        if self.started >= self.workload.operations || self.opening {
+        let is_done = self.started >= self.workload.operations;
+        if self.opening || is_done || self.carries.as_ref().is_some_and(Vec::is_empty) {
             return None;
         }
         if self.session.is_none() {
@@ -223,7 +245,10 @@ impl Client {
                 self.core.step(local, Input::Open { call, deadline: None }, &mut self.effects);
                 return;
             }
-            self.operate(now, local);
+            match self.carries.as_mut().map(std::mem::take) {
+                Some(commands) => self.carry(now, local, commands),
+                None => self.operate(now, local),
+            }
             self.next_at = now + self.rng.below(self.workload.pause + 1);
         }
     }
@@ -278,6 +303,7 @@ impl Client {
             replica: None,
             patient,
             why: String::new(),
+            carried: None,
         });
         number as usize
     }
@@ -325,22 +351,65 @@ impl Client {
     }
 
     fn call(&mut self, now: u64, local: Time, kind: usize, deadline: Option<Time>) {
-        let Some(session) = self.session else { return };
         let count = self.rng.range(1, self.workload.batch);
-        let mut items = ItemsBuilder::new();
         let mut indexes = Vec::new();
         for _ in 0..count {
             let (key, op) = self.choose(kind);
-            let index = self.begin(now, key, op, Way::Command, deadline.is_none());
-            items.push(&command(&self.done[index]));
-            indexes.push(index);
+            indexes.push(self.begin(now, key, op, Way::Command, deadline.is_none()));
             self.started += 1;
+        }
+        self.send(local, indexes, deadline);
+    }
+
+    /// Sends operations that have begun as one call.
+    fn send(&mut self, local: Time, indexes: Vec<usize>, deadline: Option<Time>) {
+        let Some(session) = self.session else { return };
+        let mut items = ItemsBuilder::new();
+        for index in &indexes {
+            items.push(&command(&self.done[*index]));
         }
         let mut commands = Vec::new();
         items.write_to(&mut commands);
         let call = self.ask(Asked::Call(indexes));
         let input = Input::Call { call, session, commands: commands.into(), deadline };
         self.core.step(local, input, &mut self.effects);
+    }
+
+    /// A carrier's next call.
+    fn carry(&mut self, now: u64, local: Time, commands: Vec<Bytes>) {
+        let begun = commands.into_iter().map(|command| {
+            let index = self.begin(now, String::new(), Op::Get, Way::Command, true);
+            self.done[index].carried = Some(command);
+            index
+        });
+        let indexes = begun.collect();
+        self.send(local, indexes, None);
+    }
+
+    /// A carrier that has no call under way shall send these commands next, and ask these questions. Each answer comes with the name.
+    pub fn carries(&mut self, local: Time, commands: Vec<Bytes>, queries: Vec<(u64, Bytes)>) {
+        if !commands.is_empty() {
+            self.carries = Some(commands);
+        }
+        for (name, query) in queries {
+            let call = self.ask(Asked::Carried(name));
+            let consistency = ReadConsistency::Strong;
+            let (reader, after) = (u64::from(self.number), Seq::ZERO);
+            let input =
+                Input::Read { call, reader, consistency, after, replica: None, query, deadline: None };
+            self.core.step(local, input, &mut self.effects);
+        }
+    }
+
+    /// Whether it is a carrier that can take its next call.
+    pub fn is_free(&self) -> bool {
+        let calls = self.open.values().any(|asked| !matches!(asked, Asked::Carried(_)));
+        self.carries.as_ref().is_some_and(Vec::is_empty) && !calls
+    }
+
+    /// Nothing is left to carry, and it has no keys to read in the end.
+    pub fn release(&mut self) {
+        (self.workload.operations, self.workload.keys) = (0, 0);
     }
 
     fn choose(&mut self, kind: usize) -> (String, Op) {
@@ -361,14 +430,14 @@ impl Client {
         }
     }
 
-    /// The core reports a result. Returns the operations that ended with it.
+    /// The core reports a result. Returns what ended with it.
     pub fn completed(
         &mut self,
         now: u64,
         local: Time,
         call: CallId,
         result: Result<Completion, Error>,
-    ) -> Vec<usize> {
+    ) -> Ended {
         match self.open.remove(&call.0) {
             None => panic!("INV-CLIENT-1 call {} completes once", call.0),
             Some(Asked::Open) => {
@@ -377,8 +446,12 @@ impl Client {
                     Ok(Completion::Opened(session)) => self.session = Some(session),
                     _ => self.open_at = now + 50_000_000,
                 }
-                Vec::new()
+                Ended::Operations(Vec::new())
             }
+            Some(Asked::Carried(name)) => match result {
+                Ok(Completion::Read { body, .. }) => Ended::Carried(name, Some(body)),
+                _ => Ended::Carried(name, None),
+            },
             Some(Asked::Call(indexes)) => {
                 if let Err(Error::SessionExpired { .. } | Error::SessionBroken { .. } | Error::SessionClosed) =
                     result
@@ -389,11 +462,11 @@ impl Client {
                     self.core.step(local, close, &mut self.effects);
                 }
                 self.end_call(now, &indexes, result);
-                indexes
+                Ended::Operations(indexes)
             }
             Some(Asked::Read(index)) => {
                 self.end_read(now, index, result);
-                vec![index]
+                Ended::Operations(vec![index])
             }
         }
     }
@@ -457,7 +530,7 @@ impl Client {
 
     /// The operations as a history.
     pub fn events(&self) -> impl Iterator<Item = Event> {
-        self.done.iter().map(|done| Event {
+        self.done.iter().filter(|done| done.carried.is_none()).map(|done| Event {
             client: u64::from(done.id.0),
             key: done.key.clone(),
             op: done.op.clone(),
@@ -479,6 +552,11 @@ fn workload(plan: &Plan, number: u32) -> Workload {
 fn command(done: &Done) -> Vec<u8> {
     let mut out = done.id.0.to_le_bytes().to_vec();
     out.extend_from_slice(&done.id.1.to_le_bytes());
+    if let Some(carried) = &done.carried {
+        out.push(GUEST);
+        out.extend_from_slice(carried);
+        return out;
+    }
     let key = done.key.as_bytes();
     match &done.op {
         Op::Put { value } => KvCommand::One(Operation::Put { key, value: value.as_bytes() }).encode(&mut out),
@@ -502,6 +580,9 @@ fn command(done: &Done) -> Vec<u8> {
 /// What the service answered, as the history has it.
 fn answer(done: &Done) -> Answer {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if done.carried.is_some() {
+        return Answer::Done;
+    }
     if done.key.starts_with('l') {
         return match done.op {
             Op::Append { .. } => Answer::Done,

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod command;
 pub mod disk;
 pub mod files;
+pub mod guest;
 pub mod hashes;
 pub mod html;
 pub mod late;

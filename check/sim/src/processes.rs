@@ -209,6 +209,11 @@ impl Processes {
         std::mem::replace(&mut self.list[who].waits, waits)
     }
 
+    /// Whether it runs, and nothing keeps it from doing anything.
+    pub fn does_something(&self, who: usize) -> bool {
+        self.list[who].runs()
+    }
+
     /// Whether it waits for another thread of its own.
     pub fn waits(&self, who: usize) -> bool {
         self.list[who].waits

@@ -22,6 +22,8 @@ pub enum Event {
         /// Its life.
         life: u32,
     },
+    /// The guest acts.
+    Guest,
     /// Bytes reach the other end of a connection.
     Deliver {
         /// The connection.

@@ -15,15 +15,15 @@ use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
 use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
-use quorate_execute::{Execution, Sequential, SessionLimits, Verified, Work};
+use quorate_execute::{Execution, ParallelService, Sequential, SessionLimits, Verified, Work};
 use quorate_log::{Log, SyncMode};
 use quorate_node::{Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits};
 use quorate_order::OrderConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Keeper, OpenError};
 use quorate_types::{AgreedTime, ClusterId, Faults, Halt, Incarnation, MembershipId, ReplicaId, Span};
-
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use keeping::Keeping;
 pub use record::Record;
@@ -220,13 +220,20 @@ impl Replica {
     ///
     /// # Errors
     /// When it can not start.
-    pub fn recover(&mut self, plan: &Plan, config: NodeConfig, calm: bool) -> Result<(), NoStart> {
+    pub fn recover(
+        &mut self,
+        plan: &Plan,
+        config: NodeConfig,
+        guest: Option<Arc<dyn ParallelService>>,
+        calm: bool,
+    ) -> Result<(), NoStart> {
         self.tap = Tap::default();
         // Its randomness is of this life, and not that of the disk.
         self.front = plan.service.watched.then(|| Front::new(Rng::of(config.seed, 9071)));
-        let service = Box::new(match &self.front {
-            Some(front) => Watched::fed(plan.service, self.tap.clone(), front.feed()),
-            None => Watched::new(plan.service, Some(self.tap.clone())),
+        let service = Box::new(match (&self.front, guest) {
+            (Some(front), _) => Watched::fed(plan.service, self.tap.clone(), front.feed()),
+            (None, Some(guest)) => Watched::hosting(plan.service, self.tap.clone(), guest),
+            (None, None) => Watched::new(plan.service, Some(self.tap.clone())),
         });
         let (log_id, log, seed) = (config.log_id, config.log.clone(), config.seed);
         let me = usize::from(config.members.me().number());

@@ -3,7 +3,7 @@
 //!
 //! A command is `client u32, number u32`, which name the operation, then a command of the key-value service, or `A`, a list's name, a zero
 //! and a token to append. A query is one of the key-value service, or `L` and a list's name, or `C`, which asks whether this replica's
-//! state was corrupted.
+//! state was corrupted. `G` begins commands and queries of a guest, which executes them on the same state.
 
 use crate::random::Rng;
 use crate::watching::{ETCD, Feed, compaction_at, put_of};
@@ -28,6 +28,8 @@ pub const APPEND: u8 = b'A';
 pub const LIST: u8 = b'L';
 /// The query that asks whether the state was corrupted.
 pub const CORRUPTED: u8 = b'C';
+/// The first byte of a command or query of a guest.
+pub const GUEST: u8 = b'G';
 /// The first bytes of a command, which name the operation.
 pub const NAME: usize = 8;
 /// Lists have keys with this prefix; no key of the workload begins with it.
@@ -180,6 +182,7 @@ struct Objects {
     side_by_side: bool,
     alarm: u64,
     tap: Option<Tap>,
+    guest: Option<Arc<dyn ParallelService>>,
     /// Only for a planted bug: a service that is not deterministic.
     queries: AtomicU64,
 }
@@ -187,6 +190,11 @@ struct Objects {
 impl Objects {
     fn run(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         match command.split_first() {
+            Some((&GUEST, rest)) => {
+                if let Some(guest) = &self.guest {
+                    guest.execute(view, rest, ctx, reply);
+                }
+            }
             Some((&APPEND, rest)) => {
                 let (key, token) = append_of(rest);
                 let mut tokens = view.get(&key).map_or_else(Vec::new, Cow::into_owned);
@@ -235,6 +243,12 @@ fn append_of(rest: &[u8]) -> (Vec<u8>, &[u8]) {
 /// The number that an object begins with.
 fn counted(view: &StateView<'_>, key: &[u8]) -> u64 {
     view.get(key).and_then(|value| value.first_chunk().copied()).map_or(0, u64::from_le_bytes)
+}
+
+/// When the alarm rings.
+fn rings_at(view: &StateView<'_>) -> Option<AgreedTime> {
+    let at = *view.get(ALARM)?.first_chunk::<8>()?;
+    Some(AgreedTime::from_nanos(u64::from_le_bytes(at)))
 }
 
 fn list_key(list: &[u8]) -> Vec<u8> {
@@ -291,6 +305,11 @@ impl ParallelService for Objects {
         match query.split_first() {
             Some((&CORRUPTED, _)) => reply.write(view.get(CORRUPTION).as_deref().unwrap_or_default()),
             Some((&LIST, list)) => reply.write(view.get(&list_key(list)).as_deref().unwrap_or_default()),
+            Some((&GUEST, rest)) => {
+                if let Some(guest) = &self.guest {
+                    guest.query(view, rest, ctx, reply);
+                }
+            }
             _ => self.kv.query(view, query, ctx, reply),
         }
         if query.first() != Some(&CORRUPTED) {
@@ -315,6 +334,9 @@ impl ParallelService for Objects {
             _ if op.1 % 7 == 3 => return false,
             _ if op.1 % 11 == 5 => uses(KeyUse::Write(b"another")),
             Some((&APPEND, rest)) => uses(KeyUse::Write(&append_of(rest).0)),
+            Some((&GUEST, rest)) => {
+                return self.guest.as_ref().is_some_and(|guest| guest.hints(rest, uses));
+            }
             _ => return self.kv.keys(command, false, uses),
         }
         true
@@ -326,20 +348,33 @@ impl ParallelService for Objects {
             // Lists are short, and few.
             Some((&APPEND, _)) if !is_query => {}
             Some((&(CORRUPTED | LIST | ETCD), _)) if is_query => {}
+            Some((&GUEST, _)) => {}
             _ => self.kv.objects(bytes, is_query, each),
         }
     }
 
     fn next_deadline(&self, view: &StateView<'_>) -> Option<AgreedTime> {
-        let at = *view.get(ALARM)?.first_chunk::<8>()?;
-        Some(AgreedTime::from_nanos(u64::from_le_bytes(at)))
+        let guest = self.guest.as_ref().and_then(|guest| guest.next_deadline(view));
+        rings_at(view).into_iter().chain(guest).min()
     }
 
     fn deadline_reached(&self, view: &mut StateView<'_>, ctx: &Context) {
-        view.remove(ALARM);
-        if let Some(tap) = &self.tap {
-            self.tell(view, tap, Told::Rang(ctx.seq().number()));
+        let is_due = |at: Option<AgreedTime>| at.is_some_and(|at| at <= ctx.time());
+        if is_due(rings_at(view)) {
+            view.remove(ALARM);
+            if let Some(tap) = &self.tap {
+                self.tell(view, tap, Told::Rang(ctx.seq().number()));
+            }
         }
+        if let Some(guest) = &self.guest
+            && is_due(guest.next_deadline(view))
+        {
+            guest.deadline_reached(view, ctx);
+        }
+    }
+
+    fn restored(&self, view: &StateView<'_>) -> Option<Box<dyn Any + Send>> {
+        self.guest.as_ref()?.restored(view)
     }
 
     fn session_ended(&self, view: &mut StateView<'_>, why: SessionEnd, ctx: &Context) {
@@ -347,6 +382,9 @@ impl ParallelService for Objects {
             let (ended, session) = (counted(view, ENDED) + 1, ctx.session());
             let last = format!("{why:?} {} {session} at {}", ctx.client(), ctx.seq());
             view.set(ENDED, &[&ended.to_le_bytes(), last.as_bytes()].concat());
+        }
+        if let Some(guest) = &self.guest {
+            guest.session_ended(view, why, ctx);
         }
     }
 
@@ -356,6 +394,9 @@ impl ParallelService for Objects {
             let last = format!("{} {:?} at {}", now.number, now.replicas, ctx.seq());
             view.set(MEMBERS, &[&changes.to_le_bytes(), last.as_bytes()].concat());
         }
+        if let Some(guest) = &self.guest {
+            guest.membership_changed(view, now, ctx);
+        }
     }
 }
 
@@ -363,17 +404,23 @@ impl ParallelService for Objects {
 struct Whole {
     objects: Parallel<Objects>,
     etcd: Option<Etcd>,
+    guest: Option<Arc<dyn ParallelService>>,
     tap: Option<Tap>,
 }
 
-/// Passes on what became final.
-struct Passes(Tap);
+/// Passes on what became final: to the tap, and to the guest.
+struct Passes(Tap, Option<Box<dyn Observer>>);
 
 impl Observer for Passes {
     fn told(&mut self, events: Events) {
         let told = events.of::<Vec<Box<dyn Any + Send>>>().unwrap_or_default();
-        let told = told.into_iter().filter_map(|told| told.downcast().ok()).map(|told| *told);
-        self.0.lock().told.extend(told);
+        let (own, others): (Vec<_>, Vec<_>) = told.into_iter().partition(|told| told.is::<Told>());
+        self.0.lock().told.extend(own.into_iter().filter_map(|told| told.downcast().ok()).map(|told| *told));
+        if let Some(guest) = &mut self.1
+            && !others.is_empty()
+        {
+            guest.told(Events::new(others));
+        }
     }
 }
 
@@ -430,6 +477,7 @@ impl ObjectService for Whole {
     }
 
     fn restored(&mut self, store: &Store) {
+        self.objects.restored(store);
         if let Some(etcd) = &mut self.etcd {
             etcd.restored(store);
         }
@@ -445,7 +493,7 @@ impl ObjectService for Whole {
 
     fn twin(&self) -> Option<Self> {
         let objects = self.objects.twin().filter(|_| self.etcd.is_none())?;
-        Some(Self { objects, etcd: None, tap: self.tap.clone() })
+        Some(Self { objects, etcd: None, guest: None, tap: self.tap.clone() })
     }
 
     fn adopt(&mut self, store: &mut Store, ran: &mut Ran) {
@@ -458,7 +506,9 @@ impl Tells for Whole {
     fn observer(&mut self) -> Option<Box<dyn Observer>> {
         match &mut self.etcd {
             Some(etcd) => etcd.tells()?.observer(),
-            None => Some(Box::new(Passes(self.tap.clone()?))),
+            None => {
+                Some(Box::new(Passes(self.tap.clone()?, self.guest.as_ref().and_then(|of| of.observer()))))
+            }
         }
     }
 
@@ -483,16 +533,26 @@ pub struct Watched {
 impl Watched {
     /// An empty one that reports what it executes.
     pub fn new(config: ServiceConfig, tap: Option<Tap>) -> Self {
-        Self::made(config, tap, None)
+        Self::made(config, tap, None, None)
+    }
+
+    /// One that also executes the commands of a guest.
+    pub fn hosting(config: ServiceConfig, tap: Tap, guest: Arc<dyn ParallelService>) -> Self {
+        Self::made(config, Some(tap), None, Some(guest))
     }
 
     /// One with an etcd store, which reports its changes.
     pub fn fed(config: ServiceConfig, tap: Tap, feed: Feed) -> Self {
         let etcd = Etcd::new(EtcdConfig::default()).observed(feed);
-        Self::made(config, Some(tap), Some(etcd))
+        Self::made(config, Some(tap), Some(etcd), None)
     }
 
-    fn made(config: ServiceConfig, tap: Option<Tap>, etcd: Option<Etcd>) -> Self {
+    fn made(
+        config: ServiceConfig,
+        tap: Option<Tap>,
+        etcd: Option<Etcd>,
+        guest: Option<Arc<dyn ParallelService>>,
+    ) -> Self {
         let objects = Objects {
             kv: Kv::new(KvConfig::default()),
             bulk: config.bulk,
@@ -500,10 +560,11 @@ impl Watched {
             side_by_side: config.side_by_side,
             alarm: config.alarm,
             tap: tap.clone(),
+            guest: guest.clone(),
             queries: AtomicU64::new(0),
         };
         let objects = Parallel::new(objects);
-        let mut objects = InStore::new(Whole { objects, etcd, tap: tap.clone() });
+        let mut objects = InStore::new(Whole { objects, etcd, guest, tap: tap.clone() });
         if let Some(store) = objects.store_mut() {
             for number in 0..config.filled.div_ceil(FILLER_BYTES) {
                 store.put(&filler(number), &[number as u8; FILLER_BYTES as usize]);

@@ -158,12 +158,17 @@ pub(crate) fn calm() -> Plan {
     PLAIN.plan(0)
 }
 
+/// All programs are the newest, and stay.
+fn newest(replicas: usize) -> Upgrades {
+    let able = vec![FEATURE_LEVEL; replicas];
+    Upgrades { made_with: FEATURE_LEVEL, able, raise_after: None, careless: false }
+}
+
 impl Trip {
     /// A plan with four clients that begin this many operations each. It draws nothing, so that a trip's cost does not depend on other
     /// plans.
     fn plan(&self, operations: u32) -> Plan {
         let replicas = if self.fault_model.may_lie() { 4 } else { 3 };
-        let able = vec![FEATURE_LEVEL; replicas];
         Plan {
             seed: 1,
             focus: None,
@@ -189,6 +194,7 @@ impl Trip {
             window: 256,
             restored: false,
             clients: 4,
+            carriers: 0,
             log: LOG,
             net: NET,
             workload: Workload {
@@ -223,7 +229,7 @@ impl Trip {
             keeping: (MS / 100, MS / 10),
             scrub_every: None,
             disk_stall: 60_000,
-            upgrades: Upgrades { made_with: FEATURE_LEVEL, able, raise_after: None, careless: false },
+            upgrades: newest(replicas),
             service: ServiceConfig { filled: self.filled, ..ServiceConfig::default() },
             faults: Vec::new(),
             heal_at: 100 * MS,

@@ -14,6 +14,7 @@
 //! | operator | `world/operator.rs` | what it asked for |
 //! | judge | `world/judge.rs` | all checkers, the verdict |
 //! | course | `world/course.rs` | which phase it is, and the last border |
+//! | hosting | `world/hosting.rs` | a guest, if there is one |
 //!
 //! `step` is the order of a step. `world/driving.rs` gives replicas and clients their turns; `world/faults.rs` carries out faults.
 //!
@@ -26,6 +27,7 @@ mod cluster;
 mod course;
 mod driving;
 mod faults;
+mod hosting;
 mod judge;
 mod open;
 mod operator;
@@ -34,6 +36,7 @@ mod show;
 
 use crate::checks::{Failure, progress};
 use crate::client::Done;
+use crate::guest::Guest;
 use crate::liars::Liar;
 use crate::plan::Plan;
 use crate::processes::Processes;
@@ -43,6 +46,7 @@ use crate::trace::{Level, Trace};
 use adversary::Adversary;
 use cluster::Cluster;
 use course::{Course, Next};
+use hosting::Hosting;
 use judge::Judge;
 use operator::Operator;
 use oracle::Oracle;
@@ -95,6 +99,7 @@ pub struct World {
     oracle: Oracle,
     judge: Judge,
     course: Course,
+    hosting: Hosting,
 }
 
 impl World {
@@ -109,8 +114,16 @@ impl World {
             oracle: Oracle::new(&plan),
             judge: Judge::new(&plan),
             course: Course::new(),
+            hosting: Hosting::default(),
             cluster: Cluster::new(plan),
         }
+    }
+
+    /// The same world, with a guest. The plan is one of [`Plan::with_guest`].
+    #[must_use]
+    pub fn hosting(mut self, guest: Box<dyn Guest>) -> Self {
+        self.hosting = Hosting::of(guest, self.cluster.plan.replicas);
+        self
     }
 
     /// Runs to the end.
@@ -139,6 +152,9 @@ impl World {
         self.schedule(self.adversary.events());
         self.time.at(self.cluster.plan.heal_at, Event::Heal);
         self.time.at(0, Event::Look);
+        if self.hosting.has_guest() {
+            self.time.at(0, Event::Guest);
+        }
     }
 
     fn schedule(&mut self, events: Vec<(u64, Event)>) {
@@ -198,6 +214,10 @@ impl World {
             Event::Ends { index } => self.end_fault(index),
             Event::Heal => self.heal(),
             Event::Look => self.look(),
+            Event::Guest => {
+                let (cluster, processes, time) = (&mut self.cluster, &mut self.processes, &mut self.time);
+                self.hosting.act(cluster, processes, self.course.is_healed(), time);
+            }
         }
     }
 

@@ -47,6 +47,8 @@ pub enum Command<'a> {
     Live {
         /// The server.
         server: i64,
+        /// The last transaction that it knows. It speaks of sessions that were attached up to there.
+        zxid: i64,
         /// Sessions of which it has not heard for so many milliseconds.
         silent: Vec<(i64, i64)>,
     },
@@ -132,9 +134,9 @@ impl<'a> Command<'a> {
             OPEN => Self::Open(read_opening(from)?),
             ATTACH => Self::Attach { session: from.long()?, opening: read_opening(from)? },
             LIVE => {
-                let server = from.long()?;
+                let (server, zxid) = (from.long()?, from.long()?);
                 let silent = from.list(|from| Ok((from.long()?, from.long()?)))?.unwrap_or_default();
-                Self::Live { server, silent }
+                Self::Live { server, zxid, silent }
             }
             MEMBERS => {
                 let (time_ms, speaker) = (from.long()?, from.int()?);
@@ -157,9 +159,10 @@ impl<'a> Command<'a> {
                 out.long(*session);
                 write_opening(opening, out);
             }
-            Self::Live { server, silent } => {
+            Self::Live { server, zxid, silent } => {
                 out.push(LIVE);
                 out.long(*server);
+                out.long(*zxid);
                 out.list(Some(silent), |out, (session, silence_ms)| {
                     out.long(*session);
                     out.long(*silence_ms);

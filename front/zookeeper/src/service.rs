@@ -188,8 +188,9 @@ impl ZooKeeper {
                 self.write(view, (time_ms, ctx), &caller, &asked, out)
             }
             Command::Open(opening) => {
-                let (session, attached) = self.sessions(view).open(&opening, ctx);
-                let zxid = next_zxid(view);
+                let zxid = last_zxid(view) + 1;
+                let (session, attached) = self.sessions(view).open(&opening, zxid, ctx);
+                take_next(view);
                 out.long(zxid);
                 view.tell(Told { zxid, what: What::placed(session, attached, &opening) });
                 out.int(0);
@@ -197,9 +198,10 @@ impl ZooKeeper {
                 out.int(attached);
             }
             Command::Attach { session, opening } => {
-                match self.sessions(view).attach(session, &opening, ctx) {
+                let zxid = last_zxid(view) + 1;
+                match self.sessions(view).attach(session, &opening, zxid, ctx) {
                     Ok(attached) => {
-                        let zxid = next_zxid(view);
+                        take_next(view);
                         out.long(zxid);
                         view.tell(Told { zxid, what: What::placed(session, attached, &opening) });
                         out.int(0);
@@ -212,8 +214,8 @@ impl ZooKeeper {
                     }
                 }
             }
-            Command::Live { server, silent } => {
-                self.sessions(view).live(server, &silent, ctx);
+            Command::Live { server, zxid, silent } => {
+                self.sessions(view).live((server, zxid), &silent, ctx);
                 self.end_those_over(view, ctx);
                 out.long(last_zxid(view));
                 out.int(0);
@@ -335,10 +337,8 @@ impl ZooKeeper {
 }
 
 /// Takes the next transaction for a session's beginning.
-fn next_zxid(view: &mut StateView<'_>) -> i64 {
-    let meta = Meta::next(view);
-    meta.put(view);
-    meta.zxid
+fn take_next(view: &mut StateView<'_>) {
+    Meta::next(view).put(view);
 }
 
 /// The reads.

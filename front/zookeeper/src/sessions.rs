@@ -6,8 +6,9 @@
 //!
 //! **Liveness.** Clients speak to servers, and servers tell the cluster: about three times in a tick each one orders "mine live, except
 //! these", with how long it has not heard of those. A server leaves out all of which it has heard lately ([`silent_after_ms`]), so that
-//! idle sessions cost no bytes. A server's number is that of one life: after a restart it does not speak for the sessions of its life
-//! before. What it heard since its last word is not known yet, and lost if it dies. So a session lives for its time-out and one tick, from
+//! idle sessions cost no bytes. It also says which transaction it knows: of a session that was attached behind that it says nothing, whoever
+//! it names. So a server whose replica is left behind keeps no session alive that it has never heard of. A server's number is that of one
+//! life: after a restart it does not speak for the sessions of its life before. What it heard since its last word is not known yet, and lost if it dies. So a session lives for its time-out and one tick, from
 //! when it was heard; and if the server says nothing for a tick, from when it spoke last.
 //!
 //! **Time.** Sessions end by a clock of their own. It follows agreed time, but no step of it counts for more than a tick, and there is a
@@ -16,10 +17,10 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `s` session | time-out, server, attachment, when it was attached, digest of the password |
+//! | `s` session | time-out, server, attachment, when it was attached, in which transaction, digest of the password |
 //! | `x` server, time-out, session | nothing: the sessions of a server, those that end first in front |
 //! | `v` server | when it spoke last |
-//! | `w` server, session | when the server heard of a silent session last |
+//! | `w` server, session | when the server heard last of a session that is silent, or that the server does not know yet |
 //! | `c` | the clock: agreed time at its last step, and its own time. Only while a server is known |
 //! | `i` | the id of the session that was opened last |
 //!
@@ -90,16 +91,19 @@ struct Session {
     attached: i32,
     /// When it was attached, by the clock of sessions.
     since: u64,
+    /// The transaction in which it was attached.
+    zxid: i64,
     digest: [u8; DIGEST_BYTES],
 }
 
 impl Session {
     fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(24 + DIGEST_BYTES);
+        let mut out = Vec::with_capacity(32 + DIGEST_BYTES);
         out.int(self.timeout_ms);
         out.long(self.server);
         out.int(self.attached);
         out.long(self.since as i64);
+        out.long(self.zxid);
         out.extend_from_slice(&self.digest);
         out
     }
@@ -111,6 +115,7 @@ impl Session {
             server: from.long()?,
             attached: from.int()?,
             since: from.long()? as u64,
+            zxid: from.long()?,
             digest: from.rest().try_into().map_err(|_| Malformed)?,
         })
     }
@@ -179,38 +184,46 @@ impl Sessions<'_, '_> {
         clock.own
     }
 
-    /// A new session: its id, and its attachment.
-    pub(crate) fn open(&mut self, opening: &Opening, ctx: &Context) -> (i64, i32) {
+    /// A new session, in this transaction: its id, and its attachment.
+    pub(crate) fn open(&mut self, opening: &Opening, zxid: i64, ctx: &Context) -> (i64, i32) {
         let last = number(self.view, &key(b'i', &[])).unwrap_or(NO_SESSION_YET as u64);
         let session = last as i64 + 1;
         self.view.set(&key(b'i', &[]), &session.to_be_bytes());
-        self.attach_as(session, opening, 1, ctx);
+        self.attach_as(session, opening, (1, zxid), ctx);
         (session, 1)
     }
 
-    /// A session comes back, perhaps at another server: its attachment.
+    /// A session comes back in this transaction, perhaps at another server: its attachment.
     ///
     /// # Errors
     /// When there is no such session, or the password is another one.
-    pub(crate) fn attach(&mut self, session: i64, opening: &Opening, ctx: &Context) -> Result<i32, ZkError> {
+    pub(crate) fn attach(
+        &mut self,
+        session: i64,
+        opening: &Opening,
+        zxid: i64,
+        ctx: &Context,
+    ) -> Result<i32, ZkError> {
         let was = Session::get(self.view, session).filter(|was| was.digest == opening.digest);
         let was = was.ok_or(ZkError::SessionExpired)?;
         self.leave(session, &was);
         let attached = was.attached.wrapping_add(1);
-        self.attach_as(session, opening, attached, ctx);
+        self.attach_as(session, opening, (attached, zxid), ctx);
         Ok(attached)
     }
 
-    fn attach_as(&mut self, session: i64, opening: &Opening, attached: i32, ctx: &Context) {
+    fn attach_as(&mut self, session: i64, opening: &Opening, (attached, zxid): (i32, i64), ctx: &Context) {
         let Opening { digest, server, .. } = *opening;
         let timeout_ms = opening.timeout_ms.max(1);
         if Clock::get(self.view).is_none() {
             self.step(ctx);
         }
         let since = self.now(ctx);
-        let session_now = Session { timeout_ms, server, attached, since, digest };
+        let session_now = Session { timeout_ms, server, attached, since, zxid, digest };
         self.view.set(&session_key(session), &session_now.encode());
         self.view.set(&order_key(server, timeout_ms, session), &[]);
+        // The server does not know of it yet.
+        self.view.set(&silent_key(server, session), &since.to_be_bytes());
         if !self.view.contains(&server_key(server)) {
             self.view.set(&server_key(server), &since.to_be_bytes());
         }
@@ -230,8 +243,8 @@ impl Sessions<'_, '_> {
         }
     }
 
-    /// A server says that its sessions live, except for some.
-    pub(crate) fn live(&mut self, server: i64, silent: &[(i64, i64)], ctx: &Context) {
+    /// A server says that its sessions live, except for some. It speaks of those that were attached up to the transaction that it knows.
+    pub(crate) fn live(&mut self, (server, zxid): (i64, i64), silent: &[(i64, i64)], ctx: &Context) {
         // A server without sessions is not known.
         let Some(before) = number(self.view, &server_key(server)) else { return };
         let now = self.step(ctx);
@@ -253,7 +266,9 @@ impl Sessions<'_, '_> {
         }
         still.sort_unstable();
         for session in were.into_iter().filter(|session| still.binary_search(session).is_err()) {
-            self.view.remove(&silent_key(server, session));
+            if Session::get(self.view, session).is_none_or(|is| is.zxid <= zxid) {
+                self.view.remove(&silent_key(server, session));
+            }
         }
         self.view.set(&server_key(server), &now.to_be_bytes());
     }
@@ -291,7 +306,7 @@ impl Sessions<'_, '_> {
         self.view.range(&start, Some(&end)).next().is_some()
     }
 
-    /// Sessions whose server has not heard of them for too long.
+    /// Sessions of which their server has not heard for too long, or does not know for too long.
     fn silent_and_over(&self, server: i64, now: u64, over: &mut Vec<i64>) {
         let (start, end) = all(key(b'w', &[&server.to_be_bytes()]));
         for (key, value) in self.view.range(&start, Some(&end)) {
@@ -332,7 +347,7 @@ pub(crate) fn taken_over(
     let (mut entries, mut last) = (Vec::new(), NO_SESSION_YET);
     for (session, timeout_ms, digest) in sessions {
         let timeout_ms = timeout_ms.max(1);
-        let is = Session { timeout_ms, server: SERVER, attached: 1, since: 0, digest };
+        let is = Session { timeout_ms, server: SERVER, attached: 1, since: 0, zxid: 0, digest };
         entries.push((session_key(session), is.encode()));
         entries.push((order_key(SERVER, timeout_ms, session), Vec::new()));
         last = last.max(session);

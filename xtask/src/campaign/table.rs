@@ -347,10 +347,12 @@ pub(super) const TABLE: &[Campaign] = &[
     },
     Campaign {
         name: "zookeeper",
-        covers: "random worlds of ZooKeeper's servers and clients, and random requests to a real one where ZOOKEEPER names its jars",
-        usual: "2 min",
+        covers: "random worlds of ZooKeeper's servers and clients, with a log of their own and on simulated replicas of one and of three \
+                 instances, and random requests to a real one where ZOOKEEPER names its jars",
+        usual: "45 min",
         steps: &[
-            tests("-p quorate-zookeeper --test all world", &[("QUORATE_SEEDS", "40000")]),
+            tests("-p quorate-zookeeper --test all world::whatever", &[("QUORATE_SEEDS", "40000")]),
+            tests("-p quorate-zookeeper --test all world::replicas", &[("QUORATE_SEEDS", "10000")]),
             tests("-p quorate-zookeeper --test all differential", &[("QUORATE_REQUESTS", "100000")]),
         ],
         sample: &[],

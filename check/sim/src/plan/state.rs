@@ -1,8 +1,13 @@
 //! Faults of checkpoints, transfers and states, from a generator of their own.
 
-use super::{Fault, LEADER, Lie, MS, Phase, Plan};
+use super::disks::spare_witnesses;
+use super::{Fault, LEADER, Lie, MS, Phase, Plan, Profile};
 use crate::random::Rng;
+use crate::service::{Kind, ServiceConfig};
 use quorate_log::SyncMode;
+use quorate_node::{BorderConfig, CheckpointMode};
+use quorate_state::transfer::{FetchLimits, ServeLimits};
+use quorate_types::Span;
 
 /// The kinds of faults of `draw_state` that a mode of durability survives.
 fn state_kinds(plan: &Plan) -> Vec<u8> {
@@ -95,5 +100,65 @@ fn draw_state(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         4 => Fault::Away { who, time: rng.range(500, 5000) * MS },
         5 => Fault::Lie { who, how: rng.pick(&[Lie::Flip, Lie::Truncate, Lie::Other, Lie::Silent]), time },
         _ => Fault::WantBorder { who },
+    }
+}
+
+/// Draws what concerns checkpoints and transfers, from a generator of its own.
+pub(super) fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    let mode = rng.pick(&[
+        CheckpointMode::StopAndCopy,
+        CheckpointMode::Staggered,
+        CheckpointMode::Full,
+        CheckpointMode::Full,
+        CheckpointMode::Differential,
+        CheckpointMode::Differential,
+    ]);
+    plan.borders = BorderConfig {
+        mode,
+        interval_bytes: rng.spread(700, 48 << 10),
+        state_percent: rng.pick(&[0, 20, 100]),
+        interval_bytes_max: rng.spread(4 << 10, 64 << 10),
+        ahead_percent: rng.pick(&[0, 10, 40, 100]),
+        full_every: rng.pick(&[1, 2, 4, 10]),
+    };
+    plan.log_bytes_max = rng.pick(&[8 << 10, 64 << 10, 1 << 30]);
+    plan.fetch = FetchLimits {
+        window: rng.pick(&[1, 16 << 10, 4 << 20]),
+        per_message: rng.pick(&[1, 4, 16]),
+        stall: Span::from_millis(rng.spread(100, 2000)),
+        busy: Span::from_millis(rng.spread(10, 200)),
+        hedge: Span::from_millis(rng.spread(10, 500)),
+        per_step: rng.pick(&[1, 4 << 10, 8 << 20]),
+        growth: 0,
+    };
+    // Without a draw of its own, so that all other choices of a seed stay.
+    plan.fetch.growth = plan.fetch.per_step;
+    plan.serve = ServeLimits {
+        rate: rng.pick(&[40_000, 400_000, 64 << 20]),
+        burst: rng.pick(&[1, 4 << 10, 1 << 20]),
+        queue: rng.pick(&[8 << 10, 64 << 10, 16 << 20]),
+        reads: rng.range(1, 4) as usize,
+        // What takes longer than from border to border never ends: a checkpoint is gone by then.
+        piece: rng.pick(&[256, 4096, 256 << 10]),
+    };
+    plan.keeping = (rng.spread(10_000, MS), rng.spread(MS, 20 * MS));
+    if matches!(mode, CheckpointMode::StopAndCopy | CheckpointMode::Staggered) {
+        // The replica does nothing else meanwhile. Where that takes as long as an election's time-out, each border ends an office,
+        // and a run with a border at every batch does not end in time.
+        plan.keeping.1 = plan.keeping.1.min(plan.timing.1 * MS / 50);
+    }
+    plan.scrub_every = rng.pick(&[None, None, Some(500), Some(3000)]);
+    plan.disk_stall = rng.pick(&[200, 1000, 5000]);
+    plan.service = ServiceConfig {
+        kind: rng.pick(&[Kind::InStore, Kind::InStore, Kind::InStore, Kind::Tracked, Kind::Plain]),
+        // Together more than a chunk takes.
+        bulk: if rng.chance(400) { 4200 } else { 0 },
+        watched: Rng::of(plan.seed, 9070).chance(250),
+        ..ServiceConfig::default()
+    };
+    if profile.faults {
+        plan.faults.extend(state_faults(plan, rng));
+        plan.faults.sort_by_key(|(at, _)| *at);
+        spare_witnesses(plan);
     }
 }

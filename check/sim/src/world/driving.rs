@@ -52,7 +52,8 @@ impl World {
         let life = self.processes.life(who);
         let mut config = Replica::config(plan, who, life + 1, replica.join.as_ref());
         config.level = level;
-        match replica.recover(plan, config, self.course.is_healed()) {
+        let guest = self.hosting.service(who);
+        match replica.recover(plan, config, guest, self.course.is_healed()) {
             Ok(()) => {}
             Err(NoStart::Full | NoStart::Interrupted { .. }) => {
                 return self.time.after(300 * MS, Event::Start { who, life });
@@ -75,6 +76,9 @@ impl World {
         if let Some(node) = &mut replica.node {
             if let Some((places, every)) = self.cluster.plan.moves_of(who, life + 1) {
                 node.bridge(self.processes.stand_on_lanes(who, places, every, &mut self.time));
+            }
+            if let Some(publisher) = self.hosting.publisher(who) {
+                node.publish_to(Box::new(publisher));
             }
             node.start(local, &mut replica.effects);
             // What it executed before it told nobody, and what of its state is not as it should be.
@@ -679,8 +683,10 @@ impl World {
             ClientEffect::Completed { call, result } => {
                 self.time.mix(&[who as u64, call.0, u64::from(result.is_ok())]);
                 self.time.note(Level::Events, Some(who), "done", || format!("call {}: {result:?}", call.0));
-                let client = &mut self.cluster.clients[who - self.cluster.plan.replicas];
+                let index = who - self.cluster.plan.replicas;
+                let client = &mut self.cluster.clients[index];
                 let ended = client.completed(self.time.now(), local, call, result);
+                let ended = self.hosting.ended(&self.cluster.plan, index, client, ended);
                 if !client.lies() {
                     ended.into_iter().for_each(|number| self.judge.answered(&client.done[number]));
                 }

@@ -257,6 +257,7 @@ impl World {
         self.processes.end(who, machine, &mut self.time);
         self.cluster.replicas[who].die(machine);
         self.judge.dies(who);
+        self.hosting.dies(who);
         self.note_how_many_run();
     }
 

@@ -37,6 +37,7 @@ fn done(number: u32, way: Way, outcome: Outcome) -> Done {
         replica: None,
         patient: true,
         why: String::new(),
+        carried: None,
     }
 }
 

@@ -8,6 +8,7 @@ mod command;
 mod costs;
 mod count;
 mod focus;
+mod guest;
 mod hashes;
 mod hybrid;
 mod jumps;

@@ -272,7 +272,12 @@ impl Server {
     pub fn ordered(&mut self, token: u64, answer: Option<Bytes>, now: Now) {
         let Some(call) = self.calls.take(token) else { return };
         let (conn, number) = match call {
-            Call::Live => return self.owned.said(answer.is_some()),
+            Call::Live => {
+                if let Some(answer) = &answer {
+                    self.state.exists(calls::zxid_of(answer), now.time);
+                }
+                return self.owned.said(answer.is_some());
+            }
             Call::Session { conn, password } => return self.session(conn, password, answer, now),
             Call::Request { conn, number } => (conn, number),
         };
@@ -315,7 +320,7 @@ impl Server {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Now) {
-        if let Some(word) = self.owned.word(now.time) {
+        if let Some(word) = self.owned.word(now.time, self.state.zxid()) {
             let token = self.calls.begin(Call::Live);
             let mut command = Vec::new();
             word.write(&mut command);
@@ -326,14 +331,15 @@ impl Server {
             let most = if conn.timeout_ms > 0 { conn.timeout_ms } else { self.config.timeout_ms.1 };
             now.time.since(conn.heard) > Span::from_millis(most as u64)
         };
-        // Where nothing is ordered, or may be read, a client does not know whether its session still lives.
+        // Where nothing is ordered, or may be read, or what is read stays old, a client does not know whether its session still lives.
         let is_shut = self.state.view().is_none() && self.state.has_any();
         self.shut_since = if is_shut { self.shut_since.or(Some(now.time)) } else { None };
         let cut_off = |conn: &Conn| {
             let most = Span::from_millis(conn.timeout_ms as u64);
             let shut = self.shut_since.is_some_and(|since| now.time.since(since) > most);
-            let unheard = !conn.only_reads && now.time.since(self.owned.confirmed(now.time)) > most;
-            conn.stage == Stage::Open && (shut || unheard)
+            let unheard = now.time.since(self.owned.confirmed(now.time)) > most;
+            let behind = self.state.behind_since().is_some_and(|since| now.time.since(since) > most);
+            conn.stage == Stage::Open && (shut || !conn.only_reads && (unheard || behind))
         };
         let gone = self.conns.iter().filter(|(_, conn)| gone(conn) || cut_off(conn));
         let gone: Vec<_> = gone.map(|(id, _)| *id).collect();

@@ -80,8 +80,8 @@ impl Owned {
         }
     }
 
-    /// What to say now of all sessions, if it is time to.
-    pub(super) fn word(&mut self, now: Time) -> Option<Command<'static>> {
+    /// What to say now of all sessions, if it is time to. `zxid`: the last transaction that the server knows.
+    pub(super) fn word(&mut self, now: Time, zxid: i64) -> Option<Command<'static>> {
         if self.list.is_empty() {
             self.confirmed = None;
         }
@@ -94,7 +94,7 @@ impl Owned {
         let silent = self.list.iter().map(|(session, own)| (*session, silence_ms(own), own.timeout_ms));
         let silent = silent.filter(|(_, silence_ms, timeout_ms)| *silence_ms > silent_after_ms(*timeout_ms));
         let silent = silent.map(|(session, silence_ms, _)| (session, silence_ms)).collect();
-        Some(Command::Live { server: self.server, silent })
+        Some(Command::Live { server: self.server, zxid, silent })
     }
 
     /// The last word is ordered, or nobody knows.

@@ -7,7 +7,7 @@ use crate::feed::Heard;
 use crate::service::{Told, What, last_zxid};
 use crate::sessions;
 use quorate_execute::{Published, StateView, Store};
-use quorate_types::planted;
+use quorate_types::{Time, planted};
 use std::collections::VecDeque;
 
 /// The state that clients see.
@@ -21,6 +21,8 @@ pub(super) struct State {
     told: VecDeque<Told>,
     /// If something is missing: the last transaction of what is.
     gap: Option<i64>,
+    /// A transaction of which the cluster spoke and that no adopted version shows, and since when.
+    behind: Option<(i64, Time)>,
 }
 
 /// What to do with a new version.
@@ -66,6 +68,7 @@ impl State {
         }
         let jumps = self.gap.is_some() || told.iter().any(|told| told.what == What::Replaced);
         self.gap = self.gap.filter(|gap| *gap > zxid);
+        self.behind = self.behind.filter(|(wanted, _)| *wanted > zxid);
         if zxid < seen {
             return Some(Step::Back);
         }
@@ -76,6 +79,18 @@ impl State {
             Some(_) => (zxid > seen || !was_open).then_some(Step::On(told)),
             None => Some(Step::On(Vec::new())),
         }
+    }
+
+    /// The cluster says that it has this transaction.
+    pub(super) fn exists(&mut self, zxid: i64, now: Time) {
+        if zxid > self.zxid() {
+            self.behind.get_or_insert((zxid, now));
+        }
+    }
+
+    /// Since when it is known that the replica lacks something that the cluster has.
+    pub(super) fn behind_since(&self) -> Option<Time> {
+        self.behind.map(|(_, since)| since)
     }
 
     /// The last transaction that clients have seen.

@@ -404,6 +404,42 @@ fn a_server_that_nobody_hears_lets_its_clients_go() {
     assert_eq!(cluster.got(client).last(), Some(&Got::Closed));
 }
 
+/// Nor can a client of a server whose replica is left behind know what is true now. It finds a server that does.
+#[test]
+fn a_server_that_is_left_behind_lets_its_clients_go() {
+    let mut cluster = Cluster::new(2);
+    let (client, ..) = cluster.client(0);
+    let (other, ..) = cluster.client(1);
+    cluster.lag(0, true);
+    cluster.send(1, other, 1, &create("/new", 0));
+    for _ in 0..3 {
+        cluster.wait(3000, &[]);
+        cluster.send(0, client, -2, &Request::Plain(Op::Ping));
+        cluster.send(1, other, -2, &Request::Plain(Op::Ping));
+    }
+    assert_eq!(errors(&cluster.got(client)), [(-2, 0); 3], "its time-out is 10 s");
+    cluster.wait(3000, &[]);
+    assert_eq!(cluster.got(client).last(), Some(&Got::Closed));
+    assert!(!cluster.got(other).contains(&Got::Closed), "its server knows everything");
+}
+
+/// A server that catches up in time keeps its clients, however often it is behind for a while.
+#[test]
+fn a_server_that_catches_up_keeps_its_clients() {
+    let mut cluster = Cluster::new(2);
+    let (client, ..) = cluster.client(0);
+    let (other, ..) = cluster.client(1);
+    for number in 0..8 {
+        cluster.lag(0, true);
+        cluster.send(1, other, number, &create(&format!("/{number}"), 0));
+        cluster.wait(3000, &[]);
+        cluster.send(0, client, -2, &Request::Plain(Op::Ping));
+        cluster.lag(0, false);
+        cluster.wait(100, &[]);
+    }
+    assert!(!cluster.got(client).contains(&Got::Closed));
+}
+
 /// One client's watches and identities have limits.
 #[test]
 fn what_takes_too_much_memory_ends_its_connection() {

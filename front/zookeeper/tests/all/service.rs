@@ -193,7 +193,7 @@ fn deletions_and_signs_of_life_are_taken_on_full_disks() {
         assert!(!write(&request), "{request:?}");
     }
     for command in [
-        Command::Live { server: 1, silent: Vec::new() },
+        Command::Live { server: 1, zxid: 1, silent: Vec::new() },
         Command::Open(opening),
         Command::Attach { session: 1, opening },
     ] {

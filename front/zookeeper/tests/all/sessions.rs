@@ -31,8 +31,14 @@ fn open(zk: &mut Zk, timeout_ms: i32, server: i64) -> i64 {
     session
 }
 
+/// A server that knows everything says that its sessions live, except for some.
 fn live(zk: &mut Zk, server: i64, silent: &[(i64, i64)]) {
-    ask(zk, &Command::Live { server, silent: silent.to_vec() }).expect("it is noted");
+    live_up_to(zk, (server, i64::MAX), silent);
+}
+
+/// The same of a server that knows no more than up to this transaction.
+fn live_up_to(zk: &mut Zk, (server, zxid): (i64, i64), silent: &[(i64, i64)]) {
+    ask(zk, &Command::Live { server, zxid, silent: silent.to_vec() }).expect("it is noted");
 }
 
 /// Whether a session lives.
@@ -125,6 +131,28 @@ fn a_word_of_its_server_keeps_all_but_those_it_names() {
     assert_eq!(entries, (1, 1, 1), "one of 30 s is left");
 }
 
+/// A server whose replica is left behind does not know who came since: its word keeps nobody alive of whom it never heard.
+#[test]
+fn a_server_keeps_no_session_that_it_does_not_know() {
+    let mut zk = Zk::new();
+    let known = open(&mut zk, 6000, 1);
+    let zxid = zk.zxid;
+    let unknown = open(&mut zk, 6000, 1);
+    for second in 1..=12 {
+        zk.wait(1000);
+        live_up_to(&mut zk, (1, zxid), &[]);
+        assert!(lives(&mut zk, known), "after {second} s");
+        assert_eq!(lives(&mut zk, unknown), second < 9, "after {second} s");
+    }
+    let late = open(&mut zk, 6000, 1);
+    for second in 1..=12 {
+        zk.wait(1000);
+        let knows = if second < 8 { zxid } else { zk.zxid };
+        live_up_to(&mut zk, (1, knows), &[]);
+        assert!(lives(&mut zk, late), "it was found out in time, after {second} s");
+    }
+}
+
 /// Who is heard again is no longer silent, and who moves takes no silence along.
 #[test]
 fn silence_ends() {
@@ -140,7 +168,7 @@ fn silence_ends() {
     assert!(lives(&mut zk, session), "it was heard 4 s ago");
     live(&mut zk, 1, &[(session, 4000)]);
     ask(&mut zk, &Command::Attach { session, opening: opening(7, 6000, 2) }).expect("it moves");
-    assert_eq!(zk.entries(b"\xff\xffw"), 0);
+    assert_eq!(zk.entries(b"\xff\xffw"), 1, "its new server does not know it yet");
     for _ in 0..2 {
         zk.wait(TICK);
         assert!(lives(&mut zk, session));
@@ -186,8 +214,8 @@ enum Act {
     Open(i64, i32),
     Attach(usize, i64),
     Close(usize),
-    /// The sessions, by their numbers, and their silence.
-    Live(i64, Vec<(usize, i64)>),
+    /// The server; the first session that it does not know, by its number; silent sessions, and their silence.
+    Live(i64, usize, Vec<(usize, i64)>),
     Wait(u64),
 }
 
@@ -196,8 +224,8 @@ fn acts() -> impl Strategy<Value = Act> {
         2 => (1..4_i64, 1..6_i32).prop_map(|(server, ticks)| Act::Open(server, ticks * 2000)),
         1 => (0..8_usize, 1..4_i64).prop_map(|(at, server)| Act::Attach(at, server)),
         1 => (0..8_usize).prop_map(Act::Close),
-        4 => (1..4_i64, proptest::collection::vec((0..8_usize, 0..12_000_i64), 0..3))
-            .prop_map(|(server, silent)| Act::Live(server, silent)),
+        4 => (1..4_i64, 0..12_usize, proptest::collection::vec((0..8_usize, 0..12_000_i64), 0..3))
+            .prop_map(|(server, unknown, silent)| Act::Live(server, unknown, silent)),
         6 => (1..9000_u64).prop_map(Act::Wait),
     ]
 }
@@ -208,7 +236,9 @@ struct Known {
     server: i64,
     timeout: u64,
     since: u64,
-    /// When it was heard last, if its server has called it silent.
+    /// The transaction in which it came to its server.
+    zxid: i64,
+    /// When it was heard last, if its server has called it silent, or does not know it yet.
     silent: Option<u64>,
 }
 
@@ -242,18 +272,18 @@ impl Model {
         });
     }
 
-    fn attach(&mut self, session: i64, server: i64, timeout: u64, agreed: u64) {
+    fn attach(&mut self, session: i64, (server, zxid): (i64, i64), timeout: u64, agreed: u64) {
         let since = self.shown(agreed);
         self.spoke.entry(server).or_insert(since);
-        self.sessions.insert(session, Known { server, timeout, since, silent: None });
+        self.sessions.insert(session, Known { server, timeout, since, zxid, silent: Some(since) });
     }
 
-    fn live(&mut self, server: i64, silent: &[(i64, i64)]) {
+    fn live(&mut self, (server, zxid): (i64, i64), silent: &[(i64, i64)]) {
         let clock = self.clock;
         let Some(before) = self.spoke.get(&server).copied() else { return };
         for (session, known) in self.sessions.iter_mut().filter(|(_, known)| known.server == server) {
             let says: Vec<_> = silent.iter().filter(|(named, _)| named == session).collect();
-            if says.is_empty() {
+            if says.is_empty() && known.zxid <= zxid {
                 known.silent = None;
             }
             for (_, silence) in says {
@@ -281,7 +311,7 @@ proptest! {
                         model.step(agreed);
                     }
                     let session = open(&mut zk, timeout_ms, server);
-                    model.attach(session, server, timeout_ms as u64, agreed);
+                    model.attach(session, (server, zk.zxid), timeout_ms as u64, agreed);
                     all.push(session);
                 }
                 Act::Attach(at, server) => {
@@ -291,7 +321,7 @@ proptest! {
                     let done = ask(&mut zk, &Command::Attach { session, opening });
                     prop_assert_eq!(done.is_ok(), timeout.is_some());
                     if let Some(timeout) = timeout {
-                        model.attach(session, server, timeout, agreed);
+                        model.attach(session, (server, zk.zxid), timeout, agreed);
                     }
                 }
                 Act::Close(at) => {
@@ -303,14 +333,16 @@ proptest! {
                         model.sessions.remove(&session);
                     }
                 }
-                Act::Live(server, silent) => {
+                Act::Live(server, unknown, silent) => {
+                    let unknown = all.get(unknown).and_then(|session| model.sessions.get(session));
+                    let knows = (server, unknown.map_or(i64::MAX, |known| known.zxid - 1));
                     let silent: Vec<(i64, i64)> =
                         silent.into_iter().filter_map(|(at, ms)| Some((*all.get(at)?, ms))).collect();
-                    live(&mut zk, server, &silent);
+                    live_up_to(&mut zk, knows, &silent);
                     if zk.due_in().is_some() {
                         model.step(agreed);
                     }
-                    model.live(server, &silent);
+                    model.live(knows, &silent);
                     model.end();
                 }
                 Act::Wait(ms) => {

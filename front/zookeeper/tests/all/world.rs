@@ -2,67 +2,54 @@
 //! silent. Checkers look at what clients see, and at what the log has.
 //!
 //! `QUORATE_SEEDS` says how many worlds. Each runs the service and the servers as they are, on a log of its own, with seeded randomness and
-//! virtual time. A world of two thousand steps takes some milliseconds.
+//! virtual time. A world of two thousand steps takes some milliseconds. `world/replicas.rs` has the same servers and clients on simulated
+//! replicas.
 
 mod checks;
 mod client;
+mod ensemble;
+mod replicas;
 
-use crate::support::cluster::Plain;
-use bytes::Bytes;
-use checks::History;
-use client::{Client, Sent};
+use ensemble::{Ensemble, Order, Timing};
 use quorate_execute::{Context, InStore, Parallel, Published, ReplySink, Service};
-use quorate_types::{AgreedTime, Random, Seq, Span, Time};
+use quorate_types::{AgreedTime, Seq, Span};
 use quorate_zookeeper::feed::Heard;
-use quorate_zookeeper::server::{ConnId, Now, Output, SaslUsers, Server, ServerConfig};
 use quorate_zookeeper::service::{Told, What, ZooKeeper};
 use quorate_zookeeper::tree::Rules;
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-pub(super) const TICK_MS: u64 = 3000;
+const TIMING: Timing = Timing { tick: 3000, timeout: 6000 };
 const START_MS: u64 = 1 << 20;
 const SERVERS: usize = 3;
 
 /// What was done, as a server's replica takes it.
 type Turn = (Vec<Told>, Published);
 
-/// A server, and its replica.
+/// The replica of a server.
+#[derive(Default)]
 struct Member {
-    server: Option<Server>,
     behind: VecDeque<Turn>,
-    /// Whether its replica answers reads.
-    is_open: bool,
-    /// Its connections, and what its clients sent that it has not read.
-    conns: BTreeMap<ConnId, VecDeque<Bytes>>,
-    /// The number of the server's life.
-    life: i64,
-    /// Commands that are not ordered yet, with the life that sent them.
-    orders: VecDeque<(i64, u64, Vec<u8>)>,
-    /// Answers on their way: to commands, and to questions.
-    answers: VecDeque<(u64, Bytes)>,
-    asked: VecDeque<(u64, Bytes)>,
     /// Until when a dead one stays dead.
     back_at: u64,
 }
 
 /// All of it.
-pub(super) struct World {
-    random: Random,
-    ms: u64,
+struct World {
+    ensemble: Ensemble,
     seq: u64,
-    lives: i64,
-    next_conn: ConnId,
     service: InStore<Parallel<ZooKeeper>>,
     members: Vec<Member>,
-    clients: Vec<Client>,
-    history: History,
     /// Until when nothing can be ordered, since too few replicas reach each other.
     halted_until: u64,
     /// When nothing waited to be ordered.
     all_ordered_at: u64,
-    /// From now on nothing fails any more.
-    calm: bool,
+}
+
+/// The rules of all worlds.
+fn rules(timing: Timing) -> Rules {
+    let (tick, empty_for) = (Span::from_millis(timing.tick), Span::from_millis(timing.tick * 5 / 3));
+    Rules { tick, empty_for, enforce_quotas: true, ..Rules::default() }
 }
 
 /// How many worlds.
@@ -79,52 +66,26 @@ fn all_told(service: &mut InStore<Parallel<ZooKeeper>>) -> Vec<Told> {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let (tick, empty_for) = (Span::from_millis(TICK_MS), Span::from_secs(5));
-        let rules = Rules { tick, empty_for, enforce_quotas: true, ..Rules::default() };
-        let member = || Member {
-            server: None,
-            behind: VecDeque::new(),
-            is_open: true,
-            conns: BTreeMap::new(),
-            life: 0,
-            orders: VecDeque::new(),
-            answers: VecDeque::new(),
-            asked: VecDeque::new(),
-            back_at: 0,
-        };
         let mut world = Self {
-            random: Random::new(seed),
-            ms: START_MS,
+            ensemble: Ensemble::new(seed, SERVERS, TIMING, START_MS),
             seq: 0,
-            lives: 0,
-            next_conn: 0,
-            service: InStore::new(Parallel::new(ZooKeeper::new(rules))),
-            members: (0..SERVERS).map(|_| member()).collect(),
-            clients: (0..4).map(Client::new).collect(),
-            history: History::default(),
+            service: InStore::new(Parallel::new(ZooKeeper::new(rules(TIMING)))),
+            members: (0..SERVERS).map(|_| Member::default()).collect(),
             halted_until: 0,
             all_ordered_at: START_MS,
-            calm: false,
         };
-        world.history.keep(&world.published());
-        (0..SERVERS).for_each(|at| world.start(at));
+        let published = world.published();
+        world.ensemble.history.keep(&published);
+        (0..SERVERS).for_each(|at| world.ensemble.start(at, &published));
         world
     }
 
-    fn chance(&mut self, of: u64) -> bool {
-        self.random.next().is_multiple_of(of)
-    }
-
-    fn below(&mut self, count: u64) -> u64 {
-        self.random.next() % count.max(1)
-    }
-
-    fn now(&self) -> Now {
-        Now { time: Time::from_nanos(self.ms * 1_000_000), wall_ms: self.ms as i64 }
+    const fn ms(&self) -> u64 {
+        self.ensemble.ms
     }
 
     fn context(&self) -> Context {
-        Context::at(Seq::new(self.seq), AgreedTime::from_nanos(self.ms * 1_000_000))
+        Context::at(Seq::new(self.seq), AgreedTime::from_nanos(self.ms() * 1_000_000))
     }
 
     fn published(&self) -> Published {
@@ -132,82 +93,61 @@ impl World {
         Published { objects: self.service.objects().version(), seq, time, level: 1 }
     }
 
-    /// A server begins, as a new life with the newest state that its replica has.
-    fn start(&mut self, at: usize) {
-        self.lives += 1;
-        let config = ServerConfig {
-            server: self.lives,
-            tick: Span::from_millis(TICK_MS),
-            timeout_ms: (2 * TICK_MS as i32, 20 * TICK_MS as i32),
-            waiting_max: (64, 1 << 20),
-            super_digest: None,
-            sasl_users: SaslUsers::default(),
-            linearizable: false,
-            may_reconfigure: true,
-            read_only: true,
-        };
-        let (published, now) = (self.published(), self.now());
-        let mut server = Server::new(config, Box::new(Plain::new(self.lives as u8)));
-        server.turn(Heard::default(), Some(&published), now);
-        let member = &mut self.members[at];
-        (member.server, member.is_open, member.life) = (Some(server), true, self.lives);
-        member.behind.clear();
-        self.perform(at);
-    }
-
     fn kill(&mut self, at: usize) {
-        let away = 500 + self.below(8000);
-        let member = &mut self.members[at];
-        (member.server, member.back_at) = (None, self.ms + away);
-        // What it had sent may still be ordered, but never without what came before.
-        let kept = (self.random.next() % (member.orders.len() as u64 + 1)) as usize;
-        member.orders.truncate(kept);
-        member.answers.clear();
-        member.asked.clear();
-        member.behind.clear();
-        for conn in std::mem::take(&mut member.conns).into_keys() {
-            self.clients.iter_mut().for_each(|client| client.lost(conn));
-        }
+        let away = 500 + self.ensemble.below(8000);
+        self.members[at] = Member { behind: VecDeque::new(), back_at: self.ms() + away };
+        self.ensemble.stop(at);
     }
 
     /// The log takes the next command of a server.
     fn order(&mut self, at: usize) {
-        if self.ms < self.halted_until {
+        if self.ms() < self.halted_until {
             return;
         }
-        let Some((life, token, command)) = self.members[at].orders.pop_front() else { return };
+        let Some(Order { life, token, command, .. }) = self.ensemble.places[at].orders.pop_front() else {
+            return;
+        };
         self.seq += 1;
-        let (mut reply, ctx) = (Vec::new(), self.context());
+        let (mut reply, ctx, ms) = (Vec::new(), self.context(), self.ms());
         self.service.execute(&command, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));
-        self.history.executed(&command, &reply, self.ms);
+        self.ensemble.history.passes(ctx.time());
+        self.ensemble.history.executed(&command, &reply, ms);
         self.done();
-        let member = &mut self.members[at];
-        if member.server.is_some() && member.life == life {
-            member.answers.push_back((token, reply.into()));
+        let place = &mut self.ensemble.places[at];
+        if place.server.is_some() && place.life == life {
+            place.answers.push_back((token, Some(reply.into())));
+        }
+    }
+
+    /// A server's next question is answered. The answer is on its way.
+    fn ask(&mut self, at: usize) {
+        let ctx = self.context();
+        let place = &mut self.ensemble.places[at];
+        if let Some((token, query)) = place.asks.pop_front() {
+            let mut reply = Vec::new();
+            self.service.query(&query, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));
+            place.asked.push_back((token, Some(reply.into())));
         }
     }
 
     /// Something was done: all replicas take it in time.
     fn done(&mut self) {
-        let told = all_told(&mut self.service);
-        for told in &told {
-            if let What::Ended { session, .. } = &told.what {
-                self.history.ended(*session, self.ms);
+        let (told, published) = (all_told(&mut self.service), self.published());
+        self.ensemble.history.done(&told, &published, self.ensemble.ms);
+        for (member, place) in self.members.iter_mut().zip(&self.ensemble.places) {
+            if place.server.is_some() {
+                member.behind.push_back((told.clone(), published.clone()));
             }
-        }
-        let published = self.published();
-        self.history.told(&told);
-        self.history.keep(&published);
-        for member in self.members.iter_mut().filter(|member| member.server.is_some()) {
-            member.behind.push_back((told.clone(), published.clone()));
         }
     }
 
     /// A replica takes some of what was done, in one turn.
     fn catch_up(&mut self, at: usize, most: usize) {
-        let (now, early) = (self.now(), self.chance(3));
+        let early = self.ensemble.chance(3);
+        if !self.ensemble.places[at].is_open {
+            return;
+        }
         let member = &mut self.members[at];
-        let Some(server) = member.server.as_mut().filter(|_| member.is_open) else { return };
         let (mut list, mut newest) = (Vec::new(), None);
         for _ in 0..most {
             let Some((told, published)) = member.behind.pop_front() else { break };
@@ -219,213 +159,95 @@ impl World {
             list.append(told);
         }
         if let Some(published) = newest {
-            server.turn(Heard { list, gap: None }, Some(&published), now);
-            self.perform(at);
+            self.ensemble.turn(at, Heard { list, gap: None }, Some(&published));
         }
     }
 
     /// A replica loses what was told, or takes a checkpoint instead of what is behind.
     fn jump(&mut self, at: usize) {
-        let (now, has_gap) = (self.now(), self.chance(2));
-        let newest = self.members[at].behind.back().map(|(_, published)| published.clone());
-        let member = &mut self.members[at];
-        let Some((server, published)) = member.server.as_mut().filter(|_| member.is_open).zip(newest) else {
+        let has_gap = self.ensemble.chance(2);
+        if !self.ensemble.places[at].is_open {
             return;
-        };
-        member.behind.clear();
+        }
+        let newest = self.members[at].behind.back().map(|(_, published)| published.clone());
+        let Some(published) = newest else { return };
+        self.members[at].behind.clear();
         let zxid = checks::zxid_of(&published);
         let list = if has_gap { Vec::new() } else { vec![Told { zxid, what: What::Replaced }] };
-        member.conns.keys().for_each(|conn| self.history.jumped(*conn, zxid));
-        server.turn(Heard { list, gap: has_gap.then_some(zxid) }, Some(&published), now);
-        self.perform(at);
+        self.ensemble.turn(at, Heard { list, gap: has_gap.then_some(zxid) }, Some(&published));
     }
 
     /// A replica may not be read for now, and is repaired later.
     fn diverge(&mut self, at: usize) {
-        let now = self.now();
-        let member = &mut self.members[at];
-        let Some(server) = member.server.as_mut() else { return };
-        member.is_open = !member.is_open;
-        if !member.is_open {
-            server.turn(Heard::default(), None, now);
-        } else if let Some((_, published)) = member.behind.back().cloned() {
-            member.behind.clear();
-            let told = Told { zxid: checks::zxid_of(&published), what: What::Replaced };
-            member.conns.keys().for_each(|conn| self.history.jumped(*conn, told.zxid));
-            server.turn(Heard { list: vec![told], gap: None }, Some(&published), now);
-        }
-        self.perform(at);
-    }
-
-    fn perform(&mut self, at: usize) {
-        loop {
-            let member = &mut self.members[at];
-            let Some(server) = member.server.as_mut() else { return };
-            let outputs = server.take_outputs();
-            if outputs.is_empty() {
-                return;
-            }
-            for output in outputs {
-                match output {
-                    Output::Send { conn, frame } => {
-                        let is_open = self.members[at].is_open;
-                        self.deliver(conn, frame, is_open);
-                    }
-                    Output::Close { conn } => {
-                        self.members[at].conns.remove(&conn);
-                        self.clients.iter_mut().for_each(|client| client.closed(conn));
-                    }
-                    Output::Resume { .. } => {}
-                    Output::Reconfigure { .. } => panic!("no client asks for it"),
-                    Output::Order { token, command, .. } => {
-                        let member = &mut self.members[at];
-                        member.orders.push_back((member.life, token, command));
-                    }
-                    Output::Ask { token, query } => {
-                        let (mut reply, ctx) = (Vec::new(), self.context());
-                        self.service.query(&query, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));
-                        self.members[at].asked.push_back((token, reply.into()));
-                    }
-                }
-            }
-        }
-    }
-
-    fn deliver(&mut self, conn: ConnId, frame: Bytes, is_open: bool) {
-        if let Some(client) = self.clients.iter_mut().find(|client| client.conn() == Some(conn)) {
-            assert!(is_open || !client.shows(&frame), "an answer of a replica that may not be read");
-            client.came(frame);
-        }
-    }
-
-    /// A server reads a frame of a client.
-    fn read(&mut self, at: usize) {
-        let now = self.now();
-        let count = self.members[at].conns.len() as u64;
-        let chosen = self.below(count) as usize;
-        let member = &mut self.members[at];
-        let Some((conn, frames)) = member.conns.iter_mut().nth(chosen) else { return };
-        let (conn, frame) = (*conn, frames.pop_front());
-        if let Some((server, frame)) = member.server.as_mut().zip(frame) {
-            server.received(conn, frame, now);
-            if let Some(session) = self.clients.iter().find(|client| client.conn() == Some(conn)) {
-                self.history.heard(session.session(), self.ms);
-            }
-            self.perform(at);
-        }
-    }
-
-    /// A client acts: it connects, sends, or reads what came.
-    fn act(&mut self, which: usize) {
-        let mut client = std::mem::replace(&mut self.clients[which], Client::new(99));
-        let draw = self.random.next();
-        if client.conn().is_none() {
-            let at = (draw % SERVERS as u64) as usize;
-            if self.members[at].server.is_some() {
-                self.next_conn += 1;
-                let hello = client.connect(self.next_conn);
-                let now = self.now();
-                let member = &mut self.members[at];
-                member.conns.insert(self.next_conn, VecDeque::from([hello]));
-                if let Some(server) = &mut member.server {
-                    server.connected(self.next_conn, Vec::new(), now);
-                }
-            }
-        } else if let Some(frame) = client.take() {
-            client.reads(&frame, &mut self.history, self.ms);
-        } else if let Some(Sent { frame, .. }) = client.sends(draw, self.ms, self.calm) {
-            let conn = client.conn().expect("it has one");
-            for member in &mut self.members {
-                if let Some(frames) = member.conns.get_mut(&conn) {
-                    frames.push_back(frame.clone());
-                }
-            }
-        }
-        self.clients[which] = client;
-    }
-
-    /// A connection is cut. Its client notices; its server perhaps later.
-    fn cut(&mut self, at: usize) {
-        let count = self.members[at].conns.len() as u64;
-        let chosen = self.below(count) as usize;
-        let Some(conn) = self.members[at].conns.keys().nth(chosen).copied() else { return };
-        self.clients.iter_mut().for_each(|client| client.lost(conn));
-        if self.chance(2) {
-            let member = &mut self.members[at];
-            member.conns.remove(&conn);
-            if let Some(server) = &mut member.server {
-                server.closed(conn);
-            }
+        if self.ensemble.places[at].is_open {
+            self.ensemble.turn(at, Heard::default(), None);
+        } else if let Some((_, published)) = self.members[at].behind.back().cloned() {
+            self.members[at].behind.clear();
+            let list = vec![Told { zxid: checks::zxid_of(&published), what: What::Replaced }];
+            self.ensemble.turn(at, Heard { list, gap: None }, Some(&published));
         }
     }
 
     fn pass(&mut self, ms: u64) {
-        self.ms += ms;
-        let now = self.now();
+        self.ensemble.ms += ms;
+        let published = self.published();
         for at in 0..SERVERS {
-            if let Some(server) = &mut self.members[at].server {
-                server.tick(now);
-                self.perform(at);
-            } else if self.ms >= self.members[at].back_at {
-                self.start(at);
+            if self.ensemble.places[at].server.is_some() {
+                self.ensemble.tick(at);
+            } else if self.ms() >= self.members[at].back_at {
+                self.members[at].behind.clear();
+                self.ensemble.start(at, &published);
             }
         }
         let ctx = self.context();
         let is_due = self.service.next_deadline().is_some_and(|due| due <= ctx.time());
-        if is_due && self.ms >= self.halted_until {
+        if is_due && self.ms() >= self.halted_until {
             self.service.deadline_reached(&ctx);
+            self.ensemble.history.passes(ctx.time());
             self.done();
         }
     }
 
     fn answer(&mut self, at: usize) {
-        let now = self.now();
-        let member = &mut self.members[at];
-        let Some(server) = &mut member.server else { return };
-        if let Some((token, answer)) = member.answers.pop_front() {
-            server.ordered(token, Some(answer), now);
-        }
-        if let Some((token, answer)) = member.asked.pop_front() {
-            server.asked(token, Some(answer), now);
-        }
-        self.perform(at);
+        self.ask(at);
+        self.ensemble.answer(at);
     }
 
     fn step(&mut self) {
-        let at = self.below(SERVERS as u64) as usize;
-        let clients = self.clients.len() as u64;
-        match self.below(100) {
+        let at = self.ensemble.below(SERVERS as u64) as usize;
+        let clients = self.ensemble.clients.len() as u64;
+        match self.ensemble.below(100) {
             0..30 => {
-                let which = self.below(clients) as usize;
-                self.act(which);
+                let which = self.ensemble.below(clients) as usize;
+                self.ensemble.act(which);
             }
-            30..50 => self.read(at),
+            30..50 => self.ensemble.read(at),
             50..65 => self.order(at),
             65..78 => self.answer(at),
             78..92 => {
-                let most = 1 + self.below(4) as usize;
+                let most = 1 + self.ensemble.below(4) as usize;
                 self.catch_up(at, most);
             }
             92..97 => {
-                let ms = self.below(200);
+                let ms = self.ensemble.below(200);
                 self.pass(ms);
             }
-            _ if self.calm => {}
-            97 if self.chance(3) => self.cut(at),
-            98 if self.chance(3) => self.jump(at),
-            99 if self.chance(12) => self.kill(at),
-            99 if self.chance(30) => self.halted_until = self.ms + self.random.next() % 30_000,
-            99 if self.chance(4) => self.diverge(at),
+            _ if self.ensemble.calm => {}
+            97 if self.ensemble.chance(3) => self.ensemble.cut(at),
+            98 if self.ensemble.chance(3) => self.jump(at),
+            99 if self.ensemble.chance(12) => self.kill(at),
+            99 if self.ensemble.chance(30) => self.halted_until = self.ms() + self.ensemble.below(30_000),
+            99 if self.ensemble.chance(4) => self.diverge(at),
             _ => {}
         }
         // A server's word is ordered and answered in time, as it is where there is a majority: no session lives without that.
-        if self.ms > self.all_ordered_at + 500 && self.ms >= self.halted_until {
-            self.all_ordered_at = self.ms;
+        if self.ms() > self.all_ordered_at + 500 && self.ms() >= self.halted_until {
+            self.all_ordered_at = self.ms();
             for at in 0..SERVERS {
-                while !self.members[at].orders.is_empty() {
+                while !self.ensemble.places[at].orders.is_empty() {
                     self.order(at);
                 }
-                while !self.members[at].answers.is_empty() {
+                while !self.ensemble.places[at].answers.is_empty() {
                     self.answer(at);
                 }
             }
@@ -435,21 +257,21 @@ impl World {
     /// Everything that waits anywhere moves on.
     fn settle(&mut self) {
         self.settle_servers();
-        (0..self.clients.len()).for_each(|which| self.act(which));
+        (0..self.ensemble.clients.len()).for_each(|which| self.ensemble.act(which));
     }
 
     fn settle_servers(&mut self) {
         for at in 0..SERVERS {
             for _ in 0..4 {
-                self.read(at);
+                self.ensemble.read(at);
             }
-            while !self.members[at].orders.is_empty() {
+            while !self.ensemble.places[at].orders.is_empty() {
                 self.order(at);
             }
         }
         for at in 0..SERVERS {
             self.catch_up(at, usize::MAX);
-            while !self.members[at].answers.is_empty() || !self.members[at].asked.is_empty() {
+            while self.ensemble.places[at].server.is_some() && !self.ensemble.waits_for_nothing(at) {
                 self.answer(at);
             }
         }
@@ -460,10 +282,10 @@ impl World {
         for _ in 0..steps {
             self.step();
         }
-        self.calm = true;
+        self.ensemble.calm = true;
         self.halted_until = 0;
         for at in 0..SERVERS {
-            if !self.members[at].is_open {
+            if !self.ensemble.places[at].is_open {
                 self.done();
                 self.diverge(at);
             }
@@ -475,17 +297,17 @@ impl World {
                 self.pass(20);
             }
         }
-        let open: Vec<String> = self.clients.iter().filter_map(Client::open).collect();
+        let open = self.ensemble.open();
         assert!(open.is_empty(), "still open: {open:?}");
         // Then all but one are gone, and no other session lives on because of that one's.
         for _ in 0..60 {
             self.pass(500);
             for _ in 0..4 {
-                self.act(0);
+                self.ensemble.act(0);
                 self.settle_servers();
             }
         }
-        self.history.at_the_end(&self.published());
+        self.ensemble.history.at_the_end(&self.published());
     }
 }
 
@@ -494,7 +316,7 @@ fn run(seed: u64) -> std::thread::Result<checks::Counts> {
     std::panic::catch_unwind(|| {
         let mut world = World::new(seed);
         world.run(3000);
-        world.history.counts()
+        world.ensemble.history.counts()
     })
 }
 
@@ -524,6 +346,17 @@ fn whatever_fails_clients_see_one_history() {
     }
 }
 
+/// The bugs that worlds find.
+const PLANTED: [&str; 7] = [
+    "zk-write-before-read",
+    "zk-event-after-reply",
+    "zk-watch-on-older-version",
+    "zk-late-write",
+    "zk-expiry-by-local-clock",
+    "zk-version-kept-after-transfer",
+    "zk-read-of-diverged",
+];
+
 /// Each bug is found. They are only in programs that are built with `--cfg planted`.
 #[test]
 #[ignore = "a bug is in force in the whole process: run it alone"]
@@ -531,15 +364,7 @@ fn planted_bugs_are_found() {
     if !quorate_types::HAS_PLANTED {
         return quorate_skipped::skipped("planted bugs are only in builds with --cfg planted");
     }
-    for bug in [
-        "zk-write-before-read",
-        "zk-event-after-reply",
-        "zk-watch-on-older-version",
-        "zk-late-write",
-        "zk-expiry-by-local-clock",
-        "zk-version-kept-after-transfer",
-        "zk-read-of-diverged",
-    ] {
+    for bug in PLANTED {
         quorate_types::plant(Some(bug));
         let found = (1..=400).find(|seed| run(*seed).is_err());
         quorate_types::plant(None);

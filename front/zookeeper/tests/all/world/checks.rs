@@ -1,7 +1,9 @@
 //! What must hold, whatever happened. Each check panics with what is wrong.
 
 use super::client::Watch;
+use super::ensemble::Timing;
 use quorate_execute::{Published, StateView, Store};
+use quorate_types::AgreedTime;
 use quorate_zookeeper::command::{Asked, Command};
 use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::op::Op;
@@ -75,10 +77,45 @@ pub(super) struct History {
     jumps: BTreeMap<ConnId, Vec<i64>>,
     counts: Counts,
     service: ZooKeeper,
+    timing: Timing,
+    /// The time of the log, in nanoseconds: what was agreed last, and what has passed in steps of a tick at most.
+    agreed: u64,
+    passed: u64,
+    /// By session: its server, the transaction in which it came there, and how much had passed when the log heard of its client last.
+    said: BTreeMap<i64, (i64, i64, u64)>,
+    /// Since when every server reaches the log in time.
+    reached_since: u64,
 }
 
 /// What the log has.
 impl History {
+    /// Every server reaches the log in time.
+    pub(super) fn new(timing: Timing) -> Self {
+        Self { timing, ..Self::default() }
+    }
+
+    /// The log has come to this time. Whatever waited for it, a step counts for a tick at most.
+    pub(super) fn passes(&mut self, time: AgreedTime) {
+        let step = time.nanos().saturating_sub(self.agreed).min(self.timing.tick * 1_000_000);
+        (self.agreed, self.passed) = (self.agreed.max(time.nanos()), self.passed + step);
+    }
+
+    /// Servers may be without the log up to this time. Whom they hear until then is not sure to live.
+    pub(super) const fn reached_since(&mut self, ms: u64) {
+        self.reached_since = ms;
+    }
+
+    /// Something was done, and left this state.
+    pub(super) fn done(&mut self, told: &[Told], published: &Published, ms: u64) {
+        for told in told {
+            if let What::Ended { session, .. } = &told.what {
+                self.ended(*session, ms);
+            }
+        }
+        self.told(told);
+        self.keep(published);
+    }
+
     pub(super) fn keep(&mut self, published: &Published) {
         if self.states.is_empty() {
             ACKNOWLEDGED.set(0);
@@ -86,7 +123,7 @@ impl History {
         self.states.insert(zxid_of(published), Store::from_version(&published.objects));
     }
 
-    pub(super) fn told(&mut self, told: &[Told]) {
+    fn told(&mut self, told: &[Told]) {
         for told in told {
             if let What::Nodes(events) | What::Ended { events, .. } = &told.what {
                 self.events.extend(events.iter().cloned());
@@ -97,7 +134,7 @@ impl History {
     /// A command was done. Writes of a session come from its last attachment only, and sequential nodes get new numbers.
     pub(super) fn executed(&mut self, command: &[u8], reply: &[u8], ms: u64) {
         let mut from = Reader::new(reply);
-        let (_, error) = (from.long().expect("a transaction"), from.int().expect("an error"));
+        let (zxid, error) = (from.long().expect("a transaction"), from.int().expect("an error"));
         match Command::read(command).expect("servers send commands") {
             Command::Write { caller, asked, .. } => {
                 if error == -118 {
@@ -115,15 +152,30 @@ impl History {
                     self.made(from.bytes().expect("a path").unwrap_or_default());
                 }
             }
-            Command::Open(_) => {
-                self.heard.insert(from.long().expect("a session"), ms);
+            Command::Open(opening) => {
+                let session = from.long().expect("a session");
+                self.heard.insert(session, ms);
+                self.said.insert(session, (opening.server, zxid, self.passed));
             }
-            Command::Attach { session, .. } if error == 0 => {
+            Command::Attach { session, opening } if error == 0 => {
                 from.long().expect("a session");
                 self.attached.insert(session, from.int().expect("an attachment"));
                 self.heard.insert(session, ms);
+                self.said.insert(session, (opening.server, zxid, self.passed));
             }
-            Command::Attach { .. } | Command::Live { .. } | Command::Members { .. } => {}
+            Command::Live { server, zxid, silent } => self.live((server, zxid), silent),
+            Command::Attach { .. } | Command::Members { .. } => {}
+        }
+    }
+
+    /// A server says of whom it has not heard lately, and for how long. It knows those who came up to a transaction.
+    fn live(&mut self, (server, knows): (i64, i64), silent: Vec<(i64, i64)>) {
+        let silence: BTreeMap<i64, i64> = silent.into_iter().collect();
+        let known = self.said.iter_mut().filter(|(_, (at, zxid, _))| *at == server && *zxid <= knows);
+        for (session, (.., said)) in known {
+            let lately = self.timing.timeout as i64 * 2 / 5;
+            let silence = silence.get(session).map_or(lately, |ms| *ms) as u64 * 1_000_000;
+            *said = (*said).max(self.passed.saturating_sub(silence));
         }
     }
 
@@ -143,11 +195,15 @@ impl History {
     }
 
     /// A session has ended: its client closed it, or was not heard for its time-out.
-    pub(super) fn ended(&mut self, session: i64, ms: u64) {
+    fn ended(&mut self, session: i64, ms: u64) {
         self.over.insert(session);
         if !self.closing.contains(&session) {
             let heard = self.heard.get(&session).copied().unwrap_or(0);
-            assert!(ms - heard >= 6000, "session {session:#x} ended {} ms after it was heard", ms - heard);
+            let is_late = heard < self.reached_since || ms - heard >= self.timing.timeout;
+            assert!(is_late, "session {session:#x} ended {} ms after it was heard", ms - heard);
+            let silent = self.passed - self.said.get(&session).map_or(0, |(.., said)| *said);
+            let is_over = silent >= self.timing.timeout * 1_000_000;
+            assert!(is_over, "session {session:#x} ended {silent} ns after the log heard of it");
             self.counts.expired += 1;
         }
     }

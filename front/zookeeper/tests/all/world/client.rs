@@ -13,7 +13,6 @@ use quorate_zookeeper::server::ConnId;
 use std::collections::{BTreeMap, VecDeque};
 
 const PATHS: [&str; 5] = ["/a", "/b", "/a/x", "/a/y", "/c"];
-const TIMEOUT_MS: i32 = 6000;
 
 /// What a client sends.
 pub(super) struct Sent {
@@ -47,6 +46,7 @@ pub(super) struct Watch {
 #[derive(Debug)]
 pub(super) struct Client {
     number: u64,
+    timeout_ms: u64,
     conn: Option<ConnId>,
     is_served: bool,
     session: i64,
@@ -67,9 +67,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(number: u64) -> Self {
+    pub(super) fn new(number: u64, timeout_ms: u64) -> Self {
         Self {
             number,
+            timeout_ms,
             conn: None,
             is_served: false,
             session: 0,
@@ -108,7 +109,7 @@ impl Client {
         let hello = ConnectRequest {
             protocol: 0,
             last_zxid: self.seen,
-            timeout_ms: TIMEOUT_MS,
+            timeout_ms: self.timeout_ms as i32,
             session: self.session,
             password: &self.password,
             read_only: Some(false),
@@ -149,7 +150,7 @@ impl Client {
 
     fn begin_anew(&mut self) {
         let (number, writes) = (self.number, self.writes);
-        *self = Self { writes, ..Self::new(number) };
+        *self = Self { writes, ..Self::new(number, self.timeout_ms) };
     }
 
     /// Reads a frame.
@@ -225,7 +226,7 @@ impl Client {
         if self.must_set && self.asked.iter().all(|asked| asked.op != Op::SetWatches) {
             return Some(self.sets_again());
         }
-        if ms > self.said_ms + 1500 {
+        if ms > self.said_ms + self.timeout_ms / 4 {
             return Some(self.ping(ms));
         }
         if calm || self.asked.len() >= 4 {
@@ -255,7 +256,7 @@ impl Client {
             32..36 => read(Op::GetChildren),
             36..38 => Request::About { op: Op::Sync, path: path.as_bytes() },
             38 if draw >> 20 & 7 == 0 => {
-                self.silent_until = ms + 20_000;
+                self.silent_until = ms + self.timeout_ms * 10 / 3;
                 return None;
             }
             39 if draw >> 20 & 15 == 0 => Request::Plain(Op::CloseSession),
