@@ -3,6 +3,7 @@
 //! Every stage uses these words (see GLOSSARY.md). Nothing here depends on another package of this project.
 
 mod digest;
+mod durations;
 mod error;
 mod identity;
 mod ids;
@@ -16,6 +17,7 @@ mod trust;
 mod waited;
 
 pub use digest::Digest;
+pub use durations::Durations;
 pub use error::{Halt, Reject};
 pub use identity::{Holder, Identity, Name};
 pub use ids::{

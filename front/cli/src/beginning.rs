@@ -80,11 +80,12 @@ impl BeginningArgs {
         self.set.refuse_limits()?;
         let named = members(&self.members)?;
         let is_local = named.is_empty();
-        let (members, front) = if is_local {
+        let (members, front, health) = if is_local {
             local(self.replicas, replicas, service)?
         } else {
             let front = init::front_addresses(service, &named, None);
-            (named, front)
+            let health = init::health_addresses(&named, init::HEALTH_PORT);
+            (named, front, health)
         };
         let durability = match self.durability {
             Durability::Group => DurabilityChoice::Group,
@@ -97,6 +98,7 @@ impl BeginningArgs {
             service,
             front,
             front_plain: is_local && service == ServiceChoice::Zookeeper,
+            health,
             instances,
             lanes: 1,
             execution: ExecutionChoice::default(),
@@ -216,14 +218,16 @@ fn members(texts: &[String]) -> Outcome<Vec<(u16, String)>> {
     texts.iter().enumerate().map(parse).collect()
 }
 
-/// Ids and addresses of replicas, and the addresses of their fronts.
-type Places = (Vec<(u16, String)>, Vec<String>);
+/// Ids and addresses of replicas, the addresses of their fronts, and where they answer probes.
+type Places = (Vec<(u16, String)>, Vec<String>, Vec<String>);
 
 /// Replicas on this machine, on free ports.
 fn local(wanted: Option<u16>, before: usize, service: ServiceChoice) -> Outcome<Places> {
     let count = wanted.or_else(|| u16::try_from(before).ok()).unwrap_or(1);
-    let ports = dev::free_ports(if service.front().is_some() { 2 * count } else { count })?;
+    let fronts = if service.front().is_some() { count } else { 0 };
+    let ports = dev::free_ports(2 * count + fronts)?;
     let mut addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
     let members = (1..=count).zip(addresses.by_ref()).collect();
-    Ok((members, addresses.collect()))
+    let front = addresses.by_ref().take(usize::from(fronts)).collect();
+    Ok((members, front, addresses.collect()))
 }

@@ -1,6 +1,10 @@
-//! The etcd part of `serve`: the service, and the front that speaks etcd's protocol.
+//! The etcd part of `serve`: the service, and the front that speaks etcd's protocol; and `quorate etcd`.
+
+mod export;
+mod import;
 
 use quorate_command::failure::{Failure, Outcome};
+use quorate_etcd::moving::Counts;
 use quorate_etcd::{Etcd, EtcdConfig};
 use quorate_etcd_grpc::{EtcdSettings, Front, FrontConfig, Hub, TokenConfig, TokenSettings};
 use quorate_execute::{InStore, Service};
@@ -9,6 +13,7 @@ use quorate_kit::{Lies, Member, Needs, Running};
 use quorate_lab::lies::{How, Told};
 use quorate_runtime::Config;
 use quorate_types::Span;
+use serde_json::{Value, json};
 use std::path::Path;
 use toml::Table;
 
@@ -18,6 +23,56 @@ pub(crate) const FRONT: &str = "etcd";
 const FRAME_BYTES_MAX: u32 = 3 << 20;
 /// After how long clients of etcd learn that the disks are full. If only the leader's disk is full, it has handed over by then.
 const FULL_PATIENCE: Span = Span::from_millis(500);
+
+/// Move an etcd's keys into a cluster, and out again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Import(import::Args),
+    Export(export::Args),
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.action {
+        Action::Import(args) => import::run(args),
+        Action::Export(args) => export::run(&args),
+    }
+}
+
+/// What was moved, for programs.
+fn counts(counts: &Counts) -> Value {
+    json!({
+        "revision": counts.revision,
+        "compacted": counts.compacted,
+        "keys": counts.keys,
+        "entries": counts.entries,
+        "leases": counts.leases,
+        "users": counts.users,
+        "roles": counts.roles,
+        "authentication": counts.is_guarded,
+    })
+}
+
+/// What was moved, for people.
+fn lines(counts: &Counts) -> String {
+    let Counts { keys, entries, leases, users, roles, revision, compacted, is_guarded } = counts;
+    let past = if *compacted > 0 { format!("compacted at {compacted}") } else { "not compacted".to_owned() };
+    let on = if *is_guarded { "on" } else { "off" };
+    format!(
+        "  revision      {revision}, {past}\n  keys          {keys}, with {entries} entries\n  leases        {leases}\n  \
+         users, roles  {users}, {roles}; authentication is {on}\n"
+    )
+}
+
+/// What to know of it, for people.
+fn noted(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("Note: {note}\n")).collect()
+}
 
 /// The store; it tells the hub what it executes.
 pub(crate) fn service(hub: &Hub) -> Box<dyn Service> {

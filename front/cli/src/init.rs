@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// for etcd, 2181 for zookeeper]
     #[arg(long, value_name = "PORT", visible_alias = "etcd-port", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     front_port: Option<u16>,
+    /// The port of `health`, where a replica answers probes and tells metrics on its own machine; several replicas of one host take the ones
+    /// after it; 0: nowhere
+    #[arg(long, value_name = "PORT", default_value_t = HEALTH_PORT)]
+    health_port: u16,
     /// How many ordering instances share the work
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: u16,
@@ -62,6 +66,9 @@ pub(crate) struct Args {
     plain: bool,
 }
 
+/// The usual port of `health`.
+pub(crate) const HEALTH_PORT: u16 = 7980;
+
 pub(crate) fn run(args: Args) -> Outcome {
     let Args {
         dir,
@@ -69,6 +76,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         durability,
         service,
         front_port,
+        health_port,
         instances,
         lanes,
         order,
@@ -82,6 +90,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
     let front = front_addresses(service, &members, front_port);
+    let health = health_addresses(&members, health_port);
     let order = order.choice()?;
     let oracle = oracle.of(order.fault_model)?;
     let plan = Plan {
@@ -90,6 +99,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         service,
         front,
         front_plain: false,
+        health,
         instances,
         lanes,
         execution,
@@ -151,13 +161,24 @@ pub(crate) fn front_addresses(
     port: Option<u16>,
 ) -> Vec<String> {
     let Some((_, usual)) = service.front() else { return Vec::new() };
-    let port = port.unwrap_or(usual);
-    let host = |address: &str| address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
-    let address = |(at, (_, address)): (usize, &(u16, String))| {
-        let before = members[..at].iter().filter(|(_, other)| host(other) == host(address)).count();
-        format!("{}:{}", host(address), usize::from(port) + before)
-    };
-    members.iter().enumerate().map(address).collect()
+    let places = on_hosts(members, port.unwrap_or(usual));
+    places.into_iter().map(|(host, port)| format!("{host}:{port}")).collect()
+}
+
+/// Where replicas answer probes and tell metrics: on their own machines, with ports from this one on; with 0 nowhere.
+pub(crate) fn health_addresses(members: &[(u16, String)], port: u16) -> Vec<String> {
+    if port == 0 {
+        return Vec::new();
+    }
+    on_hosts(members, port).into_iter().map(|(_, port)| format!("127.0.0.1:{port}")).collect()
+}
+
+/// The host of each member, with a port from this one on: members of one host have different ones.
+fn on_hosts(members: &[(u16, String)], port: u16) -> Vec<(&str, usize)> {
+    let host = |address: &'_ str| address.rsplit_once(':').map_or(address.len(), |(host, _)| host.len());
+    let hosts: Vec<&str> = members.iter().map(|(_, address)| &address[..host(address)]).collect();
+    let before = |at: usize| hosts[..at].iter().filter(|other| **other == hosts[at]).count();
+    (0..hosts.len()).map(|at| (hosts[at], usize::from(port) + before(at))).collect()
 }
 
 /// `ID=HOST:PORT`

@@ -28,6 +28,7 @@ mod services;
 mod set;
 mod status;
 mod upgrade;
+mod web;
 mod zookeeper;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -66,6 +67,7 @@ enum Command {
     Cert(cert::Args),
     Serve(serve::Args),
     Status(status::Args),
+    Web(web::Args),
     Health(health::Args),
     Doctor(doctor::Args),
     Kv(kv::Args),
@@ -74,6 +76,7 @@ enum Command {
     Instances(instances::Args),
     Lanes(lanes::Args),
     Backup(backup::Args),
+    Etcd(etcd::Args),
     Zookeeper(zookeeper::Args),
     Scrub(scrub::Args),
     Drain(drain::Args),
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Cert(args) => cert::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Web(args) => web::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Kv(args) => kv::run(args),
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         Command::Instances(args) => instances::run(args),
         Command::Lanes(args) => lanes::run(&args),
         Command::Backup(args) => backup::run(args),
+        Command::Etcd(args) => etcd::run(args),
         Command::Zookeeper(args) => zookeeper::run(args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Drain(args) => drain::run(&args),

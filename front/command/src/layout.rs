@@ -93,6 +93,8 @@ pub struct Plan {
     pub service: ServiceChoice,
     /// The addresses of the service's front, in the order of the members; empty: none.
     pub front: Vec<String>,
+    /// Where the replicas answer probes and tell metrics, in the order of the members; empty: nowhere.
+    pub health: Vec<String>,
     /// Whether ZooKeeper's clients may come without certificates, and use all four-letter words.
     pub front_plain: bool,
     /// The number of ordering instances.
@@ -221,8 +223,7 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         }
         let file = place.join(REPLICA_FILE);
         let at = plan.members.iter().position(|(id, _)| id == replica);
-        let front = at.and_then(|at| plan.front.get(at)).map(String::as_str);
-        let text = replica_toml(origin, *replica, front, &lives, plan);
+        let text = replica_toml(origin, (*replica, at), &lives, plan);
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
@@ -297,13 +298,17 @@ fn front_toml(plan: &Plan, address: &str) -> String {
     format!("\n[front.{name}]\nlisten = \"{address}\"\n{plain}")
 }
 
-fn replica_toml(origin: &Origin, replica: u16, front: Option<&str>, lives: &[Life], plan: &Plan) -> String {
+/// `at`: its place among the members; one that joins has none.
+fn replica_toml(origin: &Origin, (replica, at): (u16, Option<usize>), lives: &[Life], plan: &Plan) -> String {
     let cluster = origin.cluster;
+    let of = |addresses: &[String]| at.and_then(|at| addresses.get(at)).cloned();
+    let health = of(&plan.health).map(|address| format!("health = \"{address}\"\n"));
     let mut text = format!(
         "# Replica {replica}; made by `{}`. docs/configuration.md explains every key.\n\
          cluster = \"{cluster}\"\n\
          replica = {replica}\n\
          data = \"data\"\n\
+         {}\
          {}\
          {}\
          {}\
@@ -320,10 +325,11 @@ fn replica_toml(origin: &Origin, replica: u16, front: Option<&str>, lives: &[Lif
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
         plan.order.to_toml(),
         lanes_toml(plan),
+        health.unwrap_or_default(),
         origin.level,
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
         name(plan.service),
-        front.map(|address| front_toml(plan, address)).unwrap_or_default(),
+        of(&plan.front).map(|address| front_toml(plan, &address)).unwrap_or_default(),
         name(plan.durability),
     );
     if plan.certificates.is_some() {

@@ -114,6 +114,7 @@ pub fn make_own(path: &Path, own: Own) -> Outcome<OracleConfig> {
         service: ServiceChoice::Oracle,
         front: Vec::new(),
         front_plain: false,
+        health: Vec::new(),
         instances: 1,
         lanes: 1,
         execution: ExecutionChoice::default(),

@@ -1,10 +1,12 @@
 //! Hashes of passwords, and new tokens.
 //!
 //! Hashes are made and compared here, before anything is ordered: that takes long on purpose, and needs random numbers. Only the hash gets
-//! into the log and the state. It is PBKDF2 with HMAC-SHA-256; the number of iterations stands in the hash. Tests: `password/tests.rs`.
+//! into the log and the state. It is PBKDF2 with HMAC-SHA-256; the number of iterations stands in the hash. Hashes that were taken over from
+//! an etcd are bcrypt's, and stay so until the password changes. Tests: `password/tests.rs`.
 
 use crate::errors::{INTERNAL, Refusal};
 use aws_lc_rs::{pbkdf2, rand};
+use quorate_etcd::moving::bcrypt;
 use std::num::NonZeroU32;
 
 #[cfg(test)]
@@ -38,6 +40,9 @@ pub(crate) fn hash(password: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether a password has this hash.
 pub(crate) fn matches(password: &[u8], hash: &[u8]) -> bool {
+    if bcrypt::is_hash(hash) {
+        return bcrypt::matches(password, hash);
+    }
     let Some((repeats, rest)) = hash.split_first_chunk() else { return false };
     let Some((salt, hash)) = rest.split_first_chunk::<SALT_BYTES>() else { return false };
     let Some(repeats) = NonZeroU32::new(u32::from_be_bytes(*repeats)) else { return false };

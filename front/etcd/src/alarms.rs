@@ -12,10 +12,10 @@ use quorate_execute::Store;
 use quorate_types::planted;
 
 /// The part of the store that holds alarms. A key is the kind, then the member.
-const ALARM: u8 = b'A';
-const NOSPACE: i64 = 1;
-const CORRUPT: i64 = 2;
-const ACTIVATE: i64 = 1;
+pub(crate) const ALARM: u8 = b'A';
+pub(crate) const NOSPACE: i64 = 1;
+pub(crate) const CORRUPT: i64 = 2;
+pub(crate) const ACTIVATE: i64 = 1;
 const DEACTIVATE: i64 = 2;
 
 /// The fields of an `AlarmRequest`.
@@ -84,6 +84,11 @@ pub(crate) fn list(store: &Store, room: usize, body: &mut Vec<u8>) -> Result<(),
         append(key.get(1).copied().map_or(0, i64::from), member, body);
     }
     if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
+}
+
+/// Whether an `AlarmMember` is of the kind `NOSPACE`.
+pub(crate) fn is_of_space(alarm: &[u8]) -> bool {
+    Fields::of(alarm).any(|field| field == Ok((2, proto::Value::Number(NOSPACE as u64))))
 }
 
 fn append(kind: i64, member: u64, body: &mut Vec<u8>) {

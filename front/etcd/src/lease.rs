@@ -123,6 +123,19 @@ pub(crate) fn grant(
     Ok(())
 }
 
+/// Takes over a lease that was granted elsewhere: the seconds granted, and those that are left from `now` on.
+pub(crate) fn take_over(store: &mut Store, id: i64, ttl: i64, left: i64, now: AgreedTime) {
+    Lease { ttl: ttl.min(TTL_MAX_S), ends: end_of(now, left.min(TTL_MAX_S)) }.write(store, id);
+}
+
+/// All leases: their ids, and the seconds granted.
+pub(crate) fn all(store: &Store) -> impl Iterator<Item = (i64, i64)> {
+    store.range(&[LEASE], Some(&[LEASE + 1])).filter_map(|(key, _)| {
+        let id = i64::from_be_bytes(*key.get(1..)?.first_chunk()?);
+        Lease::read(store, id).map(|lease| (id, lease.ttl))
+    })
+}
+
 /// An id that no lease has; positive, as clients expect it.
 fn free_id(store: &Store, ctx: &Context) -> i64 {
     let mut random = ctx.random();

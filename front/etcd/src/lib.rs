@@ -6,7 +6,7 @@
 //! This crate knows no gRPC: the servers are in a crate of their own.
 //!
 //! Start with `service.rs`; then `space.rs` (the layout of the object store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`,
-//! `auth/`; `watches.rs` decides which watch gets which events.
+//! `auth/`; `watches.rs` decides which watch gets which events; `moving/` reads and writes the files of an etcd.
 //! Tests: `tests/`; `tests/all/model` is the same contract in its simplest form.
 
 mod alarms;
@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod hash;
 mod lease;
+pub mod moving;
 pub mod proto;
 mod range;
 mod request;

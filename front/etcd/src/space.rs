@@ -51,15 +51,19 @@ impl Default for Meta {
 
 impl Meta {
     pub(crate) fn read(store: &Store) -> Self {
-        let Some(mut bytes) = store.get(&[META]) else { return Self::default() };
-        let mut next = || proto::read_number(&mut bytes).expect("INV-ETCD-3: the meta numbers decode");
-        Self {
-            revision: next() as i64,
-            compacted: next() as i64,
-            swept: Revision { main: next() as i64, sub: next() as u32 },
+        let Some(bytes) = store.get(&[META]) else { return Self::default() };
+        Self::decode(bytes).expect("INV-ETCD-3: the meta numbers decode")
+    }
+
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut next = || proto::read_number(&mut bytes);
+        Some(Self {
+            revision: next()? as i64,
+            compacted: next()? as i64,
+            swept: Revision { main: next()? as i64, sub: next()? as u32 },
             auth: proto::read_number(&mut bytes).unwrap_or(0),
             alarms: proto::read_number(&mut bytes).unwrap_or(0),
-        }
+        })
     }
 
     pub(crate) fn write(&self, store: &mut Store, buffer: &mut Vec<u8>) {
@@ -88,6 +92,11 @@ impl Meta {
     /// The revision of users and roles: 1 before the first change, as in etcd.
     pub(crate) const fn auth_revision(&self) -> u64 {
         (self.auth >> 1) + 1
+    }
+
+    /// Goes on from a revision of users and roles that was reached elsewhere.
+    pub(crate) const fn auth_begins(&mut self, revision: u64) {
+        self.auth = revision.saturating_sub(1) << 1 | self.auth & 1;
     }
 
     /// Counts a change to users or roles.

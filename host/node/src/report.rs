@@ -6,8 +6,8 @@ use crate::node::{Node, look};
 use crate::problems::Situation;
 use crate::reconfigure::Plan;
 use crate::status::{
-    GrantStatus, InstanceStatus, InstancesStatus, LogStatus, MemberStatus, NodeStatus, PeerStatus,
-    SeatsStatus, SmallQuorumsStatus, SuspectStatus, VerificationStatus,
+    GrantStatus, InstanceStatus, InstancesStatus, LatencyStatus, LogStatus, MemberStatus, NodeStatus,
+    PeerStatus, SeatsStatus, SmallQuorumsStatus, SuspectStatus, VerificationStatus,
 };
 use quorate_admit::Suspect;
 use quorate_log::SyncMode;
@@ -79,6 +79,7 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
         suspects: suspects(node),
         signatures_checked: node.intake.signatures_checked(),
         held_back: node.intake.held_back(),
+        latencies: LatencyStatus { ordered: *node.engine.ordered(), written: *node.journal.disk().took() },
         peers,
     }
 }

@@ -1,6 +1,7 @@
 //! The status that `quorate status` shows. The field names are part of the JSON that programs read.
 
 use quorate_execute::Parallelism;
+use quorate_types::Durations;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -96,8 +97,19 @@ pub struct NodeStatus {
     pub signatures_checked: u64,
     /// Votes that this replica holds back, since it can not vouch for the requests in the proposal.
     pub held_back: usize,
+    /// How long things take.
+    pub latencies: LatencyStatus,
     /// The problems, with what to do; empty if there are none.
     pub problems: Vec<String>,
+}
+
+/// How long things took, since the start of the process.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatencyStatus {
+    /// Batches that this replica proposed as a leader: from then until they were delivered here, decided and merged.
+    pub ordered: Durations,
+    /// Writes of the log, until they were as durable as they get.
+    pub written: Durations,
 }
 
 /// A replica that did what no honest one does.

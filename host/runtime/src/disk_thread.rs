@@ -2,6 +2,7 @@
 //! records.
 
 use crate::disk::Disk;
+use crate::lane::WholeStatus;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
@@ -69,8 +70,10 @@ pub(crate) enum Completion {
     },
     /// The certificates of new connections from now on.
     Credentials(Arc<Credentials>),
-    /// The health endpoint asks for the replica's status.
+    /// The health endpoint asks for the status of the node.
     Asked(Sender<NodeStatus>),
+    /// It asks for all that is known of the replica.
+    AskedAll(Sender<Box<WholeStatus>>),
 }
 
 /// Hands completions to the lane and wakes it.

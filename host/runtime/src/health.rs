@@ -1,14 +1,15 @@
-//! The health endpoint: plain HTTP/1.1, for the probes of supervisors that know nothing of Quorate.
+//! The health endpoint: plain HTTP/1.1, for the probes of supervisors that know nothing of Quorate, and for Prometheus.
 //!
 //! `/livez` says whether the lane still takes its turns; `/readyz` whether this replica serves: it knows a leader, its state is sound, its
-//! disk has space, and it is not behind the agreed checkpoint. The endpoint tells nothing else and accepts no commands, so it needs no
-//! certificates.
+//! disk has space, and it is not behind the agreed checkpoint. `/metrics` tells the numbers of the status (`metrics.rs`). The endpoint tells
+//! nothing else and accepts no commands, so it needs no certificates.
 //!
 //! One thread serves all visitors, none of them for long: a visitor has [`VISIT`] in all, a request at most [`HEAD_BYTES_MAX`], and when
 //! there are more than [`VISITORS_MAX`] the oldest must leave. The lane is asked at most once per [`FRESH`], however many visitors ask.
 //! Tests: `health/tests.rs`, tests/all/health.rs.
 
 use crate::disk_thread::{Completion, Mailbox};
+use crate::metrics;
 use crossbeam_channel::bounded;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -81,6 +82,7 @@ impl Health {
             next: FIRST_VISITOR,
             accept_again: None,
             heard: None,
+            metrics: None,
         };
         let thread = std::thread::Builder::new().name("health".into()).spawn(move || host.run())?;
         Ok(Self { address, shared, waker, thread: Some(thread) })
@@ -150,6 +152,7 @@ impl Heard {
 enum Wish {
     Live,
     Ready,
+    Metrics,
 }
 
 /// The part of a request that matters.
@@ -180,27 +183,35 @@ fn parse(head: &[u8]) -> Request {
     match target.split(|byte| *byte == b'?').next().unwrap_or_default() {
         b"/livez" => Request::Probe { wish: Wish::Live, bodiless },
         b"/readyz" => Request::Probe { wish: Wish::Ready, bodiless },
+        b"/metrics" => Request::Probe { wish: Wish::Metrics, bodiless },
         _ => Request::Refused(404),
     }
 }
 
-/// The complete answer.
+/// The complete answer to a probe.
 fn answer(request: Request, heard: &Heard) -> Vec<u8> {
     let (status, body, bodiless) = match request {
         Request::Refused(status) => (status, format!("{}\n", reason(status)), false),
         Request::Probe { wish, bodiless } => {
             let lacks = match (wish, heard) {
                 (Wish::Live, Heard::Starts | Heard::Lacks(_)) => String::new(),
-                (Wish::Ready, Heard::Starts) => "starts\n".to_owned(),
+                (Wish::Ready | Wish::Metrics, Heard::Starts) => "starts\n".to_owned(),
                 (_, Heard::Silence) => "does not take its turns\n".to_owned(),
-                (Wish::Ready, Heard::Lacks(lacks)) => lacks.iter().map(|lack| format!("{lack}\n")).collect(),
+                (Wish::Ready | Wish::Metrics, Heard::Lacks(lacks)) => {
+                    lacks.iter().map(|lack| format!("{lack}\n")).collect()
+                }
             };
             if lacks.is_empty() { (200, "ok\n".to_owned(), bodiless) } else { (503, lacks, bodiless) }
         }
     };
+    page(status, "text/plain; charset=utf-8", &body, bodiless)
+}
+
+/// The bytes of an answer.
+fn page(status: u16, kind: &str, body: &str, bodiless: bool) -> Vec<u8> {
     let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status} {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+        "HTTP/1.1 {status} {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
          {allow}Connection: close\r\n\r\n",
         reason(status),
         body.len(),
@@ -299,6 +310,8 @@ struct Host {
     /// Visitors may be waiting, and no event will say so: when to accept again.
     accept_again: Option<Duration>,
     heard: Option<(Instant, Heard)>,
+    /// All metrics, if the lane told them.
+    metrics: Option<(Instant, Option<String>)>,
 }
 
 impl Host {
@@ -375,6 +388,10 @@ impl Host {
             let answer = match request {
                 // The lane has nothing to do with it.
                 Request::Refused(_) => answer(request, &Heard::Starts),
+                Request::Probe { wish: Wish::Metrics, bodiless } => match self.ask_all() {
+                    Some(text) => page(200, "text/plain; version=0.0.4; charset=utf-8", text, bodiless),
+                    None => answer(request, self.ask()),
+                },
                 Request::Probe { .. } => answer(request, self.ask()),
             };
             if let Some(visitor) = self.visitors.get_mut(&number) {
@@ -390,6 +407,15 @@ impl Host {
         }
     }
 
+    /// The present metrics of the replica.
+    fn ask_all(&mut self) -> Option<&str> {
+        let fresh = self.metrics.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
+        if !fresh {
+            self.metrics = Some((Instant::now(), count(self.shared.lane.get())));
+        }
+        self.metrics.as_ref()?.1.as_deref()
+    }
+
     /// The present state of the replica.
     fn ask(&mut self) -> &Heard {
         let fresh = self.heard.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
@@ -403,6 +429,14 @@ impl Host {
         });
         heard
     }
+}
+
+/// Everything that the lane tells of the replica, as metrics; nothing if there is no lane yet, or it is silent.
+fn count(lane: Option<&Mailbox>) -> Option<String> {
+    let (asker, answer) = bounded(1);
+    lane?.send(Completion::AskedAll(asker));
+    let status = answer.recv_timeout(SILENCE).ok()?;
+    Some(metrics::text(&serde_json::to_value(status).ok()?))
 }
 
 fn hear(lane: Option<&Mailbox>) -> Heard {

@@ -1,6 +1,6 @@
 //! The loop of one lane: waits for sockets, completions and deadlines, gives them to the node, and carries out the node's effects.
 
-use crate::clerk::{Act, Clerk, DiskRoom, TlsStatus};
+use crate::clerk::{Act, Clerk, TlsStatus};
 use crate::clock::Clock;
 use crate::config::{Pillars, PlacementConfig};
 use crate::connection::{Channel, Connection};
@@ -10,15 +10,17 @@ use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
-use crate::oracle::{OracleStatus, Oracles};
+use crate::oracle::Oracles;
 use crate::throttle::Throttle;
-use crate::workers::{Crew, WorkersStatus};
+use crate::workers::Crew;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use quorate_node::{ConnClass, Effect, Effects, Event, Inbox, Input, KeeperWork, Node, Part, Share};
+use quorate_node::{
+    ConnClass, Effect, Effects, Event, Inbox, Input, KeeperWork, Node, NodeStatus, Part, Share,
+};
 use quorate_tls::{Credentials, Session};
-use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Time};
+use quorate_types::{ConnId, Durations, Halt, InstanceId, ReplicaId, Time};
 use quorate_wire::{FrameKind, OutFrame};
 use std::collections::BTreeMap;
 use std::io;
@@ -44,6 +46,7 @@ mod relay;
 mod side;
 mod sides;
 mod sockets;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -55,10 +58,9 @@ pub(crate) use queue::Sleeper;
 pub(crate) use addresses::Addresses;
 use door::ENTRY;
 use placement::Placement;
-use pressure::BufferStatus;
-use side::LaneStatus;
 use sides::Sides;
 use sockets::{Core, Sockets};
+pub(crate) use status::WholeStatus;
 
 const LISTENER: Token = Token(0);
 pub(crate) const WAKER: Token = Token(1);
@@ -113,6 +115,9 @@ struct Home {
     effects: Effects,
     /// Sends other messages in place of the node's; `None` in real replicas.
     speech: Option<Speech>,
+    /// How long turns took, and how often another leader of the first instance was heard of.
+    turns: Durations,
+    leader_changes: u64,
 }
 
 impl Core for Home {
@@ -221,7 +226,13 @@ impl Lane {
             node.bridge(Box::new(sides.posts.clone()));
         }
         Ok(Self {
-            home: Home { node, effects: Effects::new(), speech: mouth.map(Speech::of) },
+            home: Home {
+                node,
+                effects: Effects::new(),
+                speech: mouth.map(Speech::of),
+                turns: Durations::NONE,
+                leader_changes: 0,
+            },
             sockets: sockets(poll),
             entry: Share::one_in(ENTRY),
             sides,
@@ -308,6 +319,7 @@ impl Lane {
     fn turn(&mut self, events: &Events) {
         self.at_once = false;
         let now = self.sockets.clock.now();
+        let begun = now;
         let mut at_the_door = self.accept_again.take().is_some();
         self.sockets.busy = false;
         for event in events {
@@ -349,6 +361,7 @@ impl Lane {
         self.turn_pillars(now);
         self.sides.tell(&self.home.node);
         self.balance(now);
+        self.home.turns.add(self.sockets.clock.now().since(begun));
         if cfg!(debug_assertions) {
             self.home.node.invariants(false);
         }
@@ -481,6 +494,10 @@ impl Lane {
             Completion::Credentials(credentials) => self.credentials = Some(credentials),
             // The asking thread may have given up.
             Completion::Asked(asker) => drop(asker.try_send(self.home.node.status())),
+            Completion::AskedAll(asker) => {
+                let status = self.home.node.status();
+                drop(asker.try_send(Box::new(self.whole(status))));
+            }
         }
     }
 
@@ -527,7 +544,10 @@ impl Lane {
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
                 Effect::Lanes { conn, wish } => self.place(now, conn, &wish, &mut written),
                 Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
-                Effect::Event(event) => log_event(&event, &mut self.sockets.refusals, now),
+                Effect::Event(event) => {
+                    self.home.leader_changes += u64::from(tells_of_a_leader(&event));
+                    log_event(&event, &mut self.sockets.refusals, now);
+                }
                 Effect::Run(Part::Group(id)) => self.sides.run(id),
                 Effect::Run(Part::Main) => self.step(now, Input::Run(Part::Main)),
                 Effect::Run(Part::Gate) => {}
@@ -569,60 +589,33 @@ impl Lane {
         }
     }
 
-    fn answer_status(&mut self, conn: ConnId, status: quorate_node::NodeStatus, written: &mut Vec<ConnId>) {
-        #[derive(serde::Serialize)]
-        struct Full {
-            #[serde(flatten)]
-            node: quorate_node::NodeStatus,
-            process: ProcessFacts,
-            buffers: BufferStatus,
-            lanes: Vec<LaneStatus>,
-            workers: WorkersStatus,
-            /// The workers that run commands; `None` where commands run one after the other.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            executors: Option<WorkersStatus>,
-            /// `None` where no fault model needs one.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            oracle: Option<OracleStatus>,
-            disk: DiskRoom,
-            /// `None` where connections are plain.
-            tls: Option<TlsStatus>,
-            /// The addresses of its fronts, by their names.
-            fronts: BTreeMap<String, String>,
-        }
-        let tls = self.credentials.as_ref().map(TlsStatus::of);
-        let mut node = status;
-        node.problems.extend(tls.iter().flat_map(TlsStatus::problems));
-        let disk = self.clerk.disk();
-        let buffers = self.sides.with_buffers(self.sockets.buffer_status());
-        let workers = self.crew.workers.status();
-        let executors = Some(self.crew.executors.status()).filter(|executors| executors.count > 0);
-        let oracle = self.oracles.as_ref().map(Oracles::status);
-        let asked = oracle.as_ref().and_then(OracleStatus::problem);
-        let ran = executors.and_then(|executors| executors.problem());
-        let late = self.sockets.lateness.as_ref().and_then(Lateness::problem);
-        let problems = [buffers.problem(), disk.problem(), workers.problem(), ran, asked, late];
-        node.problems.extend(problems.into_iter().flatten());
-        let lanes = self.sides.status(&self.sockets);
-        let fronts = self.fronts.clone();
-        let full = Full {
-            node,
-            process: ProcessFacts::now(),
-            buffers,
-            lanes,
-            workers,
-            executors,
-            oracle,
-            disk,
-            tls,
-            fronts,
-        };
-        let text = serde_json::to_vec(&full).unwrap_or_default();
+    fn answer_status(&mut self, conn: ConnId, status: NodeStatus, written: &mut Vec<ConnId>) {
+        let text = serde_json::to_vec(&self.whole(status)).unwrap_or_default();
         let frame = OutFrame::new(FrameKind::Status, &text, vec![]);
         if let Some(connection) = self.sockets.connections.get_mut(&conn) {
             connection.send(frame);
             written.push(conn);
         }
+    }
+
+    /// The status of the whole replica.
+    fn whole(&mut self, node: NodeStatus) -> WholeStatus {
+        let executors = Some(self.crew.executors.status()).filter(|executors| executors.count > 0);
+        let whole = WholeStatus {
+            node,
+            process: ProcessFacts::now(),
+            buffers: self.sides.with_buffers(self.sockets.buffer_status()),
+            lanes: self.sides.status(&self.sockets),
+            turns: self.home.turns,
+            leader_changes: self.home.leader_changes,
+            workers: self.crew.workers.status(),
+            executors,
+            oracle: self.oracles.as_ref().map(Oracles::status),
+            disk: self.clerk.disk(),
+            tls: self.credentials.as_ref().map(TlsStatus::of),
+            fronts: self.fronts.clone(),
+        };
+        whole.with_problems(self.sockets.lateness.as_ref().and_then(Lateness::problem))
     }
 
     /// An operator wants instances on these lanes, counted from 1.
@@ -680,6 +673,12 @@ impl Lane {
 fn from_turn(addresses: &[SocketAddr], turn: usize) -> impl Iterator<Item = &SocketAddr> {
     let first = turn.checked_rem(addresses.len()).unwrap_or(0);
     addresses[first..].iter().chain(&addresses[..first])
+}
+
+/// Whether a replica leads the first instance now that did not before.
+fn tells_of_a_leader(event: &Event) -> bool {
+    let first = |instance: &Option<InstanceId>| instance.is_none_or(|instance| instance.number() == 1);
+    matches!(event, Event::Leader { leader: Some(_), instance, .. } if first(instance))
 }
 
 fn log_event(event: &Event, refusals: &mut Throttle, now: Time) {

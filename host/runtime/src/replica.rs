@@ -474,7 +474,7 @@ fn health(config: &Config) -> Result<Option<Health>, StartError> {
 fn listen_error(address: &str, why: io::Error) -> StartError {
     let hint = match why.kind() {
         io::ErrorKind::AddrInUse => {
-            "Another process uses this port: stop it, or choose another address for this replica"
+            "Another process uses this port: stop it, or choose another address for this replica (`listen` or `health`)"
         }
         io::ErrorKind::AddrNotAvailable => "This machine has no such address: correct `listen` or `health`",
         io::ErrorKind::PermissionDenied => "Choose a port above 1023",

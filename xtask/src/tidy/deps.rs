@@ -13,7 +13,7 @@ const CHECK: u32 = 5;
 const PACKAGES_MAX: usize = 36;
 
 /// Imports against the rule, with the reasons. `dev`: for tests only.
-const ALLOWED: [(&str, &str, Allowed, &str); 7] = [
+const ALLOWED: [(&str, &str, Allowed, &str); 8] = [
     ("front/lab", "check/floor", Allowed::Always, "`bench floor` is a command"),
     (
         "front/lab",
@@ -23,6 +23,7 @@ const ALLOWED: [(&str, &str, Allowed, &str); 7] = [
     ),
     ("front/etcd-grpc", "check/skipped", Allowed::Tests, "tests beside a real etcd say when there is none"),
     ("front/zookeeper", "check/skipped", Allowed::Tests, "so do tests beside a real ZooKeeper"),
+    ("front/web", "check/skipped", Allowed::Tests, "a test in a browser says when there is none"),
     ("front/zookeeper", "check/sim", Allowed::Tests, "its servers are tested on simulated replicas"),
     ("front/oracle", "check/skipped", Allowed::Tests, "so do tests with a real etcd or ZooKeeper"),
     ("front/cli", "check/*", Allowed::Tests, "the tests with real processes live in front/cli"),

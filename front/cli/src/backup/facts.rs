@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 
 /// What a backup holds.
 #[derive(Clone, Debug)]
-pub(super) struct BackupFacts {
-    pub(super) cluster: ClusterId,
+pub(crate) struct BackupFacts {
+    pub(crate) cluster: ClusterId,
     pub(super) members: Vec<ReplicaId>,
-    pub(super) seq: Seq,
+    pub(crate) seq: Seq,
     border: u64,
     pub(super) digests: Digests,
     pub(super) time: AgreedTime,

@@ -68,7 +68,7 @@ fn tell(facts: &BackupFacts, json: bool, head: &str) -> Outcome {
 ///
 /// # Errors
 /// Names what is wrong with it.
-pub(super) fn load(path: &Path) -> Outcome<(BackupFacts, Image)> {
+pub(crate) fn load(path: &Path) -> Outcome<(BackupFacts, Image)> {
     let progress = Progress::new();
     let (mut file, single) = open(path)?;
     progress.begins("comparing", single.bytes());

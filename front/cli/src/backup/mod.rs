@@ -22,6 +22,7 @@ mod progress;
 mod restore;
 
 use clap::Subcommand;
+pub(crate) use look::load;
 pub(crate) use progress::Progress;
 use quorate_command::failure::Outcome;
 

@@ -164,8 +164,9 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
     let choices = choose(args)?;
     // What an interrupted first start left was never used.
     clear(path)?;
-    // Behind the ports for replicas and clients come those of the service's front.
-    let wanted = if choices.service.front().is_some() { 2 * choices.replicas } else { choices.replicas };
+    // Behind the ports for replicas and clients come those of the service's front, and those for probes and metrics.
+    let fronts = if choices.service.front().is_some() { choices.replicas } else { 0 };
+    let wanted = 2 * choices.replicas + fronts;
     let few = choices.order.fault_model.few_are_slow();
     // The last ones are the oracle's.
     let oracle_replicas = if few { OWN_REPLICAS } else { 0 };
@@ -175,6 +176,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         None => free_ports(wanted)?,
     };
     let oracle = ports.split_off(ports.len() - usize::from(oracle_replicas));
+    let health = ports.split_off(usize::from(choices.replicas + fronts));
     let front = ports.split_off(usize::from(choices.replicas));
     let own = Own {
         addresses: on_loopback(oracle).collect(),
@@ -187,6 +189,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         durability: choices.durability,
         service: choices.service,
         front: on_loopback(front).collect(),
+        health: on_loopback(health).collect(),
         // Few clients of ZooKeeper have certificates, and here only this machine reaches the replicas.
         front_plain: choices.service == ServiceChoice::Zookeeper,
         instances: choices.instances,

@@ -12,6 +12,7 @@ pub(crate) use directory::{adopt, free_ports};
 
 use crate::control::{self, Request, Response, SOCKET};
 use crate::set::SetArgs;
+use crate::web::Shown;
 use children::Children;
 use directory::{Choices, DevDirectory};
 use quorate_command::admin::{self, Admin, Answer};
@@ -84,6 +85,12 @@ pub(crate) struct Args {
     plain: bool,
     #[command(flatten)]
     set: SetArgs,
+    /// Where the dashboard is [default: 127.0.0.1:7979, or a free port there]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "no_web")]
+    web: Option<String>,
+    /// Without the dashboard
+    #[arg(long)]
+    no_web: bool,
     /// Throw away what a former `quorate dev` left in the directory
     #[arg(long)]
     fresh: bool,
@@ -132,8 +139,12 @@ pub(crate) fn run(args: Args) -> Outcome {
         oracle: few.then(|| Children::new(&args.dir.join(OWN), 1..=OWN_REPLICAS, false)),
         directory,
         args,
+        web: None,
     };
     listen_to_requests(&dev, events)?;
+    if !dev.args.no_web {
+        dev.web = Some(Shown::start(&dev.directory.cluster, dev.args.web.as_deref())?);
+    }
     dev.oracle.iter_mut().try_for_each(Children::start)?;
     dev.children.start()?;
     let ended = dev.supervise(started, &inbox);
@@ -150,6 +161,8 @@ struct Dev {
     oracle: Option<Children>,
     admin: Admin,
     args: Args,
+    /// The dashboard.
+    web: Option<Shown>,
 }
 
 impl Dev {
@@ -285,6 +298,7 @@ impl Dev {
             "dir": directory,
             "client_config": directory.join(CLIENT_FILE),
             "control_socket": directory.join(SOCKET),
+            "dashboard": self.web.as_ref().map(|web| &web.address),
             "pid": std::process::id(),
             "replicas": replicas,
         })
@@ -302,10 +316,11 @@ impl Dev {
         let shown = self.args.dir.display();
         let _ = write!(
             text,
-            "agreement    {}\ndurability   {}\nservice      {}\ndata         {shown}\nclients      {shown}/{CLIENT_FILE}\n\nIn another terminal:\n",
+            "agreement    {}\ndurability   {}\nservice      {}\ndata         {shown}\nclients      {shown}/{CLIENT_FILE}\n{}\nIn another terminal:\n",
             choices.order,
             arguments::name(choices.durability),
             arguments::name(choices.service),
+            self.web.as_ref().map_or(String::new(), |web| format!("dashboard    {}\n", web.address)),
         );
         let dir = if self.args.dir.as_os_str() == DEV_DIRECTORY {
             String::new()

@@ -2,6 +2,7 @@
 
 use super::Making;
 use super::view::View;
+use crate::dev;
 use crate::etcd;
 use crate::services::read_config;
 use quorate::client::TlsFiles;
@@ -110,6 +111,7 @@ impl Joiner {
                 etcd::take_along(front, like.parent().unwrap_or(Path::new("")));
             }
         }
+        config.health = config.health.map(|like| self.health(like, view)).transpose()?;
         config.tls = if config.plain { None } else { Some(self.certificates(cluster, making)?) };
         let identity = Identity {
             cluster: cluster.id,
@@ -142,6 +144,17 @@ impl Joiner {
             )));
         }
         Ok(Some(format!("{own}:{port}")))
+    }
+
+    /// Where it answers probes: at the port of the other replicas, unless one of them is on the same host.
+    fn health(&self, like: String, view: &View) -> Outcome<String> {
+        let host = |address: &str| address.rsplit_once(':').map(|(host, _)| host.to_owned());
+        let others = view.members.iter().filter(|member| member.replica != self.replica);
+        let is_shared = others.map(|member| host(&member.address)).any(|other| other == host(&self.address));
+        match (is_shared, host(&like)) {
+            (true, Some(host)) => Ok(format!("{host}:{}", dev::free_ports(1)?[0])),
+            _ => Ok(like),
+        }
     }
 
     /// Lets the authority sign its certificates; the paths are relative to its directory.

@@ -258,8 +258,12 @@ fn a_copied_data_directory_runs_a_second_time() {
     let copied = tempfile::tempdir().expect("a temporary directory");
     copy(&cluster.replica_directory(follower), copied.path());
     let config = copied.path().join("replica.toml");
-    let listen = format!("data = \"data\"\nlisten = \"127.0.0.1:{}\"", free_ports(1)[0]);
+    let [listen, health] = free_ports(2)[..] else { panic!("two ports") };
+    let listen = format!("data = \"data\"\nlisten = \"127.0.0.1:{listen}\"");
     edit(&config, "data = \"data\"", &listen);
+    let text = fs::read_to_string(&config).expect("it can be read");
+    let before = text.lines().find(|line| line.starts_with("health")).expect("dev says where");
+    edit(&config, before, &format!("health = \"127.0.0.1:{health}\""));
     let double = Server::start(&config);
     double.wait_until_it_says("two processes run under this id");
 

@@ -5,6 +5,7 @@
 mod auth;
 mod commands;
 mod libraries;
+mod moving;
 
 use crate::harness::Cluster;
 use std::io::Read as _;

@@ -24,6 +24,7 @@ mod lanes;
 mod lies;
 mod lost_disk;
 mod member;
+mod metrics;
 mod mod_smart;
 mod restored;
 mod rolling;

@@ -277,7 +277,9 @@ fn a_plain_cluster_works_where_it_is_written_down() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("plain");
     let members = format!("1=127.0.0.1:{}", free_ports(1)[0]);
-    let said = quorate(&["init", "--plain", "--dir", &text(&path), "--members", &members]).ok();
+    let said =
+        quorate(&["init", "--plain", "--dir", &text(&path), "--members", &members, "--health-port", "0"])
+            .ok();
     assert!(said.contains("Connections are plain"), "{said}");
     assert!(!path.join("ca").exists() && !path.join("clients").exists());
     let config = path.join("replica-1/replica.toml");

@@ -23,6 +23,13 @@ fn what_is_no_hash_matches_nothing() {
 }
 
 #[test]
+fn a_hash_that_came_from_an_etcd_is_compared() {
+    let hash = bcrypt::hash(b"secret", &[3; bcrypt::SALT_BYTES], 4);
+    assert!(matches(b"secret", &hash) && !matches(b"Secret", &hash));
+    assert!(!bcrypt::is_hash(&super::hash(b"secret").expect("chance")), "ours is never taken for one");
+}
+
+#[test]
 fn tokens_differ() {
     let (one, other) = (token().expect("chance"), token().expect("chance"));
     assert_eq!(one.len(), TOKEN_CHARS);

@@ -78,6 +78,7 @@ impl Temporary {
         let plan = Plan {
             front: if service.front().is_some() { front } else { Vec::new() },
             front_plain: false,
+            health: Vec::new(),
             members,
             durability: measurement.durability(),
             service,

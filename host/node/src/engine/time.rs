@@ -8,7 +8,7 @@ use super::clock::{Clock, Rule};
 use super::{Engine, EngineConfig};
 use quorate_admit::AHEAD_MAX;
 use quorate_order::Input as OrderInput;
-use quorate_types::{AgreedTime, Digest, InstanceId, Random, Span, Time};
+use quorate_types::{AgreedTime, Digest, Durations, InstanceId, Random, Span, Time};
 use quorate_wire::BatchHeader;
 
 /// As long as there is a deadline, the time is ordered after this long without a batch.
@@ -28,6 +28,8 @@ pub(super) struct Timing {
     ticked: Option<(AgreedTime, Time)>,
     /// The past deadline of the service that no leader orders; the protocol waits for it as for a request.
     overdue: Option<AgreedTime>,
+    /// How long batches took that this replica dated, until they were delivered.
+    ordered: Durations,
 }
 
 impl Timing {
@@ -38,6 +40,7 @@ impl Timing {
             random: Random::new(config.seed ^ 0x74_75_72_6e),
             ticked: None,
             overdue: None,
+            ordered: Durations::NONE,
         }
     }
 
@@ -114,9 +117,18 @@ impl Engine {
     /// Learns the agreed time of a batch or a checkpoint that was delivered. Gives how far it is ahead of this replica's own.
     pub(crate) fn learn_time(&mut self, now: Time) -> Option<Span> {
         let (own, executed) = (self.agreed_time(now), self.agreed().time());
+        if self.timing.clock.proposes() {
+            // It dated the batch itself.
+            self.timing.ordered.add(own.since(executed));
+        }
         let rule = self.time_rule();
         self.timing.clock.executed(now, executed, rule);
         (executed > own).then(|| executed.since(own))
+    }
+
+    /// How long batches took that this replica dated as a leader: from then until they were delivered here.
+    pub(crate) const fn ordered(&self) -> &Durations {
+        &self.timing.ordered
     }
 
     /// When the service's deadline passes by this replica's extension of agreed time, and the leader must order the time.

@@ -1,6 +1,6 @@
 //! The state of the disk: how long writes take, whether it is full, and whether it has stalled.
 
-use quorate_types::{Span, Time};
+use quorate_types::{Durations, Span, Time};
 use std::collections::VecDeque;
 
 /// How often to look for room on a full disk.
@@ -21,6 +21,8 @@ pub(crate) struct Disk {
     writes: VecDeque<Time>,
     /// The average time of a write.
     write_time: Span,
+    /// How long each write took.
+    took: Durations,
     /// Whether the disk has stalled.
     stalled: bool,
 }
@@ -33,6 +35,7 @@ impl Disk {
             full: false,
             writes: VecDeque::new(),
             write_time: Span::ZERO,
+            took: Durations::NONE,
             stalled: false,
         }
     }
@@ -52,6 +55,11 @@ impl Disk {
         self.write_time
     }
 
+    /// How long each write took, until it was as durable as it gets.
+    pub(crate) const fn took(&self) -> &Durations {
+        &self.took
+    }
+
     /// A write begins.
     pub(super) fn writes(&mut self, now: Time) {
         self.writes.push_back(now);
@@ -63,6 +71,7 @@ impl Disk {
             // An average in which the last sixteen count most.
             let (before, took) = (self.write_time.nanos(), now.since(began).nanos());
             self.write_time = Span::from_nanos(before - before / 16 + took / 16);
+            self.took.add(Span::from_nanos(took));
         }
         std::mem::take(&mut self.stalled)
     }

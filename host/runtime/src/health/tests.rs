@@ -34,7 +34,7 @@ fn everything_else_has_its_status() {
         (b"GET /livez HTTP/2.0\r\n\r\n", 505),
         (b"POST /livez HTTP/1.1\r\n\r\n", 405),
         (b"get /livez HTTP/1.1\r\n\r\n", 405),
-        (b"GET /metrics HTTP/1.1\r\n\r\n", 404),
+        (b"GET /metric HTTP/1.1\r\n\r\n", 404),
         (b"GET /../livez HTTP/1.1\r\n\r\n", 404),
     ];
     for (head, status) in cases {

@@ -58,7 +58,13 @@ fn a_replica_says_that_it_is_alive_and_ready() {
     let (running, address) = start(directory.path());
     wait_until_ready(address);
     assert!(get(address, "/livez").ends_with("\r\n\r\nok\n"));
-    assert!(get(address, "/metrics").starts_with("HTTP/1.1 404 "));
+    let metrics = get(address, "/metrics");
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{metrics}");
+    assert!(
+        metrics.contains("\nquorate_leading 1\n") && metrics.contains("\nquorate_ordered_seconds_count "),
+        "{metrics}"
+    );
+    assert!(get(address, "/metric").starts_with("HTTP/1.1 404 "));
     running.stop().unwrap();
     assert!(TcpStream::connect(address).is_err(), "it ends with the replica");
 }

@@ -108,7 +108,7 @@ fn members_are_added_updated_promoted_and_removed() {
     assert!(String::from_utf8_lossy(&unready.stderr).contains("in sync with leader"), "{unready:?}");
     let place = world.cluster.directory().to_str().expect("UTF-8");
     quorate(&["member", "make", "1", "--dir", place]).fails(2, &["votes already"]);
-    quorate(&["member", "make", "4", "--dir", place]).fails(2, &["--etcd"]);
+    quorate(&["member", "make", "4", "--dir", place]).fails(2, &["--front"]);
     let four = start(&world, "4", ports[3]);
     wait_until("it is promoted", || {
         world.operator(&["member", "promote", &number]).output().expect("etcdctl runs").status.success()

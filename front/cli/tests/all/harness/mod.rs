@@ -388,7 +388,9 @@ impl Made {
         let made = Self { directory };
         let path = made.path();
         let (path, count) = (path.to_str().expect("UTF-8"), instances.to_string());
-        quorate(&["init", "--dir", path, "--members", &list.join(","), "--instances", &count]).ok();
+        let init = ["init", "--dir", path, "--members", &list.join(","), "--instances", &count];
+        // Many tests run at once, and each port is one test's.
+        quorate(&[&init[..], &["--health-port", "0"]].concat()).ok();
         for (id, _) in members {
             edit(&made.config(*id), "mode = \"group\"", "mode = \"group\"\nsegment_mib = 20");
         }

@@ -104,7 +104,7 @@ impl Cluster {
             members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
         let root = directory.path().join("c");
         let made = quorate()
-            .args(["init", "--members", &list.join(",")])
+            .args(["init", "--members", &list.join(","), "--health-port", "0"])
             .args(arguments)
             .arg("--dir")
             .arg(&root)

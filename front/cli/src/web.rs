@@ -1,0 +1,148 @@
+//! `quorate web`: the dashboard of a cluster, for an operator; `quorate dev` shows it, too.
+
+use crate::control::{self, Action, Request, SOCKET};
+use quorate_command::admin::{Admin, Answer};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::{print, random};
+use quorate_kit::Running;
+use quorate_web::{Act, Source, Verb, Web};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where it listens, unless somebody else does.
+const ADDRESS: &str = "127.0.0.1:7979";
+
+/// Show a cluster in a browser.
+///
+/// Prints the address of the page, with a token that the browser keeps, and stays until Ctrl-C. It asks the replicas as `quorate status` does,
+/// with the operator's certificate, and only while somebody looks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate web
+  quorate web --config prod/client.toml --listen 127.0.0.1:9000
+
+The page is not encrypted: reach another machine's through a tunnel, as in `ssh -L 7979:127.0.0.1:7979 HOST`.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Where to listen [default: 127.0.0.1:7979, or a free port there]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Print the address as a JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).doing("listen to signals")?;
+    let cluster = Cluster::find(&args.cluster)?;
+    let shown = Shown::start(&cluster, args.listen.as_deref())?;
+    print::line(if args.json {
+        json!({ "dashboard": shown.address, "cluster": cluster.id.to_string() }).to_string()
+    } else {
+        format!("The dashboard of cluster {}:\n  {}\nCtrl-C ends it.", cluster.id, shown.address)
+    })?;
+    signals.forever().next();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A dashboard that runs.
+pub(crate) struct Shown {
+    /// What to open in a browser. Whoever knows it may see the cluster.
+    pub(crate) address: String,
+    _running: Running,
+}
+
+impl Shown {
+    /// Starts the dashboard of this cluster, here or at the usual address.
+    ///
+    /// # Errors
+    /// When it can not listen.
+    pub(crate) fn start(cluster: &Cluster, listen: Option<&str>) -> Outcome<Self> {
+        let token = format!("{:016x}{:016x}", random::number()?, random::number()?);
+        let looks = Arc::new(Looks {
+            admin: Admin::new(cluster)?,
+            cluster: cluster.id.to_string(),
+            needed: cluster.majority(),
+            directory: cluster.directory.clone(),
+        });
+        let start = |listen: &str| {
+            Web { listen: listen.to_owned(), token: token.clone(), source: looks.clone() }.start()
+        };
+        let running = match listen {
+            Some(listen) => start(listen),
+            None => start(ADDRESS).or_else(|_| start("127.0.0.1:0")),
+        };
+        let running = running.map_err(|why| Failure::new(why.to_string()))?;
+        let address = format!("http://{}/#token={token}", running.address());
+        Ok(Self { address, _running: running })
+    }
+}
+
+/// Asks replicas how they are, and a `dev` that looks after them to do something to them.
+struct Looks {
+    admin: Admin,
+    cluster: String,
+    /// How many replicas must answer so that it works.
+    needed: usize,
+    directory: PathBuf,
+}
+
+impl Looks {
+    /// The processes, where a `dev` runs here.
+    fn lives(&self) -> Option<control::Done> {
+        if !self.directory.join(SOCKET).exists() {
+            return None;
+        }
+        control::call(&self.directory, &Request { action: Action::List, replicas: Vec::new() }).ok()
+    }
+}
+
+fn replica(answer: &Answer, lives: Option<&control::Done>) -> Value {
+    let life = lives.and_then(|done| done.replicas.iter().find(|one| one.replica == answer.replica.number()));
+    let (status, error) = match &answer.status {
+        Ok(status) => (Some(&status.raw), None),
+        Err(why) => (None, Some(why)),
+    };
+    json!({
+        "replica": answer.replica.number(),
+        "address": answer.address,
+        "reachable": status.is_some(),
+        "life": life.map(|one| one.life),
+        "status": status,
+        "error": error,
+    })
+}
+
+impl Source for Looks {
+    fn state(&self) -> Value {
+        let (answers, lives) = (self.admin.ask_all(), self.lives());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let replicas: Vec<Value> = answers.iter().map(|answer| replica(answer, lives.as_ref())).collect();
+        json!({
+            "time_ms": now.as_millis() as u64,
+            "cluster": self.cluster,
+            "dev": lives.is_some(),
+            "needed": self.needed,
+            "replicas": replicas,
+        })
+    }
+
+    fn act(&self, Act { verb, replica }: Act) -> Result<String, String> {
+        let (action, did) = match verb {
+            Verb::Kill => (Action::Kill, "was killed"),
+            Verb::Pause => (Action::Pause, "stands still"),
+            Verb::Resume => (Action::Resume, "goes on"),
+            Verb::Restart => (Action::Restart, "starts again"),
+        };
+        let request = Request { action, replicas: vec![replica] };
+        control::call(&self.directory, &request).map_err(|why| why.to_string())?;
+        Ok(format!("replica {replica} {did}"))
+    }
+}
