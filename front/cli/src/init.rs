@@ -12,6 +12,7 @@ use quorate_command::oracle::OracleArgs;
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     front_port: Option<u16>,
     /// The port of `health`, where a replica answers probes and tells metrics on its own machine; several replicas of one host take the ones
     /// after it; 0: nowhere
-    #[arg(long, value_name = "PORT", default_value_t = HEALTH_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = HEALTH_PORT, value_parser = clap::value_parser!(u16).range(0..=65_000))]
     health_port: u16,
     /// How many ordering instances share the work
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -170,7 +171,15 @@ pub(crate) fn health_addresses(members: &[(u16, String)], port: u16) -> Vec<Stri
     if port == 0 {
         return Vec::new();
     }
-    on_hosts(members, port).into_iter().map(|(_, port)| format!("127.0.0.1:{port}")).collect()
+    let is_here = |host: &str| host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    // All addresses of this machine are one host.
+    let named = |(id, address): &(u16, String)| {
+        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+        let host = if is_here(host.trim_matches(['[', ']'])) { "localhost" } else { host };
+        (*id, format!("{host}:0"))
+    };
+    let members: Vec<_> = members.iter().map(named).collect();
+    on_hosts(&members, port).into_iter().map(|(_, port)| format!("127.0.0.1:{port}")).collect()
 }
 
 /// The host of each member, with a port from this one on: members of one host have different ones.

@@ -10,6 +10,7 @@ use quorate_web::{Act, Source, Verb, Web};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -76,6 +77,12 @@ impl Shown {
             Web { listen: listen.to_owned(), token: token.clone(), source: looks.clone() }.start()
         };
         let running = match listen {
+            Some(listen) if !is_here(listen) => {
+                return Err(Failure::usage(format!(
+                    "the dashboard is not encrypted, so it listens on this machine only: {listen} is no address of it such as 127.0.0.1:7979. \
+                 Reach it from elsewhere through a tunnel, as in `ssh -L 7979:127.0.0.1:7979 HOST`"
+                )));
+            }
             Some(listen) => start(listen),
             None => start(ADDRESS).or_else(|_| start("127.0.0.1:0")),
         };
@@ -83,6 +90,12 @@ impl Shown {
         let address = format!("http://{}/#token={token}", running.address());
         Ok(Self { address, _running: running })
     }
+}
+
+/// Whether only this machine reaches the address.
+fn is_here(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host == "localhost" || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Asks replicas how they are, and a `dev` that looks after them to do something to them.
@@ -108,7 +121,7 @@ fn replica(answer: &Answer, lives: Option<&control::Done>) -> Value {
     let life = lives.and_then(|done| done.replicas.iter().find(|one| one.replica == answer.replica.number()));
     let (status, error) = match &answer.status {
         Ok(status) => (Some(&status.raw), None),
-        Err(why) => (None, Some(why)),
+        Err(why) => (None, Some(why.as_str())),
     };
     json!({
         "replica": answer.replica.number(),

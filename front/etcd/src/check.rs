@@ -4,11 +4,15 @@
 
 use crate::error::EtcdError;
 use crate::request::{DeleteRequest, Operation, PutRequest, TxnRequest};
+use crate::space::NAME_BYTES_MAX;
 use std::collections::BTreeMap;
 
 pub(crate) fn put(request: &PutRequest<'_>) -> Result<(), EtcdError> {
     if request.key.is_empty() {
         return Err(EtcdError::EmptyKey);
+    }
+    if request.key.len() > NAME_BYTES_MAX {
+        return Err(EtcdError::RequestTooLarge);
     }
     if request.ignore_value && !request.value.is_empty() {
         return Err(EtcdError::ValueProvided);

@@ -24,6 +24,9 @@ pub(crate) const ATTACHED: u8 = b'a';
 pub(crate) const ENDING: u8 = b'e';
 pub(crate) const ANNOUNCED: u8 = b'u';
 
+/// The longest key, and name of a user or role. It stands in keys of objects, which may have 64 KiB (INV-STORE-1), behind a few bytes.
+pub(crate) const NAME_BYTES_MAX: usize = (64 << 10) - 16;
+
 /// The most bytes of an announcement.
 const ANNOUNCEMENT_BYTES_MAX: usize = 4 << 10;
 

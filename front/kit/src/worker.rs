@@ -21,7 +21,13 @@ impl Worker {
 
     /// Does the work and returns its result; nothing when the front is being stopped, or the work panicked.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let _one = self.0.acquire().await.ok()?;
+        let one = self.0.clone().acquire_owned().await.ok()?;
+        // The work goes on although whoever asked for it leaves: until then nothing else begins.
+        let work = move || {
+            let done = work();
+            drop(one);
+            done
+        };
         tokio::task::spawn_blocking(work).await.ok()
     }
 }

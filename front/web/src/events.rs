@@ -35,7 +35,10 @@ pub(crate) struct Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.shared.viewers.fetch_sub(1, Ordering::Relaxed);
+        if self.shared.viewers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            // The next one, who may come tomorrow, does not begin with what was now.
+            self.shared.newest.send_replace(Bytes::new());
+        }
     }
 }
 

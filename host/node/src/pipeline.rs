@@ -360,7 +360,7 @@ impl Node {
     ) {
         let (merge, me) = (self.engine.merge(), self.config.members.me());
         let proposed = self.groups.of(id).is_some_and(|group| group.proposed(merge, me));
-        self.engine.is_under_way(seq, id, proposed);
+        self.engine.is_under_way((seq, id, proposed), now, batch.header().time);
         if let Some(command) = SystemCommand::of(batch) {
             self.reconfigure(now, out, |part, look, outs| part.executed(look, command, outs));
         }

@@ -106,7 +106,8 @@ pub struct NodeStatus {
 /// How long things took, since the start of the process.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LatencyStatus {
-    /// Batches that this replica proposed as a leader: from then until they were delivered here, decided and merged.
+    /// Batches that this replica proposed as a leader: from then until they were delivered here, decided and merged. By agreed time, which
+    /// stands still for a moment after an outage.
     pub ordered: Durations,
     /// Writes of the log, until they were as durable as they get.
     pub written: Durations,

@@ -390,7 +390,12 @@ impl Host {
                 Request::Refused(_) => answer(request, &Heard::Starts),
                 Request::Probe { wish: Wish::Metrics, bodiless } => match self.ask_all() {
                     Some(text) => page(200, "text/plain; version=0.0.4; charset=utf-8", text, bodiless),
-                    None => answer(request, self.ask()),
+                    None => page(
+                        503,
+                        "text/plain; charset=utf-8",
+                        "starts, or does not take its turns\n",
+                        bodiless,
+                    ),
                 },
                 Request::Probe { .. } => answer(request, self.ask()),
             };
@@ -411,7 +416,8 @@ impl Host {
     fn ask_all(&mut self) -> Option<&str> {
         let fresh = self.metrics.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
         if !fresh {
-            self.metrics = Some((Instant::now(), count(self.shared.lane.get())));
+            let told = count(self.shared.lane.get());
+            self.metrics = Some((Instant::now(), told));
         }
         self.metrics.as_ref()?.1.as_deref()
     }

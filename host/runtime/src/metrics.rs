@@ -108,7 +108,11 @@ impl Metric {
     }
 }
 
+/// A number that says something: the largest one marks what is not known.
 fn number(value: &Value) -> Option<f64> {
+    if value.as_u64() == Some(u64::MAX) {
+        return None;
+    }
     value.as_f64().or_else(|| value.as_bool().map(|is| f64::from(u8::from(is))))
 }
 

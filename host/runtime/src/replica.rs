@@ -465,16 +465,25 @@ fn addresses(config: &Config) -> Addresses {
     addresses
 }
 
-/// The health endpoint, if one is configured.
+/// The health endpoint, if one is configured. If another process uses its address, the replica goes on without: nobody needs it for an answer.
 fn health(config: &Config) -> Result<Option<Health>, StartError> {
-    let start = |address: &String| Health::start(address).map_err(|why| listen_error(address, why));
-    config.health.as_ref().map(start).transpose()
+    let Some(address) = &config.health else { return Ok(None) };
+    match Health::start(address) {
+        Ok(health) => Ok(Some(health)),
+        Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
+            tracing::error!(
+                "nobody can probe this replica or read its metrics: another process uses {address}; choose another address for `health`, and restart it"
+            );
+            Ok(None)
+        }
+        Err(why) => Err(listen_error(address, why)),
+    }
 }
 
 fn listen_error(address: &str, why: io::Error) -> StartError {
     let hint = match why.kind() {
         io::ErrorKind::AddrInUse => {
-            "Another process uses this port: stop it, or choose another address for this replica (`listen` or `health`)"
+            "Another process uses this port: stop it, or choose another address for this replica"
         }
         io::ErrorKind::AddrNotAvailable => "This machine has no such address: correct `listen` or `health`",
         io::ErrorKind::PermissionDenied => "Choose a port above 1023",

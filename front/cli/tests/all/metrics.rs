@@ -43,7 +43,7 @@ fn each_replica_tells_what_the_dashboard_shows() {
     assert_eq!((sum("etcd_server_is_leader"), sum("etcd_server_has_leader")), (1.0, 3.0));
     assert!(sum("quorate_requests_total") >= 20.0 && sum("process_cpu_seconds_total") > 0.0);
     assert!(sum("quorate_ordered_seconds_count") >= 20.0 && sum("quorate_log_write_seconds_sum") > 0.0);
-    assert!(texts.iter().any(|text| text.contains("quorate_instance_leading{instance=\"2\"} 1")));
+    assert!(texts.iter().any(|text| text.contains("quorate_instance_leading{ordering_instance=\"2\"} 1")));
 
     let page = include_str!("../../../../docs/operations/grafana.json");
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';

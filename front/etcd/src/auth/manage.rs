@@ -5,7 +5,7 @@ use crate::auth::{Caller, Permission, ROLE, ROOT, TOKEN_BYTES, USER, User, names
 use crate::error::EtcdError;
 use crate::proto::{self, Fields, Value};
 use crate::service::Command;
-use crate::space::{Meta, named};
+use crate::space::{Meta, NAME_BYTES_MAX, named};
 use quorate_execute::Store;
 use quorate_types::AgreedTime;
 
@@ -114,11 +114,26 @@ fn authenticate(store: &mut Store, meta: &Meta, texts: &Texts<'_>, now: AgreedTi
     Ok(())
 }
 
+/// The most bytes of names that a user or a role holds: each is one object of the store.
+const HELD_BYTES_MAX: usize = 1 << 20;
+
+fn is_short(name: &[u8]) -> Result<(), EtcdError> {
+    if name.len() > NAME_BYTES_MAX { Err(EtcdError::RequestTooLarge) } else { Ok(()) }
+}
+
+/// Whether a user or role may hold names of these lengths.
+fn fits(lengths: impl Iterator<Item = usize>) -> Result<(), EtcdError> {
+    const EACH: usize = 16;
+    let all: usize = lengths.map(|length| length + EACH).sum();
+    if all > HELD_BYTES_MAX { Err(EtcdError::RequestTooLarge) } else { Ok(()) }
+}
+
 /// Adds a user. The hash of the password is in field 4, as in etcd's own log; field 2 is ignored.
 fn user_add(store: &mut Store, meta: &mut Meta, texts: &Texts<'_>) -> Result<(), EtcdError> {
     if texts.first.is_empty() {
         return Err(EtcdError::UserEmpty);
     }
+    is_short(texts.first)?;
     if User::read(store, texts.first).is_some() {
         return Err(EtcdError::UserAlreadyExist);
     }
@@ -152,6 +167,7 @@ fn user_grant(store: &mut Store, meta: &mut Meta, name: &[u8], granted: &[u8]) -
     }
     if let Err(at) = user.roles.binary_search_by(|own| own.as_slice().cmp(granted)) {
         user.roles.insert(at, granted.to_vec());
+        fits(user.roles.iter().map(Vec::len))?;
         user.write(store, name);
         meta.auth_changed();
     }
@@ -176,6 +192,7 @@ fn role_add(store: &mut Store, meta: &mut Meta, name: &[u8]) -> Result<(), EtcdE
     if name.is_empty() {
         return Err(EtcdError::RoleEmpty);
     }
+    is_short(name)?;
     if role(store, name).is_some() {
         return Err(EtcdError::RoleAlreadyExist);
     }
@@ -221,6 +238,7 @@ fn role_grant(store: &mut Store, meta: &mut Meta, texts: &Texts<'_>) -> Result<(
             permissions.insert(at, granted);
         }
     }
+    fits(permissions.iter().map(|own| own.key.len() + own.range_end.len()))?;
     write_role(store, texts.first, &permissions);
     meta.auth_changed();
     Ok(())

@@ -12,7 +12,9 @@ use crate::error::EtcdError;
 use crate::lease;
 use crate::proto::{self, Fields, Malformed};
 use crate::service::EtcdConfig;
-use crate::space::{ENTRY, Entry, GONE, HEAD, Head, KeyValue, Meta, Revision, entry_of, head, named};
+use crate::space::{
+    ENTRY, Entry, GONE, HEAD, Head, KeyValue, Meta, NAME_BYTES_MAX, Revision, entry_of, head, named,
+};
 use aws_lc_rs::digest::{Context, SHA256};
 use quorate_execute::Store;
 use quorate_types::AgreedTime;
@@ -26,6 +28,12 @@ use std::path::Path;
 const KNOWN: (u32, u32) = (3, 6);
 /// How many names a note lists.
 const NAMED_MAX: usize = 5;
+/// Revisions and versions stay below this.
+const FAR: i64 = 1 << 62;
+/// The most bytes of a user or role: each is one object here.
+const HELD_BYTES_MAX: usize = 1 << 20;
+/// How much of a text of the file is shown.
+const SHOWN_BYTES: usize = 100;
 /// How much is hashed at once.
 const PIECE: usize = 1 << 20;
 
@@ -57,6 +65,14 @@ pub enum ImportError {
         "the key {0} has an entry of {1} bytes at revision {2}, and {3} are the most here: make it smaller and compact before"
     )]
     TooLarge(String, usize, i64, usize),
+    /// A key, or a name of a user or role, is longer than one can be here.
+    #[error("the key or name {0}... has {1} bytes, and {2} are the most here: delete it and compact before")]
+    LongName(String, usize, usize),
+    /// Root could not log in.
+    #[error(
+        "authentication is on, and the password of root has a bcrypt cost above {0}, which takes too long here: start etcd with --bcrypt-cost 10 and run `etcdctl user passwd root`, or `etcdctl auth disable`, before"
+    )]
+    RootLockedOut(u32),
     /// Nobody could log in.
     #[error("authentication is on, and no user root has the role root: run `etcdctl auth disable` before")]
     NoRoot,
@@ -210,7 +226,7 @@ fn unknown(buckets: &BTreeMap<Vec<u8>, Bucket>) -> Option<String> {
 
 /// Some of these names, for a note.
 pub(super) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>) -> String {
-    let mut names: Vec<String> = names.map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let mut names: Vec<String> = names.map(shown).collect();
     let more = names.len().saturating_sub(NAMED_MAX);
     names.truncate(NAMED_MAX);
     let text = names.join(", ");
@@ -262,10 +278,16 @@ impl<S: Source> Import<'_, S> {
         let mut buffer = Vec::new();
         let most = EtcdConfig::default().request_bytes_max;
         let mut newest = meta.revision;
+        let mut before = Revision::default();
         Self::each(&mut self.bolt, &self.buckets, layout::KEY, &mut |key, value| {
             let unfit = |what| ImportError::Unfit(layout::KEY, what);
             let (at, deletes) =
                 layout::read_revision(key).filter(|(at, _)| at.main > 0).ok_or(unfit("has no revision"))?;
+            is_far_from_the_end(at).map_err(unfit)?;
+            // A put and a deletion have different revisions, although their entries have different keys.
+            if at <= std::mem::replace(&mut before, at) {
+                return Err(unfit("has the revision of another one"));
+            }
             newest = newest.max(at.main);
             let found = Found::read(value).map_err(|Malformed| unfit("is no key with a value"))?;
             if found.key.is_empty() {
@@ -274,15 +296,16 @@ impl<S: Source> Import<'_, S> {
             }
             let bytes = found.key.len() + found.value.len();
             if bytes > most {
-                let start = String::from_utf8_lossy(&found.key[..found.key.len().min(100)]).into_owned();
-                return Err(ImportError::TooLarge(start, bytes, at.main, most));
+                return Err(ImportError::TooLarge(shown(found.key), bytes, at.main, most));
             }
+            is_short(found.key)?;
             if deletes {
                 delete(store, at, found.key, &mut buffer);
             } else if found.modified != at.main
                 || found.create > at.main
                 || found.create < 1
                 || found.version < 1
+                || found.version > FAR
             {
                 return Err(unfit("has other revisions than its key says"));
             } else {
@@ -309,6 +332,7 @@ impl<S: Source> Import<'_, S> {
                 layout::SCHEDULED | layout::FINISHED => {
                     let unfit = ImportError::Unfit(layout::META, "is no revision");
                     let (at, _) = layout::read_revision(value).filter(|(at, _)| at.main >= 0).ok_or(unfit)?;
+                    is_far_from_the_end(at).map_err(|what| ImportError::Unfit(layout::META, what))?;
                     meta.compacted = meta.compacted.max(at.main);
                 }
                 layout::STORAGE_VERSION => notes.extend(newer(value)),
@@ -325,6 +349,10 @@ impl<S: Source> Import<'_, S> {
         let Self { store, .. } = self;
         Self::each(&mut self.bolt, &self.buckets, layout::ROLES, &mut |name, value| {
             let unfit = || ImportError::Unfit(layout::ROLES, "is no role");
+            is_short(name)?;
+            if value.len() > HELD_BYTES_MAX {
+                return Err(ImportError::Unfit(layout::ROLES, "has more than a mebibyte of permissions"));
+            }
             let mut permissions = Vec::new();
             for field in Fields::of(value) {
                 if let (2, value) = field.map_err(|Malformed| unfit())? {
@@ -342,6 +370,10 @@ impl<S: Source> Import<'_, S> {
         let Self { store, meta, notes, .. } = self;
         let (mut missing, mut unusable) = (Vec::new(), Vec::new());
         Self::each(&mut self.bolt, &self.buckets, layout::USERS, &mut |name, value| {
+            is_short(name)?;
+            if value.len() > HELD_BYTES_MAX {
+                return Err(ImportError::Unfit(layout::USERS, "has more than a mebibyte of roles"));
+            }
             let mut user =
                 user(value).map_err(|Malformed| ImportError::Unfit(layout::USERS, "is no user"))?;
             user.roles.sort();
@@ -379,8 +411,14 @@ impl<S: Source> Import<'_, S> {
             }
             Ok(())
         })?;
-        let has_root = User::read(store, ROOT).is_some_and(|root| root.has(ROOT));
-        if meta.is_guarded() && !has_root { Err(ImportError::NoRoot) } else { Ok(()) }
+        let root = User::read(store, ROOT).filter(|root| root.has(ROOT));
+        match root {
+            None if meta.is_guarded() => Err(ImportError::NoRoot),
+            Some(_) if meta.is_guarded() && unusable.iter().any(|name| name == ROOT) => {
+                Err(ImportError::RootLockedOut(bcrypt::COST_MAX))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn alarms(&mut self) -> Result<(), ImportError> {
@@ -408,9 +446,31 @@ impl<S: Source> Import<'_, S> {
     }
 }
 
+/// A text of the file as it may be shown: without control characters, and not without end.
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES)]).escape_debug().to_string()
+}
+
+/// Whether a key, or a name of a user or role, can be one here.
+fn is_short(name: &[u8]) -> Result<(), ImportError> {
+    match name.len() {
+        len if len > NAME_BYTES_MAX => Err(ImportError::LongName(shown(name), len, NAME_BYTES_MAX)),
+        _ => Ok(()),
+    }
+}
+
+/// No etcd comes that far. Behind it numbers would begin anew.
+fn is_far_from_the_end(at: Revision) -> Result<(), &'static str> {
+    if at.main >= FAR || at.sub > i32::MAX as u32 {
+        Err("has a revision that no etcd reaches")
+    } else {
+        Ok(())
+    }
+}
+
 /// A note about a version that is not known.
 fn newer(value: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(value);
+    let text = shown(value);
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     let version = (parts.next()?, parts.next().unwrap_or(0));
     (version > KNOWN).then(|| {

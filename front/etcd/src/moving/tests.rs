@@ -493,3 +493,44 @@ fn entries_that_make_no_sense_are_refused() {
         Err(ImportError::Unfit("authRoles", _))
     ));
 }
+
+/// Numbers with which a replica would count from the beginning again, or read for ever.
+#[test]
+fn numbers_that_no_etcd_reaches_are_refused() {
+    let unfit = |file: &Vec<u8>| matches!(read_from(file), Err(ImportError::Unfit(..)));
+    let far = 1 << 62;
+    assert!(unfit(&made(&[("key", &[(&at(far, false), &put_at(b"a", far, b"", 0))])])));
+    let sub = layout::revision(Revision { main: 2, sub: u32::MAX }, false);
+    assert!(unfit(&made(&[("key", &[(&sub, &put_at(b"a", 2, b"", 0))])])));
+    assert!(unfit(&made(&[("key", &[]), ("meta", &[(b"finishedCompactRev", &at(far, false))])])));
+    let mut often = Vec::new();
+    bytes_field(&mut often, 1, b"a");
+    [2, 2, i64::MAX].iter().zip(2..).for_each(|(number, field)| int_field(&mut often, field, *number));
+    assert!(unfit(&made(&[("key", &[(&at(2, false), &often)])])));
+    // A put and a deletion of one revision.
+    let mut gone = Vec::new();
+    bytes_field(&mut gone, 1, b"a");
+    let twice: [(&[u8], &[u8]); 2] = [(&at(2, false), &put_at(b"a", 2, b"", 0)), (&at(2, true), &gone)];
+    assert!(unfit(&made(&[("key", &twice)])));
+}
+
+#[test]
+fn names_that_no_object_can_have_are_refused() {
+    let long = |name: &[u8]| made(&[("key", &[(&at(2, false), &put_at(name, 2, b"", 0))])]);
+    let refused = read_from(&long(&[b'\x1b'; 70_000])).expect_err("refused");
+    assert!(matches!(refused, ImportError::LongName(..)));
+    let said = refused.to_string();
+    assert!(said.len() < 1000 && !said.contains('\x1b'), "{said}");
+    assert!(read_from(&long(&[b'a'; (64 << 10) - 16])).is_ok());
+}
+
+#[test]
+fn a_root_that_can_not_log_in_is_told_before() {
+    let file = made(&[
+        ("key", &[]),
+        ("auth", &[(b"authEnabled", b"\x01")]),
+        ("authUsers", &[(b"root", b"\x12\x07$2a$31$\x1a\x04root")]),
+    ]);
+    let refused = read_from(&file).expect_err("refused").to_string();
+    assert!(refused.contains("--bcrypt-cost") && refused.contains("auth disable"), "{refused}");
+}

@@ -362,3 +362,27 @@ fn whoever_has_no_password_can_not_show_one() {
     let revision = world.revision();
     assert_eq!(world.authenticate(b"ben", revision, &[1; TOKEN_BYTES]), Err(EtcdError::AuthFailed));
 }
+
+/// Names, and what one user or role holds, have limits: each is one object of the store.
+#[test]
+fn what_fits_no_object_is_refused() {
+    let mut world = World(Subject::new());
+    let long = vec![b'n'; 70_000];
+    assert_eq!(world.user(&long), Err(EtcdError::RequestTooLarge));
+    assert_eq!(world.say(ROOT, Command::RoleAdd, [&long[..], b"", b""]), Err(EtcdError::RequestTooLarge));
+    world.say(ROOT, Command::RoleAdd, [b"large" as &[u8], b"", b""]).expect("done");
+    let granted = (0..40_u8)
+        .map(|number| world.grant(b"large", 2, &[&[number + 1][..], &long[..60_000]].concat(), b""));
+    let refused = granted.filter(|granted| *granted == Err(EtcdError::RequestTooLarge)).count();
+    assert!((20..30).contains(&refused), "a role has a mebibyte: {refused} of 40 are refused");
+    assert_eq!(world.grant(b"large", 3, b"", b""), Err(EtcdError::InvalidAuthMgmt), "and all goes on");
+    world.user(b"many").expect("done");
+    let mut refused = 0;
+    for number in 0..40_u8 {
+        let name = [&[number + 1][..], &long[..60_000]].concat();
+        world.say(ROOT, Command::RoleAdd, [&name[..], b"", b""]).expect("done");
+        let granted = world.say(ROOT, Command::UserGrantRole, [b"many" as &[u8], &name[..], b""]);
+        refused += usize::from(granted == Err(EtcdError::RequestTooLarge));
+    }
+    assert!((20..30).contains(&refused), "a user has a mebibyte: {refused} of 40 are refused");
+}

@@ -47,8 +47,15 @@ fn puts_are_refused_as_in_etcd() {
     assert_eq!(refused(&mut subject, &both), EtcdError::LeaseProvided);
     let long = |put: &mut PutReq| put.value = vec![0; 3 << 19];
     assert_eq!(refused(&mut subject, &long), EtcdError::RequestTooLarge);
+    let long = |put: &mut PutReq| put.key = vec![b'k'; 70_000];
+    assert_eq!(refused(&mut subject, &long), EtcdError::RequestTooLarge);
+    let put = OpReq::Put(PutReq::new(&[b'k'; 70_000], b"v"));
+    let txn = TxnReq { success: vec![put], ..TxnReq::default() };
+    assert_eq!(subject.txn(&txn).expect_err("refused"), EtcdError::RequestTooLarge);
     // None of it changed anything.
     assert_eq!(subject.put(&PutReq::new(b"k", b"v")).expect("done").revision, 2);
+    let longest = vec![b'k'; (64 << 10) - 16];
+    assert_eq!(subject.put(&PutReq::new(&longest, b"v")).expect("the longest key").revision, 3);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A backup under way. Until it is published it has a temporary name in the same directory. It is removed if it is dropped before.
@@ -35,7 +35,10 @@ impl NewFile {
         }
         let name = name.to_string_lossy();
         let unfinished = path.with_file_name(format!(".{name}.{}.unfinished", std::process::id()));
-        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&unfinished)?;
+        let mut options = OpenOptions::new();
+        // It holds everything, hashes of passwords among it.
+        options.create(true).truncate(true).read(true).write(true).mode(0o600);
+        let file = options.open(&unfinished)?;
         Ok(Self { path: path.to_owned(), unfinished, file, len: 0, name: None })
     }
 

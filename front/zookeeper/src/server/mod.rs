@@ -244,6 +244,8 @@ impl Server {
             None => return,
             Some(Step::On(told)) if planted("zk-event-after-reply") => return self.turn_late(&told, now),
             Some(Step::On(told)) => told.iter().for_each(|told| self.told(told, now)),
+            // Sessions may have come here before there was anything to show.
+            Some(Step::First) => self.look_who_is_here(now),
             Some(Step::Jump { before }) => self.jump(&StateView::reading(&before), now),
             Some(Step::Back) => {
                 self.close_all();

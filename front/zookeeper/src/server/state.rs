@@ -29,6 +29,8 @@ pub(super) struct State {
 pub(super) enum Step {
     /// This was told up to it.
     On(Vec<Told>),
+    /// It is the first one.
+    First,
     /// What led to it was not told as a whole.
     Jump {
         /// The state that clients have seen before.
@@ -77,7 +79,7 @@ impl State {
                 Some(Step::Jump { before })
             }
             Some(_) => (zxid > seen || !was_open).then_some(Step::On(told)),
-            None => Some(Step::On(Vec::new())),
+            None => Some(Step::First),
         }
     }
 

@@ -1,11 +1,19 @@
 //! The server's core: sessions that move, the order of answers and events, watches, and clients that do what they should not.
 
 use crate::support::cluster::{Cluster, Got};
+use crate::support::cluster::{Plain, TICK_MS};
 use crate::support::{made, read};
+use quorate_execute::{Context, InStore, Parallel, Published, ReplySink, Service as _};
+use quorate_types::{AgreedTime, Seq, Span, Time};
+use quorate_zookeeper::command::Command;
 use quorate_zookeeper::error::ZkError as E;
+use quorate_zookeeper::feed::Heard;
 use quorate_zookeeper::op::Op;
+use quorate_zookeeper::records::ConnectRequest;
 use quorate_zookeeper::records::{Acl, EventKind, Stat};
 use quorate_zookeeper::request::{Request, SetWatches};
+use quorate_zookeeper::server::{Now, Output, SaslUsers, Server, ServerConfig};
+use quorate_zookeeper::service::ZooKeeper;
 
 fn create(path: &str, flags: i32) -> Request<'_> {
     made(Op::Create, path, Some(b"data"), flags, &[Acl::OPEN], 0)
@@ -464,4 +472,54 @@ fn what_takes_too_much_memory_ends_its_connection() {
     let (good, ..) = cluster.client(0);
     cluster.send(0, good, 1, &read(Op::Exists, "/"));
     assert_eq!(errors(&cluster.got(good)), [(1, 0)]);
+}
+
+/// A replica may have nothing to show for long, while its server is there already. Who came and went meanwhile is looked for afterwards.
+#[test]
+fn sessions_from_before_the_first_state_are_known_with_it() {
+    let mut service = InStore::new(Parallel::new(ZooKeeper::default()));
+    let tick = Span::from_millis(TICK_MS);
+    let config = ServerConfig {
+        server: 1,
+        tick,
+        timeout_ms: (6000, 60_000),
+        waiting_max: (8, 1 << 16),
+        super_digest: None,
+        sasl_users: SaslUsers::default(),
+        linearizable: false,
+        may_reconfigure: true,
+        read_only: false,
+    };
+    let now = |ms: u64| Now { time: Time::from_nanos(ms * 1_000_000), wall_ms: ms as i64 };
+    let mut server = Server::new(config, Box::new(Plain::new(1)));
+    server.turn(Heard::default(), None, now(0));
+    server.connected(1, Vec::new(), now(0));
+    let hello = ConnectRequest {
+        protocol: 0,
+        last_zxid: 0,
+        timeout_ms: 6000,
+        session: 0,
+        password: &[0; 16],
+        read_only: Some(false),
+    };
+    let mut frame = Vec::new();
+    hello.write(&mut frame);
+    server.received(1, frame.into(), now(0));
+    let Some(Output::Order { token, command, .. }) = server.take_outputs().pop() else { panic!("it opens") };
+    let (mut reply, ctx) = (Vec::new(), Context::at(Seq::new(1), AgreedTime::from_nanos(1)));
+    service.execute(&command, &ctx, &mut ReplySink::new(&mut reply, 1 << 20));
+    // Its client is gone before anything is shown.
+    server.closed(1);
+    server.ordered(token, Some(reply.into()), now(0));
+    let objects = service.objects().version();
+    let first = Published { objects, seq: Seq::new(1), time: ctx.time(), level: 1 };
+    server.turn(Heard::default(), Some(&first), now(10));
+    server.tick(now(4000));
+    let word = server.take_outputs().into_iter().find_map(|output| match output {
+        Output::Order { command, conn: None, .. } => Some(command),
+        _ => None,
+    });
+    let word = word.expect("it speaks of the session");
+    let Ok(Command::Live { silent, .. }) = Command::read(&word) else { panic!("a word") };
+    assert_eq!(silent.len(), 1, "which is silent");
 }

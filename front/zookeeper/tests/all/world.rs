@@ -76,7 +76,7 @@ impl World {
         };
         let published = world.published();
         world.ensemble.history.keep(&published);
-        (0..SERVERS).for_each(|at| world.ensemble.start(at, &published));
+        (0..SERVERS).for_each(|at| world.ensemble.start(at, Some(&published)));
         world
     }
 
@@ -196,7 +196,7 @@ impl World {
                 self.ensemble.tick(at);
             } else if self.ms() >= self.members[at].back_at {
                 self.members[at].behind.clear();
-                self.ensemble.start(at, &published);
+                self.ensemble.start(at, Some(&published));
             }
         }
         let ctx = self.context();

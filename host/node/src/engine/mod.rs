@@ -374,8 +374,16 @@ impl Engine {
         self.execution.parallelism()
     }
 
-    /// Notes the instance of the batch that was delivered last, and whether it was proposed here.
-    pub(crate) fn is_under_way(&mut self, seq: Seq, instance: InstanceId, proposed: bool) {
+    /// Notes the instance of the batch that was delivered last, whether it was proposed here, and with which time.
+    pub(crate) fn is_under_way(
+        &mut self,
+        (seq, instance, proposed): (Seq, InstanceId, bool),
+        now: Time,
+        dated: AgreedTime,
+    ) {
+        if proposed {
+            self.is_ordered(now, dated);
+        }
         if !self.differs() {
             self.under_way.push_back((seq, instance, proposed));
         }

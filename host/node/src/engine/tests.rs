@@ -91,7 +91,7 @@ fn decide(engine: &mut Engine, now: Time, slot: u64, header: BatchHeader, reques
     let mut frames = 0;
     while let Some(delivery) = engine.next(now) {
         let Delivery::Batch { seq, instance: ONE, .. } = delivery else { panic!("{delivery:?}") };
-        engine.is_under_way(seq, ONE, true);
+        engine.is_under_way((seq, ONE, true), now, AgreedTime::ZERO);
         engine.learn_time(now);
         let finished = engine.finished(now);
         assert!(matches!(finished, Some(Finished::Batch { instance: ONE, proposed: true })));

@@ -117,13 +117,15 @@ impl Engine {
     /// Learns the agreed time of a batch or a checkpoint that was delivered. Gives how far it is ahead of this replica's own.
     pub(crate) fn learn_time(&mut self, now: Time) -> Option<Span> {
         let (own, executed) = (self.agreed_time(now), self.agreed().time());
-        if self.timing.clock.proposes() {
-            // It dated the batch itself.
-            self.timing.ordered.add(own.since(executed));
-        }
         let rule = self.time_rule();
         self.timing.clock.executed(now, executed, rule);
         (executed > own).then(|| executed.since(own))
+    }
+
+    /// A batch is delivered here that this replica dated with this time when it proposed it.
+    pub(super) fn is_ordered(&mut self, now: Time, dated: AgreedTime) {
+        let took = self.agreed_time(now).since(dated);
+        self.timing.ordered.add(took);
     }
 
     /// How long batches took that this replica dated as a leader: from then until they were delivered here.

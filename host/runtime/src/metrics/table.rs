@@ -27,7 +27,7 @@ const fn etcd(name: &'static str, kind: Kind, at: &'static str, help: &'static s
 
 const MEMBER: (&str, &str, &str) = ("/members", "member", "replica");
 const PEER: (&str, &str, &str) = ("/peers", "peer", "replica");
-const INSTANCE: (&str, &str, &str) = ("/instances/each", "instance", "instance");
+const INSTANCE: (&str, &str, &str) = ("/instances/each", "ordering_instance", "instance");
 const LANE: (&str, &str, &str) = ("/lanes", "lane", "lane");
 
 /// What replicas tell, beside `quorate_info`.
@@ -89,9 +89,9 @@ pub const METRICS: &[Metric] = &[
         "Writes of the log, until they are as durable as they get.",
     ),
     once("quorate_turn_seconds", Kind::Durations, "/turns", "Turns of the main lane."),
-    once("quorate_log_position_bytes", COUNTER, "/log/position", "Bytes of the log ever written."),
-    once("quorate_log_appended_records_total", COUNTER, "/log/appended", "The last appended record."),
-    once("quorate_log_durable_records_total", COUNTER, "/log/durable", "The last durable record."),
+    once("quorate_log_position_bytes", GAUGE, "/log/position", "Bytes of the log ever written."),
+    once("quorate_log_appended_records", GAUGE, "/log/appended", "The last appended record."),
+    once("quorate_log_durable_records", GAUGE, "/log/durable", "The last durable record."),
     once("quorate_log_disk_full", Kind::Is, "/log/disk_full", "Whether the log has no more room."),
     once(
         "quorate_full_disks",

@@ -216,8 +216,12 @@ fn leaf<E: From<BoltError>>(
     last: &mut Last,
     visit: &mut dyn FnMut(u64, &Element<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    // What elements share would be read more than once: a small page could have no end.
+    let mut room = items.bytes.len() - PAGE_HEAD;
     for at in 0..items.count {
         let element = items.element(at)?;
+        let takes = ELEMENT + element.key.len() + element.value.len();
+        room = room.checked_sub(takes).ok_or_else(|| items.damaged("its keys and values overlap"))?;
         if !last.is_before(element.key) {
             return Err(items.damaged("its keys are not in order").into());
         }

@@ -180,7 +180,7 @@ fn pages_that_can_not_be_are_named() {
     let root = branch + 1;
     let leaf = 3;
     let far = u64::MAX.to_le_bytes();
-    let cases: [(usize, usize, &[u8], usize, &str); 11] = [
+    let cases: [(usize, usize, &[u8], usize, &str); 12] = [
         // No page is there.
         (branch, PAGE_HEAD + 8, &far, usize::MAX, "there is no such page"),
         (branch, PAGE_HEAD + 8, &1_u64.to_le_bytes(), 1, "there is no such page"),
@@ -192,6 +192,8 @@ fn pages_that_can_not_be_are_named() {
         (leaf, 12, &[255, 255, 255, 255], leaf, "it is longer than the file"),
         (leaf, PAGE_HEAD + 4, &[255, 255, 255, 255], leaf, "a key or value does not lie in it"),
         (leaf, PAGE_HEAD + 12, &[255, 255, 255, 255], leaf, "a key or value does not lie in it"),
+        // The first value ends where the page does, so it has the others in it.
+        (leaf, PAGE_HEAD + 12, &2000_u32.to_le_bytes(), leaf, "its keys and values overlap"),
         // The first key is not the smallest.
         (leaf, PAGE_HEAD, &[IS_BUCKET as u8], leaf, "there is a bucket within a bucket"),
         (root, PAGE_HEAD, &[0], root, "there is a value where only buckets are"),

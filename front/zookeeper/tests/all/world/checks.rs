@@ -202,7 +202,7 @@ impl History {
             let is_late = heard < self.reached_since || ms - heard >= self.timing.timeout;
             assert!(is_late, "session {session:#x} ended {} ms after it was heard", ms - heard);
             let silent = self.passed - self.said.get(&session).map_or(0, |(.., said)| *said);
-            let is_over = silent >= self.timing.timeout * 1_000_000;
+            let is_over = silent >= (self.timing.timeout + self.timing.tick) * 1_000_000;
             assert!(is_over, "session {session:#x} ended {silent} ns after the log heard of it");
             self.counts.expired += 1;
         }

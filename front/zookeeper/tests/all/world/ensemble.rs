@@ -101,8 +101,8 @@ impl Ensemble {
 
 /// What happens to a server.
 impl Ensemble {
-    /// It begins, as a new life with a state that its replica has.
-    pub(super) fn start(&mut self, at: usize, published: &Published) {
+    /// It begins, as a new life with a state that its replica has, if it has one.
+    pub(super) fn start(&mut self, at: usize, published: Option<&Published>) {
         self.lives += 1;
         let Timing { tick, .. } = self.timing;
         let config = ServerConfig {
@@ -118,9 +118,9 @@ impl Ensemble {
         };
         let now = self.now(at);
         let mut server = Server::new(config, Box::new(Plain::new(self.lives as u8)));
-        server.turn(Heard::default(), Some(published), now);
+        server.turn(Heard::default(), published, now);
         let place = &mut self.places[at];
-        (place.server, place.is_open, place.life) = (Some(server), true, self.lives);
+        (place.server, place.is_open, place.life) = (Some(server), published.is_some(), self.lives);
         self.perform(at);
     }
 

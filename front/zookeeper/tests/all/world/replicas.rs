@@ -230,9 +230,7 @@ impl OnReplicas {
         let life = &mut self.lives[at];
         if self.ensemble.places[at].server.is_none() {
             life.feed.listen();
-            if let Some(published) = newest {
-                self.ensemble.start(at, published);
-            }
+            self.ensemble.start(at, newest);
             return;
         }
         // The version first: everything up to it was told before. What is told may be ahead of it.

@@ -1,7 +1,7 @@
 use super::super::tests::{ALICE, SESSION, engine_of, opening, request, seal};
 use super::super::{Answerers, Delivery, Engine, In};
 use crate::effects::Effects;
-use quorate_types::{ConnId, InstanceId, Slot, Span, Time};
+use quorate_types::{AgreedTime, ConnId, InstanceId, Slot, Span, Time};
 
 const CONN: ConnId = ConnId::FIRST;
 const ONE: InstanceId = InstanceId::new(1);
@@ -13,7 +13,7 @@ fn executed(engine: &mut Engine) -> usize {
     let mut out = Effects::new();
     while let Some(delivery) = engine.next(now) {
         if let Delivery::Batch { seq, instance, .. } = delivery {
-            engine.is_under_way(seq, instance, false);
+            engine.is_under_way((seq, instance, false), Time::ZERO, AgreedTime::ZERO);
         }
         while engine.finished(now).is_some() {
             engine.reply(false, Answerers { place: 0, members: 1, answers: 1 });
