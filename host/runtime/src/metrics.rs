@@ -1,7 +1,7 @@
 //! The status of a replica as metrics, in the text form of Prometheus (exposition format 0.0.4).
 //!
 //! [`METRICS`] says which there are: each is a place in the JSON of the status, so `status --json` and `/metrics` never differ. Times are in
-//! seconds, sizes in bytes, as Prometheus wants it. docs/operations/metrics.md lists them for people, by `quorate metrics --list`. Tests:
+//! seconds, sizes in bytes, as Prometheus wants it. docs/operations/metrics.md lists them for people. Tests:
 //! `metrics/tests.rs`, and with real replicas tests/all/health.rs.
 
 mod table;
