@@ -12,8 +12,8 @@ use crate::random::Rng;
 use crate::service::Row;
 use quorate_etcd::proto::{Fields, bytes_field, int_field};
 use quorate_etcd::{
-    Command, EtcdError, EventsPage, LiveEvents, Observer, Query, Reply, Wants, WatchName, WatchOutput,
-    WatchSpec, Watches, proto,
+    Command, EtcdError, EventsPage, LiveEvents, Observer, Query, Reply, SizeNow, Wants, WatchName,
+    WatchOutput, WatchSpec, Watches, proto,
 };
 use quorate_node::Node;
 use std::collections::{BTreeMap, VecDeque};
@@ -287,12 +287,8 @@ fn shown(event: &[u8]) -> Option<Shown> {
 fn numbers(node: &Node) -> Result<(i64, i64), Failure> {
     let answer = ask(node, &Query::Size)?;
     let done = Reply::decode(&answer).map_err(|_| strange())?;
-    let mut body = done.body;
-    let mut last = 0;
-    for _ in 0..3 {
-        last = proto::read_number(&mut body).ok_or_else(strange)?;
-    }
-    Ok((done.revision, last as i64))
+    let size = SizeNow::decode(done.body).ok_or_else(strange)?;
+    Ok((done.revision, size.compacted))
 }
 
 fn ask(node: &Node, query: &Query<'_>) -> Result<Vec<u8>, Failure> {

@@ -126,7 +126,8 @@ pub(crate) fn front(
     let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
     let lies = lies.map(|told| Box::new(move || told.is(How::Replies)) as Lies);
     let member = Member { lies, ..member };
-    let front = FrontConfig { listen: settings.listen, member, hub, tokens };
+    let upkeep = settings.upkeep();
+    let front = FrontConfig { listen: settings.listen, member, hub, tokens, upkeep };
     Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }
 

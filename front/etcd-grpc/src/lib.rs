@@ -28,9 +28,11 @@ mod recipes;
 pub mod saved;
 mod server;
 mod settings;
+mod upkeep;
 mod watch;
 mod watchers;
 
 pub use hub::Hub;
 pub use server::{Front, FrontConfig, StartError, TokenConfig};
 pub use settings::{EtcdSettings, TokenSettings};
+pub use upkeep::{AutoCompaction, UpkeepConfig};

@@ -17,7 +17,7 @@ use crate::pb::health::health_server::Health;
 use crate::pb::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::saved;
 use prost::Message as _;
-use quorate_etcd::{AuthQuery, Command, EtcdError, HashPage, HashQuery, Query, proto};
+use quorate_etcd::{AuthQuery, Command, EtcdError, HashPage, HashQuery, Query, SizeNow};
 use quorate_kit::{Backups, Look};
 use quorate_types::{ClusterId, ReplicaId, planted};
 use std::pin::Pin;
@@ -37,6 +37,8 @@ pub(crate) struct MaintenanceService {
     pub(crate) look: Look,
     pub(crate) operator: Arc<Operator>,
     pub(crate) backups: Backups,
+    /// What the store may hold; 0: there is no quota.
+    pub(crate) quota_bytes: u64,
 }
 
 impl MaintenanceService {
@@ -120,8 +122,7 @@ impl Maintenance for MaintenanceService {
         self.allow(&request, if planted("status-for-all") { AuthQuery::IsNamed } else { AuthQuery::IsRoot })
             .await?;
         let done = self.backend.look(&Query::Size).await?;
-        let mut body: &[u8] = &done.body;
-        let bytes = proto::read_number(&mut body).unwrap_or(0) as i64;
+        let bytes = SizeNow::decode(&done.body).map_or(0, |size| size.bytes as i64);
         let seen = self.look.now().await.unwrap_or_default();
         let own = self.header.member();
         let is_learner =
@@ -140,7 +141,7 @@ impl Maintenance for MaintenanceService {
             db_size_in_use: bytes,
             is_learner,
             storage_version: "3.6.0".into(),
-            db_size_quota: 0,
+            db_size_quota: self.quota_bytes as i64,
         }))
     }
 

@@ -20,6 +20,7 @@ use crate::pb::health::health_server::HealthServer;
 use crate::pb::v3electionpb::election_server::ElectionServer;
 use crate::pb::v3lockpb::lock_server::LockServer;
 use crate::recipes::Recipes;
+use crate::upkeep::{self, UpkeepConfig};
 use crate::watch::WatchService;
 use crate::watchers::Watchers;
 use crate::{errors, gateway, lease};
@@ -55,6 +56,8 @@ pub struct FrontConfig {
     pub hub: Hub,
     /// Tokens that members sign; `None`: the store keeps tokens.
     pub tokens: Option<TokenConfig>,
+    /// How the member keeps the store within bounds.
+    pub upkeep: UpkeepConfig,
 }
 
 /// How members sign tokens.
@@ -128,6 +131,7 @@ impl Server {
         let header = Arc::new(Header::new(cluster, replica, look.clone()));
         let backend = Backend::start(client, replica);
         let watchers = Watchers::start(config.hub.clone(), backend.clone(), header.clone());
+        tokio::spawn(upkeep::run(backend.clone(), header.member(), config.upkeep));
         // Watches and this replica's own work are as ever: they go on from what was executed, published or not.
         let backend = backend.lying(lies).reading(newest.map(OwnState::start), config.hub);
         let scheme = if listener.is_safe() { "https://" } else { "http://" };
@@ -148,6 +152,7 @@ impl Server {
             look: look.clone(),
             operator,
             backups: Backups::new(backup),
+            quota_bytes: config.upkeep.quota_bytes,
         };
         let (worker, signer) = (Worker::new(), jwt.clone());
         let auth = AuthService { backend: backend.clone(), header: header.clone(), worker, jwt: signer };

@@ -2,6 +2,7 @@
 //!
 //! Tests: `settings/tests.rs`.
 
+use crate::upkeep::{AutoCompaction, UpkeepConfig};
 use quorate_kit::settings::{self, SettingsError};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,12 @@ const TOKENS: &str = "front.etcd.tokens";
 pub struct EtcdSettings {
     /// Where to listen for clients of etcd, `host:port`.
     pub listen: String,
+    /// The most bytes that the store may hold, as `etcdctl endpoint status` shows them; 0: no limit.
+    #[serde(default = "two_gib")]
+    pub quota_bytes: u64,
+    /// Which old revisions go by themselves: `"1h"`, `"10000 revisions"` or `"off"`.
+    #[serde(default)]
+    pub auto_compaction: AutoCompaction,
     /// Tokens that members sign; without them the store keeps tokens.
     pub tokens: Option<TokenSettings>,
 }
@@ -41,6 +48,11 @@ const fn five_minutes() -> u64 {
     300
 }
 
+/// As in etcd.
+const fn two_gib() -> u64 {
+    2 << 30
+}
+
 impl EtcdSettings {
     /// Reads the table; relative paths in it begin at `place`, the directory of the configuration.
     ///
@@ -54,6 +66,13 @@ impl EtcdSettings {
             tokens.key = place.join(&tokens.key);
         }
         Ok(read)
+    }
+}
+
+impl EtcdSettings {
+    /// How the member keeps the store within bounds.
+    pub const fn upkeep(&self) -> UpkeepConfig {
+        UpkeepConfig { quota_bytes: self.quota_bytes, compaction: self.auto_compaction }
     }
 }
 

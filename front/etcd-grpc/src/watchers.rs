@@ -11,7 +11,9 @@ use crate::framing::{Message, framed};
 use crate::header::Header;
 use crate::hub::Hub;
 use bytes::Bytes;
-use quorate_etcd::{EtcdError, EventsPage, Query, WatchName, WatchOutput, WatchSpec, Watches, proto};
+use quorate_etcd::{
+    EtcdError, EventsPage, Query, SizeNow, WatchName, WatchOutput, WatchSpec, Watches, proto,
+};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -268,11 +270,7 @@ impl Watchers {
     async fn compacted(self, outlet: Arc<Outlet>) {
         let size = self.backend.look(&Query::Size).await;
         let (revision, compacted) = match &size {
-            Ok(done) => {
-                let mut body: &[u8] = &done.body;
-                let _ = (proto::read_number(&mut body), proto::read_number(&mut body));
-                (done.revision, proto::read_number(&mut body).unwrap_or(0) as i64)
-            }
+            Ok(done) => (done.revision, SizeNow::decode(&done.body).map_or(0, |size| size.compacted)),
             Err(_) => (self.hub.revision(), 0),
         };
         let message = response(&self.header, revision, outlet.id, |out| {

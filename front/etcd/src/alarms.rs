@@ -74,6 +74,13 @@ pub(crate) fn change(
     Ok(())
 }
 
+/// Sets the alarm `NOSPACE` for a member.
+pub(crate) fn out_of_space(store: &mut Store, meta: &mut Meta, member: u64) {
+    let alarm = Request { action: ACTIVATE, member, kind: NOSPACE };
+    store.put(&alarm.key(), &[]);
+    meta.alarm(NOSPACE as u64, true);
+}
+
 /// Appends all alarms that are set, as fields of an `AlarmResponse`.
 pub(crate) fn list(store: &Store, room: usize, body: &mut Vec<u8>) -> Result<(), EtcdError> {
     for (key, _) in store.range(&[ALARM], Some(&[ALARM + 1])) {
@@ -89,6 +96,14 @@ pub(crate) fn list(store: &Store, room: usize, body: &mut Vec<u8>) -> Result<(),
 /// Whether an `AlarmMember` is of the kind `NOSPACE`.
 pub(crate) fn is_of_space(alarm: &[u8]) -> bool {
     Fields::of(alarm).any(|field| field == Ok((2, proto::Value::Number(NOSPACE as u64))))
+}
+
+/// Whether alarms, as [`Query::Alarms`](crate::Query::Alarms) lists them, have `NOSPACE` of a member.
+pub fn has_no_space(alarms: &[u8], member: u64) -> bool {
+    let mut wanted = Vec::new();
+    append(NOSPACE, member, &mut wanted);
+    let wanted = Fields::of(&wanted).next();
+    Fields::of(alarms).any(|alarm| Some(alarm) == wanted)
 }
 
 fn append(kind: i64, member: u64, body: &mut Vec<u8>) {
@@ -118,7 +133,7 @@ pub(crate) fn refuse(meta: &Meta, command: Command, message: &[u8], ops_max: usi
             (false, true)
         }
         Command::LeaseGrant => (true, true),
-        Command::Compact | Command::LeaseRevoke => (false, true),
+        Command::Compact | Command::LeaseRevoke | Command::Upkeep => (false, true),
         _ => (false, false),
     };
     if changes && meta.is_alarmed(CORRUPT as u64) {

@@ -11,8 +11,12 @@ use crate::space::{ENTRY, Entry, GONE, Head, Meta, Revision, named};
 use quorate_execute::Store;
 use quorate_types::planted;
 
-/// How many entries are looked at with each batch.
+/// The fewest and the most entries that are looked at with a batch, while there are that many.
 const STEPS: usize = 1000;
+const STEPS_MAX: usize = 10_000;
+/// This part of what is left to look at is looked at with a batch: where clients write faster than [`STEPS`] for each batch, sweeping
+/// becomes as fast as they are.
+const PART: i64 = 64;
 
 /// Runs the command `Compact`.
 pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
@@ -39,16 +43,17 @@ pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) ->
     let own = !planted("sweep-before-revision");
     let stop = Revision { main: end.main + i64::from(own), sub: 0 };
     let (start, stop) = (meta.swept.key(), stop.key());
+    let steps = ((meta.compacted - meta.swept.main) / PART).clamp(STEPS as i64, STEPS_MAX as i64) as usize;
     let looked: Vec<Step> = store
         .range(start.bytes(), Some(stop.bytes()))
-        .take(STEPS)
+        .take(steps)
         .filter_map(|(key, bytes)| {
             debug_assert_eq!(key.first(), Some(&ENTRY));
             Revision::of_key(key).map(|at| Step::new(at, Entry::decode(bytes)))
         })
         .collect();
     meta.swept = match looked.last() {
-        Some(last) if looked.len() == STEPS => last.at.next(),
+        Some(last) if looked.len() == steps => last.at.next(),
         _ => end,
     };
     for step in &looked {

@@ -22,11 +22,13 @@ pub mod proto;
 mod range;
 mod request;
 mod service;
+mod size;
 mod space;
 mod txn;
 mod watches;
 mod write;
 
+pub use alarms::has_no_space;
 pub use auth::manage::AuthQuery;
 pub use auth::{TOKEN_BYTES, Who};
 pub use error::EtcdError;
@@ -34,4 +36,5 @@ pub use events::{EventsPage, EventsQuery, LiveEvent, LiveEvents, Observer, Wants
 pub use hash::{HashPage, HashQuery};
 pub use range::{RangePage, RangeQuery};
 pub use service::{Command, Done, Etcd, EtcdConfig, Query, Reply, check_invariants};
+pub use size::SizeNow;
 pub use watches::{WatchName, WatchOutput, WatchSpec, Watches};

@@ -17,6 +17,7 @@ use crate::lease;
 use crate::proto;
 use crate::range::{self, RangeQuery};
 use crate::request::{DeleteRequest, PutRequest, RangeRequest, TxnRequest, numbers};
+use crate::size::SizeNow;
 use crate::space::{self, Meta};
 use crate::txn;
 use crate::write::{Buffers, Writer, check_put_alone};
@@ -64,6 +65,9 @@ pub enum Command {
     Announce = 137,
     /// `AlarmRequest` that sets or clears an alarm.
     Alarm = 138,
+    /// What a member does by itself: field 1 has a revision to compact at, field 2 the number of a member whose quota is used up. Either may
+    /// be left out.
+    Upkeep = 139,
     /// `AuthEnableRequest`.
     AuthEnable = 140,
     /// `AuthDisableRequest`.
@@ -91,7 +95,7 @@ pub enum Command {
 }
 
 impl Command {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::Put,
         Self::DeleteRange,
         Self::Txn,
@@ -102,6 +106,7 @@ impl Command {
         Self::LeaseTimeToLive,
         Self::Announce,
         Self::Alarm,
+        Self::Upkeep,
         Self::AuthEnable,
         Self::AuthDisable,
         Self::Authenticate,
@@ -172,7 +177,7 @@ pub enum Query<'a> {
     Leases,
     /// The hash of the store, or its next page.
     Hash(HashQuery),
-    /// The size of the store: three numbers, for the bytes, the entries and the compacted revision.
+    /// The size of the store: see [`SizeNow`].
     Size,
     /// The announcements of members: the messages, each as field 1.
     Announced,
@@ -387,6 +392,7 @@ impl Etcd {
             }
             Command::Announce => space::announce(store, message),
             Command::Alarm => alarms::change(store, meta, message, body),
+            Command::Upkeep => upkeep(store, meta, message),
             Command::LeaseTimeToLive => {
                 let (id, with_keys) = numbers(message)?;
                 lease::time_to_live(store, ctx.time(), id, with_keys != 0, body);
@@ -454,8 +460,7 @@ impl Etcd {
             // They are taken apart before.
             Query::Many(_) => Err(EtcdError::Malformed),
             Query::Size => {
-                let numbers = [store.bytes(), store.len(), meta.compacted as u64];
-                numbers.into_iter().for_each(|number| proto::number(body, number));
+                SizeNow::of(store, meta).encode(body);
                 Ok(())
             }
             Query::Auth(query) => {
@@ -535,9 +540,18 @@ fn allow(
             let (id, with_keys) = numbers(message)?;
             if with_keys == 0 { Ok(()) } else { guard.lease(Access::Read, id) }
         }
-        // Members announce themselves; commands about users and roles check their own rights.
+        // Members announce themselves and keep the store in order; commands about users and roles check their own rights.
         _ => Ok(()),
     }
+}
+
+/// Runs the command `Upkeep`.
+fn upkeep(store: &mut Store, meta: &mut Meta, message: &[u8]) -> Result<(), EtcdError> {
+    let (revision, member) = numbers(message)?;
+    if member != 0 {
+        alarms::out_of_space(store, meta, member as u64);
+    }
+    if revision == 0 { Ok(()) } else { compact::compact(meta, revision) }
 }
 
 fn put(
@@ -662,7 +676,7 @@ impl ObjectService for Etcd {
     fn frees(&self, command: &[u8]) -> bool {
         matches!(
             Who::split(command).and_then(|(_, command)| Command::split(command)),
-            Some((Command::DeleteRange | Command::Compact | Command::LeaseRevoke, _))
+            Some((Command::DeleteRange | Command::Compact | Command::LeaseRevoke | Command::Upkeep, _))
         )
     }
 

@@ -1,4 +1,5 @@
 use super::EtcdSettings;
+use crate::upkeep::{AutoCompaction, UpkeepConfig};
 use quorate_kit::settings::SettingsError;
 use std::path::Path;
 
@@ -22,9 +23,19 @@ fn the_key_of_tokens_lies_beside_the_file() {
 #[test]
 fn keys_that_do_not_exist_are_named() {
     assert_eq!(read("listen = \"127.0.0.1:2379\"").expect("settings").tokens, None);
+    let plain = read("listen = \"127.0.0.1:2379\"").expect("settings").upkeep();
+    assert_eq!(plain, UpkeepConfig { quota_bytes: 2 << 30, compaction: AutoCompaction::Off });
+    let bounds = "listen = \"a:1\"\nquota_bytes = 0\nauto_compaction = \"5m\"";
+    let compaction = AutoCompaction::OlderThan(std::time::Duration::from_secs(300));
+    assert_eq!(read(bounds).expect("settings").upkeep(), UpkeepConfig { quota_bytes: 0, compaction });
     for (text, says) in [
         ("", "front.etcd: missing field `listen`"),
         ("listen = \"here\"", "front.etcd: listen: an address is host:port"),
+        ("listen = \"a:1\"\nquota_bytes = -1", "front.etcd: invalid value: integer `-1`"),
+        (
+            "listen = \"a:1\"\nauto_compaction = \"often\"",
+            "auto_compaction is \"1h\", \"10000 revisions\" or \"off\", not \"often\"",
+        ),
         ("listen = \"a:1\"\nlisten_too = \"b:1\"", "front.etcd: unknown field `listen_too`"),
     ] {
         let why = read(text).expect_err(text).to_string();

@@ -3,7 +3,7 @@
 use crate::support::peer::{Peer, etcd};
 use crate::support::{PATIENCE, World, run};
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
 /// The status and body of a response.
@@ -13,6 +13,11 @@ fn post(socket: &str, path: &str, token: Option<&str>, body: &str) -> (u16, Stri
 }
 
 fn post_with(socket: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    // A server that refuses before it has read everything may reset the connection, and its answer with it.
+    (0..10).find_map(|_| post_once(socket, path, headers, body)).expect("an answer")
+}
+
+fn post_once(socket: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(socket).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     let head = format!(
@@ -20,13 +25,15 @@ fn post_with(socket: &str, path: &str, headers: &str, body: &str) -> (u16, Strin
         body.len()
     );
     stream.write_all(head.as_bytes()).expect("it reads");
-    // It may refuse before it has read everything.
     let _ = stream.write_all(body.as_bytes());
     let mut response = String::new();
-    stream.read_to_string(&mut response).expect("an answer");
+    match stream.read_to_string(&mut response) {
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+        read => read.expect("an answer"),
+    };
     let (head, body) = response.split_once("\r\n\r\n").expect("a head");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    (status.expect("a status"), body.to_owned())
+    Some((status.expect("a status"), body.to_owned()))
 }
 
 /// A response of which all is compared but who answered.

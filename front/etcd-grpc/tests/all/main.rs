@@ -9,4 +9,5 @@ mod members;
 mod own_state;
 mod recipes;
 mod support;
+mod upkeep;
 mod watch;

@@ -2,7 +2,7 @@
 
 use crate::support::{DeleteReq, OpReq, PutReq, ROOM, Subject, TxnReq};
 use quorate_etcd::proto::{Fields, Value, bytes_field, int_field, nested_field};
-use quorate_etcd::{Command, EtcdError, Query};
+use quorate_etcd::{Command, EtcdError, Query, SizeNow, has_no_space};
 
 const GET: i64 = 0;
 const ACTIVATE: i64 = 1;
@@ -95,6 +95,40 @@ fn alarms_of_no_kind_and_those_that_are_not_set_change_nothing() {
         subject.run(Command::DeleteRange, |out| bytes_field(out, 2, b"z")).err(),
         Some(EtcdError::EmptyKey)
     );
+}
+
+fn upkeep(subject: &mut Subject, revision: i64, member: i64) -> Result<(), EtcdError> {
+    subject
+        .run(Command::Upkeep, |out| {
+            int_field(out, 1, revision);
+            int_field(out, 2, member);
+        })
+        .map(drop)
+}
+
+#[test]
+fn what_members_do_by_themselves_compacts_and_raises_alarms() {
+    let mut subject = Subject::new();
+    for number in 0..8 {
+        subject.put(&PutReq::new(b"a", &[number])).expect("done");
+    }
+    let size = |subject: &Subject| {
+        let (_, body) = subject.ask(&Query::Size, ROOM).expect("an answer");
+        SizeNow::decode(&body).expect("a size")
+    };
+    assert_eq!((size(&subject).compacted, size(&subject).is_sweeping), (0, false));
+    assert_eq!(upkeep(&mut subject, 5, 0), Ok(()));
+    assert_eq!((size(&subject).compacted, listed(&subject)), (5, vec![]));
+    assert_eq!(upkeep(&mut subject, 5, 0), Err(EtcdError::Compacted), "another member was faster");
+    assert_eq!(upkeep(&mut subject, 50, 0), Err(EtcdError::FutureRevision));
+    assert_eq!(upkeep(&mut subject, 0, -7), Ok(()));
+    assert_eq!(listed(&subject), vec![(-7, NOSPACE)], "a member's number is any 64 bits");
+    assert_eq!(subject.put(&PutReq::new(b"a", b"v")).err(), Some(EtcdError::NoSpace));
+    let (_, alarms) = subject.ask(&Query::Alarms, ROOM).expect("an answer");
+    assert!(has_no_space(&alarms, -7_i64 as u64) && !has_no_space(&alarms, 7));
+    assert_eq!(upkeep(&mut subject, 6, 0), Ok(()), "it frees space");
+    alarm(&mut subject, ACTIVATE, 1, CORRUPT).expect("set");
+    assert_eq!(upkeep(&mut subject, 7, 0), Err(EtcdError::Corrupt));
 }
 
 #[cfg(planted)]

@@ -9,7 +9,7 @@ use quorate_etcd_grpc::pb::etcdserverpb::kv_client::KvClient;
 use quorate_etcd_grpc::pb::etcdserverpb::lease_client::LeaseClient;
 use quorate_etcd_grpc::pb::etcdserverpb::watch_client::WatchClient;
 use quorate_etcd_grpc::pb::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_etcd_grpc::{Front, FrontConfig, Hub, TokenConfig};
+use quorate_etcd_grpc::{Front, FrontConfig, Hub, TokenConfig, UpkeepConfig};
 use quorate_execute::InStore;
 use quorate_kit::{Member, Running, See, Seen};
 use quorate_types::ClusterId;
@@ -30,14 +30,20 @@ impl World {
     /// Whose fronts are told little of their replicas, and always the same.
     pub(crate) fn start(replicas: u16) -> Self {
         let seen = || Some(Seen { view: 3, leader: Some(1), ..Seen::default() });
-        Self::start_with(replicas, |_, _| Box::new(seen), || None)
+        Self::start_with(replicas, |_, _| Box::new(seen), || None, UpkeepConfig::default())
+    }
+
+    /// Whose members keep the store within bounds.
+    pub(crate) fn start_keeping(replicas: u16, upkeep: UpkeepConfig) -> Self {
+        let seen = || Some(Seen { view: 3, leader: Some(1), ..Seen::default() });
+        Self::start_with(replicas, |_, _| Box::new(seen), || None, upkeep)
     }
 
     /// Whose members sign tokens that last so long.
     pub(crate) fn start_signing(replicas: u16, ttl: Duration) -> Self {
         let seen = || Some(Seen { view: 3, leader: Some(1), ..Seen::default() });
         let tokens = || Some(TokenConfig { method: "HS256".into(), key: vec![3; 32], ttl });
-        Self::start_with(replicas, |_, _| Box::new(seen), tokens)
+        Self::start_with(replicas, |_, _| Box::new(seen), tokens, UpkeepConfig::default())
     }
 
     /// Whose fronts ask their replicas how they are.
@@ -47,13 +53,14 @@ impl World {
             let client = client.build_blocking().expect("a client");
             Box::new(move || client.status(replica).ok().and_then(|text| Seen::of_status(&text)))
         };
-        Self::start_with(replicas, seeing, || None)
+        Self::start_with(replicas, seeing, || None, UpkeepConfig::default())
     }
 
     fn start_with(
         replicas: u16,
         seeing: impl Fn(&LocalCluster, ReplicaId) -> See,
         tokens: impl Fn() -> Option<TokenConfig>,
+        upkeep: UpkeepConfig,
     ) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let hubs: Vec<Hub> = (0..replicas).map(|_| Hub::new()).collect();
@@ -66,7 +73,7 @@ impl World {
             LocalCluster::start(&directory.path().join("cluster"), replicas, service).expect("a cluster");
         let front = |(hub, replica)| {
             let replica = ReplicaId::new(replica);
-            front(&cluster, hub, replica, seeing(&cluster, replica), tokens())
+            front(&cluster, hub, replica, seeing(&cluster, replica), (tokens(), upkeep))
         };
         let fronts = hubs.into_iter().zip(1..).map(front).collect();
         Self { fronts, cluster, _directory: directory }
@@ -96,7 +103,7 @@ fn front(
     hub: Hub,
     replica: ReplicaId,
     seen: See,
-    tokens: Option<TokenConfig>,
+    (tokens, upkeep): (Option<TokenConfig>, UpkeepConfig),
 ) -> Running {
     let id = ClusterId::parse(&cluster.config(replica).expect("there").cluster);
     let client = Client::builder().members(cluster.members()).frame_bytes_max(3 << 20).timeout(PATIENCE);
@@ -110,7 +117,8 @@ fn front(
         backup: None,
         lies: None,
     };
-    Front::start(FrontConfig { listen: "127.0.0.1:0".into(), member, hub, tokens }).expect("it listens")
+    let config = FrontConfig { listen: "127.0.0.1:0".into(), member, hub, tokens, upkeep };
+    Front::start(config).expect("it listens")
 }
 
 pub(crate) fn kv(channel: &Channel) -> KvClient<Channel> {
