@@ -5,13 +5,14 @@
 //! [`Version`] shares all nodes with the [`Store`]; a change to the store copies the nodes on its way.
 //!
 //! Source: Eischer, Büttner, Distler, "Deterministic Fuzzy Checkpoints", SRDS 2019, for what it is used for; copy-on-write Merkle state.
-//! Start with `tree` (changes), then `node` and `bucket` (what is in memory), `rules` (what digests cover).
+//! Start with `tree` (changes; `bulk` for many at once), then `node` and `bucket` (what is in memory), `rules` (what digests cover).
 //! Invariants: INV-STORE-1 to 5, in `tree`, `bucket` and `node`.
-//! Tests: `tests/store*.rs`; `tests/all/reference` is the same contract in its simplest form. Speed: `benches/store.rs`.
+//! Tests: `tests/store*.rs`; `tests/all/reference` is the same contract in its simplest form. Speed: `benches/store.rs`, `benches/bulk.rs`.
 
 mod ahead;
 mod bucket;
 mod build;
+mod bulk;
 mod changed;
 mod changes;
 mod chunks;

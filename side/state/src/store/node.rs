@@ -307,14 +307,12 @@ impl Child {
         let (mut child, mut depth) = (self, 0);
         loop {
             match child {
-                Self::None => return None,
-                Self::Bucket(bucket) => return bucket.get(key),
-                Self::Large(large) => return (*large.key == *key).then_some(&large.value),
                 Self::Inner(inner) => {
                     depth = inner.follow(key, depth)?;
                     child = inner.child(place_of(key, depth))?;
                     depth += 1;
                 }
+                leaf => return leaf.leaf_get(key),
             }
         }
     }
@@ -333,6 +331,15 @@ impl Child {
             Self::Bucket(bucket) if at < bucket.count() => Some(bucket.entry(at)),
             Self::Large(large) if at == 0 => Some((&large.key, &large.value)),
             _ => None,
+        }
+    }
+    /// The value of a key, if this is a leaf that has it.
+    #[inline]
+    pub(super) fn leaf_get(&self, key: &[u8]) -> Option<&[u8]> {
+        match self {
+            Self::Bucket(bucket) => bucket.get(key),
+            Self::Large(large) => (*large.key == *key).then_some(&large.value),
+            Self::None | Self::Inner(_) => None,
         }
     }
     /// The first entry of a leaf whose key is not below this one.

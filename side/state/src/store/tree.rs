@@ -10,6 +10,7 @@ use triomphe::Arc;
 
 use super::bucket::{Entry, Large};
 use super::build::{Builder, ChunkError, Nodes, build_at};
+use super::bulk::cut_below;
 use super::changed::{Changed, Notes};
 use super::node::{Child, fork};
 use super::range::Range;
@@ -43,9 +44,9 @@ pub(super) struct Root {
 /// ```
 #[derive(Default)]
 pub struct Store {
-    root: Arc<Root>,
+    pub(super) root: Arc<Root>,
     /// What changed, while all of it is noted.
-    notes: Option<Notes>,
+    pub(super) notes: Option<Notes>,
 }
 
 /// Why entries did not replace others.
@@ -57,9 +58,15 @@ pub enum ReplaceError {
     Digest(Digest),
 }
 
+/// INV-STORE-1: no entry is longer than that.
+pub(super) fn check_lengths(key: &[u8], value: &[u8]) {
+    assert!(key.len() <= KEY_BYTES_MAX, "INV-STORE-1: a key of {} bytes", key.len());
+    assert!(value.len() <= VALUE_BYTES_MAX, "INV-STORE-1: a value of {} bytes", value.len());
+}
+
 /// What a change did to the counts of the nodes above it.
 #[derive(Clone, Copy, Default)]
-struct Delta {
+pub(super) struct Delta {
     count: i64,
     cost: i64,
     /// How many inner nodes are above it.
@@ -67,7 +74,7 @@ struct Delta {
 }
 
 impl Delta {
-    fn new(before: (u64, u64), after: (u64, u64), levels: usize) -> Self {
+    pub(super) fn new(before: (u64, u64), after: (u64, u64), levels: usize) -> Self {
         Self { count: after.0 as i64 - before.0 as i64, cost: after.1 as i64 - before.1 as i64, levels }
     }
 }
@@ -150,10 +157,9 @@ impl Store {
     /// # Panics
     /// INV-STORE-1: if the key is longer than [`KEY_BYTES_MAX`] or the value than [`VALUE_BYTES_MAX`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
-        assert!(key.len() <= KEY_BYTES_MAX, "INV-STORE-1: a key of {} bytes", key.len());
-        assert!(value.len() <= VALUE_BYTES_MAX, "INV-STORE-1: a value of {} bytes", value.len());
+        check_lengths(key, value);
         self.note(key);
-        let delta = put_below(self.top(), key, value);
+        let delta = put_at(descend(top_of(&mut self.root), key, usize::MAX), key, value);
         self.settle(key, delta);
         delta.count == 0
     }
@@ -164,26 +170,9 @@ impl Store {
             return false;
         }
         self.note(key);
-        let delta = remove_below(self.top(), key);
+        let delta = remove_at(descend(top_of(&mut self.root), key, usize::MAX), key);
         self.settle(key, delta);
         true
-    }
-
-    /// Makes changes, best in ascending order of keys. That is faster than one by one, since it reads ahead. If there are several changes
-    /// of one key, the last one counts.
-    ///
-    /// # Panics
-    /// As [`Store::put`].
-    pub fn apply_sorted(&mut self, changes: &[Change<'_>]) {
-        for window in changes.chunks(ahead::WINDOW) {
-            ahead::of_changes(&self.root.child, window.iter().map(|(key, _)| *key));
-            for (key, value) in window {
-                match value {
-                    Some(value) => self.put(key, value),
-                    None => self.remove(key),
-                };
-            }
-        }
     }
 
     /// Makes these entries, which must be sorted, exactly the ones under `path`; no entries removes everything there. After an error
@@ -223,7 +212,7 @@ impl Store {
         // A key that begins with the path, as far as the path goes.
         let (key, _) = path.bounds();
         if Range::at(&self.root.child, path).next().is_some() {
-            let delta = cut_below(self.top(), path, &key);
+            let delta = cut_below(top_of(&mut self.root), &key, path.len(), |key| path.contains(key));
             self.settle(&key, delta);
         }
         match tree {
@@ -239,43 +228,43 @@ impl Store {
 
     /// Puts a subtree into a place where there is nothing.
     fn graft(&mut self, path: &Path, key: &[u8], tree: Child) {
-        let (delta, displaced) = graft_below(self.top(), path, key, tree);
+        let (delta, displaced) = graft_below(top_of(&mut self.root), path, key, tree);
         self.settle(key, delta);
         for (key, value) in (0..displaced.leaf_len()).filter_map(|at| displaced.leaf_entry(at)) {
             self.put(key, value);
         }
     }
 
-    /// The top of the tree, to be changed.
-    fn top(&mut self) -> &mut Child {
-        if !Arc::is_unique(&self.root) {
-            self.root = Arc::new(Root { child: self.root.child.clone(), digest: OnceLock::new() });
-        }
-        let root = Arc::get_mut(&mut self.root).expect("INV-STORE-2: nobody shares it");
-        root.digest.take();
-        &mut root.child
-    }
-
     /// Corrects counts and shape above a change.
-    fn settle(&mut self, key: &[u8], delta: Delta) {
+    pub(super) fn settle(&mut self, key: &[u8], delta: Delta) {
         if delta.levels != 0 && (delta.count != 0 || delta.cost != 0) {
-            settle_below(self.top(), key, delta);
+            settle_below(top_of(&mut self.root), key, delta);
         }
     }
 }
 
+/// The top of a tree, to be changed.
+pub(super) fn top_of(root: &mut Arc<Root>) -> &mut Child {
+    if !Arc::is_unique(root) {
+        *root = Arc::new(Root { child: root.child.clone(), digest: OnceLock::new() });
+    }
+    let root = Arc::get_mut(root).expect("INV-STORE-2: nobody shares it");
+    root.digest.take();
+    &mut root.child
+}
+
 /// A place in the tree that a change has reached.
-struct Spot<'t> {
-    child: &'t mut Child,
+pub(super) struct Spot<'t> {
+    pub(super) child: &'t mut Child,
     /// How many symbols lead to it.
-    depth: usize,
+    pub(super) depth: usize,
     /// How many inner nodes are above it.
-    levels: usize,
+    pub(super) levels: usize,
 }
 
 /// Walks down along a key for a change: to a leaf, or to the inner node that has no child for the key, or to one whose own symbols (those
 /// at which its keys branch) begin at `end` or later.
-fn descend<'t>(top: &'t mut Child, key: &[u8], end: usize) -> Spot<'t> {
+pub(super) fn descend<'t>(top: &'t mut Child, key: &[u8], end: usize) -> Spot<'t> {
     let (mut child, mut depth) = if end == usize::MAX { descend_plain(top, key) } else { (top, 0) };
     let mut levels = depth;
     while let Child::Inner(inner) = &*child {
@@ -316,7 +305,7 @@ fn descend_plain<'t>(top: &'t mut Child, key: &[u8]) -> (&'t mut Child, usize) {
 
 /// Adds a subtree to an inner node that has no child for the key: beside its children, or beside the whole node. `subtree` makes the
 /// subtree for a depth. The counts above are not corrected.
-fn add_beside(spot: Spot<'_>, key: &[u8], subtree: impl FnOnce(usize) -> Child) -> Delta {
+pub(super) fn add_beside(spot: Spot<'_>, key: &[u8], subtree: impl FnOnce(usize) -> Child) -> Delta {
     let Spot { child, depth, levels } = spot;
     let Child::Inner(inner) = child else { return Delta::default() };
     let agreed = agreeing(inner.skip(), key, depth);
@@ -335,9 +324,8 @@ fn add_beside(spot: Spot<'_>, key: &[u8], subtree: impl FnOnce(usize) -> Child) 
     Delta::new((0, 0), after, levels)
 }
 
-/// Puts an entry. The counts above it are not corrected.
-fn put_below(top: &mut Child, key: &[u8], value: &[u8]) -> Delta {
-    let spot = descend(top, key, usize::MAX);
+/// Puts an entry at the end of its key's way. The counts above it are not corrected.
+pub(super) fn put_at(spot: Spot<'_>, key: &[u8], value: &[u8]) -> Delta {
     let Spot { child, depth, levels } = spot;
     let after = (1, rules::cost(key, value));
     match child {
@@ -401,9 +389,9 @@ fn put_in_bucket(
     Delta::new(before, after, levels)
 }
 
-/// Removes a key that exists. The counts and the shape above it are not corrected.
-fn remove_below(top: &mut Child, key: &[u8]) -> Delta {
-    let Spot { child, levels, .. } = descend(top, key, usize::MAX);
+/// Removes a key at the end of its way, where it exists or a bucket has several others. The counts and the shape above it are not corrected.
+pub(super) fn remove_at(spot: Spot<'_>, key: &[u8]) -> Delta {
+    let Spot { child, levels, .. } = spot;
     let before = child.measure();
     match child {
         Child::Bucket(bucket) if bucket.count() > 1 => {
@@ -412,21 +400,6 @@ fn remove_below(top: &mut Child, key: &[u8]) -> Delta {
         }
         _ => *child = Child::None,
     }
-    Delta::new(before, child.measure(), levels)
-}
-
-/// Removes everything under a path, which is not empty; `key` begins with the path.
-fn cut_below(top: &mut Child, path: &Path, key: &[u8]) -> Delta {
-    let Spot { child, depth, levels } = descend(top, key, path.len());
-    let before = child.measure();
-    let kept = match child {
-        Child::Bucket(bucket) if depth < path.len() => {
-            let kept: Vec<_> = bucket.entries().filter(|(key, _)| !path.contains(key)).collect();
-            if kept.is_empty() { Child::None } else { Child::of(&kept) }
-        }
-        _ => Child::None,
-    };
-    *child = kept;
     Delta::new(before, child.measure(), levels)
 }
 

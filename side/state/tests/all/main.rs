@@ -14,6 +14,7 @@ mod checkpoint_single;
 mod checkpoint_versions;
 mod reference;
 mod store;
+mod store_bulk;
 mod store_edges;
 #[cfg(planted)]
 mod store_planted;

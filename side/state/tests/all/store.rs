@@ -9,7 +9,7 @@ use quorate_state::store::{
 use quorate_types::Digest;
 
 /// Keys that share beginnings, are beginnings of others, empty, long.
-fn keys() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn keys() -> impl Strategy<Value = Vec<u8>> {
     let byte = || prop::sample::select(vec![0, 1, 15, 16, 17, 127, 240, 255, b'a', b'b']);
     prop_oneof![
         4 => prop::collection::vec(byte(), 0..5),
@@ -26,7 +26,7 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Values of sizes around the limits of buckets and chunks, mostly small ones.
-fn values() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn values() -> impl Strategy<Value = Vec<u8>> {
     let sizes = prop_oneof![
         8 => 0_usize..100,
         2 => 300_usize..700,
@@ -46,6 +46,8 @@ enum Step {
     Overwrite(usize, u8),
     Remove(usize),
     RemoveRange(usize, usize),
+    /// At once, from one key to before another.
+    CutRange(Vec<u8>, Vec<u8>),
     Apply(Vec<(Vec<u8>, Option<Vec<u8>>)>),
     Version,
     RollBack(usize),
@@ -63,6 +65,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => (any::<usize>(), any::<u8>()).prop_map(|(at, byte)| Step::Overwrite(at, byte)),
         6 => any::<usize>().prop_map(Step::Remove),
         1 => (any::<usize>(), 0_usize..60).prop_map(|(from, count)| Step::RemoveRange(from, count)),
+        1 => (keys(), keys()).prop_map(|(start, end)| Step::CutRange(start, end)),
         3 => prop::collection::vec((keys(), prop::option::weighted(0.7, values())), 0..60).prop_map(Step::Apply),
         2 => Just(Step::Version),
         1 => any::<usize>().prop_map(Step::RollBack),
@@ -135,6 +138,12 @@ impl Run {
                     self.model.remove(&key);
                     prop_assert!(self.store.remove(&key));
                 }
+            }
+            Step::CutRange(start, end) => {
+                let before = self.model.len();
+                self.model.retain(|key, _| *key < start || *key >= end);
+                let removed = self.store.remove_range(&start, Some(&end));
+                prop_assert_eq!(removed, (before - self.model.len()) as u64);
             }
             Step::Apply(changes) => self.apply(changes),
             Step::Version => self.versions.push((self.store.version(), self.model.clone())),
