@@ -170,12 +170,14 @@ pub(crate) fn revoke(writer: &mut Writer<'_>, id: i64) -> Result<(), EtcdError> 
 
 /// Ends a lease. Gives the number of its keys.
 fn end(writer: &mut Writer<'_>, id: i64, lease: &Lease) -> usize {
-    let keys = keys_of(writer.store, id);
     let mut buffer = Vec::new();
-    for key in &keys {
-        let head = head(writer.store, key, &mut buffer).expect("INV-ETCD-4: an attached key has a value");
-        writer.delete(key, &head);
-    }
+    let store = &*writer.store;
+    let with_head = |key: Vec<u8>| {
+        let head = head(store, &key, &mut buffer).expect("INV-ETCD-4: an attached key has a value");
+        (key, head)
+    };
+    let keys: Vec<_> = keys_of(store, id).into_iter().map(with_head).collect();
+    writer.delete_each(&keys);
     writer.store.remove(&name(LEASE, id));
     writer.store.remove(&lease.ending(id));
     keys.len()

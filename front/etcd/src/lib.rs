@@ -13,6 +13,7 @@ mod alarms;
 mod auth;
 mod check;
 mod compact;
+mod delete;
 mod error;
 mod events;
 mod hash;

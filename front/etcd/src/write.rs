@@ -1,4 +1,4 @@
-//! Changes: the puts and deletes of one command, which all have one revision.
+//! Changes: the puts and deletes (`delete.rs`) of one command, which all have one revision.
 //!
 //! A put appends an entry and writes the key's head. No entry is ever changed, so reads at an older revision, and watches, find the old
 //! entries. Tests: `tests/all/store.rs`.
@@ -7,10 +7,8 @@ use crate::error::EtcdError;
 use crate::events::LiveWriter;
 use crate::lease;
 use crate::proto;
-use crate::request::{DeleteRequest, PutRequest};
-use crate::space::{
-    Bounds, Entry, GONE, HEAD, Head, KeyValue, Meta, Revision, entry_at, entry_of, head, named,
-};
+use crate::request::PutRequest;
+use crate::space::{Entry, GONE, HEAD, Head, KeyValue, Meta, Revision, entry_at, entry_of, head, named};
 use quorate_execute::{Store, Version};
 
 /// Buffers that are reused; nothing in them lasts longer than a command.
@@ -27,10 +25,10 @@ pub(crate) struct Buffers {
 pub(crate) struct Writer<'a> {
     pub(crate) store: &'a mut Store,
     meta: &'a mut Meta,
-    buffers: &'a mut Buffers,
-    live: &'a mut LiveWriter,
+    pub(crate) buffers: &'a mut Buffers,
+    pub(crate) live: &'a mut LiveWriter,
     /// The revision of the next change.
-    next: Revision,
+    pub(crate) next: Revision,
 }
 
 impl<'a> Writer<'a> {
@@ -123,46 +121,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the entry in the buffer under the next revision.
-    fn append(&mut self) {
+    pub(crate) fn append(&mut self) {
         self.store.put(self.next.key().bytes(), &self.buffers.entry);
         self.next = self.next.next();
-    }
-
-    /// Carries out a delete; appends the fields of the response.
-    pub(crate) fn delete_range(&mut self, request: &DeleteRequest<'_>, out: &mut Vec<u8>) {
-        if request.range_end.is_empty() {
-            let Some(old) = head(self.store, request.key, &mut self.buffers.key) else { return };
-            proto::int_field(out, 2, 1);
-            if request.prev_kv {
-                proto::message_field(out, 3, entry_of(self.store, &old).message);
-            }
-            return self.delete(request.key, &old);
-        }
-        let bounds = Bounds::new(HEAD, request.key, request.range_end);
-        let doomed: Vec<(Vec<u8>, Head)> =
-            bounds.entries(self.store).map(|(key, bytes)| (key.to_vec(), Head::decode(bytes))).collect();
-        proto::int_field(out, 2, doomed.len() as i64);
-        for (key, old) in &doomed {
-            if request.prev_kv {
-                proto::message_field(out, 3, entry_of(self.store, old).message);
-            }
-            self.delete(key, old);
-        }
-    }
-
-    /// Deletes a key that has a value.
-    pub(crate) fn delete(&mut self, key: &[u8], old: &Head) {
-        let gone = Head { at: self.next, ..Head::default() };
-        self.live.before(|| entry_of(self.store, old));
-        Entry::begin(&mut self.buffers.entry, true, Some(old.at));
-        let message_at = self.buffers.entry.len();
-        KeyValue::encode(&mut self.buffers.entry, key, &gone, &[]);
-        self.live.change(self.next, true, key, &self.buffers.entry[message_at..]);
-        self.append();
-        gone.encode(&mut self.buffers.head);
-        self.store.remove(named(&mut self.buffers.key, HEAD, key));
-        self.store.put(named(&mut self.buffers.key, GONE, key), &self.buffers.head);
-        lease::detach(self.store, old.lease, key, &mut self.buffers.key);
     }
 }
 

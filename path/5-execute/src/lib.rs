@@ -137,7 +137,7 @@ pub use outcomes::{Outcome, Outcomes};
 pub use parallel::{Parallel, ParallelService, Ran};
 pub use published::{Published, Publisher};
 pub use quorate_admit::Lookup;
-pub use quorate_state::store::{Store, Version};
+pub use quorate_state::store::{Change, Store, Version};
 pub use quorate_types::Random;
 pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Service};
 pub use sessions::{Handling, SessionLimits, SessionTable};

@@ -3,6 +3,7 @@
 mod alarms;
 mod auth;
 mod bytes;
+mod deletes;
 mod edges;
 mod live;
 mod model;
