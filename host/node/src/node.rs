@@ -405,7 +405,7 @@ impl Node {
 
     /// The oracle answered a question about an instance.
     pub(crate) fn on_oracle(&mut self, now: Time, of: InstanceId, answer: OracleAnswer, out: &mut Effects) {
-        self.step_named(now, of, OrderInput::Oracle(answer));
+        self.groups.step_named(now, of, OrderInput::Oracle(answer));
         self.after_order(now, out);
     }
 

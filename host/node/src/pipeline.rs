@@ -174,6 +174,7 @@ impl Node {
     /// Ends a turn, when everything that arrived at once was handed in: batches are sealed, reads are grouped, replies leave and blocks are
     /// written. Nothing here runs per command.
     pub(crate) fn end_turn(&mut self, now: Time, out: &mut Effects) {
+        self.execute(now, out);
         self.verify(now, out);
         self.end_intake(now, out);
         self.wake_waiting(now, out);
@@ -184,6 +185,7 @@ impl Node {
         self.ask_for_reads(now, out);
         self.fill(now, out);
         self.reconfigure(now, out, |part, look, outs| part.tell_caught_up(look, outs));
+        self.execute(now, out);
         self.run_reads(now);
         self.engine.send_replies(out);
         let (guide, look) = self.guide();
@@ -267,11 +269,13 @@ impl Node {
             }
             intake::Out::Check(work) => out.push(Effect::Check(work)),
             intake::Out::Vouched { instance, slot, digest, waited } => {
-                self.step_named(now, instance, OrderInput::Vouched { slot, digest, waited });
+                self.groups.step_named(now, instance, OrderInput::Vouched { slot, digest, waited });
             }
-            intake::Out::Watch { instance, name } => self.step_named(now, instance, OrderInput::Watch(name)),
+            intake::Out::Watch { instance, name } => {
+                self.groups.step_named(now, instance, OrderInput::Watch(name))
+            }
             intake::Out::Unwatch { instance, name } => {
-                self.step_named(now, instance, OrderInput::Unwatch(name))
+                self.groups.step_named(now, instance, OrderInput::Unwatch(name))
             }
             intake::Out::Say(requests) => {
                 for member in self.config.members.all() {
@@ -365,7 +369,6 @@ impl Node {
             self.reconfigure(now, out, |part, look, outs| part.executed(look, command, outs));
         }
         self.learn_time(now);
-        self.finish(now, out);
         let (bytes, asks) = (batch.bytes().len() as u64, batch.header().border);
         self.keep(now, In::Delivered { seq, bytes, asks, settled }, out);
     }
@@ -476,10 +479,7 @@ impl Node {
             keeping::Out::Say { text, bad } => out.event(Event::State { text, bad }),
             keeping::Out::Halt(halt) => out.push(Effect::Halt(halt)),
             keeping::Out::CopyAhead => self.engine.prepare_image(),
-            keeping::Out::CaptureAhead(border) => {
-                self.engine.ahead(border);
-                self.finish(now, out);
-            }
+            keeping::Out::CaptureAhead(border) => self.engine.ahead(border),
             keeping::Out::Capture { border, seq } => self.capture(now, border, seq, out),
             keeping::Out::Fetch(need) => self.begin_fetch(now, need, out),
             keeping::Out::Examine(found) => {

@@ -269,7 +269,9 @@ impl Restoring {
             nature: config.order.nature(),
             config,
         };
-        node.meet_all_members();
+        for at in 0..node.groups.len() {
+            node.on_members(at, node.groups[at].status().membership);
+        }
         node.meet_borders();
         Ok(node)
     }

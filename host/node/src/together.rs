@@ -16,7 +16,7 @@ use quorate_merge::{Generation, Refused};
 use quorate_order::{Input as OrderInput, OrderMessage};
 use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Room, Seq, Slot, Time, View, planted};
-use quorate_wire::{Batch, BatchHeader, Memberships, RequestHeader, Verified, fill_frame};
+use quorate_wire::{Batch, BatchHeader, Memberships, OutFrame, RequestHeader, Verified, fill_frame};
 use std::sync::Arc;
 
 /// Requests of clients.
@@ -108,12 +108,6 @@ impl Node {
         }
         if lacks {
             self.lead(now, leading::In::Full, out);
-        }
-    }
-
-    pub(crate) fn step_named(&mut self, now: Time, instance: InstanceId, input: OrderInput) {
-        if let Some(group) = self.groups.of_mut(instance) {
-            group.step(now, input);
         }
     }
 
@@ -417,6 +411,12 @@ impl Node {
         }
     }
 
+    /// The frames that say to members once more that this replica leads. A host sends them while a turn takes long: the turn executes
+    /// commands then, and nothing is wrong with this replica.
+    pub fn heartbeats(&self) -> Vec<(ConnId, OutFrame)> {
+        self.groups.heartbeats(|to, at| self.gate.peers().way(to, at))
+    }
+
     /// A write or a sync of the log completed.
     pub(crate) fn on_durable(&mut self, now: Time, out: &mut Effects) {
         self.after_order(now, out);
@@ -463,21 +463,28 @@ impl Node {
 
 /// Execution, reads and agreed time.
 impl Node {
-    /// Takes what became final, and delivers what the global log has.
+    /// Delivers what the global log has. It is executed at the end of the turn, apart from everything else: see [`Self::execute`].
     pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
-        self.finish(now, out);
         while let Some(delivery) = self.engine.next(now) {
             if let Delivery::Batch { seq, instance, batch, settled } = delivery {
                 self.delivered(now, (seq, instance, settled), &batch, out);
             }
-            self.finish(now, out);
             self.look_at_generation(now, out);
         }
     }
 
-    /// Takes from the engine what became final.
-    pub(crate) fn finish(&mut self, now: Time, out: &mut Effects) {
+    /// Executes what was delivered, and what waited for that; also after proposals, which a replica that is alone decides at once.
+    pub(crate) fn execute(&mut self, now: Time, out: &mut Effects) {
+        while self.finish(now, out) {
+            self.deliver(now, out);
+        }
+    }
+
+    /// Takes from the engine what became final. Whether there was anything.
+    fn finish(&mut self, now: Time, out: &mut Effects) -> bool {
+        let mut any = false;
         while let Some(finished) = self.engine.finished(now) {
+            any = true;
             match finished {
                 Finished::Batch { instance, proposed } => self.executed(instance, proposed),
                 Finished::Ahead(border, version) => {
@@ -487,6 +494,7 @@ impl Node {
                 Finished::Image(system, image) => self.keep(now, captured(*system, image), out),
             }
         }
+        any
     }
 
     /// Time passed, so more may be final. If that held up delivery, delivery goes on.
@@ -546,7 +554,6 @@ impl Node {
     pub(crate) fn capture(&mut self, now: Time, border: u64, seq: Seq, out: &mut Effects) {
         self.turn_lanes(now, out);
         self.engine.border(Box::new(describe(&look!(self, keeping), (border, seq))));
-        self.finish(now, out);
     }
 
     /// The merge has waited for long for an instance without a leader. If others have a later checkpoint, it would wait in vain.
@@ -667,13 +674,6 @@ impl Node {
         self.reconfigure.changed();
         if self.has_begun() {
             self.reconfigure(now, out, |part, _, outs| part.resumed(outs));
-        }
-    }
-
-    /// Takes up what all instances say about their memberships.
-    pub(crate) fn meet_all_members(&mut self) {
-        for at in 0..self.groups.len() {
-            self.on_members(at, self.groups[at].status().membership);
         }
     }
 

@@ -20,7 +20,7 @@ use quorate_node::{
     ConnClass, Effect, Effects, Event, Inbox, Input, KeeperWork, Node, NodeStatus, Part, Share,
 };
 use quorate_tls::{Credentials, Session};
-use quorate_types::{ConnId, Durations, Halt, InstanceId, ReplicaId, Time};
+use quorate_types::{ConnId, Durations, Halt, InstanceId, ReplicaId, Span, Time};
 use quorate_wire::{FrameKind, OutFrame};
 use std::collections::BTreeMap;
 use std::io;
@@ -40,6 +40,7 @@ mod pace;
 mod pillars;
 mod placement;
 mod pressure;
+mod pulse;
 mod queue;
 mod reading;
 mod relay;
@@ -58,6 +59,7 @@ pub(crate) use queue::Sleeper;
 pub(crate) use addresses::Addresses;
 use door::ENTRY;
 use placement::Placement;
+use pulse::Pulse;
 use sides::Sides;
 use sockets::{Core, Sockets};
 pub(crate) use status::WholeStatus;
@@ -107,6 +109,8 @@ pub(crate) struct Parts {
     pub(crate) placement: PlacementConfig,
     /// How many links there are to each member.
     pub(crate) links: u16,
+    /// The time between two heartbeats of a leader.
+    pub(crate) heartbeat: Span,
 }
 
 /// The node, and its pending effects.
@@ -155,6 +159,7 @@ impl Core for Home {
 pub(crate) struct Lane {
     home: Home,
     sockets: Sockets,
+    pulse: Pulse,
     /// The share of a busy lane's time for accepting connections.
     entry: Share,
     /// The other lanes, and the lane of each connection.
@@ -208,19 +213,16 @@ impl Lane {
             pillars,
             placement,
             links,
+            heartbeat,
             ..
         } = parts;
-        let safe = credentials.is_some();
         let limits = limits.shared_by(1 + others.len());
-        let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe).late(lateness.clone());
-        let many = !others.is_empty();
+        let sockets =
+            |poll| Sockets::new(poll, clock.clone(), limits, credentials.is_some()).late(lateness.clone());
         // A mouth hears and says everything on the main lane.
-        let apart = many && mouth.is_none() && pillars == Pillars::Lanes;
+        let apart = !others.is_empty() && mouth.is_none() && pillars == Pillars::Lanes;
         let lanes = 1 + others.len() as u16;
-        let placement = match placement {
-            PlacementConfig::Staged if apart => Placement::staged(links, lanes),
-            _ => Placement::spread(links, lanes, apart),
-        };
+        let placement = placed(placement, links, lanes, apart);
         let sides = Sides::start((others, placement), sleeper, &mailbox, sockets)?;
         if apart {
             node.bridge(Box::new(sides.posts.clone()));
@@ -234,6 +236,7 @@ impl Lane {
                 leader_changes: 0,
             },
             sockets: sockets(poll),
+            pulse: Pulse::start(heartbeat)?,
             entry: Share::one_in(ENTRY),
             sides,
             listener,
@@ -352,7 +355,7 @@ impl Lane {
         self.sockets.let_go(&mut self.home);
         // A connection that breaks while it is written to is one more input.
         loop {
-            self.step(now, Input::TurnEnd);
+            self.end_turn(now);
             self.perform();
             if self.home.effects.is_empty() {
                 break;
@@ -384,6 +387,22 @@ impl Lane {
 
     fn step(&mut self, now: Time, input: Input) {
         self.home.take(now, input);
+    }
+
+    /// Ends the node's turn, in which it executes.
+    fn end_turn(&mut self, now: Time) {
+        if self.pulse.wants(now) {
+            self.pulse.set(self.heartbeats());
+        }
+        self.pulse.lend(&mut self.sockets.connections);
+        self.step(now, Input::TurnEnd);
+        self.pulse.take_back(&mut self.sockets.connections);
+    }
+
+    /// The heartbeats that a long turn repeats. A replica that says other things than its node does, or says them late, repeats nothing.
+    fn heartbeats(&self) -> Vec<(ConnId, OutFrame)> {
+        let is_late = self.sockets.lateness.as_ref().is_some_and(|late| late.get() > Span::ZERO);
+        if self.home.speech.is_some() || is_late { Vec::new() } else { self.home.node.heartbeats() }
     }
 
     /// Accepts waiting connections, unless that has used up its share of a busy lane's time: then they wait in the kernel, which refuses
@@ -545,6 +564,9 @@ impl Lane {
                 Effect::Lanes { conn, wish } => self.place(now, conn, &wish, &mut written),
                 Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
                 Effect::Event(event) => {
+                    if matches!(event, Event::Leader { .. }) {
+                        self.pulse.renew();
+                    }
                     self.home.leader_changes += u64::from(tells_of_a_leader(&event));
                     log_event(&event, &mut self.sockets.refusals, now);
                 }
@@ -666,6 +688,14 @@ impl Lane {
             }
             None => self.step(now, Input::DialFailed { replica, link }),
         }
+    }
+}
+
+/// How the work is divided among the lanes.
+fn placed(config: PlacementConfig, links: u16, lanes: u16, apart: bool) -> Placement {
+    match config {
+        PlacementConfig::Staged if apart => Placement::staged(links, lanes),
+        _ => Placement::spread(links, lanes, apart),
     }
 }
 

@@ -24,7 +24,7 @@ use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
 use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_tls::{CredentialsError, Watched};
-use quorate_types::{Halt, RecordId, ReplicaId};
+use quorate_types::{Halt, RecordId, ReplicaId, Span};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -163,8 +163,7 @@ impl Replica {
         let Self { mut config, service, options } = self;
         config.check_with(options.oracle.is_some())?;
         fit_to_open_files(&mut config);
-        let watched = certificates(&config)?;
-        let directory = DataDirectory::open(&config)?;
+        let (watched, directory) = (certificates(&config)?, DataDirectory::open(&config)?);
         let network = options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
         let (listener, address) = listen(&*network, config.listen_address())?;
         let health = health(&config)?;
@@ -177,8 +176,8 @@ impl Replica {
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
         config.execution.fits(&*service)?;
-        let service = (service, config.execution.clone());
-        let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
+        let mut node =
+            recover(node_config, (service, config.execution.clone()), recovered, &*disk, &directory)?;
         let newest = open_to_readers(&mut node, &config);
         directory.note_run(config.durability.mode, false).and_then(|()| directory.used())?;
 
@@ -223,6 +222,7 @@ impl Replica {
             pillars: config.pillars,
             placement: config.placement,
             links: config.link_count(),
+            heartbeat: Span::from_millis(config.timing.heartbeat_ms),
         })
         .map_err(io_error("starting a lane"))?;
         let thread = Some(spawn(move || run(lane, &directory, &*disk, config.durability.mode))?);

@@ -258,6 +258,10 @@ pub trait Order: std::any::Any + Send + std::fmt::Debug {
     /// When to call [`Order::step`] with [`Input::Deadline`], if no other input comes first.
     fn deadline(&self) -> Option<Time>;
 
+    /// If this replica leads, the messages that say so to the others once more. A host sends them while its thread executes for long. They
+    /// change nothing here, and at most the time of what they repeat at the others.
+    fn heartbeats(&self, out: &mut Effects);
+
     /// The protocol's standing after its last step. Costs nothing.
     fn standing(&self) -> Standing;
 

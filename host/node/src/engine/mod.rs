@@ -153,13 +153,24 @@ pub(crate) struct Counts {
     pub(crate) reads: u64,
 }
 
+/// So many batches may be delivered and not final. Else a long log would be in memory twice at a start.
+const UNDER_WAY_MAX: usize = 1024;
+
+/// What was delivered and is not final.
+#[derive(Default)]
+struct UnderWay {
+    /// The batches: their instances, and whether they were proposed here.
+    batches: VecDeque<(Seq, InstanceId, bool)>,
+    /// Whether something was delivered since execution was last asked to go on.
+    fresh: bool,
+}
+
 /// Merge, execution and replies of one replica; see the module.
 pub(crate) struct Engine {
     may_lie: bool,
     merge: Merge<Batch>,
     execution: Box<dyn Execution>,
-    /// Batches that are delivered and not final: their instances, and whether they were proposed here.
-    under_way: VecDeque<(Seq, InstanceId, bool)>,
+    under_way: UnderWay,
     /// The descriptions of the other parts at borders whose state is not final yet.
     borders: VecDeque<Box<System>>,
     outcomes: Outcomes,
@@ -184,7 +195,7 @@ impl Engine {
             may_lie: config.may_lie,
             merge,
             execution,
-            under_way: VecDeque::new(),
+            under_way: UnderWay::default(),
             borders: VecDeque::new(),
             outcomes: Outcomes::new(),
             observer,
@@ -242,7 +253,8 @@ impl Engine {
     /// When more may become final without another delivery.
     pub(crate) fn execution_deadline(&self, now: Time) -> Option<Time> {
         let record = self.foreseeable();
-        if record.is_some_and(|record| self.verified().is_some_and(|verified| verified.foresees(record))) {
+        let foresees = |record| self.verified().is_some_and(|verified| verified.foresees(record));
+        if self.under_way.fresh || record.is_some_and(foresees) {
             // In a turn of its own: what was proposed leaves first.
             return Some(now);
         }
@@ -308,10 +320,12 @@ impl Engine {
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
         // Where results are verified, the ruling for the state at the border lies behind it.
         let settled = self.verified().is_none() || self.execution.is_settled();
-        if self.is_at_border() && settled && !self.differs() || !self.execution.has_room() {
+        if self.is_at_border() && settled && !self.differs() || !self.has_room() {
             return None;
         }
-        match self.merge.next(now)? {
+        let delivered = self.merge.next(now)?;
+        self.under_way.fresh = true;
+        match delivered {
             Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
                 self.execution.batch(seq, payload.clone());
@@ -335,6 +349,11 @@ impl Engine {
                 Some(Delivery::Nothing)
             }
         }
+    }
+
+    /// Whether more may be delivered now.
+    fn has_room(&self) -> bool {
+        self.under_way.batches.len() < UNDER_WAY_MAX && self.execution.has_room()
     }
 
     /// Whether this replica's results are not those that were ruled: nothing becomes final until the state is replaced.
@@ -385,7 +404,7 @@ impl Engine {
             self.is_ordered(now, dated);
         }
         if !self.differs() {
-            self.under_way.push_back((seq, instance, proposed));
+            self.under_way.batches.push_back((seq, instance, proposed));
         }
     }
 
@@ -426,6 +445,7 @@ impl Engine {
 
     /// The next batch, state or image that became final, if there is one.
     pub(crate) fn finished(&mut self, now: Time) -> Option<Finished> {
+        self.under_way.fresh = false;
         loop {
             match self.execution.next(now, &mut self.outcomes)? {
                 Final::Nothing | Final::Ahead(_, None) => {
@@ -437,7 +457,7 @@ impl Engine {
                     self.counts.requests += self.outcomes.list().len() as u64;
                     let events = self.outcomes.take_events();
                     self.tell(events);
-                    let (delivered, instance, proposed) = self.under_way.pop_front()?;
+                    let (delivered, instance, proposed) = self.under_way.batches.pop_front()?;
                     assert_eq!(seq, delivered, "INV-EXEC-7: batches become final in the order of delivery");
                     return Some(Finished::Batch { instance, proposed });
                 }
@@ -524,7 +544,7 @@ impl Engine {
         objects: &Version,
         answerers: Answerers,
     ) -> Result<(), CheckpointError> {
-        self.under_way.clear();
+        self.under_way.batches.clear();
         self.borders.clear();
         self.withdraw();
         let before = self.routes.reached(self.execution.state());

@@ -13,7 +13,7 @@
 //! front/cli/tests/all/instances.rs.
 
 use super::inbox::Inboxes;
-use super::{Birth, Group, Inbox, OwnLanes};
+use super::{At, Birth, Group, Inbox, OwnLanes};
 use crate::config::NodeConfig;
 use crate::effects::Effects;
 use crate::engine::Engine;
@@ -21,9 +21,9 @@ use crate::journal::{Loaded, VolumeId, Volumes};
 use crate::roster::Roster;
 use crate::system::{InstancePart, System};
 use quorate_merge::{Generation, Leader, Merge, RecordIndex};
-use quorate_order::{Anchor, Input as OrderInput};
-use quorate_types::{Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
-use quorate_wire::{Batch, Memberships};
+use quorate_order::{Anchor, Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput};
+use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
+use quorate_wire::{Batch, Memberships, OutFrame};
 use std::ops::{Deref, DerefMut};
 
 /// The other parts, as the groups may read them.
@@ -79,6 +79,38 @@ impl Deref for Groups {
 impl DerefMut for Groups {
     fn deref_mut(&mut self) -> &mut [Group] {
         &mut self.in_force
+    }
+}
+
+/// Messages.
+impl Groups {
+    /// Gives the protocol of an instance an input, if there is such an instance.
+    pub(crate) fn step_named(&mut self, now: Time, instance: InstanceId, input: OrderInput) {
+        if let Some(group) = self.of_mut(instance) {
+            group.step(now, input);
+        }
+    }
+
+    /// The frames that say once more that this replica leads instances whose protocol is on the main lane. `way`: the connection on which a
+    /// member hears of an instance.
+    pub(crate) fn heartbeats(
+        &self,
+        way: impl Fn(ReplicaId, usize) -> Option<ConnId>,
+    ) -> Vec<(ConnId, OutFrame)> {
+        let mut frames = Vec::new();
+        for (at, group) in self.in_force.iter().enumerate() {
+            let At::Main(pillar) = &group.at else { continue };
+            let mut effects = OrderEffects::new();
+            pillar.order.heartbeats(&mut effects);
+            for effect in effects.drain() {
+                if let OrderEffect::Send { to, message, .. } = effect
+                    && let Some(conn) = way(to, at)
+                {
+                    frames.push((conn, message.frame(group.id())));
+                }
+            }
+        }
+        frames
     }
 }
 

@@ -7,5 +7,6 @@ mod executors;
 mod fake;
 mod few;
 mod liars;
+mod long_commands;
 mod own_replies;
 mod workers;

@@ -468,6 +468,10 @@ impl Order for ModSmart {
         self.core.ledger.keep_from(self.voting.open.first_record())
     }
 
+    fn heartbeats(&self, out: &mut Effects) {
+        self.reads.beat_again(&self.core, out);
+    }
+
     fn standing(&self) -> Standing {
         self.core.life.standing
     }

@@ -110,8 +110,19 @@ impl Reads {
         }
     }
 
+    /// Sends the last heartbeat once more. [mod_smart L157]
+    pub(super) fn beat_again(&self, core: &Core, out: &mut Effects) {
+        if core.is_mine() && core.has_begun() {
+            self.tell_round(core, out);
+        }
+    }
+
     fn next_round(&mut self, core: &Core, out: &mut Effects) {
         self.round += 1;
+        self.tell_round(core, out);
+    }
+
+    fn tell_round(&self, core: &Core, out: &mut Effects) {
         let (decided, round) = (core.decided(), self.round);
         core.tell_all(out, &Body::Alive { decided, round });
     }

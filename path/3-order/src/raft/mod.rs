@@ -487,6 +487,12 @@ impl Order for Raft {
         self.store.records_needed_from()
     }
 
+    fn heartbeats(&self, out: &mut Effects) {
+        if let Role::Leader(lead) = &self.role {
+            lead.heartbeats(&self.store, out);
+        }
+    }
+
     fn standing(&self) -> Standing {
         self.life.standing
     }

@@ -71,6 +71,9 @@ impl Order for Recorder {
     fn deadline(&self) -> Option<Time> {
         self.inner.deadline()
     }
+    fn heartbeats(&self, out: &mut Effects) {
+        self.inner.heartbeats(out);
+    }
     fn status(&self) -> Status {
         self.inner.status()
     }

@@ -137,6 +137,7 @@ impl Order for Toy {
     fn deadline(&self) -> Option<Time> {
         self.started.filter(|_| !self.ledger.has_begun())
     }
+    fn heartbeats(&self, _: &mut Effects) {}
     fn standing(&self) -> Standing {
         let all = || self.open.iter().map(|(batch, _)| batch).chain(&self.queue);
         let (in_flight, in_flight_bytes) = (all().count(), all().map(|batch| batch.bytes().len()).sum());

@@ -17,7 +17,8 @@ mod transfer;
 use super::changes::Changes;
 use super::store::Store;
 use super::{RaftConfig, reject};
-use crate::raft::message::{AppendOutcome, Entry, EntryBody, Index};
+use crate::raft::message::{AppendOutcome, Entry, EntryBody, Index, RaftMessage};
+use crate::raft::send;
 use crate::{Effects, Stored};
 use leases::Lease;
 use progress::{Flow, Progress};
@@ -56,6 +57,9 @@ pub(super) enum Office {
     Left,
 }
 
+/// So many times `election_max` count at most when a leader's turn comes late: its machine may have slept.
+const LATE_MAX: u64 = 10;
+
 /// What a replica keeps only while it leads.
 #[derive(Debug)]
 pub(super) struct Leading {
@@ -71,6 +75,9 @@ pub(super) struct Leading {
     lease: Lease,
     handover: Handover,
     heartbeat_due: Time,
+    /// Until when nobody needs to be heard, since this replica itself was busy for long: followers execute the same commands, and say
+    /// nothing meanwhile.
+    patient: Time,
     /// When followers are told of a commit that no entry told them.
     commit_due: Option<Time>,
 }
@@ -90,6 +97,7 @@ impl Leading {
             lease: Lease::default(),
             handover: Handover::default(),
             heartbeat_due: scene.now.plus(scene.config.heartbeat),
+            patient: Time::ZERO,
             commit_due: None,
         };
         lead.note_round(scene);
@@ -125,7 +133,10 @@ impl Leading {
             self.commit_due = None;
         }
         if heartbeat {
-            if !self.hears_quorum(scene) {
+            // [raft L155]
+            let late = scene.now.since(self.heartbeat_due).min(scene.config.election_max.times(LATE_MAX));
+            self.patient = self.patient.max(scene.now.plus(late.times(2)));
+            if scene.now >= self.patient && !self.hears_quorum(scene) {
                 return Office::Left;
             }
             self.begin_heartbeat_round(scene);
@@ -193,6 +204,16 @@ impl Leading {
         self.heartbeat_due = scene.now.plus(scene.config.heartbeat);
         for peer in &mut self.peers {
             scene.heartbeat(peer, self.round);
+        }
+    }
+
+    /// The heartbeats of the last round once more. [raft L154]
+    pub(super) fn heartbeats(&self, store: &Store, out: &mut Effects) {
+        let (view, commit) = (store.view(), store.commit());
+        for peer in self.peers.iter().filter(|peer| peer.flow != Flow::Checkpoint) {
+            let previous = store.log().position(peer.next.previous());
+            let (round, entries) = (self.round, Vec::new());
+            send(out, peer.id, RaftMessage::AppendEntries { view, previous, commit, round, entries }, None);
         }
     }
 

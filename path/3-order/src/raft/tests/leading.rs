@@ -93,8 +93,54 @@ fn it_gives_up_its_office_when_it_hears_nobody() {
     let (mut world, mut lead) = World::new();
     world.now = lead.deadline();
     assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::CachedEntry);
-    world.now = Time::ZERO.plus(world.config.election_max).plus(Span::from_millis(1));
+    while world.now < Time::ZERO.plus(world.config.election_max) {
+        assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::CachedEntry);
+        world.now = lead.deadline();
+    }
     assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::Left);
+}
+
+/// Its thread was busy for a second, so it could hear nobody, and followers that are busy with the same say nothing after it.
+#[test]
+fn it_waits_longer_for_others_when_it_was_late_itself() {
+    let (mut world, mut lead) = World::new();
+    let busy = Span::from_secs(1);
+    world.now = lead.deadline().plus(busy);
+    let end = world.now.plus(busy.times(2));
+    world.has(&mut lead, 1, 1, 0);
+    while world.now < end {
+        assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::CachedEntry, "at {:?}", world.now);
+        world.now = lead.deadline();
+    }
+    assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::Left, "twice as long is enough");
+}
+
+/// A machine that slept for an hour does not wait for an hour.
+#[test]
+fn much_lateness_counts_for_little() {
+    let (mut world, mut lead) = World::new();
+    world.now = lead.deadline().plus(Span::from_secs(3600));
+    let end = world.now.plus(world.config.election_max.times(20));
+    while world.now < end {
+        assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::CachedEntry);
+        world.now = lead.deadline();
+    }
+    assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::Left);
+}
+
+/// What the host repeats for a leader that executes for long is its last heartbeat, and it changes nothing.
+#[test]
+fn heartbeats_can_be_repeated() {
+    let (mut world, mut lead) = World::new();
+    world.now = lead.deadline();
+    let (_, effects) = world.act(|scene| lead.on_deadline(scene));
+    let mut again = Effects::new();
+    lead.heartbeats(&world.store, &mut again);
+    let again: Vec<Effect> = again.drain().collect();
+    assert!(!again.is_empty());
+    assert_eq!(sent(&again), sent(&effects));
+    let due = lead.deadline();
+    assert_eq!(due, world.now.plus(world.config.heartbeat), "the next one comes as ever");
 }
 
 /// It hands over to one who has all that is committed; that one is asked when it has everything.
