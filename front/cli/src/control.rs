@@ -1,5 +1,6 @@
 //! The control socket of `quorate dev`: one JSON document per line, a request and its response. `chaos` speaks through it.
 
+use clap::ValueEnum;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_lab::lies::How;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// An action on replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Action {
     /// Ends the process at once, as if its machine lost power.
     Kill,
@@ -33,8 +34,41 @@ pub(crate) enum Action {
     Lie(How),
     /// Lets all that the replica sends to others leave this many milliseconds late; 0: no more.
     Slow(u32),
+    /// Lets nothing pass between these replicas and the others; replaces the partition before.
+    Partition,
+    /// Ends the partition, for all replicas.
+    Heal,
+    /// Changes bytes at rest in the replica's data directory.
+    CorruptDisk(What),
+    /// Lets the replica put only so many MiB more on its disk; `None`: as many as there are.
+    FillDisk(Option<u64>),
+    /// Lets the replica's clock jump by this many milliseconds; negative: back.
+    ClockJump(i64),
     /// Does nothing; the response has the state of all replicas.
     List,
+}
+
+/// What rots on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum What {
+    /// A part of the newest checkpoint
+    Checkpoint,
+    /// A file of the log that is full
+    Log,
+}
+
+/// Bytes that were changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Damage {
+    /// The replica.
+    pub(crate) replica: u16,
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// Where the changed bytes begin.
+    pub(crate) offset: u64,
+    /// How many there are.
+    pub(crate) bytes: u64,
 }
 
 /// A request.
@@ -71,6 +105,16 @@ pub(crate) struct ChildReport {
     pub(crate) pid: Option<u32>,
     /// Its state.
     pub(crate) life: Life,
+    /// The replicas that it is cut off from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) apart: Vec<u16>,
+}
+
+impl ChildReport {
+    /// Whether it has no process.
+    pub(crate) fn is_dead(&self) -> bool {
+        matches!(self.life, Life::Killed | Life::Ended)
+    }
 }
 
 /// A response: the state of all replicas afterwards, or an error.
@@ -90,6 +134,9 @@ pub(crate) struct Done {
     pub(crate) changed: Vec<u16>,
     /// The state of all replicas afterwards.
     pub(crate) replicas: Vec<ChildReport>,
+    /// The bytes that it changed on disks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) damage: Vec<Damage>,
 }
 
 /// Listens in this directory. The socket of an earlier `dev` is replaced: the caller holds the directory's lock.

@@ -55,7 +55,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const MEND: Duration = Duration::from_secs(30);
 
 /// The result of one replica's scrub.
-struct Scrubbed {
+pub(crate) struct Scrubbed {
     bytes: u64,
     mended: u64,
     damaged: u64,
@@ -117,7 +117,11 @@ fn look(admin: &Admin, replica: ReplicaId) -> Result<Look, String> {
     all().ok_or_else(|| "its status is of another version of this program".to_owned())
 }
 
-fn scrub(
+/// Lets a replica scrub, and waits for the end.
+///
+/// # Errors
+/// Why it is not known what it found.
+pub(crate) fn scrub(
     admin: &Admin,
     cluster: &Cluster,
     replica: ReplicaId,
@@ -165,32 +169,35 @@ fn begin(cluster: &Cluster, replica: ReplicaId, address: &str) -> Result<(), Str
 }
 
 fn text(ended: &[(ReplicaId, Result<Scrubbed, String>)]) -> String {
-    let places = |count: u64| {
-        if count == 1 { "1 damaged place".to_owned() } else { format!("{count} damaged places") }
-    };
     let line = |(replica, ended): &(ReplicaId, Result<Scrubbed, String>)| match ended {
         Err(why) => format!("replica {}: {why}", replica.number()),
-        Ok(Scrubbed { bytes, mended, damaged }) => {
-            let found = match (mended, damaged) {
-                (0, 0) => "all of it is sound".to_owned(),
-                (mended, 0) => format!("{} found and mended", places(*mended)),
-                (0, damaged) => format!("{} can not be mended now", places(*damaged)),
-                (mended, damaged) => {
-                    format!(
-                        "{} found and mended, {} can not be mended now",
-                        places(*mended),
-                        places(*damaged)
-                    )
-                }
-            };
-            format!(
-                "replica {}: {} of checkpoints read, and the log: {found}",
-                replica.number(),
-                size(*bytes)
-            )
-        }
+        Ok(scrubbed) => format!("replica {}: {}", replica.number(), scrubbed.text()),
     };
     ended.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+impl Scrubbed {
+    /// What was read and found, in words.
+    pub(crate) fn text(&self) -> String {
+        let Self { bytes, mended, damaged } = self;
+        let places = |count: u64| {
+            if count == 1 { "1 damaged place".to_owned() } else { format!("{count} damaged places") }
+        };
+        let found = match (mended, damaged) {
+            (0, 0) => "all of it is sound".to_owned(),
+            (mended, 0) => format!("{} found and mended", places(*mended)),
+            (0, damaged) => format!("{} can not be mended now", places(*damaged)),
+            (mended, damaged) => {
+                format!("{} found and mended, {} can not be mended now", places(*mended), places(*damaged))
+            }
+        };
+        format!("{} of checkpoints read, and the log: {found}", size(*bytes))
+    }
+
+    /// The same, for programs.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "bytes": self.bytes, "mended": self.mended, "damaged": self.damaged })
+    }
 }
 
 fn json(ended: &[(ReplicaId, Result<Scrubbed, String>)]) -> String {

@@ -6,8 +6,8 @@ use crate::services;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::parent::die_with_parent;
 use quorate_command::print;
-use quorate_lab::{lies, slow};
-use quorate_runtime::{Options, Reloader, Replica, StartError, Stopper};
+use quorate_lab::{hurt, lies, slow};
+use quorate_runtime::{MonotonicClock, Options, Reloader, Replica, StartError, Stopper};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Send everything to other replicas as late as this file says, which may change: for `quorate chaos slow` in a cluster of `quorate dev`
     #[arg(long, value_name = "FILE", hide = true, requires = "die_with_parent")]
     slow: Option<PathBuf>,
+    /// Be cut off, have a full disk, or let the clock jump as this file says, which may change: for `quorate chaos` in a cluster of `quorate dev`
+    #[arg(long, value_name = "FILE", hide = true, requires = "die_with_parent")]
+    hurt: Option<PathBuf>,
     /// End when the process that started this one ends; PID names that process, in case it has ended already
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     die_with_parent: Option<u32>,
@@ -96,12 +99,16 @@ pub(crate) fn run(args: Args) -> Outcome {
     let oracle = config.oracle.as_ref().map(quorate_oracle::of).transpose();
     let oracle = oracle.map_err(|why| Failure::usage(format!("oracle: {why}")))?;
     let lies = args.lies.map(|file| lies::told(&config, file)).transpose()?;
+    let hurt = args.hurt.map(hurt::told).transpose()?;
     let options = Options {
         sync_trace: args.sync_trace,
         feature_level_max: args.max_feature_level,
         mouth: lies.clone().map(|told| lies::mouth(&config, told)),
         lateness: args.slow.map(slow::told).transpose()?,
         oracle: oracle.flatten(),
+        clock: hurt.as_ref().map(|hurt| hurt.jumps.clone().over(MonotonicClock::new())),
+        partition: hurt.as_ref().map(|hurt| hurt.partition.clone()),
+        quota: hurt.map(|hurt| hurt.quota),
         ..Options::default()
     };
     let running = Replica::new(config, service).with(options).start().map_err(|why| match why {

@@ -4,6 +4,7 @@
 //! nothing. The audit log is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
 //! Tests: `clerk/tests.rs`.
 
+use crate::disk::Quota;
 use crate::disk_thread::{Completion, Mailbox};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use quorate_tls::{Credentials, Watched};
@@ -126,11 +127,15 @@ pub(crate) struct Clerk {
 
 impl Clerk {
     /// Starts the thread, with the certificates in force if connections are not plain.
-    pub(crate) fn start(data: &Path, watched: Option<Watched>, mailbox: Mailbox) -> io::Result<Self> {
+    pub(crate) fn start(
+        (data, quota): (&Path, Option<Quota>),
+        watched: Option<Watched>,
+        mailbox: Mailbox,
+    ) -> io::Result<Self> {
         let (sender, receiver) = bounded(ERRANDS_MAX);
         let audit = Audit::new(data.join("audit.jsonl"));
         let (seen, data) = (Arc::new(Seen::default()), data.to_owned());
-        let room = Room { data, seen: seen.clone() };
+        let room = Room { data, quota, seen: seen.clone() };
         let thread = std::thread::Builder::new()
             .name("clerk".into())
             .spawn(move || Work { watched, audit, room, mailbox, warned: None }.run(&receiver))?;
@@ -160,13 +165,16 @@ impl Clerk {
 /// Where to check the space, and where to report it.
 struct Room {
     data: PathBuf,
+    /// What the replica may use of it, if that is limited.
+    quota: Option<Quota>,
     seen: Arc<Seen>,
 }
 
 impl Room {
     fn look(&self) {
         if let Some(DiskRoom { free_bytes, total_bytes }) = DiskRoom::of(&self.data) {
-            self.seen.free_bytes.store(free_bytes, Ordering::Relaxed);
+            let left = self.quota.as_ref().and_then(Quota::left).unwrap_or(free_bytes);
+            self.seen.free_bytes.store(free_bytes.min(left), Ordering::Relaxed);
             self.seen.total_bytes.store(total_bytes, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,8 @@
 //! The clock that a lane reads; tests replace it by one that jumps.
 
-use quorate_types::Time;
+use quorate_types::{Span, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 /// A monotonic clock. Its zero means nothing.
@@ -31,3 +33,37 @@ impl Clock for MonotonicClock {
         Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }
+
+/// By how much a replica's clock has jumped, for clusters in which one is to jump. Clones are the same value.
+#[derive(Clone, Debug, Default)]
+pub struct Jumps(Arc<AtomicI64>);
+
+impl Jumps {
+    /// The furthest that a clock jumps back in all, in milliseconds: it begins so late that it stays above zero.
+    pub const MS_MAX: i64 = 366 * 24 * 3_600_000;
+
+    /// All jumps together, in milliseconds; negative: back.
+    pub fn set(&self, ms: i64) {
+        self.0.store(ms.clamp(-Self::MS_MAX, Self::MS_MAX), Ordering::Release);
+    }
+
+    /// The system's clock with these jumps.
+    pub fn over(self, clock: MonotonicClock) -> Arc<dyn Clock> {
+        Arc::new(JumpingClock { clock, jumps: self })
+    }
+}
+
+struct JumpingClock {
+    clock: MonotonicClock,
+    jumps: Jumps,
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Time {
+        let ms = Jumps::MS_MAX + self.jumps.0.load(Ordering::Relaxed);
+        self.clock.now().plus(Span::from_millis(ms.unsigned_abs()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

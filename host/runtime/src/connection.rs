@@ -4,7 +4,7 @@ use crate::lane::Lately;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use quorate_tls::{Session, Trouble, looks_like_tls, unexpected_tls};
-use quorate_types::{Identity, Reject, Span, Time};
+use quorate_types::{Identity, Reject, ReplicaId, Span, Time};
 use quorate_wire::{Frame, FrameReader, Memory, OutFrame, Refusal, RefusalReason};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read as _, Write as _};
@@ -91,6 +91,8 @@ pub(crate) struct Connection {
     /// Whether anything arrived yet.
     begun: bool,
     pub(crate) class: Class,
+    /// The member at the other end, once it is known.
+    pub(crate) member: Option<ReplicaId>,
     /// The link to which it belongs; 0 if to none, or to the first one.
     pub(crate) link: u16,
     /// The connection stands among those to be read.
@@ -113,10 +115,10 @@ impl Connection {
         Self { from: Some(from), ..Self::new(stream, channel) }
     }
 
-    /// A connection that this side is making.
-    pub(crate) fn dialed(stream: TcpStream, channel: Channel) -> Self {
-        let class = Class::Member;
-        Self { blocked: true, connecting: true, dialed: true, class, ..Self::new(stream, channel) }
+    /// A connection that this side is making to a member.
+    pub(crate) fn dialed(member: ReplicaId, stream: TcpStream, channel: Channel) -> Self {
+        let (class, member) = (Class::Member, Some(member));
+        Self { blocked: true, connecting: true, dialed: true, class, member, ..Self::new(stream, channel) }
     }
 
     fn new(stream: TcpStream, channel: Channel) -> Self {
@@ -139,6 +141,7 @@ impl Connection {
             from: None,
             begun: false,
             class: Class::Door,
+            member: None,
             link: 0,
             queued: false,
             lately: Lately::default(),

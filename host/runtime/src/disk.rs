@@ -11,10 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 mod delayed;
+mod quota;
 #[cfg(test)]
 mod tests;
 
 pub use delayed::DelayedDisk;
+pub use quota::Quota;
 
 /// Segments of the log. Called from two threads: one writes and syncs, the other prepares and reads.
 pub trait Disk: Send + Sync {

@@ -4,6 +4,7 @@ use crate::clerk::{Act, Clerk, TlsStatus};
 use crate::clock::Clock;
 use crate::config::{Pillars, PlacementConfig};
 use crate::connection::{Channel, Connection};
+use crate::disk::Quota;
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::ProcessFacts;
 use crate::health::Health;
@@ -30,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 mod addresses;
+mod apart;
 mod balance;
 mod blocks;
 mod door;
@@ -51,6 +53,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use apart::Partition;
 pub(crate) use fair::Lately;
 pub use late::Lateness;
 pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
@@ -100,6 +103,10 @@ pub(crate) struct Parts {
     pub(crate) mouth: Option<Box<dyn Mouth>>,
     /// How late leaves what is for members; `None` in real replicas.
     pub(crate) lateness: Option<Lateness>,
+    /// From whom this replica is cut off; `None` in real replicas.
+    pub(crate) partition: Option<Partition>,
+    /// The limit of what it may put on its disk; `None` in real replicas.
+    pub(crate) quota: Option<Quota>,
     pub(crate) clerk: Clerk,
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes while the lane runs.
@@ -150,6 +157,10 @@ impl Core for Home {
         self.node.class(conn)
     }
 
+    fn member(&self, conn: ConnId) -> Option<ReplicaId> {
+        self.node.member_at(conn)
+    }
+
     fn suspects(&self, now: Time, conn: ConnId) -> bool {
         self.node.suspects_lately(now, conn)
     }
@@ -176,6 +187,7 @@ pub(crate) struct Lane {
     credentials: Option<Arc<Credentials>>,
     fronts: BTreeMap<String, String>,
     clerk: Clerk,
+    quota: Option<Quota>,
     stop: Arc<AtomicBool>,
     health: Option<Health>,
     dialing: BTreeMap<ConnId, (ReplicaId, u16)>,
@@ -206,6 +218,8 @@ impl Lane {
             credentials,
             mouth,
             lateness,
+            partition,
+            quota,
             fronts,
             clerk,
             stop,
@@ -217,8 +231,10 @@ impl Lane {
             ..
         } = parts;
         let limits = limits.shared_by(1 + others.len());
-        let sockets =
-            |poll| Sockets::new(poll, clock.clone(), limits, credentials.is_some()).late(lateness.clone());
+        let sockets = |poll| {
+            let sockets = Sockets::new(poll, clock.clone(), limits, credentials.is_some());
+            sockets.late(lateness.clone()).parted(partition.clone())
+        };
         // A mouth hears and says everything on the main lane.
         let apart = !others.is_empty() && mouth.is_none() && pillars == Pillars::Lanes;
         let lanes = 1 + others.len() as u16;
@@ -251,6 +267,7 @@ impl Lane {
             credentials,
             fronts,
             clerk,
+            quota,
             stop,
             health,
             dialing: BTreeMap::new(),
@@ -312,6 +329,7 @@ impl Lane {
         let later = self.home.speech.as_ref().and_then(Speech::deadline);
         let deadlines = self.home.node.deadline().into_iter().chain(later).chain(self.sides.own.due());
         let of_sockets = self.sockets.look_at_slow().into_iter().chain(self.sockets.holds_until());
+        let of_sockets = of_sockets.chain(self.sockets.rejoins_at());
         let deadline = deadlines.chain(of_sockets).min();
         let wait = deadline.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(reads).chain(self.accept_again).min()
@@ -353,6 +371,7 @@ impl Lane {
         }
         self.sockets.relieve(now, &mut self.home);
         self.sockets.let_go(&mut self.home);
+        self.sockets.rejoin(now, &mut self.home);
         // A connection that breaks while it is written to is one more input.
         loop {
             self.end_turn(now);
@@ -637,7 +656,12 @@ impl Lane {
             tls: self.credentials.as_ref().map(TlsStatus::of),
             fronts: self.fronts.clone(),
         };
-        whole.with_problems(self.sockets.lateness.as_ref().and_then(Lateness::problem))
+        let hurt = [
+            self.sockets.lateness.as_ref().and_then(Lateness::problem),
+            self.sockets.partition.as_ref().and_then(Partition::problem),
+            self.quota.as_ref().and_then(Quota::problem),
+        ];
+        whole.with_problems(hurt)
     }
 
     /// An operator wants instances on these lanes, counted from 1.
@@ -682,7 +706,8 @@ impl Lane {
         let stream = from_turn(addresses, *dials).find_map(|address| network.connect(replica, *address).ok());
         *dials = dials.wrapping_add(1);
         let made = stream.map(TcpStream::from_std).zip(self.channel(Some(replica)));
-        match made.and_then(|(stream, channel)| self.add(Connection::dialed(stream, channel))) {
+        let made = made.map(|(stream, channel)| Connection::dialed(replica, stream, channel));
+        match made.and_then(|connection| self.add(connection)) {
             Some(conn) => {
                 self.dialing.insert(conn, (replica, link));
             }

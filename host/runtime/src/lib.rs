@@ -27,7 +27,7 @@ mod replica;
 mod throttle;
 mod workers;
 
-pub use clock::{Clock, MonotonicClock};
+pub use clock::{Clock, Jumps, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
@@ -36,9 +36,9 @@ pub use config::{
     ServiceConfig, SigningConfig, SigningKey, TimingConfig, WorkerCount,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
-pub use disk::{DelayedDisk, Disk, FileDisk};
+pub use disk::{DelayedDisk, Disk, FileDisk, Quota};
 pub use files::{CheckpointFiles, FileError, MemoryFiles};
-pub use lane::Lateness;
+pub use lane::{Lateness, Partition};
 pub use metrics::{Kind as MetricKind, METRICS, Metric};
 pub use mouth::{Listener, Mouth, Saying};
 pub use network::{Network, SystemNetwork};

@@ -4,12 +4,12 @@ use crate::clerk::{Clerk, Errands};
 use crate::clock::{Clock, MonotonicClock};
 use crate::config::{AccessConfig, Config, ConfigError, Durability, ExecutionConfig};
 use crate::directory::{DataDirectory, DirectoryError};
-use crate::disk::{DelayedDisk, Disk, FileDisk};
+use crate::disk::{DelayedDisk, Disk, FileDisk, Quota};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
-use crate::lane::{Addresses, Lane, Lateness, Parts, Sleeper, WAKER};
+use crate::lane::{Addresses, Lane, Lateness, Partition, Parts, Sleeper, WAKER};
 use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
@@ -131,6 +131,10 @@ pub struct Options {
     pub mouth: Option<Box<dyn Mouth>>,
     /// How late leaves what the replica sends to members, for tests of replicas that are slow.
     pub lateness: Option<Lateness>,
+    /// From whom the replica is cut off, for tests of networks that break.
+    pub partition: Option<Partition>,
+    /// How much the replica may put on its disk, for tests of disks that are full.
+    pub quota: Option<Quota>,
     /// The oracle that the configuration names, where few members are slow (Visigoth with s below u).
     pub oracle: Option<Box<dyn Oracle>>,
 }
@@ -164,15 +168,16 @@ impl Replica {
         config.check_with(options.oracle.is_some())?;
         fit_to_open_files(&mut config);
         let (watched, directory) = (certificates(&config)?, DataDirectory::open(&config)?);
-        let network = options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
+        let network = network(options.network, options.partition.clone(), &config);
         let (listener, address) = listen(&*network, config.listen_address())?;
         let health = health(&config)?;
         let log_directory = directory.log_directory()?;
         let disk = disk(options.disk, &log_directory, options.sync_trace.as_deref())?;
         let disk = DelayedDisk::over(disk, config.durability.sync_delay());
+        let disk = limited(options.quota.clone(), disk, &config);
         let mut node_config = config.node_config(directory.identity(), start_seed())?;
         node_config.level.limit(options.feature_level_max);
-        let (mut files, hold) = checkpoint_files(&config, &directory)?;
+        let (mut files, hold) = checkpoint_files(&config, &directory, options.quota.clone())?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
         config.execution.fits(&*service)?;
@@ -191,8 +196,8 @@ impl Replica {
             .map_err(io_error("starting a thread"))?;
         let (crew, oracles) = (crew(&config, &mailbox)?, oracles(&config, options.oracle, &mailbox)?);
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
-        let clerk =
-            Clerk::start(&config.data, watched, mailbox.clone()).map_err(io_error("starting a thread"))?;
+        let clerk = Clerk::start((&config.data, options.quota.clone()), watched, mailbox.clone())
+            .map_err(io_error("starting a thread"))?;
         let errands = clerk.errands().cloned();
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
         let (stop, asker) = (Arc::new(AtomicBool::new(false)), Asker(mailbox.clone()));
@@ -217,6 +222,8 @@ impl Replica {
             credentials,
             mouth: options.mouth,
             lateness: options.lateness,
+            partition: options.partition,
+            quota: options.quota,
             clerk,
             stop: stop.clone(),
             pillars: config.pillars,
@@ -227,6 +234,27 @@ impl Replica {
         .map_err(io_error("starting a lane"))?;
         let thread = Some(spawn(move || run(lane, &directory, &*disk, config.durability.mode))?);
         Ok(Running { address, probed, asker, newest, stop, waker, reloader: Reloader(errands), thread })
+    }
+}
+
+/// The given network, else the system's; cut off from others if there is a partition.
+fn network(
+    given: Option<Arc<dyn Network>>,
+    partition: Option<Partition>,
+    config: &Config,
+) -> Arc<dyn Network> {
+    let network = given.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
+    match partition {
+        Some(partition) => partition.over(network),
+        None => network,
+    }
+}
+
+/// The disk, with this limit if there is one.
+fn limited(quota: Option<Quota>, disk: Arc<dyn Disk>, config: &Config) -> Arc<dyn Disk> {
+    match quota {
+        Some(quota) => quota.over_disk(disk, config.log_config().segment_bytes),
+        None => disk,
     }
 }
 
@@ -502,13 +530,18 @@ fn start_seed() -> u64 {
 fn checkpoint_files(
     config: &Config,
     directory: &DataDirectory,
+    quota: Option<Quota>,
 ) -> Result<(Box<dyn Files + Send>, bool), StartError> {
     if config.durability.mode == Durability::Memory {
         return Ok((Box::new(MemoryFiles::default()), true));
     }
     let files = CheckpointFiles::new(&directory.checkpoint_directory());
     let files = files.map_err(io_error("opening the directory of checkpoints"))?;
-    Ok((Box::new(files), false))
+    let files: Box<dyn Files + Send> = Box::new(files);
+    match quota {
+        Some(quota) => Ok((quota.over_files(files), false)),
+        None => Ok((files, false)),
+    }
 }
 
 /// Reads the log back; rewrites and syncs its tail, so that readable records are durable before the first message.

@@ -1,33 +1,48 @@
 //! `quorate chaos`: causes faults, and measures what they do to writes.
+//!
+//! `probe` is the client that writes, `look` what the cluster did about a fault, `say` how that is told. Tests: tests/all/chaos.rs,
+//! tests/all/smoke.rs, tests/all/few.rs, tests/all/lies.rs.
 
+mod look;
 mod probe;
+mod say;
 
-use crate::control::{self, Action, ChildReport, Life, Request};
+use crate::control::{self, Action, ChildReport, Damage, Life, Request, What};
+use crate::scrub::{self, Scrubbed};
 use clap::ValueEnum;
+use look::{Look, Reaction};
 use probe::{Gap, Probe};
 use quorate_command::admin::{self, Admin};
 use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
+use quorate_lab::hurt::{JUMP_MS_MAX, MIB_MAX};
 use quorate_lab::lies::How;
 use quorate_lab::slow;
 use quorate_types::ReplicaId;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Make a fault in a cluster that `quorate dev` runs, and see what it does to writes.
 ///
 /// Meanwhile one client writes as fast as it is answered; printed is the longest time during which none of its writes
-/// completed, and who leads afterwards.
+/// completed, what the cluster did about the fault, and what ends it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate chaos kill leader       as if its machine lost power; the others elect a new leader
-  quorate chaos restart 1         start it again; its data is still there
+  quorate chaos restart dead      start those again that do not run; their data is still there
   quorate chaos pause leader      as if its machine hung
   quorate chaos resume 2
   quorate chaos kill all          nothing that was acknowledged is lost
-  quorate chaos restart all
+  quorate chaos partition leader  the leader and the others no longer hear each other; clients reach them all
+  quorate chaos partition 1,2     these two on one side, the others on the other one
+  quorate chaos heal              the partition is over
+  quorate chaos corrupt-disk 2    a part of its checkpoint rots; a scrub finds it and mends it at once
+  quorate chaos corrupt-disk 2 --what log
+  quorate chaos fill-disk 1,2     as the kernel does it: no room for another file of the log, nor for a checkpoint
+  quorate chaos fill-disk 1,2 --off        there is room again
+  quorate chaos clock-jump leader --ms 3600000     ahead by an hour; --ms -500 back by half a second
   quorate chaos lie 1 --how equivocate     in a cluster of `quorate dev --fault-model byzantine`
   quorate chaos lie 1 --how none           what the others found out stays in `quorate status`
   quorate chaos slow 2            correct but late; in a cluster of `quorate dev --fault-model visigoth` --ms above its t
@@ -36,15 +51,25 @@ pub(crate) struct Args {
     /// What to do
     #[arg(value_enum)]
     fault: Fault,
-    /// To whom: the number of a replica, several as in 1,2, leader, or all
+    /// To whom: the number of a replica, several as in 1,2, leader, or all; with `restart` also dead, those that do not run; with `heal` nobody
     #[arg(value_name = "REPLICA")]
-    target: Target,
+    target: Option<Target>,
     /// With `lie`: how
     #[arg(long, value_enum, value_name = "TRICK", required_if_eq("fault", "lie"))]
     how: Option<How>,
-    /// With `slow`: by how many milliseconds; 0 ends it [default: 200]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(..=i64::from(slow::MS_MAX)))]
-    ms: Option<u32>,
+    /// With `slow`: by how many milliseconds; 0 ends it [default: 200]. With `clock-jump`: how far; back if it is negative
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, required_if_eq("fault", "clock-jump"),
+        value_parser = clap::value_parser!(i64).range(-JUMP_MS_MAX..=JUMP_MS_MAX))]
+    ms: Option<i64>,
+    /// With `corrupt-disk`: what rots [default: checkpoint]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    what: Option<What>,
+    /// With `fill-disk`: how many MiB are left [default: 0]
+    #[arg(long, value_name = "LEFT", conflicts_with = "off", value_parser = clap::value_parser!(u64).range(..=MIB_MAX))]
+    mib: Option<u64>,
+    /// With `fill-disk`: the disk is full no more
+    #[arg(long)]
+    off: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Do not write meanwhile, and measure nothing
@@ -65,6 +90,16 @@ enum Fault {
     Resume,
     /// Start the process; one that runs is stopped cleanly before
     Restart,
+    /// Let nothing pass between these replicas and the others, in both directions, until `heal`
+    Partition,
+    /// End the partition; needs no replica
+    Heal,
+    /// Change bytes at rest in its data directory, and scrub it
+    CorruptDisk,
+    /// Leave no room on its disk, until --off
+    FillDisk,
+    /// Let its clock jump by --ms
+    ClockJump,
     /// Let it lie to the others and to clients, until it is told to lie no more
     Lie,
     /// Let all that it sends to other replicas leave late, until it is told --ms 0
@@ -75,6 +110,8 @@ enum Fault {
 enum Target {
     Leader,
     All,
+    /// Those that do not run.
+    Dead,
     These(Vec<u16>),
 }
 
@@ -84,9 +121,10 @@ impl FromStr for Target {
         match text {
             "leader" => Ok(Self::Leader),
             "all" => Ok(Self::All),
+            "dead" => Ok(Self::Dead),
             _ => {
                 let these: Result<Vec<u16>, _> = text.split(',').map(str::parse).collect();
-                these.map(Self::These).map_err(|_| "a replica is a number, leader, or all".into())
+                these.map(Self::These).map_err(|_| "a replica is a number, dead, leader, or all".into())
             }
         }
     }
@@ -96,33 +134,41 @@ impl FromStr for Target {
 const LEADER: Duration = Duration::from_secs(10);
 /// How long a replica may take to be back.
 const BACK: Duration = Duration::from_secs(10);
+/// How long a scrub may take.
+const SCRUB: Duration = Duration::from_secs(120);
 
 /// The result.
 struct Happened {
     /// The durability mode by the replicas' status, which the probe's writes obey, too; `None` when no replica answered.
     durability: Option<String>,
     replicas: Vec<u16>,
+    /// Those on the other side of a partition.
+    others: Vec<u16>,
     leader_before: Option<ReplicaId>,
     leader_after: Option<ReplicaId>,
     gap: Option<Gap>,
     majority: bool,
+    reaction: Reaction,
+    damage: Vec<Damage>,
+    /// What the scrubs of changed disks found, or why there was none.
+    scrubs: Vec<(u16, Result<Scrubbed, String>)>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    if args.how.is_some() && args.fault != Fault::Lie {
-        return Err(Failure::usage("--how is for `quorate chaos lie`"));
-    }
-    if args.ms.is_some() && args.fault != Fault::Slow {
-        return Err(Failure::usage("--ms is for `quorate chaos slow`"));
-    }
+    check(args)?;
     let cluster = Cluster::find(&args.cluster)?;
     let list = Request { action: Action::List, replicas: vec![] };
     // Before anything else: without a supervisor there is nothing to be done.
-    control::call(&cluster.directory, &list)?;
+    let lives = control::call(&cluster.directory, &list)?.replicas;
+    if args.target == Some(Target::Dead) && !lives.iter().any(ChildReport::is_dead) {
+        print::line(say::all_run(args.json, &lives))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let admin = Admin::new(&cluster)?;
     let probe = if args.no_probe { None } else { Some(Probe::start(&cluster)?) };
-    let (replicas, leader_before) = targets(args, &cluster, &admin)?;
-    let durability = durability(&admin);
+    let (replicas, leader_before) = targets(args, &cluster, &admin, &lives)?;
+    let before = admin.ask_all();
+    let durability = durability(&before);
     if let Some(probe) = &probe {
         probe.mark();
     }
@@ -131,16 +177,79 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.fault == Fault::Restart {
         wait_until_back(&admin, &replicas)?;
     }
-    let majority = running(&done.replicas) >= cluster.majority();
+    let scrubs = scrub_changed(&admin, &cluster, &done.damage, &done.replicas);
+    let serving = serving(&done.replicas, cluster.majority());
+    let majority = !serving.is_empty();
     let gap = probe.map(|probe| probe.finish(majority));
-    let leader_after = if majority { admin.wait_for_leader(LEADER) } else { None };
-    let result = Happened { durability, replicas, leader_before, leader_after, gap, majority };
-    print::line(if args.json { json(&result) } else { text(args, &result) })?;
+    let leader_after = if majority { look::leader_of(&admin, &serving, LEADER) } else { None };
+    let reaction = Look::of(&before).until(&Look::of(&admin.ask_all()));
+    let others = match args.fault {
+        Fault::Partition => ids(&done.replicas).filter(|id| !replicas.contains(id)).collect(),
+        _ => Vec::new(),
+    };
+    let damage = done.damage;
+    let result = Happened {
+        durability,
+        replicas,
+        others,
+        leader_before,
+        leader_after,
+        gap,
+        majority,
+        reaction,
+        damage,
+        scrubs,
+    };
+    print::line(if args.json { say::json(args, &result) } else { say::text(args, &result) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn durability(admin: &Admin) -> Option<String> {
-    let answers = admin.ask_all();
+/// Refuses arguments that do not belong together.
+fn check(args: &Args) -> Outcome<()> {
+    let fault = args.fault;
+    let late = args.ms.filter(|_| fault == Fault::Slow);
+    let refusals = [
+        (args.how.is_some() && fault != Fault::Lie, "--how is for `quorate chaos lie`".to_owned()),
+        (
+            args.ms.is_some() && !matches!(fault, Fault::Slow | Fault::ClockJump),
+            "--ms is for `quorate chaos slow` and `quorate chaos clock-jump`".into(),
+        ),
+        (
+            late.is_some_and(|ms| !(0..=i64::from(slow::MS_MAX)).contains(&ms)),
+            format!("--ms: a replica is late by 0 to {} milliseconds", slow::MS_MAX),
+        ),
+        (
+            fault == Fault::ClockJump && args.ms == Some(0),
+            "--ms: a clock that jumps by 0 ms does not jump".into(),
+        ),
+        (
+            args.what.is_some() && fault != Fault::CorruptDisk,
+            "--what is for `quorate chaos corrupt-disk`".into(),
+        ),
+        (
+            (args.mib.is_some() || args.off) && fault != Fault::FillDisk,
+            "--mib and --off are for `quorate chaos fill-disk`".into(),
+        ),
+        (
+            args.target == Some(Target::Dead) && fault != Fault::Restart,
+            "dead is for `quorate chaos restart`: name a replica by its number, leader, or all".into(),
+        ),
+        (
+            args.target.is_some() && fault == Fault::Heal,
+            "`quorate chaos heal` ends the whole partition, and takes no replica".into(),
+        ),
+        (
+            args.target.is_none() && fault != Fault::Heal,
+            "name a replica by its number, several as in 1,2, leader, or all".into(),
+        ),
+    ];
+    match refusals.into_iter().find(|(wrong, _)| *wrong) {
+        Some((_, why)) => Err(Failure::usage(why)),
+        None => Ok(()),
+    }
+}
+
+fn durability(answers: &[admin::Answer]) -> Option<String> {
     answers.iter().find_map(|answer| answer.status.as_ref().ok().map(|status| status.log.shown()))
 }
 
@@ -150,6 +259,11 @@ fn action(args: &Args) -> Action {
         Fault::Pause => Action::Pause,
         Fault::Resume => Action::Resume,
         Fault::Restart => Action::Restart,
+        Fault::Partition => Action::Partition,
+        Fault::Heal => Action::Heal,
+        Fault::CorruptDisk => Action::CorruptDisk(what(args)),
+        Fault::FillDisk => Action::FillDisk((!args.off).then(|| args.mib.unwrap_or(0))),
+        Fault::ClockJump => Action::ClockJump(args.ms.unwrap_or(0)),
         Fault::Lie => Action::Lie(args.how.unwrap_or(How::None)),
         Fault::Slow => Action::Slow(late(args)),
     }
@@ -157,14 +271,24 @@ fn action(args: &Args) -> Action {
 
 /// By how many milliseconds a replica is to be late.
 fn late(args: &Args) -> u32 {
-    args.ms.unwrap_or(slow::MS_USUAL)
+    args.ms.and_then(|ms| u32::try_from(ms).ok()).unwrap_or(slow::MS_USUAL)
+}
+
+/// What is to rot.
+fn what(args: &Args) -> What {
+    args.what.unwrap_or(What::Checkpoint)
 }
 
 /// The replicas that are meant, and the leader.
-fn targets(args: &Args, cluster: &Cluster, admin: &Admin) -> Outcome<(Vec<u16>, Option<ReplicaId>)> {
-    let all = || cluster.members.iter().map(|(replica, _)| replica.number()).collect();
+fn targets(
+    args: &Args,
+    cluster: &Cluster,
+    admin: &Admin,
+    lives: &[ChildReport],
+) -> Outcome<(Vec<u16>, Option<ReplicaId>)> {
+    let leader = || admin::leader(&admin.ask_all());
     match &args.target {
-        Target::Leader => {
+        Some(Target::Leader) => {
             let leader = admin.wait_for_leader(LEADER).ok_or_else(|| {
                 Failure::new(
                     "nobody leads, so there is no leader to do this to. `quorate status` says why; or name a replica by its \
@@ -173,9 +297,21 @@ fn targets(args: &Args, cluster: &Cluster, admin: &Admin) -> Outcome<(Vec<u16>, 
             })?;
             Ok((vec![leader.number()], Some(leader)))
         }
-        Target::All => Ok((all(), admin::leader(&admin.ask_all()))),
-        Target::These(these) => Ok((these.clone(), admin::leader(&admin.ask_all()))),
+        Some(Target::All) => {
+            Ok((cluster.members.iter().map(|(replica, _)| replica.number()).collect(), leader()))
+        }
+        Some(Target::Dead) => {
+            let dead = lives.iter().filter(|report| report.is_dead());
+            Ok((dead.map(|report| report.replica).collect(), leader()))
+        }
+        Some(Target::These(these)) => Ok((these.clone(), leader())),
+        // The end of a partition concerns all.
+        None => Ok((ids(lives).collect(), leader())),
     }
+}
+
+fn ids(reports: &[ChildReport]) -> impl Iterator<Item = u16> + '_ {
+    reports.iter().map(|report| report.replica)
 }
 
 fn wait_until_back(admin: &Admin, replicas: &[u16]) -> Outcome<()> {
@@ -189,61 +325,33 @@ fn wait_until_back(admin: &Admin, replicas: &[u16]) -> Outcome<()> {
     }
 }
 
-fn running(reports: &[ChildReport]) -> usize {
-    reports.iter().filter(|report| report.life == Life::Running).count()
+/// Lets replicas whose disks were changed read them.
+fn scrub_changed(
+    admin: &Admin,
+    cluster: &Cluster,
+    damage: &[Damage],
+    lives: &[ChildReport],
+) -> Vec<(u16, Result<Scrubbed, String>)> {
+    let scrub = |damage: &Damage| {
+        let id = damage.replica;
+        let runs = lives.iter().any(|report| report.replica == id && report.life == Life::Running);
+        let address = cluster.members.iter().find(|(replica, _)| replica.number() == id);
+        let done = match address {
+            Some((replica, address)) if runs => {
+                scrub::scrub(admin, cluster, *replica, address, Instant::now() + SCRUB)
+            }
+            _ => Err(format!(
+                "it does not run, and reads this when it starts: `quorate chaos restart {id}`, then `quorate scrub {id}`"
+            )),
+        };
+        (id, done)
+    };
+    damage.iter().map(scrub).collect()
 }
 
-fn json(result: &Happened) -> String {
-    serde_json::json!({
-        "replicas": result.replicas,
-        "gap_ms": result.gap.as_ref().and_then(Gap::millis),
-        "durability": result.durability,
-        "leader_before": result.leader_before.map(ReplicaId::number),
-        "leader_after": result.leader_after.map(ReplicaId::number),
-    })
-    .to_string()
-}
-
-fn text(args: &Args, result: &Happened) -> String {
-    let lies = args.how.filter(|how| *how != How::None);
-    let done = match args.fault {
-        Fault::Kill => "killed",
-        Fault::Pause => "paused",
-        Fault::Resume => "resumed",
-        Fault::Restart => "restarted",
-        Fault::Lie if lies.is_some() => "told to lie:",
-        Fault::Lie => "told to lie no more:",
-        Fault::Slow if late(args) > 0 => &format!("made slow by {} ms:", late(args)),
-        Fault::Slow => "made slow no more:",
-    };
-    let names: Vec<String> = result.replicas.iter().map(ToString::to_string).collect();
-    let led = result.leader_before.is_some_and(|leader| result.replicas.contains(&leader.number()));
-    let among = match (led, names.len()) {
-        (false, _) => "",
-        (true, 1) => ", the leader",
-        (true, _) => ", the leader among them",
-    };
-    let plural = if names.len() == 1 { "" } else { "s" };
-    let mut lines = vec![format!("{done} replica{plural} {}{among}", names.join(", "))];
-    if !result.majority {
-        lines.push("no majority runs now: writes wait until there is one".into());
-    }
-    if let Some(gap) = &result.gap {
-        lines.extend(gap.text());
-        lines.extend(result.durability.as_ref().map(|mode| format!("  (each write with durability {mode})")));
-    }
-    match result.leader_after {
-        Some(leader) => lines.push(format!("replica {} leads now", leader.number())),
-        None if result.majority => lines.push("nobody leads now; see `quorate status`".into()),
-        None => {}
-    }
-    let back = match args.fault {
-        Fault::Kill => Some("restart"),
-        Fault::Pause => Some("resume"),
-        Fault::Lie if lies.is_some() => Some("lie --how none"),
-        Fault::Slow if late(args) > 0 => Some("slow --ms 0"),
-        Fault::Resume | Fault::Restart | Fault::Lie | Fault::Slow => None,
-    };
-    lines.extend(back.map(|back| format!("undo it with `quorate chaos {back} {}`", names.join(","))));
-    lines.join("\n")
+/// The running replicas that reach a majority, themselves among it.
+fn serving(reports: &[ChildReport], majority: usize) -> Vec<u16> {
+    let running: Vec<&ChildReport> = reports.iter().filter(|report| report.life == Life::Running).collect();
+    let reach = |of: &ChildReport| running.iter().filter(|other| !of.apart.contains(&other.replica)).count();
+    running.iter().filter(|report| reach(report) >= majority).map(|report| report.replica).collect()
 }

@@ -1,9 +1,12 @@
 //! The replicas of `dev`: processes of this program that it starts, pauses, kills and watches.
 
-use crate::control::{Action, ChildReport, Done, Life};
+use super::rot::rot;
+use crate::control::{Action, ChildReport, Damage, Done, Life};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{REPLICA_FILE, replica_directory};
+use quorate_lab::hurt::{Hurt, JUMP_MS_MAX, MIB_MAX};
 use quorate_lab::slow;
+use quorate_runtime::Jumps;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -27,6 +30,11 @@ pub(super) struct Replica {
     lies: Option<PathBuf>,
     /// The file that tells it how slow to be.
     slow: PathBuf,
+    /// The file that tells it what else is done to it, and what that is now.
+    hurt_file: PathBuf,
+    hurt: Hurt,
+    /// Whether it keeps anything on its disk.
+    on_disk: bool,
     child: Option<Child>,
     life: Life,
 }
@@ -54,6 +62,8 @@ impl Replica {
             .arg(format!("--die-with-parent={}", std::process::id()))
             .arg("--slow")
             .arg(&self.slow)
+            .arg("--hurt")
+            .arg(&self.hurt_file)
             .args(self.lies.iter().flat_map(|file| ["--lies".as_ref(), file.as_os_str()]))
             .stdin(Stdio::null())
             .stdout(out)
@@ -87,7 +97,12 @@ impl Replica {
         let id = self.id;
         match (action, self.life) {
             (
-                Action::Kill | Action::Pause | Action::Resume | Action::Lie(_) | Action::Slow(_),
+                Action::Kill
+                | Action::Pause
+                | Action::Resume
+                | Action::Lie(_)
+                | Action::Slow(_)
+                | Action::ClockJump(_),
                 Life::Killed | Life::Ended,
             ) => Some(format!("replica {id} is down: start it again with `quorate chaos restart {id}`")),
             (Action::Pause, Life::Paused) => {
@@ -100,14 +115,69 @@ impl Replica {
             (Action::Slow(ms), _) if ms > slow::MS_MAX => {
                 Some(format!("a replica is at most {} ms late: {ms} ms are more", slow::MS_MAX))
             }
+            (Action::CorruptDisk(_) | Action::FillDisk(_), _) if !self.on_disk => Some(
+                "the replicas of this cluster keep nothing on their disks (`--durability memory`): make another cluster with \
+                 `quorate dev --durability group --dir DIR`"
+                    .into(),
+            ),
+            (Action::FillDisk(Some(mib)), _) if mib > MIB_MAX => {
+                Some(format!("a full disk has at most {MIB_MAX} MiB left: {mib} MiB are more"))
+            }
+            (Action::FillDisk(None), _) if self.hurt.disk_mib.is_none() => {
+                Some(format!("the disk of replica {id} is not full"))
+            }
+            (Action::ClockJump(ms), _) if ms.unsigned_abs() > JUMP_MS_MAX.unsigned_abs() => {
+                Some(format!("a clock jumps by at most {JUMP_MS_MAX} ms at once: {ms} ms are more"))
+            }
+            (Action::ClockJump(ms), _) if self.jumped(ms).unsigned_abs() > Jumps::MS_MAX.unsigned_abs() => Some(format!(
+                "all jumps of a clock together are at most {} ms: start `quorate dev` again, and it has jumped by nothing",
+                Jumps::MS_MAX
+            )),
             (Action::Resume, Life::Running) => Some(format!("replica {id} is not paused")),
             _ => None,
         }
     }
 
-    fn act(&mut self, action: Action) -> Outcome<()> {
+    /// By how many milliseconds the clock will have jumped with one more jump.
+    fn jumped(&self, ms: i64) -> i64 {
+        self.hurt.clock_ms.saturating_add(ms)
+    }
+
+    /// Does something else to the replica.
+    fn hurt(&mut self, change: impl FnOnce(&mut Hurt)) -> Outcome<()> {
+        let mut hurt = self.hurt.clone();
+        change(&mut hurt);
+        hurt.tell(&self.hurt_file)?;
+        self.hurt = hurt;
+        Ok(())
+    }
+
+    /// Carries out the action, and says which bytes it changed.
+    fn act(&mut self, action: Action) -> Outcome<Option<Damage>> {
+        let done = match action {
+            Action::CorruptDisk(what) => return rot(self.id, self.place(), what).map(Some),
+            // What concerns several replicas at once.
+            Action::List | Action::Partition | Action::Heal => Ok(()),
+            Action::FillDisk(left) => self.hurt(|hurt| hurt.disk_mib = left),
+            Action::ClockJump(ms) => {
+                let all = self.jumped(ms);
+                self.hurt(|hurt| hurt.clock_ms = all)
+            }
+            Action::Lie(how) => self.lies.as_ref().map_or(Ok(()), |file| how.tell(file)),
+            Action::Slow(ms) => slow::tell(ms, &self.slow),
+            Action::Kill | Action::Pause | Action::Resume | Action::Restart => self.live(action),
+        };
+        done.map(|()| None)
+    }
+
+    /// The directory of the replica.
+    fn place(&self) -> &Path {
+        self.config.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Starts, ends, stops or continues the process.
+    fn live(&mut self, action: Action) -> Outcome<()> {
         match action {
-            Action::List => Ok(()),
             Action::Kill => {
                 // Before the signal, so that its end does not count as one of its own.
                 self.life = Life::Killed;
@@ -123,9 +193,7 @@ impl Replica {
                 self.life = Life::Running;
                 self.signal(Signal::CONT)
             }
-            Action::Lie(how) => self.lies.as_ref().map_or(Ok(()), |file| how.tell(file)),
-            Action::Slow(ms) => slow::tell(ms, &self.slow),
-            Action::Restart => {
+            _ => {
                 self.ask_to_stop();
                 self.stop_until(Instant::now() + STOP);
                 self.start()
@@ -153,7 +221,8 @@ impl Replica {
     }
 
     fn report(&self) -> ChildReport {
-        ChildReport { replica: self.id, pid: self.child.as_ref().map(Child::id), life: self.life }
+        let (pid, apart) = (self.child.as_ref().map(Child::id), self.hurt.apart.clone());
+        ChildReport { replica: self.id, pid, life: self.life, apart }
     }
 
     /// Moves the content of a log that is too long. The file stays, since the child holds it open and appends to it.
@@ -171,18 +240,23 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// The replicas of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie. At first they do not, and
-    /// are not slow.
-    pub(super) fn new(directory: &Path, ids: impl Iterator<Item = u16>, may_lie: bool) -> Self {
+    /// The replicas of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie; `on_disk`: whether they keep
+    /// anything there. At first they do not lie, are not slow, and nothing else is done to them.
+    pub(super) fn new(
+        directory: &Path,
+        ids: impl Iterator<Item = u16>,
+        (may_lie, on_disk): (bool, bool),
+    ) -> Self {
         let replica = |id| {
             let place = replica_directory(directory, id);
             let (config, log) = (place.join(REPLICA_FILE), place.join("log.txt"));
-            let [lies, slow] = ["lies", "slow"].map(|name| place.join(name));
-            for told_before in [&lies, &slow] {
+            let [lies, slow, hurt_file] = ["lies", "slow", "hurt"].map(|name| place.join(name));
+            for told_before in [&lies, &slow, &hurt_file] {
                 let _ = std::fs::remove_file(told_before);
             }
             let lies = Some(lies).filter(|_| may_lie);
-            Replica { id, config, log, lies, slow, child: None, life: Life::Killed }
+            let (hurt, child, life) = (Hurt::default(), None, Life::Killed);
+            Replica { id, config, log, lies, slow, hurt_file, hurt, on_disk, child, life }
         };
         Self { replicas: ids.map(replica).collect() }
     }
@@ -200,21 +274,53 @@ impl Children {
         if let Some(unknown) = replicas.iter().find(|id| !self.replicas.iter().any(|r| r.id == **id)) {
             return Err(Failure::new(format!("there is no replica {unknown} in this cluster")));
         }
-        let mut changed = Vec::new();
+        match action {
+            Action::Partition => self.part(replicas)?,
+            Action::Heal => self.heal()?,
+            _ => {}
+        }
+        let (mut changed, mut damage) = (Vec::new(), Vec::new());
         let mut objection = None;
         for replica in self.replicas.iter_mut().filter(|replica| replicas.contains(&replica.id)) {
             match replica.objection(action) {
                 Some(why) => objection = objection.or(Some(why)),
                 None => {
-                    replica.act(action)?;
+                    damage.extend(replica.act(action)?);
                     changed.push(replica.id);
                 }
             }
         }
         match objection {
             Some(why) if changed.is_empty() => Err(Failure::new(why)),
-            _ => Ok(Done { changed, replicas: self.reports() }),
+            _ => Ok(Done { changed, replicas: self.reports(), damage }),
         }
+    }
+
+    /// Parts these replicas from the others.
+    fn part(&mut self, side: &[u16]) -> Outcome<()> {
+        let (these, others): (Vec<u16>, Vec<u16>) =
+            self.replicas.iter().map(|replica| replica.id).partition(|id| side.contains(id));
+        if these.is_empty() || others.is_empty() {
+            return Err(Failure::new(format!(
+                "a partition has two sides, and replicas {side:?} leave one empty: name some of the {} replicas, not all",
+                self.replicas.len()
+            )));
+        }
+        let far = |id: u16| if these.contains(&id) { others.clone() } else { these.clone() };
+        self.replicas.iter_mut().try_for_each(|replica| {
+            let apart = far(replica.id);
+            replica.hurt(|hurt| hurt.apart = apart)
+        })
+    }
+
+    /// Ends the partition.
+    fn heal(&mut self) -> Outcome<()> {
+        if self.replicas.iter().all(|replica| replica.hurt.apart.is_empty()) {
+            return Err(Failure::new(
+                "there is no partition: all replicas reach each other, as far as they run",
+            ));
+        }
+        self.replicas.iter_mut().try_for_each(|replica| replica.hurt(|hurt| hurt.apart.clear()))
     }
 
     /// The state of all replicas.

@@ -7,6 +7,7 @@
 mod children;
 mod directory;
 mod export;
+mod rot;
 
 pub(crate) use directory::{adopt, free_ports};
 
@@ -132,11 +133,12 @@ pub(crate) fn run(args: Args) -> Outcome {
     let directory = directory::open(&args)?;
     let model = directory.choices.order.fault_model;
     let (may_lie, few) = (model.may_lie(), model.few_are_slow());
+    let on_disk = directory.choices.durability != DurabilityChoice::Memory;
     let ids = directory.cluster.members.iter().map(|(replica, _)| replica.number());
     let mut dev = Dev {
         admin: Admin::new(&directory.cluster)?,
-        children: Children::new(&args.dir, ids, may_lie),
-        oracle: few.then(|| Children::new(&args.dir.join(OWN), 1..=OWN_REPLICAS, false)),
+        children: Children::new(&args.dir, ids, (may_lie, on_disk)),
+        oracle: few.then(|| Children::new(&args.dir.join(OWN), 1..=OWN_REPLICAS, (false, true))),
         directory,
         args,
         web: None,

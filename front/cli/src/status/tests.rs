@@ -12,7 +12,7 @@ fn a_replica_that_needs_a_checkpoint_lacks_no_size() {
 
 #[test]
 fn what_to_do_depends_on_what_dev_knows_of_the_process() {
-    let report = |replica, life| ChildReport { replica, pid: None, life };
+    let report = |replica, life| ChildReport { replica, pid: None, life, apart: Vec::new() };
     let lives =
         [report(1, Life::Running), report(2, Life::Paused), report(3, Life::Killed), report(4, Life::Ended)];
     assert_eq!(remedy_in_dev(2, Some(&lives)), "it is paused: `quorate chaos resume 2`");

@@ -135,8 +135,14 @@ impl Sockets {
 
     /// Reads about this many bytes of a connection. Gives their number, and whether more may be left.
     fn read(&mut self, now: Time, conn: ConnId, bytes: usize, core: &mut impl Core) -> (usize, bool) {
+        let apart = self.partition.is_some() && self.connections.get(&conn).is_some_and(|c| self.is_apart(c));
         let Some(connection) = self.connections.get_mut(&conn) else { return (0, false) };
         connection.queued = false;
+        if apart {
+            connection.unread = true;
+            self.apart.insert(conn);
+            return (0, false);
+        }
         if connection.closing {
             if connection.discard().is_err() {
                 self.drop_connection(conn);
@@ -167,7 +173,9 @@ impl Sockets {
         });
         if connection.class == Class::Door {
             match core.class(conn) {
-                ConnClass::Member => connection.class = Class::Member,
+                ConnClass::Member => {
+                    (connection.class, connection.member) = (Class::Member, core.member(conn));
+                }
                 ConnClass::Client(owner) => connection.class = Class::Client(owner),
                 ConnClass::Stranger => {}
             }

@@ -18,7 +18,7 @@ use super::sockets::{Core, Sockets};
 use crate::connection::Connection;
 use mio::Events;
 use quorate_node::{ConnClass, Effect, Inbox, Input};
-use quorate_types::{ConnId, InstanceId, Time};
+use quorate_types::{ConnId, InstanceId, ReplicaId, Time};
 use quorate_wire::OutFrame;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -307,6 +307,11 @@ impl Core for Away {
         ConnClass::Stranger
     }
 
+    // The main lane identifies both sides before a connection comes here.
+    fn member(&self, _: ConnId) -> Option<ReplicaId> {
+        None
+    }
+
     // What a message costs shows on the main lane only.
     fn suspects(&self, _: Time, _: ConnId) -> bool {
         false
@@ -367,6 +372,7 @@ impl SideLane {
     fn timeout(&self) -> Option<Duration> {
         let now = self.sockets.clock.now();
         let of_sockets = self.sockets.look_at_slow().into_iter().chain(self.sockets.holds_until());
+        let of_sockets = of_sockets.chain(self.sockets.rejoins_at());
         let due = of_sockets.chain(self.away.pillars.due()).min();
         let wait = due.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(self.sockets.reads_in(&self.away)).min()
@@ -400,6 +406,7 @@ impl SideLane {
         self.sockets.end_closing(now);
         self.sockets.relieve(now, &mut self.away);
         self.sockets.let_go(&mut self.away);
+        self.sockets.rejoin(now, &mut self.away);
         self.give_turns(now);
         self.away.up.flush();
         self.tell_readers();

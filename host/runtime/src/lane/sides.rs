@@ -318,7 +318,9 @@ impl Lane {
 
     fn give(&mut self, now: Time, conn: ConnId, lane: u16, mut connection: Box<Connection>) {
         match self.home.class(conn) {
-            ConnClass::Member => connection.class = Class::Member,
+            ConnClass::Member => {
+                (connection.class, connection.member) = (Class::Member, self.home.member(conn));
+            }
             ConnClass::Client(owner) => connection.class = Class::Client(owner),
             ConnClass::Stranger => {}
         }

@@ -2,6 +2,7 @@
 //!
 //! [`Core`] is what they serve: the node on the main lane, the way to the main lane on others.
 
+use super::apart::Partition;
 use super::blocks::Blocks;
 use super::door::Door;
 use super::fair::Fair;
@@ -14,7 +15,7 @@ use crate::throttle::Throttle;
 use mio::event::Event;
 use mio::{Interest, Poll, Token};
 use quorate_node::{ConnClass, Costs, Input};
-use quorate_types::{ConnId, Span, Time};
+use quorate_types::{ConnId, ReplicaId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub(super) trait Core {
     fn takes_any(&self) -> bool;
     /// The kind of a connection, as far as known.
     fn class(&self, conn: ConnId) -> ConnClass;
+    /// The member at the other end, as far as known.
+    fn member(&self, conn: ConnId) -> Option<ReplicaId>;
     /// Whether the member at the other end lately did something that no honest one does.
     fn suspects(&self, now: Time, conn: ConnId) -> bool;
 }
@@ -68,6 +71,10 @@ pub(super) struct Sockets {
     pub(super) lateness: Option<Lateness>,
     /// Connections that hold frames back for that.
     pub(super) holding: BTreeSet<ConnId>,
+    /// From whom this replica is cut off; `None` in real replicas.
+    pub(super) partition: Option<Partition>,
+    /// Connections over which something would pass if it were not.
+    pub(super) apart: BTreeSet<ConnId>,
     /// Bytes that went to members, since the start of the lane.
     pub(super) member_bytes: u64,
     /// Limits the lines that repeated failed connections write to the log.
@@ -94,6 +101,8 @@ impl Sockets {
             blocks: Arc::default(),
             lateness: None,
             holding: BTreeSet::new(),
+            partition: None,
+            apart: BTreeSet::new(),
             member_bytes: 0,
             refusals: Throttle::default(),
         }
@@ -102,6 +111,11 @@ impl Sockets {
     /// The same, with frames for members that leave late if `lateness` says so.
     pub(super) fn late(self, lateness: Option<Lateness>) -> Self {
         Self { lateness, ..self }
+    }
+
+    /// The same, with nothing that passes between here and the replicas that `partition` names.
+    pub(super) fn parted(self, partition: Option<Partition>) -> Self {
+        Self { partition, ..self }
     }
 
     /// Adds a connection. Says whether the system can report its events.
@@ -195,8 +209,13 @@ impl Sockets {
     }
 
     pub(super) fn write(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
+        let apart = self.partition.is_some() && self.connections.get(&conn).is_some_and(|c| self.is_apart(c));
         let Some(connection) = self.connections.get_mut(&conn) else { return };
-        let (failed, class, waits) = (connection.write().is_err(), connection.class, connection.out_bytes());
+        let failed = !apart && connection.write().is_err();
+        if apart {
+            self.apart.insert(conn);
+        }
+        let (class, waits) = (connection.class, connection.out_bytes());
         let sent = std::mem::take(&mut connection.sent);
         self.member_bytes += if class == Class::Member { sent } else { 0 };
         let ended = failed || class == Class::Member && self.is_too_much(waits);
@@ -205,7 +224,7 @@ impl Sockets {
         if connection.closing {
             if ended {
                 self.drop_connection(conn);
-            } else if connection.out_bytes() == 0 {
+            } else if !apart && connection.out_bytes() == 0 {
                 connection.finish();
             }
         } else if ended {
@@ -232,7 +251,12 @@ impl Sockets {
         let until = std::time::Instant::now() + LINGER;
         while std::time::Instant::now() < until {
             let mut left = false;
-            for connection in self.connections.values_mut() {
+            let parted = self.partition.clone();
+            let reached = |connection: &&mut Connection| {
+                let parted = parted.as_ref().zip(connection.member);
+                !parted.is_some_and(|(partition, member)| partition.parts_from(member))
+            };
+            for connection in self.connections.values_mut().filter(reached) {
                 connection.on_writable();
                 left |= connection.write().is_ok() && connection.out_bytes() > 0;
             }

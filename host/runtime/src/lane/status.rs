@@ -38,14 +38,13 @@ pub(crate) struct WholeStatus {
 }
 
 impl WholeStatus {
-    /// With the problems of the process, and this one, behind those of the node.
-    pub(super) fn with_problems(mut self, late: Option<String>) -> Self {
+    /// With the problems of the process, and those that it was given on purpose, behind those of the node.
+    pub(super) fn with_problems(mut self, hurt: [Option<String>; 3]) -> Self {
         self.node.problems.extend(self.tls.iter().flat_map(TlsStatus::problems));
         let asked = self.oracle.as_ref().and_then(OracleStatus::problem);
         let ran = self.executors.and_then(|executors| executors.problem());
-        let problems =
-            [self.buffers.problem(), self.disk.problem(), self.workers.problem(), ran, asked, late];
-        self.node.problems.extend(problems.into_iter().flatten());
+        let problems = [self.buffers.problem(), self.disk.problem(), self.workers.problem(), ran, asked];
+        self.node.problems.extend(problems.into_iter().chain(hurt).flatten());
         self
     }
 }

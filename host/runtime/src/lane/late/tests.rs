@@ -44,6 +44,9 @@ impl Core for Nobody {
     fn class(&self, _: ConnId) -> ConnClass {
         ConnClass::Stranger
     }
+    fn member(&self, _: ConnId) -> Option<quorate_types::ReplicaId> {
+        None
+    }
     fn suspects(&self, _: Time, _: ConnId) -> bool {
         false
     }

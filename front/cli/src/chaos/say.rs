@@ -1,0 +1,219 @@
+//! How a fault and what the cluster did about it are told.
+
+use super::{Args, Fault, Happened, late, what};
+use crate::control::{ChildReport, What};
+use crate::scrub::Scrubbed;
+use quorate_lab::lies::How;
+use quorate_types::ReplicaId;
+use serde_json::{Value, json};
+
+/// So many new problems are printed; `quorate status` has all.
+const PROBLEMS_MAX: usize = 4;
+/// What a jump of a clock may do. docs/operations/reads.md and docs/etcd.md have the promises.
+const CLOCK: [&str; 4] = [
+    "it is the clock of this replica's timers, of agreed time as far as it leads, and of leases under strong reads; the dates in its log stay",
+    "it can not lose a write, nor change the order; a jump ahead costs an election at most, a jump back makes it late for so long",
+    "ahead by less than twice the time after which others elect: leases of clients end that much early if it leads; by more: it counts as a \
+     pause, and they do not",
+    "with `lease` in [reads] a strong read at a leader whose clock jumped back may miss what another leader acknowledged",
+];
+
+/// All replicas run, so none was restarted.
+pub(super) fn all_run(as_json: bool, lives: &[ChildReport]) -> String {
+    if as_json {
+        return json!({ "replicas": [], "alive": lives.len() }).to_string();
+    }
+    "no replica is dead, so none was restarted; one that is paused goes on with `quorate chaos resume`"
+        .to_owned()
+}
+
+pub(super) fn json(args: &Args, result: &Happened) -> String {
+    let reaction = &result.reaction;
+    let suspicions: Vec<Value> = reaction
+        .suspicions
+        .iter()
+        .map(|(by, whom, what)| json!({ "by": by, "replica": whom, "what": what }))
+        .collect();
+    let problems: Vec<Value> = reaction
+        .problems
+        .iter()
+        .map(|(replica, problem)| json!({ "replica": replica, "problem": problem }))
+        .collect();
+    let scrub = |(replica, ended): &(u16, Result<Scrubbed, String>)| {
+        let mut scrub = match ended {
+            Ok(scrubbed) => scrubbed.json(),
+            Err(why) => json!({ "error": why }),
+        };
+        scrub["replica"] = json!(replica);
+        scrub
+    };
+    let number = |leader: Option<ReplicaId>| leader.map(ReplicaId::number);
+    json!({
+        "did": did(args),
+        "replicas": result.replicas,
+        "others": result.others,
+        "majority": result.majority,
+        "gap_ms": result.gap.as_ref().and_then(super::Gap::millis),
+        "durability": result.durability,
+        "leader_before": number(result.leader_before),
+        "leader_after": number(result.leader_after),
+        "view_changes": reaction.view_changes,
+        "suspicions": suspicions,
+        "problems": problems,
+        "damage": result.damage,
+        "scrubs": result.scrubs.iter().map(scrub).collect::<Vec<_>>(),
+        "undo": undo(args, &result.replicas),
+    })
+    .to_string()
+}
+
+pub(super) fn text(args: &Args, result: &Happened) -> String {
+    let mut lines = vec![headline(args, result)];
+    lines.extend(notes(args, result));
+    if !result.majority {
+        lines.push("no majority runs and reaches each other now: writes wait until there is one".into());
+    }
+    if let Some(gap) = &result.gap {
+        lines.extend(gap.text());
+        lines.extend(result.durability.as_ref().map(|mode| format!("  (each write with durability {mode})")));
+    }
+    lines.extend(leaders(result));
+    for (by, whom, what) in &result.reaction.suspicions {
+        lines.push(format!("replica {by} suspects replica {whom}: {what}"));
+    }
+    lines.extend(problems(result));
+    lines.extend(undo(args, &result.replicas).map(|undo| format!("undo it with `{undo}`")));
+    lines.join("\n")
+}
+
+/// What was done, in a word or two before the replicas.
+fn did(args: &Args) -> String {
+    let lies = args.how.filter(|how| *how != How::None);
+    match args.fault {
+        Fault::Kill => "killed".into(),
+        Fault::Pause => "paused".into(),
+        Fault::Resume => "resumed".into(),
+        Fault::Restart => "restarted".into(),
+        Fault::Partition => "cut off".into(),
+        Fault::Heal => "ended the partition:".into(),
+        Fault::CorruptDisk => match what(args) {
+            What::Checkpoint => "changed the checkpoint of".into(),
+            What::Log => "changed the log of".into(),
+        },
+        Fault::FillDisk if args.off => "gave all its room back to the disk of".into(),
+        Fault::FillDisk => format!("left {} MiB of room on the disk of", args.mib.unwrap_or(0)),
+        Fault::ClockJump => {
+            let ms = args.ms.unwrap_or(0);
+            let way = if ms < 0 { "back" } else { "ahead" };
+            format!("put {} ms {way} the clock of", ms.unsigned_abs())
+        }
+        Fault::Lie if lies.is_some() => "told to lie:".into(),
+        Fault::Lie => "told to lie no more:".into(),
+        Fault::Slow if late(args) > 0 => format!("made slow by {} ms:", late(args)),
+        Fault::Slow => "made slow no more:".into(),
+    }
+}
+
+fn replicas(ids: &[u16]) -> String {
+    let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let plural = if ids.len() == 1 { "" } else { "s" };
+    format!("replica{plural} {}", names.join(", "))
+}
+
+fn headline(args: &Args, result: &Happened) -> String {
+    let led = result.leader_before.is_some_and(|leader| result.replicas.contains(&leader.number()));
+    let among = match (led && args.fault != Fault::Heal, result.replicas.len()) {
+        (false, _) => "",
+        (true, 1) => ", the leader",
+        (true, _) => ", the leader among them",
+    };
+    let (did, whom) = (did(args), replicas(&result.replicas));
+    match args.fault {
+        Fault::Partition => format!("{did} {whom}{among}, from {}", replicas(&result.others)),
+        _ => format!("{did} {whom}{among}"),
+    }
+}
+
+/// What a user should know about this fault.
+fn notes(args: &Args, result: &Happened) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    match args.fault {
+        Fault::Partition => notes.push(
+            "nothing passes between the two sides, in either direction; clients and operators reach all, and so does the oracle".into(),
+        ),
+        Fault::Heal => notes.push("all that run reach each other again, and what waited in connections goes on".into()),
+        Fault::FillDisk if !args.off => notes.push(
+            "the files that its log has ready (two of 32 MiB, unless configured otherwise) still take writes; then it has no room for more"
+                .into(),
+        ),
+        Fault::ClockJump => notes.extend(CLOCK.map(str::to_owned)),
+        _ => {}
+    }
+    for damage in &result.damage {
+        let (file, last) = (damage.file.display(), damage.offset + damage.bytes - 1);
+        notes.push(format!("changed are bytes {} to {last} of {file}", damage.offset));
+    }
+    for (replica, scrub) in &result.scrubs {
+        notes.push(match scrub {
+            Ok(scrubbed) => format!("scrubbed replica {replica}: {}", scrubbed.text()),
+            Err(why) => format!("not scrubbed, replica {replica}: {why}"),
+        });
+    }
+    notes
+}
+
+/// Who leads, and how that came.
+fn leaders(result: &Happened) -> Option<String> {
+    let changes = match result.reaction.view_changes {
+        0 => String::new(),
+        1 => ", after 1 change of view".to_owned(),
+        more => format!(", after {more} changes of view"),
+    };
+    match (result.leader_before, result.leader_after) {
+        (Some(before), Some(after)) if before == after => {
+            Some(format!("replica {} leads now, as before{changes}", after.number()))
+        }
+        (Some(before), Some(after)) => Some(format!(
+            "replica {} leads now, replica {} led before{changes}",
+            after.number(),
+            before.number()
+        )),
+        (None, Some(after)) => {
+            Some(format!("replica {} leads now, nobody led before{changes}", after.number()))
+        }
+        (_, None) if result.majority => Some("nobody leads now; see `quorate status`".into()),
+        (_, None) => None,
+    }
+}
+
+/// What `quorate status` says now and did not say before.
+fn problems(result: &Happened) -> Vec<String> {
+    let problems = &result.reaction.problems;
+    if problems.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec!["new in `quorate status`:".to_owned()];
+    lines.extend(
+        problems.iter().take(PROBLEMS_MAX).map(|(replica, text)| format!("  replica {replica}: {text}")),
+    );
+    if problems.len() > PROBLEMS_MAX {
+        lines.push(format!("  and {} more", problems.len() - PROBLEMS_MAX));
+    }
+    lines
+}
+
+/// The command that ends the fault.
+fn undo(args: &Args, replicas: &[u16]) -> Option<String> {
+    let lies = args.how.is_some_and(|how| how != How::None);
+    let verb = match args.fault {
+        Fault::Kill => "restart",
+        Fault::Pause => "resume",
+        Fault::Partition => return Some("quorate chaos heal".into()),
+        Fault::FillDisk if !args.off => "fill-disk --off",
+        Fault::Lie if lies => "lie --how none",
+        Fault::Slow if late(args) > 0 => "slow --ms 0",
+        _ => return None,
+    };
+    let names: Vec<String> = replicas.iter().map(ToString::to_string).collect();
+    Some(format!("quorate chaos {verb} {}", names.join(",")))
+}
