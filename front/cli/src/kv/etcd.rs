@@ -14,7 +14,12 @@ use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
 
 /// Whether a reply says that the cluster runs the etcd store.
 pub(super) fn is_refusal(reply: &[u8]) -> bool {
-    reply == [EtcdError::Malformed.number()]
+    reply == refusal()
+}
+
+/// The reply of an etcd store to a command that is not translated.
+pub(super) fn refusal() -> Vec<u8> {
+    vec![EtcdError::Malformed.number()]
 }
 
 const LESS: i64 = 2;

@@ -234,14 +234,23 @@ impl Common {
         let client = self.client()?;
         let session = client.open_session().map_err(|why| not_done(&why))?;
         let call = |bytes: &[u8]| {
-            let replies = session.call_one(bytes).map_err(|why| wrote(&why))?;
-            Ok::<_, Failure>(replies.first().unwrap_or_default().to_vec())
+            let replies = session.call_one(bytes)?;
+            Ok::<_, Error>(replies.first().unwrap_or_default().to_vec())
         };
         let mut bytes = Vec::new();
         command.encode(&mut bytes);
-        let mut reply = call(&bytes)?;
+        let mut reply = match call(&bytes) {
+            // Full disks take deletes, and the etcd store knows one only in its own form.
+            Err(Error::DiskFull { outcome_unknown: false })
+                if matches!(command, KvCommand::One(Operation::Delete { .. })) =>
+            {
+                etcd::refusal()
+            }
+            reply => reply.map_err(|why| wrote(&why))?,
+        };
         if let Some(bytes) = etcd::command(command).filter(|_| etcd::is_refusal(&reply)) {
-            reply = etcd::reply(command, &call(&bytes)?)?;
+            let translated = call(&bytes).map_err(|why| wrote(&why))?;
+            reply = etcd::reply(command, &translated)?;
         }
         // Not older than this, a read sees the write.
         let seq = client.newest().number();

@@ -9,6 +9,7 @@ mod bench_kv;
 mod bench_latency;
 mod bench_shop;
 mod bench_table;
+mod chaos;
 mod dev_instances;
 mod doctor;
 mod doctor_visigoth;
