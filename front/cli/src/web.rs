@@ -128,6 +128,7 @@ fn replica(answer: &Answer, lives: Option<&control::Done>) -> Value {
         "address": answer.address,
         "reachable": status.is_some(),
         "life": life.map(|one| one.life),
+        "apart": life.map(|one| &one.apart),
         "status": status,
         "error": error,
     })
@@ -153,6 +154,8 @@ impl Source for Looks {
             Verb::Pause => (Action::Pause, "stands still"),
             Verb::Resume => (Action::Resume, "goes on"),
             Verb::Restart => (Action::Restart, "starts again"),
+            Verb::Partition => (Action::Partition, "is cut off from the others; clients reach all"),
+            Verb::Heal => (Action::Heal, "and all others reach each other again"),
         };
         let request = Request { action, replicas: vec![replica] };
         control::call(&self.directory, &request).map_err(|why| why.to_string())?;

@@ -32,6 +32,10 @@ pub enum Verb {
     Resume,
     /// Starts it; if it runs, stops it before.
     Restart,
+    /// Lets nothing pass between it and the others.
+    Partition,
+    /// Ends the partition, for all replicas.
+    Heal,
 }
 
 /// A button, and the replica that it is for.

@@ -4,7 +4,6 @@ use crate::clerk::{Act, Clerk, TlsStatus};
 use crate::clock::Clock;
 use crate::config::{Pillars, PlacementConfig};
 use crate::connection::{Channel, Connection};
-use crate::disk::Quota;
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::ProcessFacts;
 use crate::health::Health;
@@ -36,6 +35,7 @@ mod balance;
 mod blocks;
 mod door;
 mod fair;
+mod hurt;
 mod late;
 mod neighbor;
 mod pace;
@@ -55,6 +55,7 @@ mod tests;
 
 pub use apart::Partition;
 pub(crate) use fair::Lately;
+pub(crate) use hurt::Hurt;
 pub use late::Lateness;
 pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 pub(crate) use queue::Sleeper;
@@ -101,12 +102,8 @@ pub(crate) struct Parts {
     pub(crate) credentials: Option<Arc<Credentials>>,
     /// Sends other messages in place of the node's; `None` in real replicas.
     pub(crate) mouth: Option<Box<dyn Mouth>>,
-    /// How late leaves what is for members; `None` in real replicas.
-    pub(crate) lateness: Option<Lateness>,
-    /// From whom this replica is cut off; `None` in real replicas.
-    pub(crate) partition: Option<Partition>,
-    /// The limit of what it may put on its disk; `None` in real replicas.
-    pub(crate) quota: Option<Quota>,
+    /// What is done to it on purpose.
+    pub(crate) hurt: Hurt,
     pub(crate) clerk: Clerk,
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes while the lane runs.
@@ -187,7 +184,7 @@ pub(crate) struct Lane {
     credentials: Option<Arc<Credentials>>,
     fronts: BTreeMap<String, String>,
     clerk: Clerk,
-    quota: Option<Quota>,
+    hurt: Hurt,
     stop: Arc<AtomicBool>,
     health: Option<Health>,
     dialing: BTreeMap<ConnId, (ReplicaId, u16)>,
@@ -217,9 +214,7 @@ impl Lane {
             network,
             credentials,
             mouth,
-            lateness,
-            partition,
-            quota,
+            hurt,
             fronts,
             clerk,
             stop,
@@ -231,10 +226,7 @@ impl Lane {
             ..
         } = parts;
         let limits = limits.shared_by(1 + others.len());
-        let sockets = |poll| {
-            let sockets = Sockets::new(poll, clock.clone(), limits, credentials.is_some());
-            sockets.late(lateness.clone()).parted(partition.clone())
-        };
+        let sockets = |poll| Sockets::new(poll, clock.clone(), limits, credentials.is_some()).hurt(&hurt);
         // A mouth hears and says everything on the main lane.
         let apart = !others.is_empty() && mouth.is_none() && pillars == Pillars::Lanes;
         let lanes = 1 + others.len() as u16;
@@ -267,7 +259,7 @@ impl Lane {
             credentials,
             fronts,
             clerk,
-            quota,
+            hurt,
             stop,
             health,
             dialing: BTreeMap::new(),
@@ -656,12 +648,7 @@ impl Lane {
             tls: self.credentials.as_ref().map(TlsStatus::of),
             fronts: self.fronts.clone(),
         };
-        let hurt = [
-            self.sockets.lateness.as_ref().and_then(Lateness::problem),
-            self.sockets.partition.as_ref().and_then(Partition::problem),
-            self.quota.as_ref().and_then(Quota::problem),
-        ];
-        whole.with_problems(hurt)
+        whole.with_problems(self.hurt.problems())
     }
 
     /// An operator wants instances on these lanes, counted from 1.

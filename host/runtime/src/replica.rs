@@ -9,7 +9,7 @@ use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
-use crate::lane::{Addresses, Lane, Lateness, Partition, Parts, Sleeper, WAKER};
+use crate::lane::{Addresses, Hurt, Lane, Lateness, Partition, Parts, Sleeper, WAKER};
 use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
@@ -168,16 +168,15 @@ impl Replica {
         config.check_with(options.oracle.is_some())?;
         fit_to_open_files(&mut config);
         let (watched, directory) = (certificates(&config)?, DataDirectory::open(&config)?);
-        let network = network(options.network, options.partition.clone(), &config);
+        let hurt = hurt(&options);
+        let network = network(options.network, hurt.partition.clone(), &config);
         let (listener, address) = listen(&*network, config.listen_address())?;
         let health = health(&config)?;
-        let log_directory = directory.log_directory()?;
-        let disk = disk(options.disk, &log_directory, options.sync_trace.as_deref())?;
-        let disk = DelayedDisk::over(disk, config.durability.sync_delay());
-        let disk = limited(options.quota.clone(), disk, &config);
+        let trace = options.sync_trace.as_deref();
+        let disk = disk(options.disk, (&directory.log_directory()?, trace), &config, hurt.quota.clone())?;
         let mut node_config = config.node_config(directory.identity(), start_seed())?;
         node_config.level.limit(options.feature_level_max);
-        let (mut files, hold) = checkpoint_files(&config, &directory, options.quota.clone())?;
+        let (mut files, hold) = checkpoint_files(&config, &directory, hurt.quota.clone())?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
         config.execution.fits(&*service)?;
@@ -196,7 +195,7 @@ impl Replica {
             .map_err(io_error("starting a thread"))?;
         let (crew, oracles) = (crew(&config, &mailbox)?, oracles(&config, options.oracle, &mailbox)?);
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
-        let clerk = Clerk::start((&config.data, options.quota.clone()), watched, mailbox.clone())
+        let clerk = Clerk::start((&config.data, hurt.quota.clone()), watched, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let errands = clerk.errands().cloned();
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
@@ -221,9 +220,7 @@ impl Replica {
             network,
             credentials,
             mouth: options.mouth,
-            lateness: options.lateness,
-            partition: options.partition,
-            quota: options.quota,
+            hurt,
             clerk,
             stop: stop.clone(),
             pillars: config.pillars,
@@ -250,25 +247,31 @@ fn network(
     }
 }
 
-/// The disk, with this limit if there is one.
-fn limited(quota: Option<Quota>, disk: Arc<dyn Disk>, config: &Config) -> Arc<dyn Disk> {
-    match quota {
-        Some(quota) => quota.over_disk(disk, config.log_config().segment_bytes),
-        None => disk,
-    }
-}
-
-/// The given disk, else files in this directory.
+/// The given disk, else files in this directory; with the delay that the configuration says, and with this limit if there is one.
 fn disk(
     given: Option<Arc<dyn Disk>>,
-    directory: &Path,
-    sync_trace: Option<&Path>,
+    (directory, sync_trace): (&Path, Option<&Path>),
+    config: &Config,
+    quota: Option<Quota>,
 ) -> Result<Arc<dyn Disk>, StartError> {
-    if let Some(disk) = given {
-        return Ok(disk);
+    let disk = match given {
+        Some(disk) => disk,
+        None => Arc::new(FileDisk::new(directory, sync_trace).map_err(io_error("opening the sync trace"))?),
+    };
+    let disk = DelayedDisk::over(disk, config.durability.sync_delay());
+    Ok(match quota {
+        Some(quota) => quota.over_disk(disk, config.log_config().segment_bytes),
+        None => disk,
+    })
+}
+
+/// What these options do to a replica on purpose.
+fn hurt(options: &Options) -> Hurt {
+    Hurt {
+        lateness: options.lateness.clone(),
+        partition: options.partition.clone(),
+        quota: options.quota.clone(),
     }
-    let disk = FileDisk::new(directory, sync_trace).map_err(io_error("opening the sync trace"))?;
-    Ok(Arc::new(disk))
 }
 
 fn crew(config: &Config, mailbox: &Mailbox) -> Result<Crew, StartError> {

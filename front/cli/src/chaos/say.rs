@@ -3,6 +3,7 @@
 use super::{Args, Fault, Happened, late, what};
 use crate::control::{ChildReport, What};
 use crate::scrub::Scrubbed;
+use clap::ValueEnum as _;
 use quorate_lab::lies::How;
 use quorate_types::ReplicaId;
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ pub(super) fn json(args: &Args, result: &Happened) -> String {
     };
     let number = |leader: Option<ReplicaId>| leader.map(ReplicaId::number);
     json!({
-        "did": did(args),
+        "fault": args.fault.to_possible_value().map(|value| value.get_name().to_owned()),
         "replicas": result.replicas,
         "others": result.others,
         "majority": result.majority,
@@ -86,31 +87,31 @@ pub(super) fn text(args: &Args, result: &Happened) -> String {
     lines.join("\n")
 }
 
-/// What was done, in a word or two before the replicas.
-fn did(args: &Args) -> String {
+/// What was done to these replicas.
+fn did(args: &Args, whom: &str, others: &[u16]) -> String {
     let lies = args.how.filter(|how| *how != How::None);
     match args.fault {
-        Fault::Kill => "killed".into(),
-        Fault::Pause => "paused".into(),
-        Fault::Resume => "resumed".into(),
-        Fault::Restart => "restarted".into(),
-        Fault::Partition => "cut off".into(),
-        Fault::Heal => "ended the partition:".into(),
+        Fault::Kill => format!("killed {whom}"),
+        Fault::Pause => format!("paused {whom}"),
+        Fault::Resume => format!("resumed {whom}"),
+        Fault::Restart => format!("restarted {whom}"),
+        Fault::Partition => format!("cut off {whom}, from {}", replicas(others)),
+        Fault::Heal => format!("ended the partition: {whom} reach each other again"),
         Fault::CorruptDisk => match what(args) {
-            What::Checkpoint => "changed the checkpoint of".into(),
-            What::Log => "changed the log of".into(),
+            What::Checkpoint => format!("changed the checkpoint of {whom}"),
+            What::Log => format!("changed the log of {whom}"),
         },
-        Fault::FillDisk if args.off => "gave all its room back to the disk of".into(),
-        Fault::FillDisk => format!("left {} MiB of room on the disk of", args.mib.unwrap_or(0)),
+        Fault::FillDisk if args.off => format!("gave all its room back to the disk of {whom}"),
+        Fault::FillDisk => format!("left {} MiB of room on the disk of {whom}", args.mib.unwrap_or(0)),
         Fault::ClockJump => {
             let ms = args.ms.unwrap_or(0);
             let way = if ms < 0 { "back" } else { "ahead" };
-            format!("put {} ms {way} the clock of", ms.unsigned_abs())
+            format!("let the clock jump {way} by {} ms, of {whom}", ms.unsigned_abs())
         }
-        Fault::Lie if lies.is_some() => "told to lie:".into(),
-        Fault::Lie => "told to lie no more:".into(),
-        Fault::Slow if late(args) > 0 => format!("made slow by {} ms:", late(args)),
-        Fault::Slow => "made slow no more:".into(),
+        Fault::Lie if lies.is_some() => format!("told to lie: {whom}"),
+        Fault::Lie => format!("told to lie no more: {whom}"),
+        Fault::Slow if late(args) > 0 => format!("made slow by {} ms: {whom}", late(args)),
+        Fault::Slow => format!("made slow no more: {whom}"),
     }
 }
 
@@ -127,11 +128,7 @@ fn headline(args: &Args, result: &Happened) -> String {
         (true, 1) => ", the leader",
         (true, _) => ", the leader among them",
     };
-    let (did, whom) = (did(args), replicas(&result.replicas));
-    match args.fault {
-        Fault::Partition => format!("{did} {whom}{among}, from {}", replicas(&result.others)),
-        _ => format!("{did} {whom}{among}"),
-    }
+    did(args, &format!("{}{among}", replicas(&result.replicas)), &result.others)
 }
 
 /// What a user should know about this fault.
@@ -141,7 +138,7 @@ fn notes(args: &Args, result: &Happened) -> Vec<String> {
         Fault::Partition => notes.push(
             "nothing passes between the two sides, in either direction; clients and operators reach all, and so does the oracle".into(),
         ),
-        Fault::Heal => notes.push("all that run reach each other again, and what waited in connections goes on".into()),
+        Fault::Heal => notes.push("what waited in their connections goes on".into()),
         Fault::FillDisk if !args.off => notes.push(
             "the files that its log has ready (two of 32 MiB, unless configured otherwise) still take writes; then it has no room for more"
                 .into(),

@@ -6,6 +6,7 @@ use super::apart::Partition;
 use super::blocks::Blocks;
 use super::door::Door;
 use super::fair::Fair;
+use super::hurt::Hurt;
 use super::late::Lateness;
 use super::pace::Pace;
 use super::pressure::{LaneLimits, Pressure};
@@ -108,14 +109,9 @@ impl Sockets {
         }
     }
 
-    /// The same, with frames for members that leave late if `lateness` says so.
-    pub(super) fn late(self, lateness: Option<Lateness>) -> Self {
-        Self { lateness, ..self }
-    }
-
-    /// The same, with nothing that passes between here and the replicas that `partition` names.
-    pub(super) fn parted(self, partition: Option<Partition>) -> Self {
-        Self { partition, ..self }
+    /// The same, with this done to its connections to members.
+    pub(super) fn hurt(self, hurt: &Hurt) -> Self {
+        Self { lateness: hurt.lateness.clone(), partition: hurt.partition.clone(), ..self }
     }
 
     /// Adds a connection. Says whether the system can report its events.

@@ -1,4 +1,4 @@
-use super::super::LaneLimits;
+use super::super::{Hurt, LaneLimits};
 use super::*;
 use crate::clock::MonotonicClock;
 use crate::connection::{Channel, Class};
@@ -62,7 +62,8 @@ impl Rig {
         let limits = LaneLimits { unsent_bytes: 1, buffer_bytes: 1, slow_reader: Span::from_secs(1) };
         let poll = Poll::new().expect("an event queue");
         let sockets = Sockets::new(poll, Arc::new(MonotonicClock::new()), limits, false);
-        let sockets = sockets.parted(Some(partition.clone()));
+        let hurt = Hurt { partition: Some(partition.clone()), ..Hurt::default() };
+        let sockets = sockets.hurt(&hurt);
         Self { partition, sockets, core: Counts::default(), others: Vec::new() }
     }
 

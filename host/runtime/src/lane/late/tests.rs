@@ -1,4 +1,4 @@
-use super::super::LaneLimits;
+use super::super::{Hurt, LaneLimits};
 use super::*;
 use crate::clock::Clock;
 use crate::connection::{Channel, Connection};
@@ -72,8 +72,9 @@ impl Rig {
     fn new() -> Self {
         let (clock, late) = (Arc::<Hand>::default(), Lateness::default());
         let limits = LaneLimits { unsent_bytes: 1, buffer_bytes: 1, slow_reader: Span::from_secs(1) };
+        let hurt = Hurt { lateness: Some(late.clone()), ..Hurt::default() };
         let poll = Poll::new().expect("an event queue");
-        let sockets = Sockets::new(poll, clock.clone(), limits, false).late(Some(late.clone()));
+        let sockets = Sockets::new(poll, clock.clone(), limits, false).hurt(&hurt);
         Self { clock, late, sockets, others: Vec::new() }
     }
 
