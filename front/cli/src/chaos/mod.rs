@@ -147,7 +147,10 @@ struct Happened {
     leader_before: Option<ReplicaId>,
     leader_after: Option<ReplicaId>,
     gap: Option<Gap>,
+    /// Whether enough replicas run and reach each other.
     majority: bool,
+    /// Whether there is a partition.
+    parted: bool,
     reaction: Reaction,
     damage: Vec<Damage>,
     /// What the scrubs of changed disks found, or why there was none.
@@ -187,6 +190,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Fault::Partition => ids(&done.replicas).filter(|id| !replicas.contains(id)).collect(),
         _ => Vec::new(),
     };
+    let parted = done.replicas.iter().any(|report| !report.apart.is_empty());
     let damage = done.damage;
     let result = Happened {
         durability,
@@ -196,6 +200,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         leader_after,
         gap,
         majority,
+        parted,
         reaction,
         damage,
         scrubs,

@@ -72,7 +72,8 @@ pub(super) fn text(args: &Args, result: &Happened) -> String {
     let mut lines = vec![headline(args, result)];
     lines.extend(notes(args, result));
     if !result.majority {
-        lines.push("no majority runs and reaches each other now: writes wait until there is one".into());
+        let reaches = if result.parted { " and reaches each other" } else { "" };
+        lines.push(format!("no majority runs{reaches} now: writes wait until there is one"));
     }
     if let Some(gap) = &result.gap {
         lines.extend(gap.text());
@@ -136,7 +137,7 @@ fn notes(args: &Args, result: &Happened) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     match args.fault {
         Fault::Partition => notes.push(
-            "nothing passes between the two sides, in either direction; clients and operators reach all, and so does the oracle".into(),
+            "nothing passes between the two sides, in either direction; clients and operators still reach all".into(),
         ),
         Fault::Heal => notes.push("what waited in their connections goes on".into()),
         Fault::FillDisk if !args.off => notes.push(
