@@ -413,7 +413,14 @@ impl Lane {
     /// The heartbeats that a long turn repeats. A replica that says other things than its node does, or says them late, repeats nothing.
     fn heartbeats(&self) -> Vec<(ConnId, OutFrame)> {
         let is_late = self.sockets.lateness.as_ref().is_some_and(|late| late.get() > Span::ZERO);
-        if self.home.speech.is_some() || is_late { Vec::new() } else { self.home.node.heartbeats() }
+        if self.home.speech.is_some() || is_late {
+            return Vec::new();
+        }
+        let mut beats = self.home.node.heartbeats();
+        beats.retain(|(conn, _)| {
+            self.sockets.connections.get(conn).is_some_and(|c| !self.sockets.is_apart(c))
+        });
+        beats
     }
 
     /// Accepts waiting connections, unless that has used up its share of a busy lane's time: then they wait in the kernel, which refuses

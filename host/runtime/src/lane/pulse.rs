@@ -77,7 +77,8 @@ impl Pulse {
 
     /// Whether the lane should ask its node for heartbeats now.
     pub(super) fn wants(&mut self, now: Time) -> bool {
-        let wants = now >= self.due;
+        // The clock may have jumped back.
+        let wants = now >= self.due || self.due > now.plus(self.every);
         if wants {
             self.due = now.plus(self.every);
         }

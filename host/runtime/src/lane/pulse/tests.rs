@@ -64,4 +64,5 @@ fn heartbeats_are_asked_for_now_and_then() {
     assert_eq!(asks, [0, 50, 100, 150]);
     pulse.renew();
     assert!(pulse.wants(at(151)), "another one leads");
+    assert!(pulse.wants(at(20)), "the clock jumped back");
 }
