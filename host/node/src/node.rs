@@ -641,8 +641,13 @@ impl Node {
     }
 }
 
-/// Questions of hosts.
+/// Questions of hosts and checks.
 impl Node {
+    /// Whether something was delivered behind the end of the last turn: another turn must end.
+    pub fn owes_turn(&self) -> bool {
+        self.engine.owes_turn()
+    }
+
     /// When to call again with [`crate::Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
         let answers = self.keeping.sound().then(|| self.engine.put_off_deadline()).flatten();
@@ -704,10 +709,9 @@ impl Node {
         let config = &self.config;
         let in_flight = config.bytes_in_flight_max.saturating_mul(guide::led_count(&self.groups).max(1));
         let (waiting, bytes) = self.engine.waiting_reads();
-        let (requests, reads) = if contended {
-            (in_flight / 64, CONTENDED_READS)
-        } else {
-            (in_flight.saturating_mul(2), config.reads.reads_max / 2)
+        let (requests, reads) = match contended {
+            true => (in_flight / 64, CONTENDED_READS),
+            false => (in_flight.saturating_mul(2), config.reads.reads_max / 2),
         };
         self.groups.queue_bytes() < requests.min(config.admission.queue_bytes_max)
             && !self.intake.checks_much()
@@ -718,8 +722,7 @@ impl Node {
 
     /// Whether this replica believes that it leads an instance.
     pub fn leads(&self) -> bool {
-        let me = Some(self.config.members.me());
-        self.groups.present().any(|group| group.leader() == me)
+        self.groups.present().any(|group| group.leader() == Some(self.config.members.me()))
     }
 
     /// The cluster's feature level, as far as it was executed here.
@@ -736,10 +739,7 @@ impl Node {
     pub fn has_begun(&self) -> bool {
         self.groups.first().has_started()
     }
-}
 
-/// Questions of checks.
-impl Node {
     /// The view that the first instance announced last.
     pub fn view(&self) -> View {
         self.groups.first().view()

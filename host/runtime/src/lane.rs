@@ -368,9 +368,13 @@ impl Lane {
         loop {
             self.end_turn(now);
             self.perform();
-            if self.home.effects.is_empty() {
+            if self.home.effects.is_empty() && !self.home.node.owes_turn() {
                 break;
             }
+        }
+        // All that was said before has left, so that nothing in them is news.
+        if self.pulse.wants(now) {
+            self.pulse.set(self.heartbeats());
         }
         self.turn_pillars(now);
         self.sides.tell(&self.home.node);
@@ -402,9 +406,6 @@ impl Lane {
 
     /// Ends the node's turn, in which it executes.
     fn end_turn(&mut self, now: Time) {
-        if self.pulse.wants(now) {
-            self.pulse.set(self.heartbeats());
-        }
         self.pulse.lend(&mut self.sockets.connections);
         self.step(now, Input::TurnEnd);
         self.pulse.take_back(&mut self.sockets.connections);

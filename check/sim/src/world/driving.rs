@@ -341,7 +341,7 @@ impl World {
     fn perform(&mut self, who: usize, local: Time) {
         loop {
             let effects: Vec<Effect> = self.cluster.replicas[who].effects.drain().collect();
-            if effects.is_empty() {
+            if effects.is_empty() && !self.cluster.node(who).is_some_and(Node::owes_turn) {
                 break;
             }
             if !self.perform_these(who, effects.into()) {

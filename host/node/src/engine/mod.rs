@@ -253,8 +253,7 @@ impl Engine {
     /// When more may become final without another delivery.
     pub(crate) fn execution_deadline(&self, now: Time) -> Option<Time> {
         let record = self.foreseeable();
-        let foresees = |record| self.verified().is_some_and(|verified| verified.foresees(record));
-        if self.under_way.fresh || record.is_some_and(foresees) {
+        if record.is_some_and(|record| self.verified().is_some_and(|verified| verified.foresees(record))) {
             // In a turn of its own: what was proposed leaves first.
             return Some(now);
         }
@@ -351,9 +350,15 @@ impl Engine {
         }
     }
 
-    /// Whether more may be delivered now.
+    /// Whether something was delivered since execution was last asked to go on: another turn must end.
+    pub(crate) fn owes_turn(&self) -> bool {
+        self.under_way.fresh
+    }
+
+    /// Whether more may be delivered now. Where results are verified, the ruling that all wait for may come with the next delivery.
     fn has_room(&self) -> bool {
-        self.under_way.batches.len() < UNDER_WAY_MAX && self.execution.has_room()
+        let few = self.verified().is_some() || self.under_way.batches.len() < UNDER_WAY_MAX;
+        few && self.execution.has_room()
     }
 
     /// Whether this replica's results are not those that were ruled: nothing becomes final until the state is replaced.

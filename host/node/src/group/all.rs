@@ -13,7 +13,7 @@
 //! front/cli/tests/all/instances.rs.
 
 use super::inbox::Inboxes;
-use super::{At, Birth, Group, Inbox, OwnLanes};
+use super::{Birth, Group, Inbox, OwnLanes};
 use crate::config::NodeConfig;
 use crate::effects::Effects;
 use crate::engine::Engine;
@@ -91,17 +91,15 @@ impl Groups {
         }
     }
 
-    /// The frames that say once more that this replica leads instances whose protocol is on the main lane. `way`: the connection on which a
-    /// member hears of an instance.
+    /// The frames that say once more that this replica leads instances. `way`: the connection on which a member hears of an instance.
     pub(crate) fn heartbeats(
         &self,
         way: impl Fn(ReplicaId, usize) -> Option<ConnId>,
     ) -> Vec<(ConnId, OutFrame)> {
         let mut frames = Vec::new();
         for (at, group) in self.in_force.iter().enumerate() {
-            let At::Main(pillar) = &group.at else { continue };
             let mut effects = OrderEffects::new();
-            pillar.order.heartbeats(&mut effects);
+            group.look(|pillar| pillar.order.heartbeats(&mut effects));
             for effect in effects.drain() {
                 if let OrderEffect::Send { to, message, .. } = effect
                     && let Some(conn) = way(to, at)

@@ -75,9 +75,9 @@ pub(super) struct Leading {
     lease: Lease,
     handover: Handover,
     heartbeat_due: Time,
-    /// Until when nobody needs to be heard, since this replica itself was busy for long: followers execute the same commands, and say
-    /// nothing meanwhile.
-    patient: Time,
+    /// Until when nobody needs to be heard, if this replica itself was busy for long: followers execute the same commands, and say nothing
+    /// meanwhile.
+    patient: Option<Time>,
     /// When followers are told of a commit that no entry told them.
     commit_due: Option<Time>,
 }
@@ -97,7 +97,7 @@ impl Leading {
             lease: Lease::default(),
             handover: Handover::default(),
             heartbeat_due: scene.now.plus(scene.config.heartbeat),
-            patient: Time::ZERO,
+            patient: None,
             commit_due: None,
         };
         lead.note_round(scene);
@@ -133,10 +133,7 @@ impl Leading {
             self.commit_due = None;
         }
         if heartbeat {
-            // [raft L155]
-            let late = scene.now.since(self.heartbeat_due).min(scene.config.election_max.times(LATE_MAX));
-            self.patient = self.patient.max(scene.now.plus(late.times(2)));
-            if scene.now >= self.patient && !self.hears_quorum(scene) {
+            if !self.hears_enough(scene) {
                 return Office::Left;
             }
             self.begin_heartbeat_round(scene);
@@ -148,6 +145,23 @@ impl Leading {
         }
         self.handover.expire(scene.now);
         self.advance_membership(scene)
+    }
+
+    /// Whether a quorum is heard, or need not be: a turn that comes much too late gives the others time, though not again before a quorum is
+    /// heard. [raft L55, L155]
+    fn hears_enough(&mut self, scene: &Scene<'_>) -> bool {
+        let most = scene.config.election_max.times(LATE_MAX);
+        let late = scene.now.since(self.heartbeat_due).min(most);
+        let heard = self.hears_quorum(scene);
+        // The clock may have jumped forward, and back.
+        self.patient.take_if(|until| *until > scene.now.plus(most.times(2)));
+        if late > scene.config.heartbeat.times(2) && (heard || self.patient.is_none()) {
+            self.patient = self.patient.max(Some(scene.now.plus(late.times(2))));
+        }
+        if heard {
+            self.patient.take_if(|until| *until <= scene.now);
+        }
+        heard || self.patient.is_some_and(|until| scene.now < until)
     }
 
     /// [raft L55]

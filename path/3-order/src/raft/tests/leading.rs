@@ -128,6 +128,33 @@ fn much_lateness_counts_for_little() {
     assert_eq!(world.act(|scene| lead.on_deadline(scene)).0, Office::Left);
 }
 
+/// Turns come a little late on any machine. That gives nobody time.
+#[test]
+fn little_lateness_counts_for_nothing() {
+    for late in [Span::from_nanos(50_000), Span::from_millis(60), Span::from_millis(100)] {
+        let (mut world, mut lead) = World::new();
+        let mut office = Office::CachedEntry;
+        while office == Office::CachedEntry {
+            world.now = lead.deadline().plus(late);
+            assert!(world.now < Time::ZERO.plus(world.config.election_max.times(2)), "late by {late:?}");
+            office = world.act(|scene| lead.on_deadline(scene)).0;
+        }
+    }
+}
+
+/// A machine on which each turn comes much too late gives time once.
+#[test]
+fn constant_lateness_ends() {
+    let (mut world, mut lead) = World::new();
+    let late = Span::from_millis(400);
+    let mut office = Office::CachedEntry;
+    while office == Office::CachedEntry {
+        world.now = lead.deadline().plus(late);
+        assert!(world.now < Time::ZERO.plus(world.config.election_max.times(6)));
+        office = world.act(|scene| lead.on_deadline(scene)).0;
+    }
+}
+
 /// What the host repeats for a leader that executes for long is its last heartbeat, and it changes nothing.
 #[test]
 fn heartbeats_can_be_repeated() {
