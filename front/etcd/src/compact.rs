@@ -56,20 +56,23 @@ pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) ->
         Some(last) if looked.len() == steps => last.at.next(),
         _ => end,
     };
+    let mut gone: Vec<Vec<u8>> = Vec::new();
     for step in &looked {
         let is_own = step.at.main == end.main;
         if let Some(before) = step.before.filter(|before| !is_own || before.main < end.main) {
-            store.remove(before.key().bytes());
+            gone.push(before.key().bytes().to_vec());
         }
         if let Some(key) = step.deletes.as_ref().filter(|_| !is_own) {
-            store.remove(step.at.key().bytes());
+            gone.push(step.at.key().bytes().to_vec());
             let name = named(buffer, GONE, key);
             // The key may have got a value since, and lost it.
             if store.get(name).is_some_and(|bytes| Head::decode(bytes).at == step.at) {
-                store.remove(name);
+                gone.push(name.to_vec());
             }
         }
     }
+    gone.sort_unstable();
+    store.apply_sorted(&gone.iter().map(|key| (key.as_slice(), None)).collect::<Vec<_>>());
     true
 }
 
