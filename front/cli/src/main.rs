@@ -1,6 +1,6 @@
 //! The program `quorate`: a local cluster in one command, replicas, status, the key-value commands, faults on request, simulations.
 //!
-//! Each command for operators is a module with its arguments and a function `run`. `bench`, `sim` and the code that makes replicas lie are
+//! `demo` is the tour for who sees it for the first time. Each command for operators is a module with its arguments and a function `run`. `bench`, `sim` and the code that makes replicas lie are
 //! the laboratory (`front/lab`); what commands share is in `front/command`. `control` is the socket between `chaos` and `dev`.
 //! Tests with real processes: tests/.
 
@@ -9,6 +9,7 @@ mod beginning;
 mod cert;
 mod chaos;
 mod control;
+mod demo;
 mod dev;
 mod doctor;
 mod drain;
@@ -46,6 +47,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     version,
     propagate_version = true,
     after_help = "First steps:
+  quorate demo                      two minutes that show what this is
   quorate dev                       a cluster on this machine; leave it running
   quorate status                    in another terminal: how it is
   quorate kv put greeting hello     write, and read with `quorate kv get greeting`
@@ -62,6 +64,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Dev(dev::Args),
     Init(init::Args),
     Cert(cert::Args),
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
     // `bench floor` starts this program again as the null program.
     bench::null_program();
     let ended = match Cli::parse().command {
+        Command::Demo(args) => demo::run(args),
         Command::Dev(args) => dev::run(args),
         Command::Init(args) => init::run(args),
         Command::Cert(args) => cert::run(args),

@@ -56,9 +56,9 @@ const MEND: Duration = Duration::from_secs(30);
 
 /// The result of one replica's scrub.
 pub(crate) struct Scrubbed {
-    bytes: u64,
-    mended: u64,
-    damaged: u64,
+    pub(crate) bytes: u64,
+    pub(crate) mended: u64,
+    pub(crate) damaged: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

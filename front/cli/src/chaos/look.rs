@@ -11,7 +11,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The replicas at one moment.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// The highest view of each instance.
     views: BTreeMap<u64, u64>,
     /// How often a replica suspected another one, and of what.
@@ -22,17 +22,17 @@ pub(super) struct Look {
 
 /// What changed between two moments.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Reaction {
+pub(crate) struct Reaction {
     /// How many views further all instances together are.
-    pub(super) view_changes: u64,
+    pub(crate) view_changes: u64,
     /// Who suspects whom of what.
-    pub(super) suspicions: Vec<(u16, u64, String)>,
+    pub(crate) suspicions: Vec<(u16, u64, String)>,
     /// What `quorate status` says now and did not say before, with the replica that says it.
-    pub(super) problems: Vec<(u16, String)>,
+    pub(crate) problems: Vec<(u16, String)>,
 }
 
 impl Look {
-    pub(super) fn of(answers: &[Answer]) -> Self {
+    pub(crate) fn of(answers: &[Answer]) -> Self {
         let mut look = Self::default();
         for answer in answers {
             let Ok(status) = &answer.status else { continue };
@@ -65,7 +65,7 @@ impl Look {
     }
 
     /// What changed from this moment to the other one.
-    pub(super) fn until(&self, after: &Self) -> Reaction {
+    pub(crate) fn until(&self, after: &Self) -> Reaction {
         let changes = after.views.iter().map(|(instance, view)| {
             // An instance that nobody told of before: who could, could not answer.
             self.views.get(instance).map_or(0, |before| view.saturating_sub(*before))

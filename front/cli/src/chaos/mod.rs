@@ -1,6 +1,6 @@
 //! `quorate chaos`: causes faults, and measures what they do to writes.
 //!
-//! `probe` is the client that writes, `look` what the cluster did about a fault, `say` how that is told. Tests: tests/all/chaos.rs,
+//! `probe` is the client that writes, `look` what the cluster did about a fault, `say` how that is told; `crate::demo` causes faults, too. Tests: tests/all/chaos.rs,
 //! tests/all/smoke.rs, tests/all/few.rs, tests/all/lies.rs.
 
 mod look;
@@ -10,7 +10,7 @@ mod say;
 use crate::control::{self, Action, ChildReport, Damage, Life, Request, What};
 use crate::scrub::{self, Scrubbed};
 use clap::ValueEnum;
-use look::{Look, Reaction};
+pub(crate) use look::{Look, Reaction};
 use probe::{Gap, Probe};
 use quorate_command::admin::{self, Admin};
 use quorate_command::cluster::{Cluster, ClusterArgs};
@@ -80,8 +80,27 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// This fault, for these replicas.
+    pub(crate) fn of(fault: Fault, target: Option<Target>) -> Self {
+        let cluster = ClusterArgs::default();
+        let (how, ms, what, mib, off, no_probe, json) = (None, None, None, None, false, false, false);
+        Self { fault, target, how, ms, what, mib, off, cluster, no_probe, json }
+    }
+
+    /// A lie of this replica.
+    pub(crate) fn lie(replica: u16, how: How) -> Self {
+        Self { how: Some(how), ..Self::of(Fault::Lie, Some(Target::These(vec![replica]))) }
+    }
+
+    /// The same, and nobody writes meanwhile.
+    pub(crate) fn without_probe(self) -> Self {
+        Self { no_probe: true, ..self }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Fault {
+pub(crate) enum Fault {
     /// End the process at once (SIGKILL); it stays down until `restart`
     Kill,
     /// Stop the process where it is (SIGSTOP)
@@ -107,7 +126,7 @@ enum Fault {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Target {
+pub(crate) enum Target {
     Leader,
     All,
     /// Those that do not run.
@@ -138,23 +157,23 @@ const BACK: Duration = Duration::from_secs(10);
 const SCRUB: Duration = Duration::from_secs(120);
 
 /// The result.
-struct Happened {
+pub(crate) struct Happened {
     /// The durability mode by the replicas' status, which the probe's writes obey, too; `None` when no replica answered.
     durability: Option<String>,
-    replicas: Vec<u16>,
+    pub(crate) replicas: Vec<u16>,
     /// Those on the other side of a partition.
     others: Vec<u16>,
-    leader_before: Option<ReplicaId>,
-    leader_after: Option<ReplicaId>,
-    gap: Option<Gap>,
+    pub(crate) leader_before: Option<ReplicaId>,
+    pub(crate) leader_after: Option<ReplicaId>,
+    pub(crate) gap: Option<Gap>,
     /// Whether enough replicas run and reach each other.
     majority: bool,
     /// Whether there is a partition.
     parted: bool,
-    reaction: Reaction,
-    damage: Vec<Damage>,
+    pub(crate) reaction: Reaction,
+    pub(crate) damage: Vec<Damage>,
     /// What the scrubs of changed disks found, or why there was none.
-    scrubs: Vec<(u16, Result<Scrubbed, String>)>,
+    pub(crate) scrubs: Vec<(u16, Result<Scrubbed, String>)>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -167,9 +186,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print::line(say::all_run(args.json, &lives))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let admin = Admin::new(&cluster)?;
-    let probe = if args.no_probe { None } else { Some(Probe::start(&cluster)?) };
-    let (replicas, leader_before) = targets(args, &cluster, &admin, &lives)?;
+    let result = cause(args, &cluster, &lives)?;
+    print::line(if args.json { say::json(args, &result) } else { say::text(args, &result) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Causes the fault in this cluster, and says what came of it. `lives`: its processes before.
+///
+/// # Errors
+/// When it can not be caused, or a replica that was started does not come back.
+pub(crate) fn cause(args: &Args, cluster: &Cluster, lives: &[ChildReport]) -> Outcome<Happened> {
+    let admin = Admin::new(cluster)?;
+    let probe = if args.no_probe { None } else { Some(Probe::start(cluster)?) };
+    let (replicas, leader_before) = targets(args, cluster, &admin, lives)?;
     let before = admin.ask_all();
     let durability = durability(&before);
     if let Some(probe) = &probe {
@@ -180,7 +209,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.fault == Fault::Restart {
         wait_until_back(&admin, &replicas)?;
     }
-    let scrubs = scrub_changed(&admin, &cluster, &done.damage, &done.replicas);
+    let scrubs = scrub_changed(&admin, cluster, &done.damage, &done.replicas);
     let serving = serving(&done.replicas, cluster.majority());
     let majority = !serving.is_empty();
     let gap = probe.map(|probe| probe.finish(majority));
@@ -192,7 +221,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let parted = done.replicas.iter().any(|report| !report.apart.is_empty());
     let damage = done.damage;
-    let result = Happened {
+    Ok(Happened {
         durability,
         replicas,
         others,
@@ -204,9 +233,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         reaction,
         damage,
         scrubs,
-    };
-    print::line(if args.json { say::json(args, &result) } else { say::text(args, &result) })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Refuses arguments that do not belong together.

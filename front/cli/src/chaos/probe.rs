@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const KEY: &[u8] = b"quorate-chaos-probe";
 
 /// The result of the probe.
-pub(super) enum Gap {
+pub(crate) enum Gap {
     /// Writes succeed again.
     Measured {
         /// The longest time without a completed write.
@@ -36,7 +36,7 @@ pub(super) enum Gap {
 }
 
 impl Gap {
-    pub(super) fn millis(&self) -> Option<u64> {
+    pub(crate) fn millis(&self) -> Option<u64> {
         match self {
             Self::Measured { longest, .. } => Some(longest.as_millis() as u64),
             Self::NotOver(_) | Self::NoMajority => None,

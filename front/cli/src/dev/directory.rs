@@ -19,7 +19,7 @@ use std::net::TcpListener;
 use std::ops::Range;
 use std::path::Path;
 
-const LOCK: &str = "dev.lock";
+pub(crate) const LOCK: &str = "dev.lock";
 const MADE_BY: &str = "quorate dev";
 /// Ports for replicas. They lie below those of outgoing connections, so that they are still free at the next start.
 const PORTS: Range<u16> = 20_000..32_000;

@@ -9,7 +9,7 @@ mod directory;
 mod export;
 mod rot;
 
-pub(crate) use directory::{adopt, free_ports};
+pub(crate) use directory::{LOCK, adopt, free_ports};
 
 use crate::control::{self, Request, Response, SOCKET};
 use crate::set::SetArgs;
@@ -24,6 +24,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, ServiceChoice};
 use quorate_command::oracle::{OWN, OWN_REPLICAS};
 use quorate_command::ordering::OrderArgs;
+use quorate_command::parent::die_with_parent;
 use quorate_command::print;
 use quorate_types::ReplicaId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -98,6 +99,9 @@ pub(crate) struct Args {
     /// Print one JSON document when the cluster is ready, for programs
     #[arg(long)]
     json: bool,
+    /// End with the process that has this id: for `quorate demo`
+    #[arg(long, value_name = "PID", hide = true, require_equals = true)]
+    die_with_parent: Option<u32>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -125,6 +129,9 @@ const SLOW: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: Args) -> Outcome {
     if let Some(Command::Export(args)) = &args.command {
         return export::run(args);
+    }
+    if let Some(parent) = args.die_with_parent {
+        die_with_parent(parent)?;
     }
     let started = Instant::now();
     let (events, inbox) = channel();

@@ -2,8 +2,8 @@
 //!
 //! The etcd store refuses a command that it can not decode, with a reply that the key-value service never gives, and changes nothing. So a
 //! command is first sent as it is, and translated if that reply comes. A client of Quorate's own protocol bypasses the store's users, so
-//! its commands are sent as those of root; without users that has no effect. Tests: tests/kv_etcd.rs.
-//! store's users, so it comes as from the one that may do everything; without users that means nothing. Tests: tests/kv_etcd.rs.
+//! its commands are sent as those of root; without users that has no effect. `crate::demo` translates its commands here, too. Tests:
+//! tests/kv_etcd.rs.
 
 use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::proto::{
@@ -33,7 +33,7 @@ const COUNT_ONLY: u32 = 9;
 const ROOT: Who<'static> = Who::Named(b"root");
 
 /// The command in the form of etcd; `None` for commands that `quorate kv` never sends.
-pub(super) fn command(command: &KvCommand<'_>) -> Option<Vec<u8>> {
+pub(crate) fn command(command: &KvCommand<'_>) -> Option<Vec<u8>> {
     let mut message = Vec::new();
     let which = match command {
         // Whether it replaces a value is counted before; the value goes along once, since the store limits requests.
@@ -99,7 +99,7 @@ fn put(branch: u32, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The query in the form of etcd.
-pub(super) fn query(query: &KvQuery<'_>) -> Vec<u8> {
+pub(crate) fn query(query: &KvQuery<'_>) -> Vec<u8> {
     let mut request = Vec::new();
     match query {
         KvQuery::Get { key } => bytes_field(&mut request, 1, key),
@@ -117,7 +117,7 @@ pub(super) fn query(query: &KvQuery<'_>) -> Vec<u8> {
 }
 
 /// A reply to a command, as the key-value service would give it.
-pub(super) fn reply(command: &KvCommand<'_>, reply: &[u8]) -> Outcome<Vec<u8>> {
+pub(crate) fn reply(command: &KvCommand<'_>, reply: &[u8]) -> Outcome<Vec<u8>> {
     let body = Reply::decode(reply).map_err(not_done)?.body;
     let flag = || Fields::of(body).any(|field| matches!(field, Ok((2, Value::Number(1..)))));
     let mut out = Vec::new();
@@ -139,7 +139,7 @@ pub(super) fn reply(command: &KvCommand<'_>, reply: &[u8]) -> Outcome<Vec<u8>> {
 }
 
 /// An answer to a query, as the key-value service would give it.
-pub(super) fn answer(query: &KvQuery<'_>, reply: &[u8]) -> Outcome<Vec<u8>> {
+pub(crate) fn answer(query: &KvQuery<'_>, reply: &[u8]) -> Outcome<Vec<u8>> {
     let body = Reply::decode(reply).map_err(not_done)?.body;
     let page = RangePage::decode(body).ok_or_else(|| not_done(EtcdError::Malformed))?;
     let entries = entries(page.fields);
@@ -156,7 +156,7 @@ fn not_done(why: EtcdError) -> Failure {
 }
 
 /// The message in a field.
-fn inner(message: &[u8], field: u32) -> Option<&[u8]> {
+pub(crate) fn inner(message: &[u8], field: u32) -> Option<&[u8]> {
     Fields::of(message).find_map(|found| match found {
         Ok((number, Value::Bytes(bytes))) if number == field => Some(bytes),
         _ => None,

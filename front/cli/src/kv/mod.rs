@@ -1,6 +1,6 @@
 //! `quorate kv`: the key-value service from the command line.
 
-mod etcd;
+pub(crate) mod etcd;
 mod show;
 
 use quorate::client::{BlockingSession, ReadConsistency, ReadOptions, ReadResult};

@@ -10,6 +10,7 @@ mod bench_latency;
 mod bench_shop;
 mod bench_table;
 mod chaos;
+mod demo;
 mod dev_instances;
 mod doctor;
 mod doctor_visigoth;
