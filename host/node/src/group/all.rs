@@ -13,7 +13,7 @@
 //! front/cli/tests/all/instances.rs.
 
 use super::inbox::Inboxes;
-use super::{Birth, Group, Inbox, OwnLanes};
+use super::{At, Birth, Group, Inbox, OwnLanes};
 use crate::config::NodeConfig;
 use crate::effects::Effects;
 use crate::engine::Engine;
@@ -99,7 +99,11 @@ impl Groups {
         let mut frames = Vec::new();
         for (at, group) in self.in_force.iter().enumerate() {
             let mut effects = OrderEffects::new();
-            group.look(|pillar| pillar.order.heartbeats(&mut effects));
+            match &group.at {
+                At::Main(pillar) => pillar.order.heartbeats(&mut effects),
+                // Its lane may be the main one, too.
+                At::Own(apart) => apart.peek(|lane| lane.pillar.order.heartbeats(&mut effects)),
+            }
             for effect in effects.drain() {
                 if let OrderEffect::Send { to, message, .. } = effect
                     && let Some(conn) = way(to, at)
