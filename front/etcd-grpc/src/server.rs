@@ -282,6 +282,8 @@ impl Server {
             ("etcd_server_proposals_applied_total", "gauge", seen.executed),
             ("etcd_debugging_mvcc_current_revision", "gauge", revision as u64),
             ("etcd_server_client_requests_total", "counter", self.counts.calls.load(Ordering::Relaxed)),
+            // `etcdctl check datascale` looks for it.
+            ("process_resident_memory_bytes", "gauge", quorate_kit::memory_bytes()),
             ("etcd_network_client_connections", "gauge", self.counts.connections.count() as u64),
         ];
         rows.iter().map(|(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n")).collect()

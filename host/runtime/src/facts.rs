@@ -31,12 +31,10 @@ impl ProcessFacts {
         // The command's name, in parentheses, may hold anything; the fields after it do not.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
-        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let pages: u64 = statm.split_whitespace().nth(1).and_then(|f| f.parse().ok()).unwrap_or(0);
         let (user, system) = (ticks(11) / ticks_per_s, ticks(12) / ticks_per_s);
         Self {
             pid: std::process::id(),
-            memory_bytes: pages * rustix::param::page_size() as u64,
+            memory_bytes: memory_bytes(),
             cpu_user_s: user,
             cpu_system_s: system,
             cpu_s: user + system,
@@ -45,6 +43,13 @@ impl ProcessFacts {
             version: env!("CARGO_PKG_VERSION"),
         }
     }
+}
+
+/// The memory that this process has in use, in bytes.
+pub fn memory_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|f| f.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
 }
 
 /// When the machine started, in seconds since 1970; 0 if the system does not say.

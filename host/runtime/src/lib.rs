@@ -37,6 +37,7 @@ pub use config::{
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk, Quota};
+pub use facts::memory_bytes;
 pub use files::{CheckpointFiles, FileError, MemoryFiles};
 pub use lane::{Lateness, Partition};
 pub use metrics::{Kind as MetricKind, METRICS, Metric};
