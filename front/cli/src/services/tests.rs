@@ -54,7 +54,7 @@ fn fronts_are_checked_when_a_configuration_is_read() {
     assert_eq!(good.front_addresses()["etcd"], "127.0.0.1:2379");
     for (service, front, says) in [
         ("etcd", "[front.etcd]\nlisten = \"127.0.0.1\"", "front.etcd: listen: an address is host:port"),
-        ("etcd", "[front.etcd]\nport = 1", "front.etcd: unknown field `port`, expected `listen` or `tokens`"),
+        ("etcd", "[front.etcd]\nport = 1", "front.etcd: unknown field `port`, expected one of `listen`"),
         (
             "etcd",
             "[front.consul]",
