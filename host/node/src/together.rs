@@ -411,8 +411,7 @@ impl Node {
         }
     }
 
-    /// The frames that say to members once more that this replica leads. A host sends them while a turn takes long: the turn executes
-    /// commands then, and nothing is wrong with this replica.
+    /// The frames that say to members once more that this replica leads. A host sends them while a turn executes for long.
     pub fn heartbeats(&self) -> Vec<(ConnId, OutFrame)> {
         self.groups.heartbeats(|to, at| self.gate.peers().way(to, at))
     }
@@ -463,9 +462,11 @@ impl Node {
 
 /// Execution, reads and agreed time.
 impl Node {
-    /// Delivers what the global log has. It is executed at the end of the turn, apart from everything else: see [`Self::execute`].
+    /// Delivers what the global log has. Plain execution comes at the end of the turn, see [`Self::execute`].
     pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
-        while let Some(delivery) = self.engine.next(now) {
+        loop {
+            let _ = !self.engine.postpones() && self.finish(now, out);
+            let Some(delivery) = self.engine.next(now) else { return };
             if let Delivery::Batch { seq, instance, batch, settled } = delivery {
                 self.delivered(now, (seq, instance, settled), &batch, out);
             }
@@ -709,8 +710,7 @@ impl Node {
         self.after_connections(now, out);
     }
 
-    /// Tells the connected members of a membership that this replica did not know when they connected. A member that lags may be connected
-    /// to nobody else who knows it, and takes nothing from a leader that it does not know.
+    /// Tells the connected members of a membership that is newer than their connections: one that lags may hear of it from nobody else.
     fn spread_members(&mut self, out: &mut Effects) {
         if self.reconfigure.spreads(self.config.members.number()) {
             for member in self.config.members.others() {

@@ -6,7 +6,7 @@ use crate::config::{AccessConfig, Config, ConfigError, Durability, ExecutionConf
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{DelayedDisk, Disk, FileDisk, Quota};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
-use crate::files::{Ballast, CheckpointFiles, MemoryFiles};
+use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::lane::{Addresses, Hurt, Lane, Lateness, Partition, Parts, Sleeper, WAKER};
@@ -538,13 +538,11 @@ fn checkpoint_files(
     if config.durability.mode == Durability::Memory {
         return Ok((Box::new(MemoryFiles::default()), true));
     }
-    let place = directory.checkpoint_directory();
-    let ballast = Arc::new(Ballast::open(&place, quota.clone()));
-    let files = CheckpointFiles::new(&place).and_then(|files| files.ballasted(ballast.clone()));
+    let files = CheckpointFiles::new(&directory.checkpoint_directory());
     let files = files.map_err(io_error("opening the directory of checkpoints"))?;
     let files: Box<dyn Files + Send> = Box::new(files);
     match quota {
-        Some(quota) => Ok((quota.over_files(files, ballast), false)),
+        Some(quota) => Ok((quota.over_files(files), false)),
         None => Ok((files, false)),
     }
 }

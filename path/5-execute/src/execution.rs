@@ -96,6 +96,11 @@ pub trait Execution: Send {
         true
     }
 
+    /// Whether what is delivered may wait for the end of a turn before [`Self::next`] is called.
+    fn postpones(&self) -> bool {
+        false
+    }
+
     /// How much runs on workers, if anything may.
     fn parallelism(&self) -> Option<Parallelism> {
         None
@@ -248,6 +253,10 @@ impl Execution for Sequential {
 
     fn deadline(&self) -> Option<Time> {
         None
+    }
+
+    fn postpones(&self) -> bool {
+        true
     }
 
     fn is_behind(&self) -> bool {

@@ -355,9 +355,14 @@ impl Engine {
         self.under_way.fresh
     }
 
+    /// Whether execution may wait until the end of a turn. Another execution than the plain one wants to go on as soon as it may.
+    pub(crate) fn postpones(&self) -> bool {
+        self.execution.postpones()
+    }
+
     /// Whether more may be delivered now. Where results are verified, the ruling that all wait for may come with the next delivery.
     fn has_room(&self) -> bool {
-        let few = self.verified().is_some() || self.under_way.batches.len() < UNDER_WAY_MAX;
+        let few = !self.postpones() || self.under_way.batches.len() < UNDER_WAY_MAX;
         few && self.execution.has_room()
     }
 

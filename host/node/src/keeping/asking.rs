@@ -5,9 +5,6 @@ use quorate_types::{Span, Time};
 /// The shortest time between two requests for a border out of turn.
 const ASK_AGAIN: Span = Span::from_secs(2);
 
-/// So many borders free what was deleted before the first one: the log is kept from the border before the last one on.
-const SHORT: u8 = 2;
-
 /// Whether this replica must order a border, and when it asked for one.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
@@ -15,39 +12,12 @@ pub(super) struct Asking {
     wanted: bool,
     /// When this replica last asked for one.
     asked: Option<Time>,
-    /// Whether this replica's disk was full when it was looked at last.
-    full: bool,
-    /// How many more borders may free room on its full disk.
-    short: u8,
 }
 
 impl Asking {
     /// Notes that the leader was asked.
     pub(super) fn asked(&mut self, now: Time) {
         self.asked = Some(now);
-    }
-
-    /// Looks whether the disk is full. `batch`: one was delivered, and whether it asks for a border; `lacks`: a checkpoint was not written.
-    pub(super) fn look(&mut self, full: bool, batch: Option<bool>, lacks: bool) {
-        self.short = match (full, batch) {
-            (_, Some(true)) => self.short.saturating_sub(1),
-            (true, Some(false)) => SHORT,
-            (true, None) if !self.full => SHORT,
-            // There is room again, also for the checkpoint that did not fit.
-            (false, _) if self.full => u8::from(lacks),
-            _ => self.short,
-        };
-        self.full = full;
-    }
-
-    /// Whether the disk is full.
-    pub(super) fn is_full(&self) -> bool {
-        self.full
-    }
-
-    /// Whether a checkpoint may free room on a full disk.
-    pub(super) fn is_short(&self) -> bool {
-        self.short > 0
     }
 
     /// Whether the leader was asked a short time ago.

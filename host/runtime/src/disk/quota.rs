@@ -5,7 +5,6 @@
 //! (the note of a run, the audit log) do not count. Tests: `quota/tests.rs`, front/cli/tests/all/chaos.rs.
 
 use super::Disk;
-use crate::files::Ballast;
 use bytes::Bytes;
 use quorate_state::checkpoint::Files;
 use rustix::io::Errno;
@@ -46,7 +45,7 @@ impl Quota {
         ))
     }
 
-    pub(crate) fn take(&self, bytes: u64) -> io::Result<()> {
+    fn take(&self, bytes: u64) -> io::Result<()> {
         let take = |left: u64| match left {
             UNLIMITED => Some(UNLIMITED),
             _ => left.checked_sub(bytes),
@@ -55,7 +54,7 @@ impl Quota {
         taken.map(drop).map_err(|_| Errno::NOSPC.into())
     }
 
-    pub(crate) fn give(&self, bytes: u64) {
+    fn give(&self, bytes: u64) {
         let give = |left: u64| match left {
             UNLIMITED => None,
             _ => Some(left.saturating_add(bytes).min(UNLIMITED - 1)),
@@ -70,12 +69,8 @@ impl Quota {
     }
 
     /// Files that take from this.
-    pub(crate) fn over_files(
-        self,
-        files: Box<dyn Files + Send>,
-        ballast: Arc<Ballast>,
-    ) -> Box<dyn Files + Send> {
-        Box::new(LimitedFiles { files, quota: self, ballast })
+    pub(crate) fn over_files(self, files: Box<dyn Files + Send>) -> Box<dyn Files + Send> {
+        Box::new(LimitedFiles { files, quota: self })
     }
 }
 
@@ -115,7 +110,6 @@ impl Disk for LimitedDisk {
 struct LimitedFiles {
     files: Box<dyn Files + Send>,
     quota: Quota,
-    ballast: Arc<Ballast>,
 }
 
 impl Files for LimitedFiles {
@@ -133,10 +127,7 @@ impl Files for LimitedFiles {
     }
     fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        match self.quota.take(bytes) {
-            Err(_) if self.ballast.release() => self.quota.take(bytes)?,
-            taken => taken?,
-        }
+        self.quota.take(bytes)?;
         self.files.append(name, parts).inspect_err(|_| self.quota.give(bytes))
     }
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -155,7 +146,6 @@ impl Files for LimitedFiles {
         let bytes = self.files.len(name).unwrap_or(0);
         self.files.delete(name)?;
         self.quota.give(bytes);
-        self.ballast.replenish();
         Ok(())
     }
 }
