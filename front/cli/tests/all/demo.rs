@@ -1,6 +1,7 @@
 //! The tour, with real processes: all of it is told, nothing is lost, and nothing is left, also when it is ended in the middle.
 
 use crate::harness::{Ran, is_alive, pid, program, wait_until};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use std::fs;
@@ -134,6 +135,11 @@ fn what_is_kept_goes_on_and_what_is_killed_takes_its_replicas_along() {
     wait_until("no process is left", || processes(place.path()).is_empty());
     let left = place.path().join(HERE).join("1");
     assert!(left.join("dev.toml").exists());
+    // A process that ends is not seen any more before its files are closed.
+    wait_until("nobody uses the directory", || {
+        let lock = fs::File::open(left.join("dev.lock")).expect("it is there");
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    });
 
     let ran: Ran = demo(place.path(), &["--fast", "--keep"]).output().expect("it runs").into();
     let said = ran.ok();
