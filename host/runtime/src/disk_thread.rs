@@ -285,7 +285,7 @@ fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, endi
 }
 
 /// Whether the disk has no space, which may pass, unlike a failure.
-fn is_full(error: &io::Error) -> bool {
+pub(crate) fn is_full(error: &io::Error) -> bool {
     let full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].map(|errno| Some(errno.raw_os_error()));
     full.contains(&error.raw_os_error()) || error.kind() == io::ErrorKind::StorageFull
 }

@@ -6,14 +6,17 @@
 //! file. The error of a full disk keeps its kind, and the keeper waits until there is space. Tests: `files/tests.rs`.
 
 mod ahead;
+mod ballast;
 mod direct;
 mod memory;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ballast::Ballast;
 pub use memory::MemoryFiles;
 
 use crate::disk::write_pieces;
+use crate::disk_thread::is_full;
 use ahead::Ahead;
 use bytes::Bytes;
 use direct::Direct;
@@ -23,6 +26,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How many files are kept open: the one being written, and those of a chain that is being read.
 const OPEN_MAX: usize = 12;
@@ -60,17 +64,19 @@ struct Open {
 }
 
 impl Open {
-    fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
+    /// `room` makes room on a full disk, if it can.
+    fn append(&mut self, parts: &[Bytes], room: &dyn Fn() -> bool) -> io::Result<()> {
+        let plain = |open: &Self, parts| with_room(room, || write_pieces(&open.file, open.len, parts));
         let Some(direct) = &mut self.direct else {
-            self.len = write_pieces(&self.file, self.len, parts)?;
+            self.len = plain(self, parts)?;
             return Ok(());
         };
         for (at, part) in parts.iter().enumerate() {
-            let direct = direct.append(&self.file, part)?;
+            let direct = direct.append(&self.file, part, room)?;
             self.len += part.len() as u64;
             if !direct {
                 self.direct = None;
-                self.len = write_pieces(&self.file, self.len, &parts[at + 1..])?;
+                self.len = plain(self, &parts[at + 1..])?;
                 return Ok(());
             }
         }
@@ -80,6 +86,14 @@ impl Open {
     /// Completes the file; from now on it is read and written like any other.
     fn plain(&mut self) -> io::Result<()> {
         self.direct.take().map_or(Ok(()), |mut direct| direct.flush(&self.file))
+    }
+}
+
+/// Does work that changes nothing when it is repeated. On a full disk it is done again after `room` made room.
+fn with_room<T>(room: &dyn Fn() -> bool, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match work() {
+        Err(error) if is_full(&error) && room() => work(),
+        done => done,
     }
 }
 
@@ -96,6 +110,8 @@ pub struct CheckpointFiles {
     /// In the order of use; the last one was used last.
     open: Vec<Open>,
     ahead: Ahead,
+    /// Room for a checkpoint on a full disk, if it is kept.
+    ballast: Option<Arc<Ballast>>,
 }
 
 impl CheckpointFiles {
@@ -104,7 +120,8 @@ impl CheckpointFiles {
     /// # Errors
     /// The error of the operating system.
     pub fn new(directory: &Path) -> io::Result<Self> {
-        let files = Self { directory: directory.to_owned(), open: Vec::new(), ahead: Ahead::default() };
+        let (own, ahead) = (directory.to_owned(), Ahead::default());
+        let files = Self { directory: own, open: Vec::new(), ahead, ballast: None };
         match std::fs::create_dir(directory) {
             Ok(()) => {
                 let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
@@ -116,6 +133,26 @@ impl CheckpointFiles {
             Err(why) => return Err(files.error("making", ".", why)),
         }
         Ok(files)
+    }
+
+    /// The same, with room that is kept for one more checkpoint.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub(crate) fn ballasted(mut self, ballast: Arc<Ballast>) -> io::Result<Self> {
+        for name in self.list()? {
+            let bytes = self.len(&name)?;
+            ballast.published(&name, bytes);
+        }
+        ballast.replenish();
+        self.ballast = Some(ballast);
+        Ok(self)
+    }
+
+    /// Makes room on a full disk, if some is kept.
+    fn makes_room(&self) -> impl Fn() -> bool + use<> {
+        let ballast = self.ballast.clone();
+        move || ballast.as_ref().is_some_and(|ballast| ballast.release())
     }
 
     /// Their directory.
@@ -231,7 +268,8 @@ impl Files for CheckpointFiles {
 
     fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
         self.ahead.changed(name);
-        self.with("writing", name, |open| open.append(parts))
+        let room = self.makes_room();
+        self.with("writing", name, |open| open.append(parts, &room))
     }
 
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -258,9 +296,13 @@ impl Files for CheckpointFiles {
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
+        let room = self.makes_room();
         self.with("syncing", name, |open| {
             if let Some(direct) = &mut open.direct {
-                direct.flush(&open.file)?;
+                match direct.flush(&open.file) {
+                    Err(error) if is_full(&error) && room() => direct.flush(&open.file),
+                    flushed => flushed,
+                }?;
             }
             open.file.sync_data()?;
             // A hint; a file system that does not know it does without.
@@ -281,12 +323,21 @@ impl Files for CheckpointFiles {
         if let Some(open) = self.open.iter_mut().find(|open| open.name == from) {
             to.clone_into(&mut open.name);
         }
-        directory.sync_all().map_err(|why| self.error("syncing the directory of", to, why))
+        directory.sync_all().map_err(|why| self.error("syncing the directory of", to, why))?;
+        let bytes = self.len(to)?;
+        if let Some(ballast) = &self.ballast {
+            ballast.published(to, bytes);
+        }
+        Ok(())
     }
 
     fn delete(&mut self, name: &str) -> io::Result<()> {
         let path = self.path(name)?;
         self.forget(name);
-        std::fs::remove_file(path).map_err(|why| self.error("removing", name, why))
+        std::fs::remove_file(path).map_err(|why| self.error("removing", name, why))?;
+        if let Some(ballast) = &self.ballast {
+            ballast.deleted(name);
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::config::{AccessConfig, Config, ConfigError, Durability, ExecutionConf
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{DelayedDisk, Disk, FileDisk, Quota};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
-use crate::files::{CheckpointFiles, MemoryFiles};
+use crate::files::{Ballast, CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::lane::{Addresses, Hurt, Lane, Lateness, Partition, Parts, Sleeper, WAKER};
@@ -538,11 +538,13 @@ fn checkpoint_files(
     if config.durability.mode == Durability::Memory {
         return Ok((Box::new(MemoryFiles::default()), true));
     }
-    let files = CheckpointFiles::new(&directory.checkpoint_directory());
+    let place = directory.checkpoint_directory();
+    let ballast = Arc::new(Ballast::open(&place, config.log_config().segment_bytes, quota.clone()));
+    let files = CheckpointFiles::new(&place).and_then(|files| files.ballasted(ballast.clone()));
     let files = files.map_err(io_error("opening the directory of checkpoints"))?;
     let files: Box<dyn Files + Send> = Box::new(files);
     match quota {
-        Some(quota) => Ok((quota.over_files(files), false)),
+        Some(quota) => Ok((quota.over_files(files, ballast), false)),
         None => Ok((files, false)),
     }
 }

@@ -10,6 +10,8 @@ use std::fs;
 use std::path::Path;
 use tonic::transport::Endpoint;
 
+/// How long a call waits that may be refused.
+const SOON: &str = "2s";
 /// The smallest files of a log, so that few writes fill them.
 const SMALL_FILES: [&str; 2] = ["--set", "durability.segment_mib=20"];
 
@@ -30,10 +32,15 @@ fn executed(cluster: &Cluster, id: u16) -> u64 {
     status["replicas"][usize::from(id) - 1]["status"]["executed"].as_u64().unwrap_or(0)
 }
 
-/// Writes a value of a million bytes under one of a few keys.
+/// Writes a value of a million bytes, under another key each time.
 fn put_much(cluster: &Cluster, number: usize) -> Ran {
     let value = vec![b'a' + (number % 20) as u8; 1_000_000];
-    cluster.run_with_input(&["kv", "put", &format!("much-{}", number % 4)], &value)
+    cluster.run_with_input(&["kv", "put", &format!("much-{number}"), "--timeout", SOON], &value)
+}
+
+/// Writes or deletes little, and does not wait long where it is refused.
+fn try_kv(cluster: &Cluster, call: &[&str]) -> Ran {
+    cluster.run(&[&["kv"], call, &["--timeout", SOON]].concat())
 }
 
 #[test]
@@ -168,41 +175,59 @@ fn a_log_that_rots_is_left_behind_by_a_checkpoint() {
     cluster.wait_until_equal();
 }
 
-#[test]
-fn full_disks_refuse_writes_and_take_deletes() {
-    fill_two_of_three("kv");
-}
-
-#[test]
-fn so_do_those_of_the_service_etcd() {
-    fill_two_of_three("etcd");
-}
-
-fn fill_two_of_three(service: &str) {
-    let cluster = Cluster::start(&[&SMALL_FILES[..], &["--service", service]].concat());
-    cluster.run(&["chaos", "fill-disk", "1", "--off"]).fails(1, &["the disk of replica 1 is not full"]);
-    put_much(&cluster, 0).ok();
-    let said = cluster.ok(&["chaos", "fill-disk", "1,2"]);
-    assert!(said.contains("left 0 MiB of room on the disk of replicas 1, 2"), "{said}");
-    assert!(said.contains("undo it with `quorate chaos fill-disk --off 1,2`"), "{said}");
-    let refused = (1..200).map(|number| put_much(&cluster, number)).find(|ran| ran.code != Some(0));
-    let refused = refused.expect("what is ready holds less");
-    refused.fails(1, &["the cluster's disks have no room for writes"]);
-    cluster.run(&["kv", "put", "another", "1"]).fails(1, &["the cluster's disks have no room for writes"]);
-    for id in [1, 2] {
+/// Fills disks with as many values as they take. Gives their number.
+fn fill(cluster: &Cluster, replicas: &str) -> usize {
+    put_much(cluster, 0).ok();
+    let said = cluster.ok(&["chaos", "fill-disk", replicas]);
+    let named = replicas.replace(',', ", ");
+    assert!(said.contains(&format!("left 0 MiB of room on the disk of replicas {named}")), "{said}");
+    assert!(said.contains(&format!("undo it with `quorate chaos fill-disk --off {replicas}`")), "{said}");
+    let refused = |number: &usize| {
+        let ran = put_much(cluster, *number);
+        (ran.code != Some(0))
+            .then(|| ran.fails(1, &["the cluster's disks have no room for writes"]))
+            .is_some()
+    };
+    let taken = (1..200).find(refused).expect("what is ready holds less");
+    try_kv(cluster, &["put", "another", "1"]).fails(1, &["the cluster's disks have no room for writes"]);
+    for id in replicas.split(',') {
         wait_until("the status names them", || {
             let said = cluster.run(&["status"]).out;
             said.contains(&format!("replica {id}: the disk is full: writes are refused"))
                 && said.contains(&format!("replica {id}: the disk of this replica is full on purpose"))
         });
     }
-    wait_until("a delete is taken", || cluster.run(&["kv", "delete", "much-1"]).code == Some(0));
+    taken
+}
+
+/// A checkpoint takes the room that was kept for it, and the log before it goes.
+#[test]
+fn deletes_end_full_disks() {
+    let cluster = Cluster::start(&SMALL_FILES);
+    cluster.run(&["chaos", "fill-disk", "1", "--off"]).fails(1, &["the disk of replica 1 is not full"]);
+    let taken = fill(&cluster, "1,2,3");
+    for number in 1..taken {
+        let key = format!("much-{number}");
+        wait_until("a delete is taken", || try_kv(&cluster, &["delete", &key]).code == Some(0));
+    }
+    wait_until("writes go on", || try_kv(&cluster, &["put", "another", "2"]).code == Some(0));
+    wait_until("no disk is full", || !cluster.run(&["status"]).out.contains("disk is full"));
+    assert_eq!(cluster.ok(&["kv", "get", "another"]), "2");
+    assert_eq!(cluster.ok(&["kv", "get", "much-0"]).len(), 1_000_000);
+    cluster.wait_until_equal();
+}
+
+/// Deleted values stay until they are compacted, so that deletes free nothing at once.
+#[test]
+fn full_disks_of_the_service_etcd_take_deletes() {
+    let cluster = Cluster::start(&[&SMALL_FILES[..], &["--service", "etcd"]].concat());
+    fill(&cluster, "1,2");
+    wait_until("a delete is taken", || try_kv(&cluster, &["delete", "much-1"]).code == Some(0));
     assert_eq!(cluster.run(&["kv", "get", "much-1"]).code, Some(1), "it is gone");
     wait_until("a strong read is answered", || cluster.run(&["kv", "get", "much-0"]).code == Some(0));
-
     let said = cluster.ok(&["chaos", "fill-disk", "--off", "1,2"]);
     assert!(said.contains("gave all its room back"), "{said}");
-    wait_until("writes go on", || cluster.run(&["kv", "put", "another", "2"]).code == Some(0));
+    wait_until("writes go on", || try_kv(&cluster, &["put", "another", "2"]).code == Some(0));
     wait_until("no disk is full", || !cluster.run(&["status"]).out.contains("disk is full"));
     cluster.wait_until_equal();
     assert_eq!(cluster.ok(&["kv", "get", "another"]), "2");

@@ -99,17 +99,18 @@ fn a_leader_with_a_full_disk_does_not_hold_up_the_others() {
 fn when_all_disks_are_full_reads_go_on_and_writes_resume_by_themselves() {
     let mut random = Random::from_environment("tmpfs-all");
     let mut cluster = Cluster::new("tmpfs-all", 20, &mut random);
-    // Two segments for each, and something that can be deleted.
-    let place = match cluster.move_to_tmpfs(&[0, 1, 2], 210) {
+    // Two segments for each, what is kept for checkpoints, and something that can be deleted.
+    let place = match cluster.move_to_tmpfs(&[0, 1, 2], 315) {
         Ok(place) => place,
         Err(why) => return skip(&why),
     };
     let ballast = place.join("ballast");
-    std::fs::write(&ballast, vec![1; (80 * MIB) as usize]).unwrap();
+    std::fs::write(&ballast, vec![1; (170 * MIB) as usize]).unwrap();
     cluster.heal();
     cluster.wait_for_leader();
     let mut load = Load::start(&cluster, PLAN, &mut random);
-    let mut filler = large(&cluster);
+    // So many keys that the state fills the disks. A log that does is trimmed, and writes go on.
+    let mut filler = Filler::new(&cluster, 2000, 128 << 10);
     filler.put("goes").unwrap();
     let refused = filler.write_until(|| false).unwrap_err();
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
@@ -134,6 +135,40 @@ fn when_all_disks_are_full_reads_go_on_and_writes_resume_by_themselves() {
     std::fs::remove_file(&ballast).unwrap();
     load.wait_for_progress(300, &mut cluster);
     filler.write().expect("large values are taken again, too");
+    filler.check();
+    verify::finish(&mut cluster, &mut load, PLAN.keys);
+}
+
+#[test]
+fn deletes_end_disks_that_data_filled() {
+    let mut random = Random::from_environment("tmpfs-deletes");
+    let mut cluster = Cluster::new("tmpfs-deletes", SEGMENT_MIB, &mut random);
+    Settings { interval_bytes: 512 << 10, ..Settings::default() }.configure(&cluster);
+    if let Err(why) = cluster.move_to_tmpfs(&[0, 1, 2], 400) {
+        return skip(&why);
+    }
+    cluster.heal();
+    cluster.wait_for_leader();
+    let mut load = Load::start(&cluster, PLAN, &mut random);
+    let mut filler = Filler::new(&cluster, 3000, 128 << 10);
+    // Twice: what was kept for this is there again.
+    for _ in 0..2 {
+        let refused = filler.write_until(|| false).unwrap_err();
+        assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+        wait_well(&mut cluster, "they do not help themselves", |cluster| {
+            std::thread::sleep(Duration::from_secs(3));
+            (0..REPLICAS).any(|at| is_full(cluster, at))
+        });
+        let until = Instant::now() + crate::rig::cluster::LIMIT;
+        while !matches!(filler.delete_oldest(), Ok(false)) {
+            assert!(Instant::now() < until, "deletes are refused");
+        }
+        wait_well(&mut cluster, "all have room again", |cluster| {
+            (0..REPLICAS).all(|at| cluster.status(at).is_some() && !is_full(cluster, at))
+        });
+        load.wait_for_progress(100, &mut cluster);
+        filler.write().expect("large values are taken again, too");
+    }
     filler.check();
     verify::finish(&mut cluster, &mut load, PLAN.keys);
 }

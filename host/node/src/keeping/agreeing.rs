@@ -2,7 +2,7 @@
 //! durable checkpoint holds them. The comparison may also show that the state is wrong.
 
 use super::Keeping;
-use super::borders::{Executed, Point};
+use super::borders::{Executed, Point, Writing};
 use super::inout::{Facts, Installed, Out, Rest};
 use super::own::Own;
 use super::transfer::{Installing, Need, Why, Wrong};
@@ -57,7 +57,9 @@ impl Keeping {
         out.extend(self.own.remember(seq, image.objects.clone()).map(Out::Release));
         self.last = Some((seq, None));
         let writing = self.borders.writes(border);
-        let write = writing.map(|writing| if writing.full { Kind::Full } else { Kind::Differential });
+        // A differential checkpoint needs those before it, which could not be deleted then.
+        let is_full = |writing: Writing| writing.full || self.asking.is_full();
+        let write = writing.map(|writing| if is_full(writing) { Kind::Full } else { Kind::Differential });
         if write.is_some() {
             self.own.writes(seq);
         }

@@ -5,6 +5,12 @@ use quorate_types::{Span, Time};
 /// The shortest time between two requests for a border out of turn.
 const ASK_AGAIN: Span = Span::from_secs(2);
 
+/// So many borders free what was deleted before the first one: the log is kept from the border before the last one on.
+const SHORT: u8 = 2;
+
+/// How often the time between two requests doubles at most while a disk stays full: each border costs all replicas a checkpoint.
+const DOUBLED_MAX: u32 = 5;
+
 /// Whether this replica must order a border, and when it asked for one.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
@@ -12,12 +18,45 @@ pub(super) struct Asking {
     wanted: bool,
     /// When this replica last asked for one.
     asked: Option<Time>,
+    /// Whether this replica's disk was full when it was looked at last.
+    full: bool,
+    /// How many more borders may free room on its full disk.
+    short: u8,
+    /// How often it asked for that since its disk became full.
+    tries: u32,
 }
 
 impl Asking {
     /// Notes that the leader was asked.
     pub(super) fn asked(&mut self, now: Time) {
         self.asked = Some(now);
+        self.tries += u32::from(self.short > 0);
+    }
+
+    /// Looks whether the disk is full. `batch`: one was delivered, and whether it asks for a border; `lacks`: a checkpoint was not written.
+    pub(super) fn look(&mut self, full: bool, batch: Option<bool>, lacks: bool) {
+        self.short = match (full, batch) {
+            (_, Some(true)) => self.short.saturating_sub(1),
+            (true, Some(false)) => SHORT,
+            (true, None) if !self.full => SHORT,
+            // There is room again, also for the checkpoint that did not fit.
+            (false, _) if self.full => u8::from(lacks),
+            _ => self.short,
+        };
+        self.tries = if full || self.full { self.tries } else { 0 };
+        self.full = full;
+    }
+
+    /// Whether the disk is full.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// When to ask for a border that may free room on a full disk: at first as often as for others, then less and less often.
+    pub(super) fn short_at(&self) -> Option<Time> {
+        let doubled = self.tries.saturating_sub(u32::from(SHORT)).min(DOUBLED_MAX);
+        let again = |at: Time| at.plus(Span::from_nanos(ASK_AGAIN.nanos() << doubled));
+        (self.short > 0).then(|| self.asked.map_or(Time::ZERO, again))
     }
 
     /// Whether the leader was asked a short time ago.

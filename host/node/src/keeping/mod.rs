@@ -245,6 +245,8 @@ impl Keeping {
 
     /// Takes an input and gives effects.
     pub(crate) fn step(&mut self, now: Time, facts: &Facts, input: In, out: &mut Vec<Out>) {
+        let batch = if let In::Delivered { asks, .. } = input { Some(asks) } else { None };
+        self.asking.look(facts.disk_full, batch, self.trouble.is_some());
         match input {
             In::Begin => out.extend(self.transfer.damaged().map(Out::Fetch)),
             In::Delivered { seq, bytes, asks, settled } => {

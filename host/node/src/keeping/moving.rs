@@ -298,13 +298,15 @@ impl Keeping {
         }
     }
 
-    /// When to ask for a border again: this replica finds no checkpoint to fetch, has lost one, or asked too early. The replica that was
-    /// asked may not have led, or may have ordered a border just before.
+    /// When to ask for a border again: this replica finds no checkpoint to fetch, has lost one, has a full disk, or asked too early. The
+    /// replica that was asked may not have led, or may have ordered a border just before.
     pub(super) fn ask_due(&self) -> Option<Time> {
         let nothing = |at_least| self.agreement.offers(at_least).is_empty();
         let nothing = self.transfer.at_least().is_some_and(nothing);
         let replaces = self.rot.lost_one() && self.own.writing().is_none();
-        (nothing || replaces || self.borders.is_owed()).then(|| self.asking.again_at())
+        let needed = nothing || replaces || self.borders.is_owed();
+        let needed = needed.then(|| self.asking.again_at());
+        needed.into_iter().chain(self.asking.short_at()).min()
     }
 
     /// Does the rest of what is due.

@@ -5,6 +5,7 @@
 //! (the note of a run, the audit log) do not count. Tests: `quota/tests.rs`, front/cli/tests/all/chaos.rs.
 
 use super::Disk;
+use crate::files::Ballast;
 use bytes::Bytes;
 use quorate_state::checkpoint::Files;
 use rustix::io::Errno;
@@ -45,7 +46,7 @@ impl Quota {
         ))
     }
 
-    fn take(&self, bytes: u64) -> io::Result<()> {
+    pub(crate) fn take(&self, bytes: u64) -> io::Result<()> {
         let take = |left: u64| match left {
             UNLIMITED => Some(UNLIMITED),
             _ => left.checked_sub(bytes),
@@ -54,7 +55,7 @@ impl Quota {
         taken.map(drop).map_err(|_| Errno::NOSPC.into())
     }
 
-    fn give(&self, bytes: u64) {
+    pub(crate) fn give(&self, bytes: u64) {
         let give = |left: u64| match left {
             UNLIMITED => None,
             _ => Some(left.saturating_add(bytes).min(UNLIMITED - 1)),
@@ -69,8 +70,12 @@ impl Quota {
     }
 
     /// Files that take from this.
-    pub(crate) fn over_files(self, files: Box<dyn Files + Send>) -> Box<dyn Files + Send> {
-        Box::new(LimitedFiles { files, quota: self })
+    pub(crate) fn over_files(
+        self,
+        files: Box<dyn Files + Send>,
+        ballast: Arc<Ballast>,
+    ) -> Box<dyn Files + Send> {
+        Box::new(LimitedFiles { files, quota: self, ballast })
     }
 }
 
@@ -110,6 +115,7 @@ impl Disk for LimitedDisk {
 struct LimitedFiles {
     files: Box<dyn Files + Send>,
     quota: Quota,
+    ballast: Arc<Ballast>,
 }
 
 impl Files for LimitedFiles {
@@ -127,7 +133,10 @@ impl Files for LimitedFiles {
     }
     fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        self.quota.take(bytes)?;
+        match self.quota.take(bytes) {
+            Err(_) if self.ballast.release() => self.quota.take(bytes)?,
+            taken => taken?,
+        }
         self.files.append(name, parts).inspect_err(|_| self.quota.give(bytes))
     }
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -146,6 +155,7 @@ impl Files for LimitedFiles {
         let bytes = self.files.len(name).unwrap_or(0);
         self.files.delete(name)?;
         self.quota.give(bytes);
+        self.ballast.replenish();
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! Whole pages go to the disk from a buffer; the rest is written in the usual way when the file is synced, and once more as part of its
 //! page when that is full. Not every file system supports this: then [`Direct::open`] gives `None`.
 
+use super::with_room;
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -44,9 +45,14 @@ impl Direct {
         Some(Self { file, memory, first, at: 0, filled: 0, flushed: 0 })
     }
 
-    /// Takes bytes, and writes full pieces. `false` if the file system does not support it after all: then all bytes are in `plain`, and
+    /// Takes bytes, and writes full pieces; on a full disk after `room` made room. `false` if the file system does not support it after all: then all bytes are in `plain`, and
     /// this value must not be used any more.
-    pub(super) fn append(&mut self, plain: &File, mut bytes: &[u8]) -> io::Result<bool> {
+    pub(super) fn append(
+        &mut self,
+        plain: &File,
+        mut bytes: &[u8],
+        room: &dyn Fn() -> bool,
+    ) -> io::Result<bool> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.filled));
             let from = self.first + self.filled;
@@ -56,7 +62,8 @@ impl Direct {
             if self.filled < PIECE {
                 continue;
             }
-            match self.file.write_all_at(&self.memory[self.first..self.first + PIECE], self.at) {
+            let piece = &self.memory[self.first..self.first + PIECE];
+            match with_room(room, || self.file.write_all_at(piece, self.at)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     self.flush(plain)?;

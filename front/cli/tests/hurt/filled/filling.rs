@@ -70,6 +70,19 @@ impl Filler {
         ))
     }
 
+    /// Deletes the key that was written first of those that are there, until nothing was acknowledged. Gives whether there was one.
+    ///
+    /// # Errors
+    /// When it is not acknowledged.
+    pub(crate) fn delete_oldest(&mut self) -> Result<bool, Error> {
+        let written = self.done.iter().enumerate().filter(|(_, number)| **number > 0);
+        let Some(at) = written.min_by_key(|(_, number)| **number).map(|(at, _)| at) else { return Ok(false) };
+        // It may have been deleted by a call whose answer was lost.
+        self.delete(&Self::key(at))?;
+        self.done[at] = 0;
+        Ok(true)
+    }
+
     /// Writes a key that is not one of those that are written in turn.
     ///
     /// # Errors

@@ -67,3 +67,46 @@ fn a_border_that_somebody_needs_is_asked_for_from_the_leader() {
     alone.keeping.border_ordered();
     assert!(!alone.keeping.wants_border());
 }
+
+/// What deletes free on a full disk is free once two borders have passed: so many are asked for, and no more while nothing is executed.
+#[test]
+fn a_full_disk_asks_for_borders() {
+    let mut alone = Alone::new();
+    assert!(alone.step(In::Deadline).is_empty());
+    alone.facts.disk_full = true;
+    assert_eq!(alone.step(In::Deadline), ["to r2: border?"], "the log before the last checkpoint can go");
+    assert!(alone.step(In::Deadline).is_empty(), "it is under way");
+    let border = |alone: &mut Alone, seq| alone.border(seq)[1].clone();
+    assert_eq!(border(&mut alone, 10), "Border(q10, Some(Full))");
+    assert_eq!(alone.passes(2), ["to r2: border?"]);
+    border(&mut alone, 20);
+    assert!(alone.passes(2).is_empty(), "more borders would free nothing");
+    assert_eq!(alone.keeping.deadline(), None);
+
+    let deletes = In::Delivered { seq: Seq::new(21), bytes: 1, asks: false, settled: true };
+    alone.step(deletes);
+    assert!(alone.keeping.deadline().is_some_and(|at| at <= alone.now));
+    assert_eq!(alone.step(In::Deadline), ["to r2: border?"]);
+    alone.facts.disk_full = false;
+    assert!(alone.passes(2).is_empty(), "there is room again");
+}
+
+/// The checkpoint that did not fit on a full disk is made when there is room, so that nobody is told of a full disk for ever.
+#[test]
+fn a_checkpoint_that_did_not_fit_is_made_when_there_is_room() {
+    let mut alone = Alone::new();
+    alone.facts.disk_full = true;
+    alone.step(In::Deadline);
+    for seq in [10, 20] {
+        alone.border(seq);
+        assert_eq!(alone.step(In::Kept(Report::NoRoom { seq: Seq::new(seq) })), ["alarm"]);
+    }
+    assert!(alone.passes(2).is_empty());
+    alone.facts.disk_full = false;
+    assert_eq!(alone.passes(1), ["to r2: border?"]);
+    alone.agreed_border(30);
+    assert!(alone.passes(5).is_empty());
+    let mut problems = Vec::new();
+    alone.keeping.problems(&mut problems);
+    assert_eq!(problems.len(), 0);
+}

@@ -1,6 +1,6 @@
 use super::super::FileDisk;
 use super::Quota;
-use crate::files::MemoryFiles;
+use crate::files::{Ballast, MemoryFiles};
 use bytes::Bytes;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -35,7 +35,10 @@ fn segments_take_from_it_and_give_back() {
 #[test]
 fn checkpoints_take_from_it_and_give_back() {
     let quota = Quota::default();
-    let mut files = quota.clone().over_files(Box::new(MemoryFiles::default()));
+    let mut files = {
+        let ballast = Arc::new(Ballast::open(std::path::Path::new("/nowhere"), 1, Some(quota.clone())));
+        quota.clone().over_files(Box::new(MemoryFiles::default()), ballast)
+    };
     quota.set(Some(5));
     files.create("1.unfinished").unwrap();
     files.append("1.unfinished", &[Bytes::from_static(b"ab"), Bytes::from_static(b"c")]).unwrap();
