@@ -1,6 +1,7 @@
 //! The key-value service, and the calls of the lease service that do not stream. Messages are passed on as they are.
 
 use crate::backend::{Backend, Done};
+use crate::calls::RpcCalls;
 use crate::errors::{RESOURCE_EXHAUSTED, Refusal};
 use crate::framing::framed;
 use crate::header::Header;
@@ -19,6 +20,7 @@ const HEADER_BYTES: usize = 48;
 pub(crate) struct Unary {
     pub(crate) backend: Backend,
     pub(crate) header: Arc<Header>,
+    pub(crate) calls: Arc<RpcCalls>,
 }
 
 /// The fields of a `RangeRequest` that are needed here.
@@ -46,6 +48,13 @@ impl Shape {
 impl Unary {
     /// The response to a call, framed; `None`: there is no such call.
     pub(crate) async fn call(&self, path: &str, message: Bytes) -> Option<Result<Bytes, Refusal>> {
+        let begun = self.calls.begin(path);
+        let answer = self.answer(path, message).await?;
+        begun.into_iter().for_each(|begun| begun.ends(&answer));
+        Some(answer)
+    }
+
+    async fn answer(&self, path: &str, message: Bytes) -> Option<Result<Bytes, Refusal>> {
         let ordered = |command| self.order(command, message.clone());
         Some(match path {
             "/etcdserverpb.KV/Put" => ordered(Command::Put).await,

@@ -10,6 +10,7 @@
 mod asker;
 mod auth;
 mod backend;
+mod calls;
 mod cluster;
 mod errors;
 mod framing;

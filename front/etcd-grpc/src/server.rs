@@ -5,6 +5,7 @@
 use crate::asker::Asker;
 use crate::auth::AuthService;
 use crate::backend::Backend;
+use crate::calls::RpcCalls;
 use crate::cluster::{ClusterService, announce};
 use crate::framing::{self, Answer, Incoming, Outgoing};
 use crate::header::Header;
@@ -126,7 +127,7 @@ struct Counts {
 
 impl Server {
     fn new(config: FrontConfig, listener: &Listener, jwt: Option<Arc<Jwt>>) -> Self {
-        let Member { cluster, replica, tls, client, see, newest, backup, lies } = config.member;
+        let Member { cluster, replica, tls, client, see, newest, calls, backup, lies } = config.member;
         let look = Look::start(see);
         let header = Arc::new(Header::new(cluster, replica, look.clone()));
         let backend = Backend::start(client, replica);
@@ -165,7 +166,7 @@ impl Server {
             .add_service(ElectionServer::new(recipes))
             .add_service(MaintenanceServer::new(maintenance.clone()))
             .add_service(HealthServer::new(maintenance));
-        let unary = Unary { backend, header };
+        let unary = Unary { backend, header, calls: Arc::new(RpcCalls::new(&calls)) };
         let counts = Arc::new(Counts { calls: AtomicU64::new(0), connections: listener.connections() });
         Self { unary, watch, look, routes, counts, scheme, jwt }
     }
@@ -286,7 +287,8 @@ impl Server {
             ("process_resident_memory_bytes", "gauge", quorate_kit::memory_bytes()),
             ("etcd_network_client_connections", "gauge", self.counts.connections.count() as u64),
         ];
-        rows.iter().map(|(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n")).collect()
+        let rows = rows.iter().map(|(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n"));
+        rows.chain([self.unary.calls.text()]).collect()
     }
 
     fn is_own(&self, replica: u16) -> bool {

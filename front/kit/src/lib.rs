@@ -41,6 +41,7 @@ pub use own_cluster::{Command, KitError, Line, OwnCluster, Together};
 pub use own_state::OwnState;
 /// The memory that this process has in use, in bytes.
 pub use quorate_runtime::memory_bytes;
+pub use quorate_runtime::{Calls, FrontCalls};
 pub use seen::{Look, See, Seen, SeenMember};
 pub use shown::Shown;
 pub use worker::Worker;

@@ -4,7 +4,7 @@ use crate::backups::{self, MakeBackup};
 use crate::seen::{See, Seen};
 use quorate::client::{Authentication, ClientBuilder};
 use quorate::{Client, ReplicaId, TlsFiles};
-use quorate_runtime::{Config, Newest, Running};
+use quorate_runtime::{Config, FrontCalls, Newest, Running};
 use quorate_types::{ClusterId, Span};
 
 /// Says whether this member lies to clients now; for experiments.
@@ -24,6 +24,8 @@ pub struct Member {
     pub see: See,
     /// The place of its newest state. None where members may lie, since one member's word is not enough there.
     pub newest: Option<Newest>,
+    /// Where the front counts the calls of its clients.
+    pub calls: FrontCalls,
     /// Makes backups; none if it makes none.
     pub backup: Option<MakeBackup>,
     /// Says whether to lie; none if it never lies.
@@ -68,6 +70,7 @@ impl Member {
             tls: config.tls.clone(),
             client: client(config, needs)?,
             newest: (!config.fault_model.may_lie()).then(|| running.newest()),
+            calls: running.calls(),
             see: Box::new(move || asker.ask().map(|status| Seen::of(&status))),
             backup: Some(backups::of_member(config, running, &place)?),
             lies: None,

@@ -7,13 +7,15 @@ use crate::settings::{Reads, ZooKeeperSettings};
 use crate::{admin, connection};
 use bytes::Bytes;
 use quorate_kit::{
-    Command, Connection, Line, Listen, Listener, Look, Member, Operator, OwnCluster, Running, Seen,
+    Calls, Command, Connection, Line, Listen, Listener, Look, Member, Operator, OwnCluster, Running, Seen,
     StartError, Together,
 };
 use quorate_runtime::{Newest, NewestReader};
 use quorate_types::{ReplicaId, Span, Time};
 use quorate_zookeeper::feed::Feed;
-use quorate_zookeeper::server::{Admin, Around, ConnId, Now, Output, Role, SaslUsers, Server, ServerConfig};
+use quorate_zookeeper::server::{
+    Admin, Around, ConnId, Now, Output, REQUEST_KINDS, Role, SaslUsers, Server, ServerConfig,
+};
 use quorate_zookeeper::tree::Id;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -173,6 +175,7 @@ pub(crate) struct Shared {
     pub(crate) members: Members,
     server: Mutex<Server>,
     ends: Mutex<(ConnId, HashMap<ConnId, End>)>,
+    calls: Arc<Calls>,
     started: Instant,
 }
 
@@ -218,6 +221,7 @@ impl Shared {
             cluster: OwnCluster::start(member.client, member.replica, Some(SAME)),
             server: Mutex::new(Server::new(server, Box::new(Real))),
             ends: Mutex::default(),
+            calls: member.calls.of("zookeeper", REQUEST_KINDS),
             started: Instant::now(),
         });
         feed.listen();
@@ -251,6 +255,8 @@ impl Shared {
         loop {
             tokio::time::sleep(tick / 6).await;
             self.input(|server, now| server.tick(now));
+            let took = self.lock().took();
+            took.into_iter().enumerate().for_each(|(kind, took)| self.calls.all(kind, took));
             if self.settings.read_only
                 && let Some(seen) = self.look.now().await
             {

@@ -66,7 +66,7 @@ use placement::Placement;
 use pulse::Pulse;
 use sides::Sides;
 use sockets::{Core, Sockets};
-pub(crate) use status::WholeStatus;
+pub(crate) use status::{Fronts, WholeStatus};
 
 const LISTENER: Token = Token(0);
 pub(crate) const WAKER: Token = Token(1);
@@ -94,8 +94,7 @@ pub(crate) struct Parts {
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: Addresses,
-    /// The addresses of this replica's fronts, by their names; for the status.
-    pub(crate) fronts: BTreeMap<String, String>,
+    pub(crate) fronts: Fronts,
     pub(crate) limits: LaneLimits,
     pub(crate) network: Arc<dyn Network>,
     /// The certificates of new connections; `None` where the configuration says `plain`.
@@ -182,7 +181,7 @@ pub(crate) struct Lane {
     addresses: Addresses,
     network: Arc<dyn Network>,
     credentials: Option<Arc<Credentials>>,
-    fronts: BTreeMap<String, String>,
+    fronts: Fronts,
     clerk: Clerk,
     hurt: Hurt,
     stop: Arc<AtomicBool>,
@@ -654,7 +653,8 @@ impl Lane {
             oracle: self.oracles.as_ref().map(Oracles::status),
             disk: self.clerk.disk(),
             tls: self.credentials.as_ref().map(TlsStatus::of),
-            fronts: self.fronts.clone(),
+            fronts: self.fronts.addresses.clone(),
+            calls: self.fronts.calls.status(),
         };
         whole.with_problems(self.hurt.problems())
     }

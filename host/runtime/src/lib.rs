@@ -4,6 +4,7 @@
 //! Start with `replica.rs` (how a replica starts and stops), then `lane.rs` (the loop). `disk.rs` and `clock.rs` have two traits that tests
 //! replace. fsync never runs on a lane.
 
+mod calls;
 mod cells;
 mod clerk;
 mod clock;
@@ -27,6 +28,7 @@ mod replica;
 mod throttle;
 mod workers;
 
+pub use calls::{Calls, FrontCalls};
 pub use clock::{Clock, Jumps, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{

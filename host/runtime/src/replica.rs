@@ -1,5 +1,6 @@
 //! How a replica starts, and how it stops.
 
+use crate::calls::FrontCalls;
 use crate::clerk::{Clerk, Errands};
 use crate::clock::{Clock, MonotonicClock};
 use crate::config::{AccessConfig, Config, ConfigError, Durability, ExecutionConfig};
@@ -9,7 +10,7 @@ use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::files::{Ballast, CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
-use crate::lane::{Addresses, Hurt, Lane, Lateness, Partition, Parts, Sleeper, WAKER};
+use crate::lane::{Addresses, Fronts, Hurt, Lane, Lateness, Partition, Parts, Sleeper, WAKER};
 use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
@@ -197,9 +198,9 @@ impl Replica {
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk = Clerk::start((&config.data, hurt.quota.clone()), watched, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
-        let errands = clerk.errands().cloned();
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
-        let (stop, asker) = (Arc::new(AtomicBool::new(false)), Asker(mailbox.clone()));
+        let (stop, calls) = (Arc::new(AtomicBool::new(false)), FrontCalls::default());
+        let (asker, reloader) = (Asker(mailbox.clone()), Reloader(clerk.errands().cloned()));
         let lane = Lane::new(Parts {
             node,
             poll,
@@ -215,7 +216,7 @@ impl Replica {
             limits: config.limits.lane(&config.timing),
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
             addresses: addresses(&config),
-            fronts: config.front_addresses(),
+            fronts: Fronts { addresses: config.front_addresses(), calls: calls.clone() },
             health,
             network,
             credentials,
@@ -230,7 +231,7 @@ impl Replica {
         })
         .map_err(io_error("starting a lane"))?;
         let thread = Some(spawn(move || run(lane, &directory, &*disk, config.durability.mode))?);
-        Ok(Running { address, probed, asker, newest, stop, waker, reloader: Reloader(errands), thread })
+        Ok(Running { address, probed, asker, newest, calls, stop, waker, reloader, thread })
     }
 }
 
@@ -340,6 +341,7 @@ pub struct Running {
     probed: Option<SocketAddr>,
     asker: Asker,
     newest: Newest,
+    calls: FrontCalls,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
     reloader: Reloader,
@@ -385,6 +387,11 @@ impl Running {
     /// Where it puts its newest state for readers on other threads.
     pub fn newest(&self) -> Newest {
         self.newest.clone()
+    }
+
+    /// Where its fronts count the calls of their clients, for its status.
+    pub fn calls(&self) -> FrontCalls {
+        self.calls.clone()
     }
 
     /// Waits until it has stopped.

@@ -46,7 +46,7 @@ use state::{State, Step};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub use watches::{Kinds, Watches};
 use words::Counts;
-pub use words::{Around, Role, VERSION};
+pub use words::{Around, REQUEST_KINDS, Role, VERSION};
 
 /// A connection's number. No two have the same.
 pub type ConnId = u64;
@@ -555,7 +555,7 @@ impl Server {
                 break;
             }
             let Some(request) = conn.pop() else { break };
-            self.counts.latency.add(request.came, now.time);
+            self.counts.add(&request.waits, request.came, now.time);
             match request.waits {
                 Waits::Session { password, is } => self.opened(id, password, is, now),
                 Waits::Write { op, answer, .. } => {

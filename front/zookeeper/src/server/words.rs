@@ -4,11 +4,12 @@
 //! left out. `admin.rs` gives the same as JSON. Source: `org.apache.zookeeper.server.command` of Apache ZooKeeper 3.9.4.
 //! Tests: tests/all/words.rs.
 
+use super::conn::Waits;
 use super::{ConnId, Now, Server};
 use crate::service;
 use crate::tree::{self, Count};
 use quorate_execute::StateView;
-use quorate_types::{Span, Time};
+use quorate_types::{Durations, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
@@ -165,9 +166,34 @@ pub(super) struct Counts {
     pub(super) received: u64,
     pub(super) sent: u64,
     pub(super) latency: Latency,
+    /// How long requests took, by their kinds; never reset.
+    pub(super) took: [Durations; REQUEST_KINDS.len()],
+}
+
+/// The kinds of requests, by what they wait for.
+pub const REQUEST_KINDS: &[&str] = &["session", "write", "sync", "read", "reconfig"];
+
+impl Counts {
+    /// A request is answered that waited for this.
+    pub(super) fn add(&mut self, waits: &Waits, from: Time, to: Time) {
+        self.latency.add(from, to);
+        let kind = match waits {
+            Waits::Session { .. } => 0,
+            Waits::Write { .. } => 1,
+            Waits::Sync { .. } => 2,
+            Waits::Here { .. } => 3,
+            Waits::Change { .. } => 4,
+        };
+        self.took[kind].add(to.since(from));
+    }
 }
 
 impl Server {
+    /// How long requests took until they were answered, for each of [`REQUEST_KINDS`].
+    pub fn took(&self) -> [Durations; REQUEST_KINDS.len()] {
+        self.counts.took
+    }
+
     /// The answer to a word; none if it is not known.
     pub fn word(&mut self, word: [u8; 4], around: &Around, now: Now) -> Option<String> {
         let mut text = String::new();
@@ -216,7 +242,7 @@ impl Server {
     }
 
     fn srvr(&self, around: &Around, text: &mut String) {
-        let Counts { received, sent, latency } = self.counts;
+        let Counts { received, sent, latency, .. } = self.counts;
         let (min, max, mean) = latency.milliseconds();
         let _ = write!(
             text,
@@ -305,12 +331,12 @@ impl Server {
     }
 
     pub(super) fn reset_counts(&mut self) {
-        self.counts = Counts::default();
+        self.counts = Counts { took: self.counts.took, ..Counts::default() };
     }
 
     /// All numbers that programs watch, by ZooKeeper's names. Those of the tree are missing while clients may see nothing.
     pub(super) fn numbers(&self, around: &Around) -> Vec<(&'static str, Number)> {
-        let Counts { received, sent, latency } = self.counts;
+        let Counts { received, sent, latency, .. } = self.counts;
         let (min, max, mean) = latency.milliseconds();
         let mut numbers = vec![
             ("avg_latency", Number::Mean(mean)),

@@ -5,7 +5,7 @@ use crate::support::{made, read};
 use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::Acl;
 use quorate_zookeeper::request::Request;
-use quorate_zookeeper::server::{Around, Role};
+use quorate_zookeeper::server::{Around, REQUEST_KINDS, Role};
 use std::collections::BTreeMap;
 
 #[test]
@@ -64,4 +64,6 @@ fn words_tell_what_there_is() {
         cluster.word(0, word, &around).expect("known");
         assert!(cluster.word(0, b"stat", &around).expect("known").contains(after));
     }
+    assert_eq!(REQUEST_KINDS, ["session", "write", "sync", "read", "reconfig"]);
+    assert_eq!(cluster.took(0), [1, 1, 0, 2, 0], "these are not begun anew");
 }

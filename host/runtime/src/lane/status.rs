@@ -2,6 +2,7 @@
 
 use super::pressure::BufferStatus;
 use super::side::LaneStatus;
+use crate::calls::{CallStatus, FrontCalls};
 use crate::clerk::{DiskRoom, TlsStatus};
 use crate::facts::ProcessFacts;
 use crate::oracle::OracleStatus;
@@ -35,6 +36,16 @@ pub(crate) struct WholeStatus {
     pub(super) tls: Option<TlsStatus>,
     /// The addresses of its fronts, by their names.
     pub(super) fronts: BTreeMap<String, String>,
+    /// What fronts say of the calls of their clients, by their names.
+    pub(super) calls: BTreeMap<&'static str, Vec<CallStatus>>,
+}
+
+/// What the status says of this replica's fronts.
+#[derive(Default)]
+pub(crate) struct Fronts {
+    /// Their addresses, by their names.
+    pub(crate) addresses: BTreeMap<String, String>,
+    pub(crate) calls: FrontCalls,
 }
 
 impl WholeStatus {

@@ -29,6 +29,8 @@ const MEMBER: (&str, &str, &str) = ("/members", "member", "replica");
 const PEER: (&str, &str, &str) = ("/peers", "peer", "replica");
 const INSTANCE: (&str, &str, &str) = ("/instances/each", "ordering_instance", "instance");
 const LANE: (&str, &str, &str) = ("/lanes", "lane", "lane");
+const ETCD_CALL: (&str, &str, &str) = ("/calls/etcd", "call", "call");
+const ZOOKEEPER_CALL: (&str, &str, &str) = ("/calls/zookeeper", "call", "call");
 
 /// What replicas tell, beside `quorate_info`.
 pub const METRICS: &[Metric] = &[
@@ -324,6 +326,27 @@ pub const METRICS: &[Metric] = &[
         GAUGE,
         "/process/start_time_s",
         "When the process started, since 1970.",
+    ),
+    each(
+        ETCD_CALL,
+        "quorate_etcd_call_seconds",
+        Kind::Durations,
+        "/took",
+        "Calls of clients of etcd, from the request's last byte until the answer is ready.",
+    ),
+    each(
+        ETCD_CALL,
+        "quorate_etcd_calls_failed_total",
+        COUNTER,
+        "/failed",
+        "Calls of clients of etcd that were answered with an error.",
+    ),
+    each(
+        ZOOKEEPER_CALL,
+        "quorate_zookeeper_call_seconds",
+        Kind::Durations,
+        "/took",
+        "Requests of clients of ZooKeeper, from the request's last byte until the answer is ready.",
     ),
     etcd("etcd_server_has_leader", Kind::Is, "/leader", "Whether this member knows a leader."),
     etcd("etcd_server_is_leader", Kind::Is, "/instances/each/0/leading", "Whether this member leads."),

@@ -113,6 +113,7 @@ fn front(
         tls: None,
         client: client.build().expect("a client"),
         see: seen,
+        calls: quorate_kit::FrontCalls::default(),
         newest: cluster.running(replica).map(quorate_runtime::Running::newest),
         backup: None,
         lies: None,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quorate_execute::{Context, InStore, Parallel, Published, ReplySink, Service};
-use quorate_types::{AgreedTime, Seq, Span, Time};
+use quorate_types::{AgreedTime, Durations, Seq, Span, Time};
 use quorate_zookeeper::command::Command;
 use quorate_zookeeper::error::ZkError;
 use quorate_zookeeper::feed::Heard;
@@ -302,6 +302,11 @@ impl Cluster {
     pub(crate) fn zxid(&self) -> i64 {
         let view = quorate_execute::StateView::reading(self.service.objects());
         quorate_zookeeper::service::last_zxid(&view)
+    }
+
+    /// How many requests a server has answered, for each of their kinds.
+    pub(crate) fn took(&self, at: usize) -> Vec<u64> {
+        self.members[at].server.took().iter().map(Durations::count).collect()
     }
 
     /// What a server answers to a word.
