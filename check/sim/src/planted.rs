@@ -171,6 +171,10 @@ pub const BUGS: &[Bug] = &[
         "time-of-pauses",
         "a leader whose process was stopped counts what it missed, although nobody else led",
     ),
+    bug(
+        "time-of-the-patient",
+        "a leader counts the time in which it leads alone, since it was late itself and gives the others time",
+    ),
     bug("time-leaps", "the next leader extends its own agreed time, however slow the one before was"),
     bug(
         "time-apart",

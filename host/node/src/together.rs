@@ -349,8 +349,7 @@ impl Node {
 
     /// Carries out the effects of all protocols until there are none.
     pub(crate) fn after_order(&mut self, now: Time, out: &mut Effects) {
-        let mut quiet = 0;
-        let mut at = 0;
+        let (mut quiet, mut at) = (0, 0);
         while quiet < self.groups.len() {
             quiet = if self.drain(at, now, out) { 0 } else { quiet + 1 };
             at = (at + 1) % self.groups.len();
@@ -361,6 +360,7 @@ impl Node {
                 self.send(at, to, &message, out);
             }
         }
+        self.engine.leads_alone(now, self.groups[FIRST].standing().alone);
     }
 
     /// Carries out the effects of one protocol. Whether there were any.

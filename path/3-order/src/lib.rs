@@ -126,6 +126,8 @@ pub struct Standing {
     /// The host should not propose now. Another batch could push entries out of memory that a live member still needs; that member must
     /// catch up first. Only where old records can not be read back.
     pub holds_back: bool,
+    /// It leads although it has heard no quorum for longer than a leader may be silent: it gives the others time, for a while.
+    pub alone: bool,
     /// How many batches were proposed here and are not decided yet.
     pub in_flight: usize,
     /// The bytes of those batches.

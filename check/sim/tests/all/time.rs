@@ -71,6 +71,16 @@ fn counted_of_stopped(seed: u64, protocol: Protocol) -> (Option<Failure>, u64) {
     counted(seed, protocol, [Fault::Pause { who: LEADER, time }, Fault::Crash { who, time }])
 }
 
+/// The process of the leader is stopped for a moment, so that it gives the others time when it goes on, and they are down and come back
+/// before it loses patience: nobody else ever leads.
+fn counted_of_patient(seed: u64) -> Option<Failure> {
+    let mut plan = steady(seed, Protocol::RAFT, FaultModel::Crash);
+    plan.faults.push((5 * SECOND, Fault::Pause { who: LEADER, time: 1500 * MS }));
+    let others = [AFTER_LEADER + 1, AFTER_LEADER + 2];
+    plan.faults.extend(others.map(|who| (5 * SECOND, Fault::Crash { who, time: 4 * SECOND })));
+    executed(plan).0
+}
+
 /// How much agreed time passes while leaders change again and again, after the first three seconds of a cluster: the share of real time, in percent.
 fn passes(mut plan: Plan, faults: impl IntoIterator<Item = (u64, Fault)>) -> u64 {
     plan.faults.extend(faults);
@@ -148,6 +158,14 @@ fn what_is_proposed_when_the_others_are_down_advances_time_by_nothing() {
 fn a_stopped_leader_does_not_count_what_it_missed() {
     for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::RAFT), (seed, Protocol::MOD_SMART)]) {
         assert_eq!(counted_of_stopped(seed, protocol), (None, 0), "{protocol:?}, seed {seed}");
+    }
+}
+
+/// Nor where it went on leading although nobody answered for seconds.
+#[test]
+fn a_patient_leader_does_not_count_the_time_in_which_it_is_alone() {
+    for seed in 1..=20 {
+        assert_eq!(counted_of_patient(seed), None, "seed {seed}");
     }
 }
 
@@ -248,6 +266,9 @@ mod planted {
         assert!(seen.any(|failure| failure.checker == "time"));
         plant(Some("time-of-pauses"));
         let mut seen = (1..=20).filter_map(|seed| counted_of_stopped(seed, Protocol::RAFT).0);
+        assert!(seen.any(|failure| failure.checker == "time"));
+        plant(Some("time-of-the-patient"));
+        let mut seen = (1..=20).filter_map(counted_of_patient);
         assert!(seen.any(|failure| failure.checker == "time"));
         plant(Some("time-leaps"));
         let failure = slow_leader_dies(1, Protocol::RAFT);

@@ -8,7 +8,7 @@ use super::clock::{Clock, Rule};
 use super::{Engine, EngineConfig};
 use quorate_admit::AHEAD_MAX;
 use quorate_order::Input as OrderInput;
-use quorate_types::{AgreedTime, Digest, Durations, InstanceId, Random, Span, Time};
+use quorate_types::{AgreedTime, Digest, Durations, InstanceId, Random, Span, Time, planted};
 use quorate_wire::BatchHeader;
 
 /// As long as there is a deadline, the time is ordered after this long without a batch.
@@ -22,6 +22,9 @@ const GRACE: Span = Span::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Timing {
     clock: Clock,
+    /// Whether the first instance has a known leader, and whether that is this replica and hears no quorum.
+    led: bool,
+    alone: bool,
     patience: Span,
     random: Random,
     /// The last batch that was ordered for a deadline of the service: its agreed time, and when.
@@ -36,6 +39,8 @@ impl Timing {
     pub(super) fn new(config: &EngineConfig) -> Self {
         Self {
             clock: Clock::new(config.start_time, Time::ZERO),
+            led: false,
+            alone: false,
             patience: config.patience,
             random: Random::new(config.seed ^ 0x74_75_72_6e),
             ticked: None,
@@ -71,7 +76,18 @@ impl Engine {
     /// The first instance has a known leader, or none any more.
     pub(crate) fn led(&mut self, now: Time, leader: bool) {
         let rule = self.time_rule();
+        (self.timing.led, self.timing.alone) = (leader, false);
         self.timing.clock.led(now, leader, rule);
+    }
+
+    /// This replica leads the first instance, and whether it does so without hearing a quorum. Such a time counts as one without a leader:
+    /// no client can renew anything in it.
+    pub(crate) fn leads_alone(&mut self, now: Time, alone: bool) {
+        if self.timing.led && alone != self.timing.alone && !planted("time-of-the-patient") {
+            self.timing.alone = alone;
+            let rule = self.time_rule();
+            self.timing.clock.led(now, !alone, rule);
+        }
     }
 
     /// This replica wanted to act at the moment `since` and acts only now: its process was stopped.

@@ -17,7 +17,16 @@ pub(super) fn standing(smart: &ModSmart) -> Standing {
     let handed_on = core.leads() && handed_on;
     let settled = leading && handed_on && smart.reads.is_confirmed(core);
     let (view, holds_back) = (core.office.view(), false);
-    Standing { view, leading, handed_on, settled, holds_back, in_flight, in_flight_bytes }
+    Standing {
+        view,
+        leading,
+        handed_on,
+        settled,
+        holds_back,
+        in_flight,
+        in_flight_bytes,
+        ..Standing::default()
+    }
 }
 
 /// The full status.

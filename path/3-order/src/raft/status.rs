@@ -17,7 +17,16 @@ pub(super) fn standing(raft: &Raft) -> Standing {
     let settled = leading && handed_on;
     let (in_flight, in_flight_bytes) = lead.proposed_and_open(store);
     let holds_back = lead.strains_a_follower(raft.life.now, &raft.config, store);
-    Standing { view, leading, handed_on, settled, holds_back, in_flight, in_flight_bytes }
+    Standing {
+        view,
+        leading,
+        handed_on,
+        settled,
+        holds_back,
+        alone: lead.is_alone(),
+        in_flight,
+        in_flight_bytes,
+    }
 }
 
 /// The full status.

@@ -144,7 +144,7 @@ impl Order for Toy {
         let (leading, view) = (self.started.is_some(), View::FIRST);
         let settled = leading && self.ledger.delivered() >= self.ledger.last();
         let handed_on = settled;
-        Standing { view, leading, handed_on, settled, holds_back: false, in_flight, in_flight_bytes }
+        Standing { view, leading, handed_on, settled, in_flight, in_flight_bytes, ..Standing::default() }
     }
     fn status(&self) -> Status {
         let members = Arc::new(Memberships::created(&[self.me]));

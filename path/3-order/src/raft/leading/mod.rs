@@ -78,6 +78,8 @@ pub(super) struct Leading {
     /// Until when nobody needs to be heard, if this replica itself was busy for long: followers execute the same commands, and say nothing
     /// meanwhile.
     patient: Option<Time>,
+    /// Whether no quorum was heard at the last heartbeat.
+    alone: bool,
     /// When followers are told of a commit that no entry told them.
     commit_due: Option<Time>,
 }
@@ -98,6 +100,7 @@ impl Leading {
             handover: Handover::default(),
             heartbeat_due: scene.now.plus(scene.config.heartbeat),
             patient: None,
+            alone: false,
             commit_due: None,
         };
         lead.note_round(scene);
@@ -147,12 +150,18 @@ impl Leading {
         self.advance_membership(scene)
     }
 
+    /// Whether it leads although it heard no quorum at the last heartbeat. [raft L155]
+    pub(super) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     /// Whether a quorum is heard, or need not be: a turn that comes much too late gives the others time, though not again before a quorum is
     /// heard. [raft L55, L155]
     fn hears_enough(&mut self, scene: &Scene<'_>) -> bool {
         let most = scene.config.election_max.times(LATE_MAX);
         let late = scene.now.since(self.heartbeat_due).min(most);
         let heard = self.hears_quorum(scene);
+        self.alone = !heard;
         // The clock may have jumped forward, and back.
         self.patient.take_if(|until| *until > scene.now.plus(most.times(2)));
         if late > scene.config.heartbeat.times(2) && (heard || self.patient.is_none()) {
