@@ -13,6 +13,7 @@ mod demo;
 mod dev;
 mod doctor;
 mod drain;
+mod env;
 mod etcd;
 mod fronts;
 mod health;
@@ -70,6 +71,7 @@ enum Command {
     Cert(cert::Args),
     Serve(serve::Args),
     Status(status::Args),
+    Env(env::Args),
     Web(web::Args),
     Health(health::Args),
     Doctor(doctor::Args),
@@ -112,6 +114,7 @@ fn main() -> ExitCode {
         Command::Cert(args) => cert::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Env(args) => env::run(&args),
         Command::Web(args) => web::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -12,6 +12,7 @@ mod rot;
 pub(crate) use directory::{LOCK, adopt, free_ports};
 
 use crate::control::{self, Request, Response, SOCKET};
+use crate::env;
 use crate::set::SetArgs;
 use crate::web::Shown;
 use children::Children;
@@ -364,12 +365,12 @@ fn fronts_listen(answers: &[Answer]) -> bool {
 
 /// How clients of etcd and of ZooKeeper reach the cluster.
 fn clients_of_others(cluster: &Cluster, choices: &Choices, answers: &[Answer]) -> String {
-    let (etcd, zookeeper) = (admin::front("etcd", answers), admin::front("zookeeper", answers));
+    let (etcd, zookeeper) = (env::of_etcd(cluster, answers), admin::front("zookeeper", answers));
     let mut text = String::new();
     if !etcd.is_empty() {
-        text.push_str("\nFor etcdctl and other clients of etcd:\n");
-        for line in etcd_environment(cluster, &etcd) {
-            let _ = writeln!(text, "  export {line}");
+        text.push_str("\nFor etcdctl and other clients of etcd (`eval \"$(quorate env)\"` sets this):\n");
+        for (name, value) in etcd {
+            let _ = writeln!(text, "  export {name}={value}");
         }
         if choices.order.fault_model.may_lie() {
             text.push_str(ETCD_TRUST);
@@ -388,19 +389,6 @@ const ETCD_TRUST: &str = "\
 A client of etcd believes the one replica that it asks: a liar can tell it anything, drop or alter what it asks for, and write in
 anybody's name. The others go on, and stay equal. Clients of Quorate's own protocol (`quorate kv` with the service kv) believe f+1 alike.
 ";
-
-/// Variables that etcdctl reads from its environment.
-fn etcd_environment(cluster: &Cluster, addresses: &[String]) -> Vec<String> {
-    let scheme = if cluster.tls.is_some() { "https" } else { "http" };
-    let endpoints: Vec<String> = addresses.iter().map(|address| format!("{scheme}://{address}")).collect();
-    let mut lines = vec![format!("ETCDCTL_ENDPOINTS={}", endpoints.join(","))];
-    if let Some(tls) = &cluster.tls {
-        let files = &tls.client;
-        let named = [("CACERT", &files.ca), ("CERT", &files.certificate), ("KEY", &files.key)];
-        lines.extend(named.iter().map(|(name, path)| format!("ETCDCTL_{name}={}", path.display())));
-    }
-    lines
-}
 
 fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
