@@ -51,6 +51,8 @@ const HEAD: Duration = Duration::from_secs(5);
 pub struct FrontConfig {
     /// Where to listen for clients of etcd.
     pub listen: String,
+    /// Where they reach it, `host:port`, as the list of members says; `None`: there.
+    pub announce: Option<String>,
     /// The replica that the front works for.
     pub member: Member,
     /// The hub that the replica's service feeds.
@@ -115,7 +117,8 @@ struct Server {
     look: Look,
     routes: Routes,
     counts: Arc<Counts>,
-    scheme: &'static str,
+    /// Where clients reach it.
+    url: String,
     jwt: Option<Arc<Jwt>>,
 }
 
@@ -168,12 +171,13 @@ impl Server {
             .add_service(HealthServer::new(maintenance));
         let unary = Unary { backend, header, calls: Arc::new(RpcCalls::new(&calls)) };
         let counts = Arc::new(Counts { calls: AtomicU64::new(0), connections: listener.connections() });
-        Self { unary, watch, look, routes, counts, scheme, jwt }
+        let reached = config.announce.unwrap_or_else(|| listener.address().to_string());
+        Self { unary, watch, look, routes, counts, url: format!("{scheme}{reached}"), jwt }
     }
 
     async fn run(self, listener: Listener) {
-        let url = format!("{}{}", self.scheme, listener.address());
-        tokio::spawn(announce(self.unary.backend.clone(), self.unary.header.member(), url));
+        let (backend, member) = (self.unary.backend.clone(), self.unary.header.member());
+        tokio::spawn(announce(backend, member, self.url.clone()));
         let serve = move |Connection { stream, shown, .. }| {
             let server = self.clone();
             async move { server.speak(stream, Asker::of_connection(&shown)).await }

@@ -21,6 +21,8 @@ const TOKENS: &str = "front.etcd.tokens";
 pub struct EtcdSettings {
     /// Where to listen for clients of etcd, `host:port`.
     pub listen: String,
+    /// Where clients reach it, if not at that address, `host:port`.
+    pub announce: Option<String>,
     /// The most bytes that the store may hold, as `etcdctl endpoint status` shows them; 0: no limit.
     #[serde(default = "two_gib")]
     pub quota_bytes: u64,
@@ -61,6 +63,9 @@ impl EtcdSettings {
     pub fn read(table: &Table, place: &Path) -> Result<Self, SettingsError> {
         let mut read: Self = settings::read(FRONT, table)?;
         settings::address(FRONT, "listen", &read.listen)?;
+        if let Some(announced) = &read.announce {
+            settings::address(FRONT, "announce", announced)?;
+        }
         if let Some(tokens) = &mut read.tokens {
             settings::range(TOKENS, "ttl_s", tokens.ttl_s, (1..=86_400, "86400, which is a day"))?;
             tokens.key = place.join(&tokens.key);

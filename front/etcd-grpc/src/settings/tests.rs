@@ -31,6 +31,7 @@ fn keys_that_do_not_exist_are_named() {
     for (text, says) in [
         ("", "front.etcd: missing field `listen`"),
         ("listen = \"here\"", "front.etcd: listen: an address is host:port"),
+        ("listen = \"a:1\"\nannounce = \"here\"", "front.etcd: announce: an address is host:port"),
         ("listen = \"a:1\"\nquota_bytes = -1", "front.etcd: invalid value: integer `-1`"),
         (
             "listen = \"a:1\"\nauto_compaction = \"often\"",

@@ -77,10 +77,20 @@ impl Config {
         }
     }
 
-    /// The address of each front that has the key `listen`, by the front's name; for the status.
+    /// Where clients reach each front that has the key `listen`, by the front's name, for clients and for the status: at `announce`, or where
+    /// it listens. One that listens on all addresses is reached on the host of its replica's address.
     pub fn front_addresses(&self) -> BTreeMap<String, String> {
+        let own = self.members.iter().find(|member| member.replica == self.replica);
+        let host = own.and_then(|member| member.address.rsplit_once(':')).map(|(host, _)| host);
         let address = |(name, table): (&String, &Table)| {
-            Some((name.clone(), table.get("listen").and_then(Value::as_str)?.to_owned()))
+            let text = |key| table.get(key).and_then(Value::as_str);
+            let listen = text("listen")?;
+            let reached = match (text("announce"), listen.rsplit_once(':'), host) {
+                (Some(announced), ..) => announced.to_owned(),
+                (None, Some(("0.0.0.0" | "[::]", port)), Some(host)) => format!("{host}:{port}"),
+                _ => listen.to_owned(),
+            };
+            Some((name.clone(), reached))
         };
         self.front.iter().filter_map(address).collect()
     }

@@ -320,6 +320,13 @@ fn tables_of_services_and_fronts_are_handed_on() {
     assert_eq!(read.service.settings["key_bytes"].as_integer(), Some(7));
     assert_eq!(read.front["lines"]["limits"]["most"].as_integer(), Some(3));
     assert_eq!(read.front_addresses(), [("lines".to_owned(), "127.0.0.1:7".to_owned())].into());
+    let mut reached = read.clone();
+    let mut lines = |key: &str, value: &str| {
+        reached.front.get_mut("lines").expect("a front").insert(key.into(), value.into());
+        reached.front_addresses()["lines"].clone()
+    };
+    assert_eq!(lines("listen", "0.0.0.0:9"), "127.0.0.1:9", "the host of the replica's address");
+    assert_eq!(lines("announce", "lines.example.org:70"), "lines.example.org:70");
     assert_eq!(toml::from_str(&read.to_toml()), Ok(read), "it is written as it was read");
     assert!(!config().to_toml().contains("[service]"), "what nobody changed is not written");
     let wrong =

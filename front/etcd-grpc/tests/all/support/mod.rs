@@ -118,7 +118,7 @@ fn front(
         backup: None,
         lies: None,
     };
-    let config = FrontConfig { listen: "127.0.0.1:0".into(), member, hub, tokens, upkeep };
+    let config = FrontConfig { listen: "127.0.0.1:0".into(), announce: None, member, hub, tokens, upkeep };
     Front::start(config).expect("it listens")
 }
 
