@@ -183,7 +183,7 @@ pub(crate) fn health_addresses(members: &[(u16, String)], port: u16) -> Vec<Stri
 }
 
 /// The host of each member, with a port from this one on: members of one host have different ones.
-fn on_hosts(members: &[(u16, String)], port: u16) -> Vec<(&str, usize)> {
+pub(crate) fn on_hosts(members: &[(u16, String)], port: u16) -> Vec<(&str, usize)> {
     let host = |address: &'_ str| address.rsplit_once(':').map_or(address.len(), |(host, _)| host.len());
     let hosts: Vec<&str> = members.iter().map(|(_, address)| &address[..host(address)]).collect();
     let before = |at: usize| hosts[..at].iter().filter(|other| **other == hosts[at]).count();

@@ -4,16 +4,59 @@ use crate::failure::{Doing as _, Failure, Outcome};
 use quorate_tls::{Authority, Bundle, Issued, Validity, write_private, write_public};
 use quorate_types::{ClusterId, Holder};
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+
+#[cfg(test)]
+mod tests;
 
 /// How long a certificate is valid, in days.
 pub const DAYS: u32 = 365;
 /// The name of the file with the trusted authorities.
 pub const CA_FILE: &str = "ca.pem";
-const KEY_FILE: &str = "ca.key";
+/// The name of the file with the authority's key.
+pub const KEY_FILE: &str = "ca.key";
 const BEFORE_FILE: &str = "before.pem";
 /// How long an authority is valid, in days: ten years.
 const YEARS_10_DAYS: u32 = 3652;
+
+/// A host for a certificate: a name, which may begin with `*.`, or an address; without a port.
+///
+/// # Errors
+/// Says what it is not.
+pub fn parse_host(text: &str) -> Result<String, String> {
+    let wrong =
+        |why: &str| format!("{why}; a host is a name or an address, as in db.example.org or 10.0.0.1");
+    let text = text.trim();
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok(address.to_string());
+    }
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let is_label = |label: &str| {
+        let plain = label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        plain
+            && (1..=LABEL_CHARS_MAX).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        return Err(wrong("no port belongs there"));
+    }
+    if name.len() > NAME_CHARS_MAX || name.split('.').any(|label| label.len() > LABEL_CHARS_MAX) {
+        return Err(wrong("it is too long: a name has at most 253 characters, and 63 between two points"));
+    }
+    // The last part of an address with four numbers is one, and no name ends so.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    if !name.split('.').all(is_label) || last.chars().all(|c| c.is_ascii_digit()) {
+        return Err(wrong("it is neither"));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+/// The most characters of a host's name, and of its parts.
+const NAME_CHARS_MAX: usize = 253;
+const LABEL_CHARS_MAX: usize = 63;
 
 /// An authority in its directory.
 pub struct Office {

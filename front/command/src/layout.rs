@@ -130,9 +130,9 @@ pub const AUTHORITY: &str = "ca";
 /// The directory of the certificates of clients and operators.
 pub const CLIENTS: &str = "clients";
 /// The file of the key that a replica signs with, in the replica's directory.
-const SIGNING: &str = "signing.key";
+pub const SIGNING: &str = "signing.key";
 /// The directory of a replica's certificates, in the replica's directory.
-const TLS: &str = "tls";
+pub const TLS: &str = "tls";
 
 /// Refuses a directory that is not empty.
 pub fn refuse_used(dir: &Path) -> Outcome<()> {
@@ -238,7 +238,7 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
 }
 
 /// The names by which clients reach this address. Some look up the name of an address, and this machine's is always the same.
-fn hosts(address: &str) -> Vec<String> {
+pub fn hosts(address: &str) -> Vec<String> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let is_here = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     let mut hosts = vec![host.to_owned()];
@@ -247,7 +247,10 @@ fn hosts(address: &str) -> Vec<String> {
 }
 
 /// Makes the certificates of clients and operators; the paths are relative to the directory.
-fn clients(dir: &Path, office: &Office, days: u32) -> Outcome<ClientFiles> {
+///
+/// # Errors
+/// When the system refuses.
+pub fn clients(dir: &Path, office: &Office, days: u32) -> Outcome<ClientFiles> {
     let place = dir.join(CLIENTS);
     let files = |name: &str| TlsFiles {
         ca: Path::new(CLIENTS).join("ca.pem"),

@@ -54,7 +54,7 @@ struct IssueArgs {
     #[arg(long, value_name = "NAME", group = "holder", value_parser = parse_name)]
     admin: Option<Name>,
     /// Hosts and addresses to put in besides, for programs that go by those; Quorate itself does not
-    #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', value_parser = authority::parse_host)]
     hosts: Vec<String>,
     /// Where to put the files: ca.pem, NAME.pem and NAME.key
     #[arg(long, value_name = "DIR")]
