@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where etcdctl is, if it is anywhere.
-fn etcdctl() -> Option<PathBuf> {
+pub(crate) fn etcdctl() -> Option<PathBuf> {
     let named = std::env::var_os("ETCDCTL").map(PathBuf::from);
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcdctl");
     let on_path = std::env::var_os("PATH").and_then(|path| {
