@@ -16,6 +16,18 @@ pub(crate) fn docs(root: &Path) -> Done {
     run(command)
 }
 
+/// Builds the book of `docs/`, if mdBook is installed.
+pub(crate) fn book(root: &Path) -> Done {
+    let mut command = Command::new("mdbook");
+    command.arg("build").current_dir(root);
+    if Command::new("mdbook").arg("--version").output().is_err() {
+        return Err("book: mdBook is missing, install it with `cargo install mdbook`".into());
+    }
+    run(command)?;
+    println!("open target/book/index.html");
+    Ok(())
+}
+
 pub(crate) fn test(root: &Path, more: &[String]) -> Done {
     let args: Vec<&str> =
         ["test", "--workspace"].into_iter().chain(more.iter().map(String::as_str)).collect();

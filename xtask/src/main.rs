@@ -12,6 +12,7 @@ const HELP: &str = "cargo xtask <command>
   tidy             check the source itself: paths in the docs, dependency direction, lengths, words, invariants ...
   lint             formatting, and clippy with warnings as errors
   docs             build the documentation with warnings as errors
+  book             build the pages of docs/ as a book, with mdBook
   test [args]      cargo test --workspace [args]
   ci               tidy, lint, docs: what the gate runs beside the tests
   instructions     what nine kinds of operations cost, beside what was recorded; with --record: records it
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(&root),
         Some("lint") => commands::lint(&root),
         Some("docs") => commands::docs(&root),
+        Some("book") => commands::book(&root),
         Some("test") => commands::test(&root, rest),
         Some("ci") => {
             tidy::run(&root).and_then(|()| commands::lint(&root)).and_then(|()| commands::docs(&root))

@@ -1,6 +1,7 @@
 //! Checks of the source itself. Each check is a file under `tidy/`, a function from the repository's text to
 //! problems; its tests are small made-up repositories.
 
+mod book;
 mod citations;
 mod deps;
 mod headers;
@@ -48,7 +49,7 @@ impl Findings {
 type Check = fn(&Repo, &mut Findings);
 
 /// Checks of text. The check `deps` asks cargo instead.
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("paths", paths::check),
     ("lengths", lengths::check),
     ("words", words::check),
@@ -61,6 +62,7 @@ const CHECKS: [(&str, Check); 12] = [
     ("models", models::check),
     ("parts", parts::check),
     ("rooms", rooms::check),
+    ("book", book::check),
 ];
 
 pub(crate) fn run(root: &Path) -> Result<(), String> {

@@ -28,6 +28,7 @@ mod lost_disk;
 mod member;
 mod metrics;
 mod mod_smart;
+mod pages;
 mod restored;
 mod rolling;
 mod sim;
