@@ -22,6 +22,7 @@ mod instances;
 mod kv;
 mod lanes;
 mod log;
+mod man;
 mod member;
 mod restart;
 mod scrub;
@@ -90,6 +91,7 @@ enum Command {
     Bench(Box<bench::Args>),
     Sim(sim::Args),
     Completions(CompletionsArgs),
+    Man(man::Args),
 }
 
 /// Print the completions for a shell.
@@ -133,6 +135,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Sim(args) => sim::run(args),
         Command::Completions(args) => completions(args.shell),
+        Command::Man(args) => man::run(&args, Cli::command()),
     };
     ended.unwrap_or_else(|failure| {
         eprintln!("error: {failure}");

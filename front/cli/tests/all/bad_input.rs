@@ -26,7 +26,7 @@ fn a_command_line_that_makes_no_sense() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(quorate(&["completions", shell]).ok().contains("quorate"));
     }
-    for command in ["dev", "init", "serve", "status", "kv", "chaos", "sim", "completions"] {
+    for command in ["dev", "init", "serve", "status", "kv", "chaos", "sim", "completions", "man"] {
         assert!(quorate(&[command, "--help"]).ok().contains("Example"), "{command} shows no example");
     }
 }
