@@ -11,6 +11,7 @@ mod markdown;
 mod models;
 mod parts;
 mod paths;
+mod published;
 mod references;
 mod repo;
 mod rooms;
@@ -48,7 +49,7 @@ impl Findings {
 
 type Check = fn(&Repo, &mut Findings);
 
-/// Checks of text. The check `deps` asks cargo instead.
+/// Checks of text. The checks `deps` and `published` ask cargo, too, and `subjects` git.
 const CHECKS: [(&str, Check); 13] = [
     ("paths", paths::check),
     ("lengths", lengths::check),
@@ -67,7 +68,8 @@ const CHECKS: [(&str, Check); 13] = [
 
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let repo = Repo::read(root).map_err(|e| format!("tidy: {}: {e}", root.display()))?;
-    let packages = deps::packages(root, &crate::commands::metadata(root)?)?;
+    let metadata = crate::commands::metadata(root)?;
+    let packages = deps::packages(root, &metadata)?;
     let mut failed = 0;
     let mut report = |name: &str, findings: Findings| {
         for note in &findings.notes {
@@ -87,10 +89,13 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     deps::check(&packages, &mut findings);
     report("deps", findings);
     let mut findings = Findings::default();
+    published::check(root, &metadata, &repo, &mut findings);
+    report("published", findings);
+    let mut findings = Findings::default();
     subjects::check(root, &mut findings);
     report("subjects", findings);
     if failed == 0 {
-        println!("tidy: {} checks, no problem", CHECKS.len() + 2);
+        println!("tidy: {} checks, no problem", CHECKS.len() + 3);
         Ok(())
     } else {
         Err(format!("tidy: {failed} problems"))

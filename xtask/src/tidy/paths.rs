@@ -7,8 +7,8 @@ use super::repo::Repo;
 use super::{Findings, markdown, rust};
 
 /// The first part of a repository path.
-const TOP: [&str; 11] =
-    ["base", "path", "side", "host", "front", "check", "xtask", "fuzz", "docs", ".ci", ".cargo"];
+const TOP: [&str; 12] =
+    ["base", "path", "side", "host", "front", "check", "xtask", "fuzz", "docs", "packaging", ".ci", ".cargo"];
 const MAP: &str = "ARCHITECTURE.md";
 
 pub(super) fn check(repo: &Repo, out: &mut Findings) {
