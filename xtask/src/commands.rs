@@ -154,7 +154,16 @@ fn fuzz_targets(manifest: &str) -> Result<Vec<String>, String> {
 
 /// The output of `cargo metadata` for this workspace, without the dependencies' own.
 pub(crate) fn metadata(root: &Path) -> Result<serde_json::Value, String> {
-    let output = cargo_command(root, &["metadata", "--format-version", "1", "--no-deps"])
+    ask_metadata(root, &["--no-deps"])
+}
+
+/// The output of `cargo metadata` with all dependencies, as they are locked, for all systems.
+pub(crate) fn locked_metadata(root: &Path) -> Result<serde_json::Value, String> {
+    ask_metadata(root, &["--locked"])
+}
+
+fn ask_metadata(root: &Path, more: &[&str]) -> Result<serde_json::Value, String> {
+    let output = cargo_command(root, &[&["metadata", "--format-version", "1"], more].concat())
         .output()
         .map_err(|e| format!("cargo metadata: {e}"))?;
     if !output.status.success() {
@@ -169,11 +178,11 @@ fn target_directory(root: &Path) -> Result<PathBuf, String> {
     Ok(PathBuf::from(directory.ok_or("cargo metadata names no target directory")?))
 }
 
-fn cargo(root: &Path, args: &[&str]) -> Done {
+pub(crate) fn cargo(root: &Path, args: &[&str]) -> Done {
     run(cargo_command(root, args))
 }
 
-fn cargo_command(root: &Path, args: &[&str]) -> Command {
+pub(crate) fn cargo_command(root: &Path, args: &[&str]) -> Command {
     // the cargo that runs us, so that one toolchain does it all
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root);

@@ -2,6 +2,7 @@
 
 mod campaign;
 mod commands;
+mod dependencies;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ const HELP: &str = "cargo xtask <command>
   lint             formatting, and clippy with warnings as errors
   docs             build the documentation with warnings as errors
   book             build the pages of docs/ as a book, with mdBook
+  dependencies     licenses, versions and sources of what we borrow, by the rules in deny.toml
   test [args]      cargo test --workspace [args]
   ci               tidy, lint, docs: what the gate runs beside the tests
   instructions     what nine kinds of operations cost, beside what was recorded; with --record: records it
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Some("bench") => commands::bench(&root),
         Some("fuzz") => commands::fuzz(&root, rest.first().map(String::as_str)),
         Some("campaign") => campaign::campaign(&root, rest),
+        Some("dependencies") => dependencies::dependencies(&root),
         Some("sim") => commands::sim(&root, rest.first().map(String::as_str)),
         Some("planted") => commands::planted(&root),
         Some("help" | "--help" | "-h") => {
