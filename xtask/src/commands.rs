@@ -157,9 +157,24 @@ pub(crate) fn metadata(root: &Path) -> Result<serde_json::Value, String> {
     ask_metadata(root, &["--no-deps"])
 }
 
+/// The output of `cargo metadata` with all dependencies, as they are locked, for the system that this runs on.
+pub(crate) fn full_metadata(root: &Path) -> Result<serde_json::Value, String> {
+    let host = host(root)?;
+    ask_metadata(root, &["--locked", "--filter-platform", &host])
+}
+
 /// The output of `cargo metadata` with all dependencies, as they are locked, for all systems.
 pub(crate) fn locked_metadata(root: &Path) -> Result<serde_json::Value, String> {
     ask_metadata(root, &["--locked"])
+}
+
+/// The name of the system that this runs on, as compilers say it.
+fn host(root: &Path) -> Result<String, String> {
+    let output = Command::new("rustc").args(["--version", "--verbose"]).current_dir(root).output();
+    let text = output.map_err(|e| format!("rustc: {e}"))?.stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or("rustc names no host".into())
 }
 
 fn ask_metadata(root: &Path, more: &[&str]) -> Result<serde_json::Value, String> {

@@ -3,6 +3,7 @@
 mod campaign;
 mod commands;
 mod dependencies;
+mod package;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ const HELP: &str = "cargo xtask <command>
   bench            release build, then `quorate bench append`, `kv` and `floor`
   fuzz [seconds]   run each fuzz target so long (default 60)
   campaign [NAME]  long runs by name: seeds, planted bugs, kills, fuzzing; without a name: which there are
+  package          what people install: archive, Debian package, image, Helm chart; with --check: without a build, and read back
   sim [count]      release build, then `quorate sim` with so many seeds (default 10000)
   planted          a build with the planted bugs, then the table of how soon the simulator finds each";
 
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Some("fuzz") => commands::fuzz(&root, rest.first().map(String::as_str)),
         Some("campaign") => campaign::campaign(&root, rest),
         Some("dependencies") => dependencies::dependencies(&root),
+        Some("package") => package::package(&root, rest),
         Some("sim") => commands::sim(&root, rest.first().map(String::as_str)),
         Some("planted") => commands::planted(&root),
         Some("help" | "--help" | "-h") => {
