@@ -17,7 +17,7 @@ const HELP: &str = "cargo xtask <command>
   book             build the pages of docs/ as a book, with mdBook
   dependencies     licenses, versions and sources of what we borrow, by the rules in deny.toml
   test [args]      cargo test --workspace [args]
-  ci               tidy, lint, docs: what the gate runs beside the tests
+  ci               tidy, dependencies, lint, docs: what the gate runs beside the tests
   instructions     what nine kinds of operations cost, beside what was recorded; with --record: records it
   bench            release build, then `quorate bench append`, `kv` and `floor`
   fuzz [seconds]   run each fuzz target so long (default 60)
@@ -36,9 +36,10 @@ fn main() -> ExitCode {
         Some("docs") => commands::docs(&root),
         Some("book") => commands::book(&root),
         Some("test") => commands::test(&root, rest),
-        Some("ci") => {
-            tidy::run(&root).and_then(|()| commands::lint(&root)).and_then(|()| commands::docs(&root))
-        }
+        Some("ci") => tidy::run(&root)
+            .and_then(|()| dependencies::dependencies(&root))
+            .and_then(|()| commands::lint(&root))
+            .and_then(|()| commands::docs(&root)),
         Some("instructions") => commands::instructions(&root, rest == ["--record"]),
         Some("bench") => commands::bench(&root),
         Some("fuzz") => commands::fuzz(&root, rest.first().map(String::as_str)),
