@@ -163,9 +163,9 @@ pub(crate) fn full_metadata(root: &Path) -> Result<serde_json::Value, String> {
     ask_metadata(root, &["--locked", "--filter-platform", &host])
 }
 
-/// The output of `cargo metadata` with all dependencies, as they are locked, for all systems.
-pub(crate) fn locked_metadata(root: &Path) -> Result<serde_json::Value, String> {
-    ask_metadata(root, &["--locked"])
+/// The same for the system that most replicas run on, wherever this runs. What other systems need is not even downloaded.
+pub(crate) fn linux_metadata(root: &Path) -> Result<serde_json::Value, String> {
+    ask_metadata(root, &["--locked", "--filter-platform", "x86_64-unknown-linux-gnu"])
 }
 
 /// The name of the system that this runs on, as compilers say it.
