@@ -169,7 +169,7 @@ pub(crate) fn linux_metadata(root: &Path) -> Result<serde_json::Value, String> {
 }
 
 /// The name of the system that this runs on, as compilers say it.
-fn host(root: &Path) -> Result<String, String> {
+pub(crate) fn host(root: &Path) -> Result<String, String> {
     let output = Command::new("rustc").args(["--version", "--verbose"]).current_dir(root).output();
     let text = output.map_err(|e| format!("rustc: {e}"))?.stdout;
     let text = String::from_utf8_lossy(&text).into_owned();

@@ -1,6 +1,7 @@
 //! What the manifests say about the program: version, license, maintainer, dependencies.
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) metadata: Value,
     /// The lock file.
     pub(crate) lock: toml::Table,
+    /// Names and versions of what the program is linked from.
+    linked: BTreeSet<(String, String)>,
 }
 
 impl Facts {
@@ -54,6 +57,7 @@ impl Facts {
             time: time(root),
             target: target.into(),
             lock: lock.parse().map_err(|e| format!("package: Cargo.lock: {e}"))?,
+            linked: linked(root)?,
             metadata,
         })
     }
@@ -63,27 +67,34 @@ impl Facts {
         self.version.replacen('-', "~", 1)
     }
 
-    /// The packages that the program is linked from, itself among them, by their ids: what it needs beyond tests and builds.
+    /// The packages that the program is linked from, itself among them: what only tests and builds need is not, nor what macros are made of.
     pub(crate) fn linked(&self) -> Vec<&Value> {
-        let nodes = self.metadata["resolve"]["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_program = |p: &&Value| p["name"] == PROGRAM && p["source"].is_null();
-        let mut wanted: Vec<&str> =
-            packages(&self.metadata).find(is_program).and_then(|p| p["id"].as_str()).into_iter().collect();
-        let mut at = 0;
-        while let Some(id) = wanted.get(at).copied() {
-            at += 1;
-            let node = nodes.iter().find(|node| node["id"] == id);
-            let found = node.into_iter().flat_map(dependencies).filter(|id| !wanted.contains(id));
-            let found: Vec<&str> = found.collect();
-            wanted.extend(found);
-        }
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut linked: Vec<&Value> =
-            packages(&self.metadata).filter(|p| wanted.iter().any(|id| p["id"] == *id)).collect();
+        let is_linked = |package: &&Value| {
+            let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
+            self.linked.contains(&(text("name"), text("version")))
+        };
+        let mut linked: Vec<&Value> = packages(&self.metadata).filter(is_linked).collect();
         linked.sort_by_key(|p| (p["name"].as_str(), p["version"].as_str()));
         linked
     }
+}
+
+/// Names and versions of what the program is linked from. The metadata would not do: it has no word for features that are off.
+fn linked(root: &Path) -> Result<BTreeSet<(String, String)>, String> {
+    let host = crate::commands::host(root)?;
+    let mut args = vec!["tree", "--locked", "--package", PROGRAM, "--edges", "normal,no-proc-macro"];
+    args.extend(["--prefix", "none", "--format", "{p}", "--target", &host]);
+    let output =
+        crate::commands::cargo_command(root, &args).output().map_err(|e| format!("cargo tree: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let row = |line: &str| {
+        let (name, rest) = line.split_once(" v")?;
+        Some((name.to_owned(), rest.split(' ').next()?.to_owned()))
+    };
+    Ok(text.lines().filter_map(row).collect())
 }
 
 /// All packages of the metadata.
