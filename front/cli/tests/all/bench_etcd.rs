@@ -90,5 +90,5 @@ fn nonsense_is_refused() {
     let home = tempfile::tempdir().expect("a directory");
     let scratch = home.path().to_string_lossy();
     let all = ["bench", "etcd", "--target", "etcd", "--etcd", "no-such-program", "--scratch", &scratch];
-    quorate(&all).fails(1, &["start no-such-program", "--etcd says where it is"]);
+    quorate(&all).fails(1, &["start no-such-program", "does --etcd or --program name it"]);
 }

@@ -96,7 +96,7 @@ fn instances_are_compared_with_a_lane_for_each_step_and_one_for_all() {
     let said = cop("--durability memory --instances 2 --quota 0 --secs 0.3 --warm 0.1 --rounds 2").ok();
     assert!(said.contains("null program (byzantine faults") && said.contains("CPU us per request"), "{said}");
     let html = fs::read_to_string(directory.path().join("drawn/cop.html")).expect("the page");
-    assert_eq!(html.matches("<svg ").count(), 4, "two charts for each kind of faults");
+    assert_eq!(html.matches("<figure>").count(), 4, "two charts for each kind of faults");
     let json = fs::read_to_string(directory.path().join("drawn/cop.json")).expect("the numbers");
     let document: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(document["valid"], true);
@@ -138,7 +138,7 @@ fn a_figure_is_measured_and_drawn() {
         assert!(said.contains(part), "`{part}` is missing in: {said}");
     }
     let html = fs::read_to_string(directory.path().join("drawn/dfc.html")).expect("the page");
-    assert_eq!(html.matches("<svg ").count(), 2);
+    assert_eq!(html.matches("<figure>").count(), 2);
     assert!(
         html.contains("durability group, +1 ms per sync")
             && html.contains("5 callers")
@@ -257,7 +257,7 @@ fn a_replica_has_a_worth_by_the_number_of_faults() {
     );
     assert!(said.contains("null program (visigoth u=2,s=1,o=0,t=50 faults, 4 replicas"), "{said}");
     assert!(
-        html.matches("<svg ").count() == 4 && html.contains("if each had a core"),
+        html.matches("<figure>").count() == 4 && html.contains("if each had a core"),
         "two charts for each size"
     );
     let of = clusters(&document["curves"], "points");
@@ -285,7 +285,7 @@ fn latency_grows_with_the_clients() {
     let more = "--faults 2 --clients 1,4 --request-bytes 64 --secs 0.3 --warm 0.1 --shared --no-floor";
     let (said, html, document) = few("visigoth-4", more);
     assert!(said.contains("which share connections") && said.contains("latencies are alike"), "{said}");
-    assert_eq!((html.matches("<svg ").count(), &document["faults"]), (2, &2.into()));
+    assert_eq!((html.matches("<figure>").count(), &document["faults"]), (2, &2.into()));
     let of = clusters(&document["curves"], "points");
     let shown = |(model, protocol, replicas, _): &(String, String, u64, bool)| {
         format!("{model} {protocol} {replicas}")

@@ -7,6 +7,7 @@ mod bench_floor;
 mod bench_instances;
 mod bench_kv;
 mod bench_latency;
+mod bench_plot;
 mod bench_shop;
 mod bench_table;
 mod chaos;

@@ -5,6 +5,7 @@
 
 use super::load::{self, Call, Plan, Work};
 use super::options::BftArgs;
+use super::output::Output;
 use super::report::{Check, Subject};
 use super::series::{self, Series};
 use super::target::Target;
@@ -22,9 +23,9 @@ const CATCH_UP: Duration = Duration::from_secs(20);
 /// How long a client waits for an answer.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(super) fn run(args: &BftArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &BftArgs, output: &Output) -> Outcome {
     let (subject, floor) = subject(args)?;
-    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+    Series { measurement: &args.measurement, subject, floor, output }.run(|title| measure(args, title))
 }
 
 /// What is measured, and the null program beside it.

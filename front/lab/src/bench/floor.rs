@@ -1,6 +1,8 @@
 //! `bench floor`: the null program alone, with many commands outstanding and with one.
 
+use super::draw::{Mark, Page, Row, Rows, about_machine};
 use super::options::{FloorArgs, check_delay};
+use super::output::Output;
 use super::report::{self, FloorRun};
 use super::series::sync_of;
 use super::temporary::FLOOR_PREFIX;
@@ -38,7 +40,7 @@ struct Document {
     floors: Vec<Floor>,
 }
 
-pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &FloorArgs, output: &Output) -> Outcome {
     seconds("--secs", args.secs)?;
     if !(1..=1000).contains(&args.repeat) {
         return Err(Failure::usage("--repeat is 1 to 1000"));
@@ -72,11 +74,7 @@ pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
         machine,
         floors,
     };
-    if json {
-        print::line(print::json(&document)?)?;
-    } else {
-        print::line(table(&document))?;
-    }
+    output.show(&document, || table(&document), || page(&document))?;
     let agree = document.floors.iter().flat_map(|floor| &floor.runs).all(|run| run.replicas_agree);
     Ok(if agree { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -142,4 +140,53 @@ fn table(document: &Document) -> String {
     }
     lines.push(report::machine_lines(machine));
     lines.join("\n")
+}
+
+fn page(document: &Document) -> Page {
+    let named = |floor: &Floor| {
+        format!("{}, {} outstanding", shown_durability(&floor.durability, floor.sync_delay_us), floor.window)
+    };
+    let row = |floor: &Floor, of: &[fn(&FloorRun) -> Option<f64>]| Row {
+        name: named(floor),
+        marks: of.iter().map(|of| Mark::of(floor.runs.iter().filter_map(of))).collect(),
+    };
+    let rows =
+        |of: &[fn(&FloorRun) -> Option<f64>]| document.floors.iter().map(|floor| row(floor, of)).collect();
+    let Document { command_bytes, batch_kib, replicas, fault_model, machine, .. } = document;
+    let durabilities =
+        document.floors.iter().map(|floor| shown_durability(&floor.durability, floor.sync_delay_us));
+    let mut durabilities: Vec<String> = durabilities.collect();
+    durabilities.dedup();
+    let rounds = document.floors.first().map_or(0, |floor| floor.runs.len());
+    let mut about = vec![
+        ("durability", durabilities.join("; ")),
+        ("payload", format!("commands of {command_bytes} B, frames up to {batch_kib} KiB")),
+        ("callers", "one that keeps as many commands outstanding as each line says".to_owned()),
+        ("replicas", format!("{replicas}, which agree as with {fault_model} faults; none is survived")),
+        ("rounds", rounds.to_string()),
+        ("floor", "this is the floor: what the machine allows".to_owned()),
+    ];
+    about.extend(about_machine(machine));
+    let agree = document.floors.iter().flat_map(|floor| &floor.runs).all(|run| run.replicas_agree);
+    Page {
+        title: "The null program: what this machine allows".into(),
+        intro: "The fastest program that only replicates: without sessions, elections, recovery or a service. Points are medians of rounds, with \
+                lines from the lowest to the highest."
+            .into(),
+        rows: vec![
+            Rows::new("Rate", "commands per second", &["per second", "per replica CPU second"], rows(&[
+                |run| Some(run.per_s),
+                |run| run.per_replica_cpu_s,
+            ]))
+            .logarithmic(),
+            Rows::new("Latency of a command", "microseconds", &["p50", "p99"], rows(&[
+                |run| Some(run.p50_us),
+                |run| Some(run.p99_us),
+            ]))
+            .logarithmic(),
+        ],
+        about,
+        facts: if agree { Vec::new() } else { vec!["the null program's replicas DIFFER".to_owned()] },
+        ..Page::default()
+    }
 }

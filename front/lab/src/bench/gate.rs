@@ -3,6 +3,8 @@
 //! The program runs itself under callgrind, twice for each trip. The longer run minus the shorter one is the cost of the operations,
 //! without begin and end. Instructions are the one figure that does not change when the machine does other work as well.
 
+use super::draw::{Mark, Page, Row, Rows, number};
+use super::output::Output;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::print;
 use quorate_command::progress::Progress;
@@ -63,7 +65,7 @@ struct Document {
     trips: Vec<Counted>,
 }
 
-pub(super) fn run(args: &GateArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &GateArgs, output: &Output) -> Outcome {
     let before = match &args.compare {
         Some(file) => Some(
             read(&std::fs::read_to_string(file).doing(format_args!("read {}", file.display()))?)
@@ -85,7 +87,7 @@ pub(super) fn run(args: &GateArgs, json: bool) -> Outcome {
     }
     let document = compare(costs, before.as_deref());
     let passed = document.passed != Some(false);
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    output.show(&document, || table(&document), || page(&document))?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -141,6 +143,46 @@ fn table(document: &Document) -> String {
         None => {}
     }
     lines.join("\n")
+}
+
+fn page(document: &Document) -> Page {
+    let row = |counted: &Counted| {
+        let what = TRIPS.iter().find(|trip| trip.name == counted.cost.trip).map_or("", |trip| trip.what);
+        let now = Mark::one(counted.cost.instructions_per_operation as f64);
+        let recorded = counted.recorded.and_then(|count| Mark::one(count as f64));
+        let name = format!("{}: {what}", counted.cost.trip);
+        Row { name, marks: if document.passed.is_some() { vec![now, recorded] } else { vec![now] } }
+    };
+    let sides: &[&str] = if document.passed.is_some() { &["counted", "recorded"] } else { &["counted"] };
+    let trips = document.trips.iter().map(row).collect();
+    let mut rows =
+        vec![Rows::new("Instructions for each operation", "instructions", sides, trips).logarithmic()];
+    let ratio = |counted: &Counted| {
+        Some(Row { name: counted.cost.trip.clone(), marks: vec![Mark::one(counted.ratio?)] })
+    };
+    let ratios: Vec<Row> = document.trips.iter().filter_map(ratio).collect();
+    if !ratios.is_empty() {
+        rows.push(
+            Rows::new("Beside what was recorded", "times", &["counted over recorded"], ratios).beside_one(),
+        );
+    }
+    Page {
+        title: "Instructions for each operation".into(),
+        intro: match document.passed {
+            Some(true) => format!("No trip costs over {} times what was recorded.", number(MORE_MAX)),
+            Some(false) => format!("A trip costs over {} times what was recorded.", number(MORE_MAX)),
+            None => "Nothing was compared.".to_owned(),
+        },
+        rows,
+        about: vec![
+            ("counted", "instructions of replicas and clients together, by callgrind".to_owned()),
+            ("durability", "none: the disks are the simulator's".to_owned()),
+            ("payload, callers, replicas", "those of each trip, see its name".to_owned()),
+            ("machine", "any: instructions do not depend on what else it does".to_owned()),
+            ("floor", "none: the null program is not counted".to_owned()),
+        ],
+        ..Page::default()
+    }
 }
 
 /// Counts all trips, as many at once as there are cores; they do not influence each other's counts.

@@ -1,7 +1,9 @@
 //! `bench idle`: what three unused replicas cost; and, with several instances, how much a rare command waits for the other instances.
 
 use super::cpu::{self, tick_s};
+use super::draw::{Mark, Page, Row, Rows, about_machine};
 use super::options::{IdleArgs, Measurement};
+use super::output::Output;
 use super::pulse::{self, Pulse};
 use super::report;
 use super::target::Target;
@@ -11,7 +13,6 @@ use quorate_command::failure::Outcome;
 use quorate_command::layout::ServiceChoice;
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderArgs;
-use quorate_command::print;
 use quorate_command::progress::Progress;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -45,9 +46,9 @@ pub(super) struct Document {
     machine: Machine,
 }
 
-pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &IdleArgs, output: &Output) -> Outcome {
     let document = measure(args)?;
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    output.show(&document, || table(&document), || page(&document))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -155,4 +156,65 @@ fn table(document: &Document) -> String {
     lines.push(format!("  (processor time is right to within {:.2} %)", document.cpu_resolution_percent));
     lines.push(report::machine_lines(&document.machine));
     lines.join("\n")
+}
+
+fn page(document: &Document) -> Page {
+    let each = |of: fn(&Replica) -> f64| {
+        let row = |replica: &Replica| Row {
+            name: format!("r{}{}", replica.replica, if replica.leads { ", leads" } else { "" }),
+            marks: vec![Mark::one(of(replica))],
+        };
+        document.replicas.iter().map(row).collect()
+    };
+    let mut rows = vec![
+        Rows::new(
+            "Processor time",
+            "percent of a core",
+            &["used"],
+            each(|replica| replica.cpu_percent_of_a_core),
+        ),
+        Rows::new("Memory", "MiB", &["held"], each(|replica| replica.memory_mib)),
+    ];
+    if let Some(pulse) = &document.pulse {
+        let named = [
+            ("with these instances", &pulse.several_ms),
+            ("with one instance", &pulse.one_ms),
+            ("more", &pulse.added_ms),
+        ];
+        let of = named.map(|(name, median)| Row { name: name.into(), marks: vec![Mark::bounded(median)] });
+        rows.push(Rows::new(
+            "One command per second, medians with bounds",
+            "milliseconds",
+            &["latency"],
+            of.into(),
+        ));
+    }
+    let mut about = vec![
+        ("durability", document.durability.clone()),
+        ("payload", "none".to_owned()),
+        ("callers", "none; one client is connected".to_owned()),
+        (
+            "replicas",
+            format!(
+                "{} replicas, {} faults, {}",
+                document.replicas.len(),
+                document.fault_model,
+                report::counted(document.instances)
+            ),
+        ),
+        ("length", format!("{:.1} s", document.seconds)),
+        ("floor", "none: the null program does not run without commands".to_owned()),
+        ("right to within", format!("{:.2} % of a core", document.cpu_resolution_percent)),
+    ];
+    about.extend(about_machine(&document.machine));
+    Page {
+        title: "Replicas that nobody uses".into(),
+        intro: format!(
+            "What replicas cost without commands; {} slots were decided meanwhile.",
+            document.slots_decided
+        ),
+        rows,
+        about,
+        ..Page::default()
+    }
 }

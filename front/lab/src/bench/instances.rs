@@ -5,9 +5,11 @@
 
 use super::append::{Append, strong, verify};
 use super::cpu::Cpu;
+use super::draw::{Mark, Page, Row, Rows, about_machine};
 use super::load::{self, Plan};
 use super::median::{self, Median};
 use super::options::{InstancesArgs, Measurement};
+use super::output::Output;
 use super::report::{self, Durability, counted};
 use super::target::Target;
 use quorate_command::arguments::seconds;
@@ -16,7 +18,6 @@ use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{PlacementChoice, ServiceChoice};
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderArgs;
-use quorate_command::print;
 use quorate_command::print::amount;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -69,7 +70,7 @@ struct Document {
     ways: Vec<Way>,
 }
 
-pub(super) fn run(args: &InstancesArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &InstancesArgs, output: &Output) -> Outcome {
     let measurement = check(args)?;
     let machine = Machine::ask(&measurement.scratch);
     let most = args.instances.iter().copied().max().unwrap_or(1);
@@ -98,7 +99,7 @@ pub(super) fn run(args: &InstancesArgs, json: bool) -> Outcome {
         machine,
         ways: ways.collect::<Option<_>>().ok_or_else(|| Failure::new("nothing was measured"))?,
     };
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    output.show(&document, || table(&document), || page(&document))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -219,4 +220,54 @@ fn table(document: &Document) -> String {
     }
     lines.push(report::machine_lines(&document.machine));
     lines.join("\n")
+}
+
+fn page(document: &Document) -> Page {
+    let rows = |of: fn(&Way) -> &Median| {
+        let row = |way: &Way| Row { name: counted(way.instances), marks: vec![Mark::bounded(of(way))] };
+        document.ways.iter().map(row).collect()
+    };
+    let confidence = document.ways.first().map_or(0.0, |way| way.cpu_us_per_command.confidence);
+    let mut about = vec![
+        ("durability", document.durability.to_string()),
+        ("payload", document.payload.clone()),
+        ("callers", document.load.clone()),
+        (
+            "replicas",
+            format!(
+                "3 replicas, {} faults, {} lanes, {}",
+                document.fault_model,
+                document.lanes,
+                if document.tls { "TLS" } else { "without TLS" }
+            ),
+        ),
+        ("rounds", format!("{} of {} s", document.rounds, document.seconds)),
+        ("floor", "not run: the numbers of instances are compared with the first of them".to_owned()),
+    ];
+    about.extend(about_machine(&document.machine));
+    Page {
+        title: "What more instances cost".into(),
+        intro: format!(
+            "Medians of rounds in turns; lines are bounds that hold with a confidence of {confidence:.1} %."
+        ),
+        rows: vec![
+            Rows::new(
+                "Processor time beside the first, turn by turn",
+                "times the first",
+                &["ratio"],
+                rows(|way| &way.cpu_times_the_first),
+            )
+            .beside_one(),
+            Rows::new(
+                "Processor time for each command",
+                "microseconds, all replicas",
+                &["time"],
+                rows(|way| &way.cpu_us_per_command),
+            ),
+            Rows::new("Rate", "commands per second", &["rate"], rows(|way| &way.commands_per_s)),
+            Rows::new("Commands in a batch", "commands", &["commands"], rows(|way| &way.commands_per_batch)),
+        ],
+        about,
+        ..Page::default()
+    }
 }

@@ -5,6 +5,7 @@
 use super::figure::filling::put_there;
 use super::load::{self, Call, Plan, Work};
 use super::options::{KvArgs, KvOperation};
+use super::output::Output;
 use super::report::{Check, Subject};
 use super::series::{self, Series};
 use super::target::Target;
@@ -23,9 +24,9 @@ const SAMPLE: usize = 100;
 const CATCH_UP: Duration = Duration::from_secs(20);
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
-pub(super) fn run(args: &KvArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &KvArgs, output: &Output) -> Outcome {
     let (subject, floor) = subject(args)?;
-    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+    Series { measurement: &args.measurement, subject, floor, output }.run(|title| measure(args, title))
 }
 
 /// What is measured, and the null program beside it.

@@ -5,12 +5,13 @@
 //! minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `events` (what happens to them), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
-//! `floor`, `gate`, `etcd`, `zookeeper`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
+//! `floor`, `gate`, `etcd`, `zookeeper`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (figures of papers, measured and drawn), `draw` (pages and charts), `output` (text, JSON, pages), `series` (floor and ours in turns), `median`, `interrupt` (Ctrl-C), `cpu` (what the system says),
 //! `report` (what people see). Tests: front/cli/tests.
 
 mod append;
 mod bft;
 mod cpu;
+mod draw;
 mod etcd;
 mod events;
 mod figure;
@@ -19,6 +20,7 @@ mod gate;
 mod hostile;
 mod idle;
 mod instances;
+mod interrupt;
 mod kv;
 mod latency;
 mod load;
@@ -26,6 +28,7 @@ mod median;
 mod model;
 mod nets;
 mod options;
+mod output;
 mod paced;
 mod pulse;
 mod quota;
@@ -44,6 +47,7 @@ pub(crate) use figure::replies;
 pub use options::Args;
 
 use options::Command;
+use output::Output;
 use quorate_command::failure::Outcome;
 
 /// Becomes the null program and does not return, if `bench floor` started this process for that. Must be called before anything else.
@@ -56,24 +60,25 @@ pub fn null_program() {
 /// # Errors
 /// When it could not be run. A bad result is no error but an exit code.
 pub fn run(args: Args) -> Outcome {
+    let output = Output::new(args.json, args.plot.as_deref())?;
     match args.command {
-        Command::Append(append) => append::run(&append, args.json),
-        Command::Etcd(etcd) => etcd::run(&etcd, args.json),
-        Command::Zookeeper(zookeeper) => zookeeper::run(&zookeeper, args.json),
+        Command::Append(append) => append::run(&append, &output),
+        Command::Etcd(etcd) => etcd::run(&etcd, &output),
+        Command::Zookeeper(zookeeper) => zookeeper::run(&zookeeper, &output),
         Command::Member(member) => etcd::become_member(&member),
-        Command::Kv(kv) => kv::run(&kv, args.json),
-        Command::Latency(latency) => latency::run(&latency, args.json),
-        Command::Bft(bft) => bft::run(&bft, args.json),
-        Command::Floor(floor) => floor::run(&floor, args.json),
-        Command::Idle(idle) => idle::run(&idle, args.json),
-        Command::Instances(instances) => instances::run(&instances, args.json),
-        Command::Stages(stages) => stages::run(&stages, args.json),
-        Command::Model(model) => model::run(&model, args.json),
-        Command::Table(table) => table::run(&table, args.json),
-        Command::Hostile(hostile) => hostile::run(&hostile, args.json),
-        Command::Gate(gate) => gate::run(&gate, args.json),
+        Command::Kv(kv) => kv::run(&kv, &output),
+        Command::Latency(latency) => latency::run(&latency, &output),
+        Command::Bft(bft) => bft::run(&bft, &output),
+        Command::Floor(floor) => floor::run(&floor, &output),
+        Command::Idle(idle) => idle::run(&idle, &output),
+        Command::Instances(instances) => instances::run(&instances, &output),
+        Command::Stages(stages) => stages::run(&stages, &output),
+        Command::Model(model) => model::run(&model, &output),
+        Command::Table(table) => table::run(&table, &output),
+        Command::Hostile(hostile) => hostile::run(&hostile, &output),
+        Command::Gate(gate) => gate::run(&gate, &output),
         Command::Trip(trip) => gate::make_trip(&trip),
         Command::Crowd(crowd) => hostile::crowd(&crowd),
-        Command::Figure(figure) => figure::run(&figure, args.json),
+        Command::Figure(figure) => figure::run(&figure, &output),
     }
 }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate bench append --durability memory
-  quorate bench kv --callers 1000 --repeat 3
+  quorate bench kv --callers 1000 --repeat 3 --plot kv.html
   quorate bench kv --callers 1 --durability group
   quorate bench latency
   quorate bench latency --during none,checkpoint,scrub,transfer,leader
@@ -39,6 +39,10 @@ pub struct Args {
     /// Print one JSON document instead of a table
     #[arg(long, global = true)]
     pub(super) json: bool,
+    /// Also draw the result: one HTML file that loads nothing, with charts, their numbers, and what was measured where. Its directory must be
+    /// there; a file that is neither empty nor such a page stays as it is, and the command ends before it measures
+    #[arg(long, value_name = "FILE.html", global = true)]
+    pub(super) plot: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]

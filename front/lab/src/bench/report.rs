@@ -1,7 +1,10 @@
-//! The result of a benchmark: as a table for people, as one JSON document for programs.
+//! The result of a benchmark: as a table for people, as one JSON document for programs, as a page (`page`).
+
+mod page;
 
 use super::cpu::{Cpu, tick_s};
 use super::options::Measurement;
+use super::output::Output;
 use super::signatures::Signatures;
 use super::target::Target;
 use hdrhistogram::Histogram;
@@ -11,9 +14,7 @@ use quorate_command::failure::Outcome;
 use quorate_command::machine::Machine;
 use quorate_command::oracle::OWN_REPLICAS;
 use quorate_command::ordering::OrderChoice;
-use quorate_command::print;
 use quorate_command::print::amount;
-use quorate_command::print::json;
 use quorate_floor::{Config as FloorConfig, Report};
 use serde::Serialize;
 use std::fmt;
@@ -86,10 +87,10 @@ impl Check {
 pub(super) struct LatencyUs {
     samples: u64,
     pub(super) p50: f64,
-    p90: f64,
-    p99: f64,
-    p99_9: f64,
-    max: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    pub(super) p99_9: f64,
+    pub(super) max: f64,
 }
 
 impl LatencyUs {
@@ -265,8 +266,9 @@ impl Figure {
         self.valid
     }
 
-    pub(super) fn print(&self, as_json: bool) -> Outcome<()> {
-        print::line(if as_json { json(self)? } else { self.table() }).map(drop)
+    /// Prints it, and draws it if that is wanted.
+    pub(super) fn show(&self, output: &Output) -> Outcome<()> {
+        output.show(self, || self.table(), || page::page(self))
     }
 
     fn table(&self) -> String {

@@ -3,6 +3,7 @@
 use super::cpu::{Cpu, tick_s};
 use super::load::Measured;
 use super::options::Measurement;
+use super::output::Output;
 use super::report::{Check, Durability, Figure, FloorRun, LatencyUs, OwnRun, ReplicaUse, Subject};
 use super::signatures::Signatures;
 use super::target::Target;
@@ -69,7 +70,7 @@ pub(super) struct Series<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) subject: Subject,
     pub(super) floor: FloorConfig,
-    pub(super) json: bool,
+    pub(super) output: &'a Output,
 }
 
 impl Series<'_> {
@@ -96,7 +97,7 @@ impl Series<'_> {
         // What the null program left is an empty directory, if anything.
         let _ = std::fs::remove_dir(&self.floor.dir);
         let figure = Figure::new(self.subject, durability, replicas, machine, runs, floors);
-        figure.print(self.json)?;
+        figure.show(self.output)?;
         Ok(if figure.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

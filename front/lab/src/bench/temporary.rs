@@ -1,6 +1,7 @@
 //! A cluster of the benchmark's own: processes of this program on loopback, three by default. Where few replicas are slow it has an oracle
 //! beside it, as with `quorate dev`: another cluster of three processes. All of them and their data are removed when the benchmark ends.
 
+use super::interrupt;
 use super::nets::Nets;
 use super::options::Measurement;
 use quorate_command::arguments::name;
@@ -137,6 +138,7 @@ impl Temporary {
 
     /// Fails when a replica has ended, or one of the oracle; the error holds its last words.
     pub(super) fn check(&mut self) -> Outcome<()> {
+        interrupt::check()?;
         for (at, (child, replica)) in self.children.iter_mut().zip(1..).enumerate() {
             if self.away != Some(at) {
                 check(child, &self.directory, replica, "")?;

@@ -41,7 +41,7 @@ fn a_group_on_this_machine_measures_itself() {
     let said = text(&measured, &advice);
     assert!(said.contains("2 of 2 replies") && said.contains("what to choose for u = 2"), "{said}");
     let page = page(&measured, &advice, &quorate_command::machine::Machine::ask(&std::env::temp_dir()));
-    assert_eq!(page.matches("<svg").count(), 2);
+    assert_eq!(page.matches("<figure>").count(), 2);
     assert!(page.contains("1 of 2 replies") && !page.contains("NaN"), "{page}");
 }
 

@@ -1,12 +1,13 @@
 //! The callers, all in one thread: each sends a request, waits for the answer, and sends the next.
 //!
-//! All keys are put before anything is measured. Calls answered in the measured time count; a latency reaches from just before a call is
+//! All keys are put before anything is measured, unless they are there. Calls answered in the measured time count; a latency reaches from just before a call is
 //! made until its answer is read. At the end the store's revision must have grown by the number of acknowledged puts.
 
 use super::client::Connection;
 use super::watching::{Events, Watching};
 use super::{Operation, PATIENCE, Servers};
 use crate::bench::cpu;
+use crate::bench::interrupt;
 use crate::bench::kv::Random;
 use bytes::Bytes;
 use hdrhistogram::Histogram;
@@ -28,47 +29,49 @@ const LOOK: Duration = Duration::from_millis(250);
 const AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) operation: Operation,
-    pub(super) bytes: usize,
-    pub(super) clients: usize,
-    pub(super) connections: usize,
-    pub(super) keys: u64,
-    pub(super) watchers: usize,
-    pub(super) observers: usize,
-    pub(super) warm: Duration,
-    pub(super) measure: Duration,
+pub(in crate::bench) struct Plan {
+    pub(in crate::bench) operation: Operation,
+    pub(in crate::bench) bytes: usize,
+    pub(in crate::bench) clients: usize,
+    pub(in crate::bench) connections: usize,
+    pub(in crate::bench) keys: u64,
+    /// Whether the keys are there already.
+    pub(in crate::bench) filled: bool,
+    pub(in crate::bench) watchers: usize,
+    pub(in crate::bench) observers: usize,
+    pub(in crate::bench) warm: Duration,
+    pub(in crate::bench) measure: Duration,
 }
 
 /// The keys that are there before anything is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filling {
-    pub(super) keys: u64,
-    pub(super) bytes: usize,
+pub(in crate::bench) struct Filling {
+    pub(in crate::bench) keys: u64,
+    pub(in crate::bench) bytes: usize,
     /// The most time that it may take.
-    pub(super) patience: Duration,
+    pub(in crate::bench) patience: Duration,
 }
 
 /// The measurements of a run.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Run {
-    pub(super) seconds: f64,
-    pub(super) calls: u64,
-    pub(super) per_s: f64,
+pub(in crate::bench) struct Run {
+    pub(in crate::bench) seconds: f64,
+    pub(in crate::bench) calls: u64,
+    pub(in crate::bench) per_s: f64,
     /// Calls per second of processor time of all servers together.
-    pub(super) per_server_cpu_s: f64,
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
-    pub(super) max_us: f64,
-    pub(super) servers_cpu_s: f64,
-    pub(super) load_cpu_s: f64,
+    pub(in crate::bench) per_server_cpu_s: f64,
+    pub(in crate::bench) p50_us: f64,
+    pub(in crate::bench) p99_us: f64,
+    pub(in crate::bench) max_us: f64,
+    pub(in crate::bench) servers_cpu_s: f64,
+    pub(in crate::bench) load_cpu_s: f64,
     /// Memory of all servers at the end.
-    pub(super) memory_mib: f64,
-    pub(super) errors: u64,
-    pub(super) first_error: Option<String>,
+    pub(in crate::bench) memory_mib: f64,
+    pub(in crate::bench) errors: u64,
+    pub(in crate::bench) first_error: Option<String>,
     /// Whether the store's revision grew by the number of acknowledged puts; unknown after errors.
-    pub(super) all_there: bool,
-    pub(super) events: Option<Events>,
+    pub(in crate::bench) all_there: bool,
+    pub(in crate::bench::etcd) events: Option<Events>,
 }
 
 impl Run {
@@ -116,15 +119,15 @@ impl Shared {
     }
 }
 
-/// Measures servers that were just started.
-pub(super) fn run(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
+/// Measures servers.
+pub(in crate::bench) fn run(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.doing("start the load generator")?;
-    runtime.block_on(LocalSet::new().run_until(measure(servers, plan)))
+    runtime.block_on(LocalSet::new().run_until(interrupt::unless(measure(servers, plan))))
 }
 
 /// Puts the keys into servers that were just started, and lets them rest.
-pub(super) fn fill_only(
+pub(in crate::bench) fn fill_only(
     servers: &mut Servers,
     connections: usize,
     filling: Filling,
@@ -132,16 +135,18 @@ pub(super) fn fill_only(
 ) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.doing("start the load generator")?;
-    runtime.block_on(LocalSet::new().run_until(async {
+    runtime.block_on(LocalSet::new().run_until(interrupt::unless(async {
         let connections = connect(servers, connections).await?;
         fill(&connections, filling).await?;
         rest(servers, settle).await
-    }))
+    })))
 }
 
 async fn measure(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
     let connections = connect(servers, plan.connections).await?;
-    fill(&connections, Filling { keys: plan.keys, bytes: plan.bytes, patience: 4 * PATIENCE }).await?;
+    if !plan.filled {
+        fill(&connections, Filling { keys: plan.keys, bytes: plan.bytes, patience: 4 * PATIENCE }).await?;
+    }
     let watching = Watching::begin(&connections, plan.watchers, plan.observers).await?;
     let before = revision(&connections[0]).await?;
     watching.count_after(before);

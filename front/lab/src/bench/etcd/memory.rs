@@ -2,10 +2,11 @@
 
 use super::load::{self, Filling};
 use super::{EtcdArgs, Servers};
+use crate::bench::draw::{Mark, Page, Row, Rows, about_machine};
+use crate::bench::output::Output;
 use crate::bench::report::machine_lines;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::machine::Machine;
-use quorate_command::print;
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -67,7 +68,7 @@ struct Document {
     machine: Machine,
 }
 
-pub(super) fn run(args: &EtcdArgs, settle: Duration, json: bool) -> Outcome {
+pub(super) fn run(args: &EtcdArgs, settle: Duration, output: &Output) -> Outcome {
     let machine = Machine::ask(&args.scratch);
     let mut rows = Vec::new();
     for bytes in &args.bytes {
@@ -77,7 +78,7 @@ pub(super) fn run(args: &EtcdArgs, settle: Duration, json: bool) -> Outcome {
     }
     let document =
         Document { benchmark: "etcd memory", keys: args.keys, key_bytes: KEY_BYTES, rows, machine };
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    output.show(&document, || table(&document), || page(&document))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,4 +117,33 @@ fn table(document: &Document) -> String {
     }
     lines.push(machine_lines(&document.machine));
     lines.join("\n")
+}
+
+fn page(document: &Document) -> Page {
+    let of = |row: &Filled, of: fn(&Held) -> f64| Mark::of(row.servers.iter().map(of));
+    let row = |row: &Filled| Row {
+        name: format!("{}, values of {} B", row.side, row.bytes),
+        marks: vec![
+            of(row, |held| held.resident_mib),
+            of(row, |held| held.anonymous_mib),
+            of(row, |held| held.peak_mib),
+        ],
+    };
+    let sides = ["resident", "anonymous", "at most"];
+    let rows = document.rows.iter().map(row).collect();
+    let mut about = vec![
+        ("durability", "group; members of etcd sync every write, too".to_owned()),
+        ("payload", format!("{} keys of {} B, put once", document.keys, document.key_bytes)),
+        ("callers", "none while memory is looked at".to_owned()),
+        ("replicas", "3 on each side, crash faults".to_owned()),
+        ("floor", "none: the null program keeps nothing".to_owned()),
+    ];
+    about.extend(about_machine(&document.machine));
+    Page {
+        title: "Memory of servers after the same keys were put there".into(),
+        intro: "Points are medians of a side\'s servers, with lines from the lowest to the highest.".into(),
+        rows: vec![Rows::new("Memory of a server", "MiB", &sides, rows)],
+        about,
+        ..Page::default()
+    }
 }

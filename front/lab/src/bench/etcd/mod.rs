@@ -7,18 +7,21 @@
 //! of servers), `table` (the printed table).
 
 mod client;
-mod load;
+pub(in crate::bench) mod load;
 pub(in crate::bench) mod memory;
 mod peer;
 mod table;
 mod watching;
 
+use super::interrupt;
 use super::options::Measurement;
+use super::output::Output;
 use super::report::median;
 use super::target::Target;
+use super::temporary::REPLICAS;
 use clap::ValueEnum;
 use load::{Plan, Run};
-use peer::Peer;
+pub(in crate::bench) use peer::Peer;
 pub(super) use peer::{MemberArgs, become_member};
 use quorate_command::arguments::{self, seconds};
 use quorate_command::cluster::ClusterArgs;
@@ -26,7 +29,6 @@ use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, ServiceChoice};
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderArgs;
-use quorate_command::print;
 use quorate_command::progress::Progress;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -34,7 +36,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// How long started servers may take to answer, and how long the last answers may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(in crate::bench) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub(in crate::bench) struct EtcdArgs {
@@ -96,7 +98,7 @@ enum Whom {
 /// What clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Operation {
+pub(in crate::bench) enum Operation {
     /// Writes
     Put,
     /// Strong reads
@@ -106,7 +108,7 @@ enum Operation {
 }
 
 /// The servers that are measured.
-enum Servers {
+pub(in crate::bench) enum Servers {
     Ours(Box<Target>),
     Etcd(Peer),
 }
@@ -216,12 +218,13 @@ struct Document {
     machine: Machine,
 }
 
-pub(super) fn run(args: &EtcdArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &EtcdArgs, output: &Output) -> Outcome {
     let measure = seconds("--secs", args.secs)?;
     let warm = seconds("--warm", args.warm)?;
     check(args)?;
+    interrupt::listen()?;
     if args.memory {
-        return memory::run(args, warm, json);
+        return memory::run(args, warm, output);
     }
     let machine = Machine::ask(&args.scratch);
     let mut rows = Vec::new();
@@ -234,6 +237,7 @@ pub(super) fn run(args: &EtcdArgs, json: bool) -> Outcome {
                     clients: *clients,
                     connections: args.connections,
                     keys: args.keys,
+                    filled: false,
                     watchers: args.watchers,
                     observers: args.observers,
                     warm,
@@ -256,7 +260,7 @@ pub(super) fn run(args: &EtcdArgs, json: bool) -> Outcome {
         rows,
         machine,
     };
-    print::line(if json { print::json(&document)? } else { table::of(&document) })?;
+    output.show(&document, || table::of(&document), || table::page(&document))?;
     Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -283,7 +287,7 @@ type Open<'a> = Box<dyn Fn() -> Outcome<Servers> + 'a>;
 /// The sides that are to be measured.
 fn sides(args: &EtcdArgs) -> Vec<(&'static str, Open<'_>)> {
     let ours = || Ok(Servers::Ours(Box::new(Target::open(&measurement(args), ServiceChoice::Etcd)?)));
-    let etcd = || Ok(Servers::Etcd(Peer::start(&args.etcd, &args.scratch)?));
+    let etcd = || Ok(Servers::Etcd(Peer::start(&args.etcd, &args.scratch, REPLICAS)?));
     let mut sides: Vec<(&'static str, Open<'_>)> = Vec::new();
     if args.target != Whom::Etcd {
         sides.push(("ours", Box::new(ours)));

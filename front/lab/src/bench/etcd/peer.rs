@@ -1,6 +1,7 @@
-//! A cluster of etcd: three members on loopback that sync every write. Dropping it removes the processes and their data.
+//! A cluster of etcd: members on loopback that sync every write. Dropping it removes the processes and their data.
 
-use crate::bench::temporary::{REPLICAS, addresses, sweep};
+use crate::bench::interrupt;
+use crate::bench::temporary::{addresses, sweep};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::parent::die_with_parent;
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ static STARTED: AtomicU32 = AtomicU32::new(0);
 const QUOTA_BYTES: u64 = 8 << 30;
 
 /// The processes and their directory.
-pub(super) struct Peer {
+pub(in crate::bench) struct Peer {
     children: Vec<Child>,
     /// The addresses for clients.
     pub(super) addresses: Vec<String>,
@@ -37,19 +38,23 @@ pub(in crate::bench) struct MemberArgs {
 pub(in crate::bench) fn become_member(args: &MemberArgs) -> Outcome {
     die_with_parent(args.parent)?;
     let why = Command::new(&args.program).args(&args.arguments).exec();
-    Err(Failure::new(format!("can not start {}: {why}; --etcd says where it is", args.program.display())))
+    Err(Failure::new(format!(
+        "can not start {}: {why}; is it installed, and does --etcd or --program name it?",
+        args.program.display()
+    )))
 }
 
 impl Peer {
-    pub(super) fn start(program: &Path, scratch: &Path) -> Outcome<Self> {
+    /// Starts this number of members, each a process that ends with this one. Call it from the main thread.
+    pub(in crate::bench) fn start(program: &Path, scratch: &Path, members: u16) -> Outcome<Self> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         if number == 0 {
             sweep(scratch, PREFIX);
         }
         let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
         fs::create_dir_all(&directory).doing(format_args!("make {}", directory.display()))?;
-        let mut clients = addresses(2 * usize::from(REPLICAS))?;
-        let peers = clients.split_off(usize::from(REPLICAS));
+        let mut clients = addresses(2 * usize::from(members))?;
+        let peers = clients.split_off(usize::from(members));
         let cluster: Vec<String> =
             (1..).zip(&peers).map(|(id, peer)| format!("m{id}=http://{peer}")).collect();
         let mut made = Self { children: Vec::new(), addresses: clients, directory };
@@ -85,6 +90,7 @@ impl Peer {
 
     /// Fails when a member has ended.
     pub(super) fn check(&mut self) -> Outcome<()> {
+        interrupt::check()?;
         for (id, child) in (1..).zip(&mut self.children) {
             if let Ok(Some(status)) = child.try_wait() {
                 let log =

@@ -1,6 +1,7 @@
 //! The printed table.
 
-use super::{Document, Operation, Ratios, Row};
+use super::{Document, Operation, Ratios, Row, Run};
+use crate::bench::draw::{Mark, Page, Row as Drawn, Rows, about_machine};
 use crate::bench::report::machine_lines;
 use quorate_command::print::amount;
 
@@ -76,4 +77,86 @@ fn of_row(row: &Row) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What is drawn.
+pub(super) fn page(document: &Document) -> Page {
+    let name =
+        |row: &Row| format!("{:?}, {} B, {} clients", row.operation, row.bytes, row.clients).to_lowercase();
+    let runs = |side: &Option<super::Side>, of: fn(&Run) -> f64| {
+        Mark::of(side.iter().flat_map(|side| side.runs.iter().map(of)))
+    };
+    let sides = |of: fn(&Run) -> f64| {
+        let row =
+            |row: &Row| Drawn { name: name(row), marks: vec![runs(&row.ours, of), runs(&row.etcd, of)] };
+        document.rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let ratio = |row: &Row| {
+        let (ours, etcd) = (row.ours.as_ref()?, row.etcd.as_ref()?);
+        // The runs of a turn stand beside each other.
+        let ratios = ours.runs.iter().zip(&etcd.runs).map(|(ours, etcd)| ours.per_s / etcd.per_s);
+        Some(Drawn { name: name(row), marks: vec![Mark::of(ratios)] })
+    };
+    let ratios: Vec<Drawn> = document.rows.iter().filter_map(ratio).collect();
+    let both = ["ours", "etcd"];
+    let mut rows = Vec::new();
+    if !ratios.is_empty() {
+        rows.push(
+            Rows::new("Rate beside etcd, turn by turn", "times etcd\'s", &["ours over etcd"], ratios)
+                .beside_one(),
+        );
+    }
+    rows.push(Rows::new("Rate", "calls per second", &both, sides(|run| run.per_s)).logarithmic());
+    rows.push(
+        Rows::new(
+            "Rate by processor time of all servers",
+            "calls per CPU second",
+            &both,
+            sides(|run| run.per_server_cpu_s),
+        )
+        .logarithmic(),
+    );
+    rows.push(Rows::new("Median latency", "microseconds", &both, sides(|run| run.p50_us)).logarithmic());
+    rows.push(
+        Rows::new("99th percentile of latency", "microseconds", &both, sides(|run| run.p99_us)).logarithmic(),
+    );
+    let failed = |(name, run): (&str, &Run)| {
+        let why = run.first_error.clone().or_else(|| run.events.as_ref()?.fault.clone());
+        (!run.is_valid())
+            .then(|| format!("NOT VALID, {name}: {}", why.unwrap_or("writes are missing".into())))
+    };
+    Page {
+        title: "Beside etcd, under the same clients".into(),
+        intro: "Points are medians of runs in turns, with lines from the lowest to the highest.".into(),
+        rows,
+        about: about(document),
+        facts: document.rows.iter().flat_map(Row::runs).filter_map(failed).collect(),
+        ..Page::default()
+    }
+}
+
+fn about(document: &Document) -> Vec<(&'static str, String)> {
+    let mut about = vec![
+        ("durability", format!("{}; etcd syncs every write, too", document.durability)),
+        ("payload", format!("values as each line says, {} keys of 16 B", document.keys)),
+        (
+            "callers",
+            format!(
+                "as each line says, on {} connections; {} watches on other keys, {} on all that are written",
+                document.connections, document.watchers, document.observers
+            ),
+        ),
+        ("replicas", "3 on each side, crash faults, nothing is encrypted".to_owned()),
+        (
+            "rounds",
+            format!(
+                "{} of {} s",
+                document.rows.first().map_or(0, |row| row.runs().count()),
+                document.seconds
+            ),
+        ),
+        ("floor", "not run: etcd is the other side".to_owned()),
+    ];
+    about.extend(about_machine(&document.machine));
+    about
 }

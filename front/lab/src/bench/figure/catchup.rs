@@ -7,10 +7,9 @@
 
 use super::filling::{KEY_BYTES, Recorder, keys, put_there, settle};
 use super::marks::Span;
-use super::page::{Page, Table};
-use super::plot::{Chart, Line, colour};
 use super::samples::{BIN, Bin};
 use super::{Drawn, FigureArgs, refuse};
+use crate::bench::draw::{Chart, Line, Made, Page, Table, colour};
 use crate::bench::events::Event;
 use crate::bench::kv;
 use crate::bench::load::{self, Plan};
@@ -124,7 +123,12 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
     let valid = if document.valid { "" } else { "NOT VALID, see below. " };
     let mut lines = vec![format!("{valid}catchup: {}", page.title), page.table.text()];
     lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-    Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
+    Ok(Drawn {
+        html: page.html(&Made::now()),
+        json: json(&document)?,
+        text: lines.join("\n"),
+        valid: document.valid,
+    })
 }
 
 /// Settings with borders so close to each other that the log of the state is trimmed before the replica comes back.
@@ -333,6 +337,7 @@ fn page(document: &Document) -> Page {
         ],
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

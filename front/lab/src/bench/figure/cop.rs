@@ -4,12 +4,11 @@
 //! Replicas are asked for as much as they can do. Each way is measured with a cluster of its own, once in each round. After "Consensus-Oriented
 //! Parallelization: How to Earn Your First Million" (Middleware 2015), whose baseline divides the work by steps and has one instance.
 
-use super::page::{Page, Table};
-use super::plot::{Chart, colour};
 use super::shares::{self, cell, lanes};
 use super::{Drawn, FigureArgs, refuse};
 use crate::bench::append::{Append, strong, verify};
 use crate::bench::cpu::Cpu;
+use crate::bench::draw::{Chart, Made, Page, Table, colour};
 use crate::bench::load::{self, Plan};
 use crate::bench::median::{self, Median};
 use crate::bench::options::Measurement;
@@ -183,7 +182,12 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
     let valid = if document.valid { "" } else { "NOT VALID, see below. " };
     let mut lines = vec![format!("{valid}{}: {}", document.figure, page.title), page.table.text()];
     lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-    Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
+    Ok(Drawn {
+        html: page.html(&Made::now()),
+        json: json(&document)?,
+        text: lines.join("\n"),
+        valid: document.valid,
+    })
 }
 
 fn check(args: &FigureArgs) -> Outcome<()> {
@@ -364,6 +368,7 @@ fn page(document: &Document) -> Page {
         charts: document.parts.iter().flat_map(both).collect(),
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

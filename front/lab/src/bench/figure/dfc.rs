@@ -6,10 +6,9 @@
 
 use super::filling::{KEY_BYTES, Recorder, keys, put_there, settle};
 use super::marks::{Marks, Span, Watch};
-use super::page::{Page, Table};
-use super::plot::{Chart, Line, colour};
 use super::samples::{BIN, Bin, Quantiles};
 use super::{Drawn, FigureArgs, refuse};
+use crate::bench::draw::{Chart, Line, Made, Page, Table, colour};
 use crate::bench::kv;
 use crate::bench::load::{self, Plan};
 use crate::bench::options::Measurement;
@@ -150,7 +149,7 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
     };
     let page = page(&document);
     let text = text(&document, &page);
-    Ok(Drawn { html: page.html(), json: json(&document)?, text, valid })
+    Ok(Drawn { html: page.html(&Made::now()), json: json(&document)?, text, valid })
 }
 
 fn check(args: &FigureArgs) -> Outcome<()> {
@@ -303,6 +302,7 @@ fn page(document: &Document) -> Page {
         ],
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

@@ -4,9 +4,8 @@
 //! All replicas run on this machine, each in a network of its own (`bench::nets`). Clients use all links in turn. With several instances
 //! each instance has a lane, and so a link between each two replicas; with one instance all its messages take the first link.
 
-use super::page::{Page, Table};
-use super::plot::{Chart, Line, colour};
 use super::{Drawn, FigureArgs, refuse};
+use crate::bench::draw::{Chart, Line, Made, Page, Table, colour};
 use crate::bench::kv::{self, Puts};
 use crate::bench::load::{self, Plan};
 use crate::bench::nets::{self, LINKS_MAX, Nets};
@@ -103,7 +102,12 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
     let valid = if document.valid { "" } else { "NOT VALID, see below. " };
     let mut lines = vec![format!("{valid}{}: {}", document.figure, page.title), page.table.text()];
     lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-    Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
+    Ok(Drawn {
+        html: page.html(&Made::now()),
+        json: json(&document)?,
+        text: lines.join("\n"),
+        valid: document.valid,
+    })
 }
 
 fn check(args: &FigureArgs) -> Outcome<()> {
@@ -242,6 +246,7 @@ fn page(document: &Document) -> Page {
         ],
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
-//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop`, `few`, `replies` and `eve` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
-//! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
+//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop`, `few`, `replies` and `eve` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints).
+//! `super::draw` makes the pages. Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 pub(super) mod catchup;
 mod cop;
@@ -12,15 +12,15 @@ pub(super) mod filling;
 mod links;
 pub(super) mod marks;
 mod niagara;
-pub(super) mod page;
-mod plot;
 pub(crate) mod replies;
 mod samples;
 mod shares;
 #[cfg(test)]
 mod tests;
 
+use super::draw::{Made, Page};
 use super::options::Measurement;
+use super::output::Output;
 use clap::ValueEnum;
 use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
@@ -95,7 +95,8 @@ pub(super) enum Name {
 
 /// Measure and draw a figure; without a name, list those that there are.
 ///
-/// Writes OUT/NAME.html, which any browser shows and which loads nothing, and OUT/NAME.json with all numbers.
+/// Writes OUT/NAME.html, which any browser shows and which loads nothing, and OUT/NAME.json with all numbers. With --plot the page is written there,
+/// too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate bench figure
@@ -246,16 +247,26 @@ pub(super) struct Drawn {
 
 impl Drawn {
     /// Of a figure with this name, and whether what was measured is valid.
-    fn of((name, valid): (&str, bool), page: &page::Page, document: &impl Serialize) -> Outcome<Self> {
+    fn of((name, valid): (&str, bool), page: &Page, document: &impl Serialize) -> Outcome<Self> {
         let warning = if valid { "" } else { "NOT VALID, see below. " };
         let mut lines = vec![format!("{warning}{name}: {}", page.title), page.table.text()];
         lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-        Ok(Self { html: page.html(), json: print::json(document)?, text: lines.join("\n"), valid })
+        Ok(Self {
+            html: page.html(&Made::now()),
+            json: print::json(document)?,
+            text: lines.join("\n"),
+            valid,
+        })
     }
 }
 
-pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &FigureArgs, output: &Output) -> Outcome {
     let Some(name) = args.name else {
+        if output.draws() {
+            return refuse(
+                "--plot draws a figure: name one, as in `quorate bench figure dfc --plot dfc.html`",
+            );
+        }
         print::line(list())?;
         return Ok(std::process::ExitCode::SUCCESS);
     };
@@ -288,11 +299,12 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
     let page = args.out.join(format!("{named}.html"));
     write(&page, &drawn.html)?;
     write(&args.out.join(format!("{named}.json")), &drawn.json)?;
-    if json {
+    if output.is_json() {
         print::line(&drawn.json)?;
     } else {
         print::line(format!("{}\nwritten: {} and .json beside it", drawn.text, page.display()))?;
     }
+    output.draw(|| drawn.html.clone())?;
     Ok(if drawn.valid { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE })
 }
 

@@ -4,11 +4,10 @@
 //! Each curve is measured with a cluster of its own, once in each round; each rate is a window of its own. The rate grows until the cluster
 //! answers clearly less than that. After figures 3 and 4 of "In Search of a Scalable Raft-based Replication Architecture" (PaPoC 2019).
 
-use super::page::{Page, Table};
-use super::plot::{Chart, colour};
 use super::shares::{self, lanes};
 use super::{Drawn, FigureArgs};
 use crate::bench::append::{Append, strong, verify};
+use crate::bench::draw::{Chart, Made, Page, Table, colour};
 use crate::bench::median::{self, Median};
 use crate::bench::options::Measurement;
 use crate::bench::paced::{self, Pace};
@@ -185,7 +184,12 @@ pub(super) fn draw(args: &FigureArgs, what: What) -> Outcome<Drawn> {
     let valid = if document.valid { "" } else { "NOT VALID, see below. " };
     let mut lines = vec![format!("{valid}{}: {}", document.figure, page.title), page.table.text()];
     lines.extend(page.facts.iter().map(|fact| format!("  {fact}")));
-    Ok(Drawn { html: page.html(), json: json(&document)?, text: lines.join("\n"), valid: document.valid })
+    Ok(Drawn {
+        html: page.html(&Made::now()),
+        json: json(&document)?,
+        text: lines.join("\n"),
+        valid: document.valid,
+    })
 }
 
 fn commands(args: &FigureArgs) -> usize {
@@ -320,6 +324,7 @@ fn page(document: &Document, what: What) -> Page {
         charts: if what == What::Provided { vec![provided, latency] } else { vec![latency, provided] },
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

@@ -1,9 +1,8 @@
 //! The figure `visigoth-2`: how long a process waits for the first, second, ... reply of a group (`crate::rounds`). After figure 2 of "Visigoth
 //! Fault Tolerance" (EuroSys 2015). `quorate doctor visigoth` shows the same.
 
-use super::page::{Page, Table};
-use super::plot::{Chart, Line, colour};
 use super::{Drawn, FigureArgs, refuse};
+use crate::bench::draw::{Chart, Line, Made, Page, Table, colour};
 use crate::rounds::{self, Advice, MEMBERS_MAX, Measured, Plan, Times, Wish, percent};
 use quorate_command::arguments::seconds;
 use quorate_command::failure::{Doing as _, Outcome};
@@ -192,6 +191,7 @@ pub fn page(measured: &Measured, advice: &Advice, machine: &Machine) -> String {
         charts: vec![distributions(measured), tails(measured)],
         table: table(measured),
         facts,
+        ..Page::default()
     }
-    .html()
+    .html(&Made::now())
 }

@@ -1,7 +1,7 @@
 //! What the figures about instances and lanes share: commands of numbered appends, lanes with equal shares of a core, and rounds.
 
-use super::plot::Line;
 use super::{FigureArgs, refuse};
+use crate::bench::draw::Line;
 use crate::bench::median::Median;
 use crate::bench::quota::Quotas;
 use crate::bench::report::Check;

@@ -2,10 +2,9 @@
 
 use super::cop::{Shape, Way};
 use super::marks::{Follow, Seen, Span, union};
-use super::page::{Page, Table};
-use super::plot::{Chart, Line, colour, escape, label, linear_ticks, logarithmic_ticks};
 use super::samples::Samples;
 use super::{dfc::Mode, parse_bytes, shares};
+use crate::bench::draw::{colour, number};
 use crate::bench::median::Median;
 use std::time::{Duration, Instant};
 
@@ -123,91 +122,6 @@ fn overlapping_spans_are_one() {
 }
 
 #[test]
-fn axes_have_round_numbers() {
-    assert_eq!(linear_ticks(100.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-    assert_eq!(linear_ticks(0.29).last().map(|tick| (tick * 100.0).round()), Some(30.0));
-    for most in [0.001, 0.7, 3.0, 7.0, 12.0, 99.0, 101.0, 34_567.0, 1e9] {
-        let ticks = linear_ticks(most);
-        assert!((3..=8).contains(&ticks.len()), "{most}: {ticks:?}");
-        assert!(
-            ticks.last().is_some_and(|last| *last >= most * 0.9999 && *last <= most * 2.0),
-            "{most}: {ticks:?}"
-        );
-    }
-    assert_eq!(logarithmic_ticks(0.3, 40.0), [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
-    assert_eq!(logarithmic_ticks(3.0, 3.0), [2.0, 5.0]);
-    assert_eq!(logarithmic_ticks(0.02, 9000.0), [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0]);
-    for (least, most) in [(0.0, 1.0), (f64::INFINITY, 0.0), (2.0, 1.0), (1.0, f64::NAN)] {
-        assert!(logarithmic_ticks(least, most).is_empty());
-    }
-    assert_eq!(
-        [0.0, 0.3, 1.5, 9000.0, 20_000.0, 2.5e6].map(label),
-        ["0", "0.3", "1.5", "9000", "20 k", "2.5 M"]
-    );
-}
-
-fn chart(logarithmic: bool, points: Vec<(f64, Option<f64>)>) -> Chart {
-    let line = Line {
-        name: "a <b> & \"c\"".into(),
-        colour: colour(0),
-        points,
-        bars: vec![(1.0, 1.0), (2.0, 3.0)],
-        ranges: Vec::new(),
-    };
-    Chart {
-        title: "title".into(),
-        x_label: "time in s".into(),
-        y_label: "ms".into(),
-        logarithmic,
-        x_most: 4.0,
-        lines: vec![line],
-        bars_label: Some("bars".into()),
-    }
-}
-
-#[test]
-fn a_chart_is_drawn_with_gaps_and_bars() {
-    let svg = chart(false, vec![(0.0, Some(0.0)), (2.0, None), (4.0, Some(100.0))]).svg();
-    // Left to right, bottom to top; what is alone between gaps is a point.
-    assert!(svg.contains("cx=\"78.0\" cy=\"314.0\"") && svg.contains("cx=\"906.0\" cy=\"54.0\""), "{svg}");
-    let gap = chart(
-        false,
-        vec![(0.0, Some(0.0)), (1.0, Some(50.0)), (2.0, None), (3.0, Some(50.0)), (4.0, Some(100.0))],
-    );
-    assert!(gap.svg().contains("d=\"M78.0 314.0L285.0 184.0M699.0 184.0L906.0 54.0\""), "{}", gap.svg());
-    assert!(svg.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !svg.contains("<b>"));
-    assert_eq!(svg.matches("opacity=\"0.75\"").count(), 2);
-    assert!(svg.contains("width=\"1.5\""), "a moment is seen, too");
-    for part in ["time in s", ">ms<", ">100<", ">bars<"] {
-        assert!(svg.contains(part), "`{part}` is missing in {svg}");
-    }
-    let logarithmic = chart(true, vec![(0.0, Some(1.0)), (2.0, Some(10.0)), (4.0, Some(100.0))]).svg();
-    assert!(logarithmic.contains("M78.0 314.0L492.0 184.0L906.0 54.0"), "{logarithmic}");
-    for odd in [vec![], vec![(0.0, None)], vec![(1.0, Some(f64::NAN))], vec![(1.0, Some(0.0))]] {
-        for logarithmic in [false, true] {
-            let svg = chart(logarithmic, odd.clone()).svg();
-            assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.ends_with("</svg>\n"), "{svg}");
-        }
-    }
-}
-
-#[test]
-fn the_lowest_and_the_highest_value_are_drawn() {
-    let value = |values: &[f64]| Median::of(values.to_vec());
-    let values = [(1.0, value(&[20.0, 10.0, 100.0])), (2.0, value(&[50.0])), (4.0, None)];
-    let line = shares::line("a".into(), colour(0), values.into_iter());
-    assert_eq!(line.points, [(1.0, Some(20.0)), (2.0, Some(50.0)), (4.0, None)]);
-    assert_eq!(line.ranges, [(1.0, 10.0, 100.0)], "of several values that differ");
-    let mut chart = chart(false, vec![]);
-    chart.lines = vec![line];
-    let svg = chart.svg();
-    // The axis ends at the highest value, 100; the range reaches from a tenth of it to its end.
-    assert!(svg.contains("M282.0 288.0H288.0M285.0 288.0V54.0M282.0 54.0H288.0"), "{svg}");
-    assert_eq!(shares::cell(&Median::of(vec![7.0]).expect("a value"), label), "7", "one value has no bounds");
-    assert_eq!(shares::cell(&value(&[1.0, 2.0, 4.0]).expect("a value"), label), "2 [1, 4]");
-}
-
-#[test]
 fn lanes_get_shares_only_where_there_are_cores_for_them() {
     assert_eq!([1, 2, 12].map(shares::lanes), [1, 3, 13]);
     // 9 lanes of 3 replicas: 1.35 cores.
@@ -228,34 +142,6 @@ fn a_staged_replica_has_one_instance_and_as_many_lanes() {
 }
 
 #[test]
-fn a_page_needs_nothing_else() {
-    let table = Table {
-        head: vec!["way".into(), "ms".into()],
-        rows: vec![
-            (colour(1), vec!["none".into(), "1.5".into()]),
-            (colour(2), vec!["full".into(), "12".into()]),
-        ],
-    };
-    assert_eq!(table.text(), "  way    ms\n  none  1.5\n  full   12");
-    let page = Page {
-        title: "A <title>".into(),
-        intro: "what".into(),
-        charts: vec![chart(false, vec![(0.0, Some(1.0))])],
-        table,
-        facts: vec!["durability group, +1 ms per sync".into()],
-    };
-    let html = page.html();
-    assert!(
-        html.starts_with("<!doctype html>") && html.contains("A &lt;title&gt;") && html.contains("<svg ")
-    );
-    assert!(html.contains("durability group, +1 ms per sync") && html.contains("<td>12</td>"));
-    for outside in ["http:", "https:", "<script", "<link", "<img", "@import"] {
-        assert!(!html.contains(outside), "{outside}");
-    }
-    assert_eq!(escape("a&b"), "a&amp;b");
-}
-
-#[test]
 fn ways_have_the_names_of_the_configuration() {
     let names: Vec<String> = Mode::DEFAULT.into_iter().map(quorate_command::arguments::name).collect();
     assert_eq!(names, ["none", "stop-and-copy", "full", "differential"]);
@@ -264,4 +150,19 @@ fn ways_have_the_names_of_the_configuration() {
         let parsed: Result<quorate_runtime::CheckpointConfig, _> = toml::from_str(&text);
         assert!(parsed.is_ok(), "{text}");
     }
+}
+
+#[test]
+fn the_lowest_and_the_highest_value_are_kept() {
+    let value = |values: &[f64]| Median::of(values.to_vec());
+    let values = [(1.0, value(&[20.0, 10.0, 100.0])), (2.0, value(&[50.0])), (4.0, None)];
+    let line = shares::line("a".into(), colour(0), values.into_iter());
+    assert_eq!(line.points, [(1.0, Some(20.0)), (2.0, Some(50.0)), (4.0, None)]);
+    assert_eq!(line.ranges, [(1.0, 10.0, 100.0)], "of several values that differ");
+    assert_eq!(
+        shares::cell(&Median::of(vec![7.0]).expect("a value"), number),
+        "7",
+        "one value has no bounds"
+    );
+    assert_eq!(shares::cell(&value(&[1.0, 2.0, 4.0]).expect("a value"), number), "2 [1, 4]");
 }

@@ -10,9 +10,11 @@ mod raw;
 pub(super) use crowd::{CrowdArgs, CrowdReport, run as crowd};
 
 use super::cpu;
+use super::draw::{Mark, Page, Row, Rows, about_machine};
 use super::kv::{self, Puts};
 use super::load::{self, Measured, Plan};
 use super::options::{HostileArgs, Measurement};
+use super::output::Output;
 use super::report::{self, Check, LatencyUs};
 use super::target::Target;
 use quorate_command::admin::Admin;
@@ -23,7 +25,6 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{AUTHORITY, CLIENTS, ServiceChoice};
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderArgs;
-use quorate_command::print;
 use quorate_kv::{KvCommand, Operation};
 use quorate_types::{Holder, Name, ReplicaId};
 use serde::Serialize;
@@ -88,7 +89,7 @@ struct Document {
     machine: Machine,
 }
 
-pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &HostileArgs, output: &Output) -> Outcome {
     let length = seconds("--secs", args.secs)?;
     if !(100..=100_000).contains(&args.connections) || !(1..=1000).contains(&args.callers) {
         return Err(Failure::usage("--connections is 100 to 100000, --callers 1 to 1000"));
@@ -150,7 +151,7 @@ pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
         machine,
     };
     let passed = document.check.is_passed();
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    output.show(&document, || table(&document), || page(&document))?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -353,4 +354,54 @@ fn table(document: &Document) -> String {
     lines.push(format!("  check: {}", document.check.text()));
     lines.push(report::machine_lines(&document.machine));
     lines.join("\n")
+}
+
+fn page(document: &Document) -> Page {
+    let Document { alone, beside_the_crowd: beside, seen, crowd, check, .. } = document;
+    let both = |name: &str, of: fn(&Half) -> f64| Row {
+        name: name.into(),
+        marks: vec![Mark::one(of(alone)), Mark::one(of(beside))],
+    };
+    let sides = ["alone", "beside the crowd"];
+    let latencies = vec![
+        both("p50", |half| half.latency_us.p50),
+        both("p90", |half| half.latency_us.p90),
+        both("p99", |half| half.latency_us.p99),
+        both("p99.9", |half| half.latency_us.p99_9),
+        both("longest", |half| half.latency_us.max),
+    ];
+    let mut about = vec![
+        ("durability", document.durability.clone()),
+        ("payload", format!("puts of {VALUE_BYTES} B, {KEYS} keys")),
+        ("callers", format!("{}, each with one put outstanding", document.callers)),
+        (
+            "crowd",
+            format!("{} connections to the leader; {} were taken", document.connections, crowd.welcomed),
+        ),
+        ("replicas", format!("3 replicas, crash faults, {}", if document.tls { "TLS" } else { "plain" })),
+        ("floor", "not run: the callers are compared with themselves, alone".to_owned()),
+        (
+            "memory of the leader",
+            format!(
+                "{:.0} MiB, of {:.0} MiB that its limits allow",
+                document.memory_mib, document.memory_max_mib
+            ),
+        ),
+        ("check", check.text().to_owned()),
+    ];
+    about.extend(about_machine(&document.machine));
+    Page {
+        title: "Well-behaved callers beside a crowd that keeps to no rule".into(),
+        intro: format!(
+            "The 99th percentile beside the crowd is {:.2} times what it is alone.",
+            document.p99_times
+        ),
+        rows: vec![
+            Rows::new("Latency of a put", "microseconds", &sides, latencies).logarithmic(),
+            Rows::new("Rate", "puts per second", &sides, vec![both("puts", |half| half.per_s)]),
+        ],
+        about,
+        facts: seen.problems.iter().map(|text| format!("problem: {text}")).collect(),
+        ..Page::default()
+    }
 }

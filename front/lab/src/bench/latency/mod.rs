@@ -3,19 +3,21 @@
 //! First a closed loop (each caller waits for its answer) finds the most that the cluster answers. Then each rate is measured alone, on the
 //! same cluster; or, with `--during`, one rate while something happens, each time with a cluster of its own.
 //!
-//! Files: `options` (the command line), `during` (what happens meanwhile). Tests: `tests.rs` here, and front/cli/tests/all/bench_latency.rs
+//! Files: `options` (the command line), `during` (what happens meanwhile), `page` (what is drawn). Tests: `tests.rs` here, and front/cli/tests/all/bench_latency.rs
 //! with real processes.
 
 mod during;
 mod options;
+mod page;
 #[cfg(test)]
 mod tests;
 
 pub(super) use options::LatencyArgs;
 
-use super::figure::page::Table;
+use super::draw::Table;
 use super::kv::{self, Puts};
 use super::load::{self, Plan};
+use super::output::Output;
 use super::paced::{self, LATE, Pace, Provided};
 use super::quota::Quotas;
 use super::report::{self, Check, Durability, FloorRun};
@@ -27,7 +29,7 @@ use quorate_command::failure::Outcome;
 use quorate_command::layout::ServiceChoice;
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderChoice;
-use quorate_command::print::{self, amount, size};
+use quorate_command::print::{amount, size};
 use quorate_command::progress::Progress;
 use quorate_floor::Config as FloorConfig;
 use serde::Serialize;
@@ -133,7 +135,7 @@ struct Document {
     floors: Vec<FloorRun>,
 }
 
-pub(super) fn run(args: &LatencyArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &LatencyArgs, output: &Output) -> Outcome {
     args.check()?;
     let machine = Machine::ask(&args.measurement.scratch);
     let mut floors = Vec::new();
@@ -159,7 +161,7 @@ pub(super) fn run(args: &LatencyArgs, json: bool) -> Outcome {
         machine,
         floors,
     };
-    print::line(if json { print::json(&document)? } else { text(&document) })?;
+    output.show(&document, || text(&document), || page::page(&document))?;
     Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

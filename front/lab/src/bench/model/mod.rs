@@ -15,11 +15,11 @@ mod tests;
 
 use super::median::Median;
 use super::options::StagesArgs;
+use super::output::Output;
 use super::stages::{self, Stage};
 use prices::{Costs, PerBatch};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::machine::Machine;
-use quorate_command::print;
 use quorate_command::progress::Progress;
 use quorate_sim::work;
 use serde::{Deserialize, Serialize};
@@ -221,7 +221,7 @@ struct StagesPart {
     cpu_us_per_command: Median,
 }
 
-pub(super) fn run(args: &ModelArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &ModelArgs, output: &Output) -> Outcome {
     check(args)?;
     std::fs::create_dir_all(&args.scratch).doing(format_args!("make {}", args.scratch.display()))?;
     let machine = Machine::ask(&args.scratch);
@@ -263,7 +263,7 @@ pub(super) fn run(args: &ModelArgs, json: bool) -> Outcome {
         costs,
         rows,
     };
-    print::line(if json { print::json(&document)? } else { table::text(&document) })?;
+    output.show(&document, || table::text(&document), || table::page(&document))?;
     Ok(ExitCode::SUCCESS)
 }
 

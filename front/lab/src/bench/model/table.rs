@@ -1,6 +1,7 @@
 //! What people see of the model.
 
 use super::{Document, Row};
+use crate::bench::draw::{Mark, Page, Row as Drawn, Rows, about_machine};
 use crate::bench::median::Median;
 use crate::bench::report;
 use quorate_command::print::amount;
@@ -62,4 +63,45 @@ fn fullest(busy: &[Vec<f64>]) -> String {
     let lanes = busy.iter().flat_map(|lanes| lanes.iter().enumerate());
     let most = lanes.max_by(|(_, one), (_, other)| one.total_cmp(other));
     most.map_or("-".into(), |(at, share)| format!("lane {}, {:.0} %", at + 1, share * 100.0))
+}
+
+/// What is drawn.
+pub(super) fn page(document: &Document) -> Page {
+    let name = |row: &Row| {
+        let has = row.quota_percent.map_or("a core".into(), |percent| format!("{percent} % of a core"));
+        format!("{} instances/lanes, {} B, each lane {has}", row.shape, row.bytes)
+    };
+    let rate = |row: &Row| {
+        let measured = row.measured.as_ref().and_then(|real| Mark::bounded(&real.commands_per_s));
+        Drawn { name: name(row), marks: vec![Mark::one(row.model.commands_per_s), measured] }
+    };
+    let error = |row: &Row| Some(Drawn { name: name(row), marks: vec![Mark::one(row.error? * 100.0)] });
+    let errors: Vec<Drawn> = document.rows.iter().filter_map(error).collect();
+    let sides = ["the model's, not measured", "measured"];
+    let rates = document.rows.iter().map(rate).collect();
+    let mut rows = vec![Rows::new("Rate", "commands per second", &sides, rates).logarithmic()];
+    if !errors.is_empty() {
+        rows.push(Rows::new(
+            "How much more the model says",
+            "percent of what was measured",
+            &["error"],
+            errors,
+        ));
+    }
+    let tls = if document.tls { "TLS" } else { "without TLS" };
+    let mut about = vec![
+        ("durability", "memory".to_owned()),
+        ("payload", format!("{} commands in a call", document.commands_per_call)),
+        ("callers", document.load.clone()),
+        ("replicas", format!("3 replicas, crash faults, {tls}")),
+        ("floor", "not run: the model stands beside measured rates".to_owned()),
+    ];
+    about.extend(about_machine(&document.machine));
+    Page {
+        title: "What more cores would bring, by a model".into(),
+        intro: format!("{}.", document.note),
+        rows,
+        about,
+        ..Page::default()
+    }
 }

@@ -18,8 +18,10 @@ mod ways;
 
 pub(in crate::bench) use watch::Stage;
 
+use super::draw::{Mark, Page, Row, Rows, about_machine};
 use super::median::Median;
 use super::options::StagesArgs;
+use super::output::Output;
 use super::report;
 use clap::ValueEnum;
 use quorate_command::arguments::seconds;
@@ -27,7 +29,6 @@ use quorate_command::authority::DAYS;
 use quorate_command::authority::{Destination, Office};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::machine::Machine;
-use quorate_command::print;
 use quorate_command::print::amount;
 use quorate_tls::{Credentials, TlsFiles};
 use quorate_types::{ClusterId, Holder, Name, ReplicaId};
@@ -112,9 +113,9 @@ struct Document {
     ways: Vec<Found>,
 }
 
-pub(super) fn run(args: &StagesArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &StagesArgs, output: &Output) -> Outcome {
     let document = measure(args)?;
-    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    output.show(&document, || table(&document), || page(&document))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -249,4 +250,60 @@ fn table(document: &Document) -> String {
     }
     lines.push(report::machine_lines(&document.machine));
     lines.join("\n")
+}
+
+fn page(document: &Document) -> Page {
+    let name = |found: &Found| quorate_command::arguments::name(found.way);
+    let rows = |of: fn(&Found) -> &Median| {
+        let row = |found: &Found| Row { name: name(found), marks: vec![Mark::bounded(of(found))] };
+        document.ways.iter().map(row).collect()
+    };
+    let confidence = document.ways.first().map_or(0.0, |found| found.cpu_us_per_command.confidence);
+    let mut about = vec![
+        ("durability", "none: blocks of the log are not written".to_owned()),
+        ("payload", document.payload.clone()),
+        ("callers", format!("one client in this process, {} calls under way", document.calls)),
+        ("replicas", "the stages of one, crash faults, with TLS".to_owned()),
+        ("rounds", document.rounds.to_string()),
+        ("floor", "not run: the ways are compared with the first of them".to_owned()),
+    ];
+    about.extend(about_machine(&document.machine));
+    let mut all = vec![
+        Rows::new(
+            "Processor time beside the first way, turn by turn",
+            "times the first",
+            &["ratio"],
+            rows(|found| &found.cpu_times_the_first),
+        )
+        .beside_one(),
+        Rows::new(
+            "Processor time for each command",
+            "microseconds",
+            &["time"],
+            rows(|found| &found.cpu_us_per_command),
+        ),
+        Rows::new("Rate", "commands per second", &["rate"], rows(|found| &found.commands_per_s)),
+    ];
+    for found in document.ways.iter().filter(|found| !found.stages.is_empty()) {
+        let part = |part: &Part| Row {
+            name: format!("{:?}", part.stage).to_lowercase(),
+            marks: vec![Mark::bounded(&part.cpu_us_per_command)],
+        };
+        let parts = found.stages.iter().map(part).collect();
+        all.push(Rows::new(
+            &format!("Stages of {}", name(found)),
+            "microseconds for each command",
+            &["time"],
+            parts,
+        ));
+    }
+    Page {
+        title: "What the stages of a replica take".into(),
+        intro: format!(
+            "Medians of rounds in turns; lines are bounds that hold with a confidence of {confidence:.1} %."
+        ),
+        rows: all,
+        about,
+        ..Page::default()
+    }
 }

@@ -4,8 +4,9 @@
 //! since the machine's other work changes from minute to minute.
 //!
 //! Files: `lines` (which lines there are, and how each is measured), `peers` (other programs), `result` (medians, and those of an earlier
-//! run), `page` (Markdown, and its place in a file).
+//! run), `page` (Markdown, and its place in a file), `drawn` (what is drawn).
 
+mod drawn;
 mod lines;
 mod page;
 mod peers;
@@ -13,11 +14,11 @@ mod result;
 #[cfg(test)]
 mod tests;
 
+use super::output::Output;
 use lines::Line;
 use peers::{Peer, Said};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::machine::Machine;
-use quorate_command::print;
 use quorate_command::progress::Progress;
 use result::{Document, Earlier, Round};
 use std::fs;
@@ -74,7 +75,7 @@ pub(super) struct TableArgs {
     scratch: PathBuf,
 }
 
-pub(super) fn run(args: &TableArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &TableArgs, output: &Output) -> Outcome {
     // What can not be used is said at once, and not after an hour of measuring.
     let lines = lines::chosen(args)?;
     let peers = args.peers.as_deref().map_or_else(|| Ok(Vec::new()), |file| read(file, peers::parse))?;
@@ -102,7 +103,7 @@ pub(super) fn run(args: &TableArgs, json: bool) -> Outcome {
         peers: peers::rows(&peers, &said),
     };
     let table = page::table(&document, earlier.as_ref());
-    print::line(if json { print::json(&document)? } else { table.clone() })?;
+    output.show(&document, || table.clone(), || drawn::page(&document))?;
     let valid = document.lines.iter().all(|row| row.failed.is_none());
     if let Some(file) = args.out.as_deref() {
         if !valid {

@@ -103,7 +103,9 @@ fn replicas_at_rest_have_no_floor() {
 
 #[test]
 fn an_earlier_run_stands_beside_this_one() {
-    let json = |ours| print::json(&document(vec![row(&[round(ours, 100.0)])], Vec::new())).expect("JSON");
+    let json = |ours| {
+        quorate_command::print::json(&document(vec![row(&[round(ours, 100.0)])], Vec::new())).expect("JSON")
+    };
     // Of several documents the last.
     let earlier = Earlier::parse(&format!("{}\n{}\n", json(10.0), json(40.0))).expect("a result");
     let text = table(&document(vec![row(&[round(50.0, 100.0)])], Vec::new()), Some(&earlier));

@@ -6,6 +6,7 @@
 use super::client::{Answer, Client};
 use super::{Operation, PATIENCE, Servers};
 use crate::bench::cpu;
+use crate::bench::interrupt;
 use crate::bench::kv::Random;
 use hdrhistogram::Histogram;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
@@ -30,35 +31,35 @@ const WATCHERS: usize = 3;
 const CHILDREN: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) operation: Operation,
-    pub(super) bytes: usize,
-    pub(super) under_way: usize,
-    pub(super) connections: usize,
-    pub(super) nodes: u64,
-    pub(super) watches: u64,
-    pub(super) warm: Duration,
-    pub(super) measure: Duration,
+pub(in crate::bench) struct Plan {
+    pub(in crate::bench) operation: Operation,
+    pub(in crate::bench) bytes: usize,
+    pub(in crate::bench) under_way: usize,
+    pub(in crate::bench) connections: usize,
+    pub(in crate::bench) nodes: u64,
+    pub(in crate::bench) watches: u64,
+    pub(in crate::bench) warm: Duration,
+    pub(in crate::bench) measure: Duration,
 }
 
 /// The measurements of a run.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Run {
-    pub(super) seconds: f64,
-    pub(super) answers: u64,
-    pub(super) per_s: f64,
+pub(in crate::bench) struct Run {
+    pub(in crate::bench) seconds: f64,
+    pub(in crate::bench) answers: u64,
+    pub(in crate::bench) per_s: f64,
     /// Answers per second of processor time of all servers together.
-    pub(super) per_server_cpu_s: f64,
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
-    pub(super) servers_cpu_s: f64,
-    pub(super) load_cpu_s: f64,
+    pub(in crate::bench) per_server_cpu_s: f64,
+    pub(in crate::bench) p50_us: f64,
+    pub(in crate::bench) p99_us: f64,
+    pub(in crate::bench) servers_cpu_s: f64,
+    pub(in crate::bench) load_cpu_s: f64,
     /// Memory of all servers at the end.
-    pub(super) memory_mib: f64,
-    pub(super) errors: u64,
-    pub(super) first_error: Option<i32>,
+    pub(in crate::bench) memory_mib: f64,
+    pub(in crate::bench) errors: u64,
+    pub(in crate::bench) first_error: Option<i32>,
     /// Whether as much was written as was acknowledged; unknown after errors.
-    pub(super) all_there: bool,
+    pub(in crate::bench) all_there: bool,
 }
 
 impl Run {
@@ -105,10 +106,10 @@ impl Shared {
 }
 
 /// Measures servers.
-pub(super) fn run(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
+pub(in crate::bench) fn run(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.doing("start the load generator")?;
-    runtime.block_on(LocalSet::new().run_until(measure(servers, plan)))
+    runtime.block_on(LocalSet::new().run_until(interrupt::unless(measure(servers, plan))))
 }
 
 async fn measure(servers: &mut Servers, plan: Plan) -> Outcome<Run> {

@@ -7,23 +7,25 @@
 //! Files: `peer` (an ensemble of ZooKeeper), `client` (a connection), `load` (the callers), `table` (the printed table).
 
 mod client;
-mod load;
+pub(in crate::bench) mod load;
 mod peer;
 mod table;
 
+use super::interrupt;
 use super::options::Measurement;
+use super::output::Output;
 use super::report::median;
 use super::target::Target;
+use super::temporary::REPLICAS;
 use clap::ValueEnum;
 use load::{Plan, Run};
-use peer::Peer;
+pub(in crate::bench) use peer::Peer;
 use quorate_command::arguments::seconds;
 use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, ServiceChoice};
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderArgs;
-use quorate_command::print;
 use quorate_command::progress::Progress;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -79,7 +81,7 @@ pub(in crate::bench) struct ZooKeeperArgs {
 /// What clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Operation {
+pub(in crate::bench) enum Operation {
     /// Replace the data of nodes
     Set,
     /// Make sequential nodes
@@ -91,7 +93,7 @@ enum Operation {
 }
 
 /// The servers that are measured.
-enum Servers {
+pub(in crate::bench) enum Servers {
     Ours(Box<Target>),
     ZooKeeper(Peer),
 }
@@ -170,8 +172,9 @@ struct Document {
     machine: Machine,
 }
 
-pub(super) fn run(args: &ZooKeeperArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &ZooKeeperArgs, output: &Output) -> Outcome {
     let plans = plans(args)?;
+    interrupt::listen()?;
     let machine = Machine::ask(&args.scratch);
     let mut rows: Vec<Row> = plans.iter().map(Row::from).collect();
     for _ in 0..args.repeat {
@@ -184,7 +187,7 @@ pub(super) fn run(args: &ZooKeeperArgs, json: bool) -> Outcome {
     let valid = rows.iter().flat_map(|row| row.ours.iter().chain(&row.zookeeper)).all(Run::is_valid);
     let (connections, nodes, seconds) = (args.connections, args.nodes, args.secs);
     let document = Document { benchmark: "zookeeper", valid, connections, nodes, seconds, rows, machine };
-    print::line(if json { print::json(&document)? } else { table::of(&document) })?;
+    output.show(&document, || table::of(&document), || table::page(&document))?;
     Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -223,7 +226,7 @@ fn plans(args: &ZooKeeperArgs) -> Outcome<Vec<Plan>> {
 /// Measures all loads on new servers of one side.
 fn measure(args: &ZooKeeperArgs, plans: &[Plan], rows: &mut [Row], side: &str) -> Outcome<()> {
     let mut servers = match &args.jars {
-        Some(jars) if side == "zookeeper" => Servers::ZooKeeper(Peer::start(jars, &args.scratch)?),
+        Some(jars) if side == "zookeeper" => Servers::ZooKeeper(Peer::start(jars, &args.scratch, REPLICAS)?),
         _ => {
             let reads = ("front.zookeeper", "reads", toml::Value::String("linearizable".to_owned()));
             let settings = Vec::from_iter(args.linearizable.then_some(reads));

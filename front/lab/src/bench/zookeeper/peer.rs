@@ -1,6 +1,7 @@
-//! An ensemble of ZooKeeper: three servers on loopback that sync every write. Dropping it removes the processes and their data.
+//! An ensemble of ZooKeeper: servers on loopback that sync every write. Dropping it removes the processes and their data.
 
-use crate::bench::temporary::{REPLICAS, addresses, sweep};
+use crate::bench::interrupt;
+use crate::bench::temporary::{addresses, sweep};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -13,7 +14,7 @@ const PREFIX: &str = "zookeeper-";
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// The processes and their directory.
-pub(super) struct Peer {
+pub(in crate::bench) struct Peer {
     children: Vec<Child>,
     /// The addresses for clients.
     pub(super) addresses: Vec<String>,
@@ -21,7 +22,8 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn start(jars: &Path, scratch: &Path) -> Outcome<Self> {
+    /// Starts this number of servers, each a process that ends with this one. Call it from the main thread.
+    pub(in crate::bench) fn start(jars: &Path, scratch: &Path, servers: u16) -> Outcome<Self> {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         if number == 0 {
             sweep(scratch, PREFIX);
@@ -29,7 +31,7 @@ impl Peer {
         let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
         fs::create_dir_all(&directory).doing(format_args!("make {}", directory.display()))?;
         let directory = directory.canonicalize().doing("find the directory")?;
-        let count = usize::from(REPLICAS);
+        let count = usize::from(servers);
         let mut clients = addresses(3 * count)?;
         let mut peers = clients.split_off(count);
         let elections = peers.split_off(count);
@@ -39,7 +41,9 @@ impl Peer {
             "tickTime=2000\ninitLimit=10\nsyncLimit=5\nadmin.enableServer=false\nmaxClientCnxns=0\nforceSync=yes\n\
              globalOutstandingLimit=10000\nclientPortAddress=127.0.0.1\n",
         );
-        for (id, (peer, election)) in (1..).zip(peers.iter().zip(&elections)) {
+        // A server alone has no others to name.
+        let members = peers.iter().zip(&elections).filter(|_| servers > 1);
+        for (id, (peer, election)) in (1..).zip(members) {
             let _ = writeln!(common, "server.{id}=127.0.0.1:{}:{}", port(peer), port(election));
         }
         for (id, client) in (1..).zip(made.addresses.clone()) {
@@ -73,6 +77,7 @@ impl Peer {
 
     /// Fails when a server has ended.
     pub(super) fn check(&mut self) -> Outcome<()> {
+        interrupt::check()?;
         for (id, child) in (1..).zip(&mut self.children) {
             if let Ok(Some(status)) = child.try_wait() {
                 let log =

@@ -2,6 +2,7 @@
 
 use super::load::Run;
 use super::{Document, Row, middle};
+use crate::bench::draw::{Mark, Page, Row as Drawn, Rows, about_machine};
 use crate::bench::report::machine_lines;
 use quorate_command::print::amount;
 
@@ -72,4 +73,68 @@ fn of_row(row: &Row) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// What is drawn.
+pub(super) fn page(document: &Document) -> Page {
+    let name = |row: &Row| {
+        let watches = if row.watches > 0 { format!(", {} watches", row.watches) } else { String::new() };
+        format!("{:?}, {} B, {} under way{watches}", row.operation, row.bytes, row.under_way).to_lowercase()
+    };
+    let sides = |of: fn(&Run) -> f64| {
+        let marks =
+            |row: &Row| [&row.ours, &row.zookeeper].map(|runs| Mark::of(runs.iter().map(of))).to_vec();
+        document.rows.iter().map(|row| Drawn { name: name(row), marks: marks(row) }).collect::<Vec<_>>()
+    };
+    let ratio = |row: &Row| {
+        // The runs of a turn stand beside each other.
+        let ratios = row.ours.iter().zip(&row.zookeeper).map(|(ours, other)| ours.per_s / other.per_s);
+        Some(Drawn { name: name(row), marks: vec![Some(Mark::of(ratios)?)] })
+    };
+    let ratios: Vec<Drawn> = document.rows.iter().filter_map(ratio).collect();
+    let both = ["ours", "ZooKeeper"];
+    let mut rows = Vec::new();
+    if !ratios.is_empty() {
+        let title = "Rate beside ZooKeeper, turn by turn";
+        rows.push(Rows::new(title, "times ZooKeeper\'s", &["ours over ZooKeeper"], ratios).beside_one());
+    }
+    rows.push(Rows::new("Rate", "answers per second", &both, sides(|run| run.per_s)).logarithmic());
+    rows.push(
+        Rows::new(
+            "Rate by processor time of all servers",
+            "answers per CPU second",
+            &both,
+            sides(|run| run.per_server_cpu_s),
+        )
+        .logarithmic(),
+    );
+    rows.push(Rows::new("Median latency", "microseconds", &both, sides(|run| run.p50_us)).logarithmic());
+    rows.push(
+        Rows::new("99th percentile of latency", "microseconds", &both, sides(|run| run.p99_us)).logarithmic(),
+    );
+    let mut about = vec![
+        ("durability", "group; ZooKeeper syncs every write, too (forceSync)".to_owned()),
+        ("payload", format!("data as each line says, {} nodes", document.nodes)),
+        (
+            "callers",
+            format!("requests under way as each line says, on up to {} connections", document.connections),
+        ),
+        ("replicas", "3 on each side, crash faults, nothing is encrypted".to_owned()),
+        (
+            "rounds",
+            format!("{} of {} s", document.rows.first().map_or(0, |row| row.ours.len()), document.seconds),
+        ),
+        ("floor", "not run: ZooKeeper is the other side".to_owned()),
+    ];
+    about.extend(about_machine(&document.machine));
+    Page {
+        title: "Beside ZooKeeper, under the same clients".into(),
+        intro: format!(
+            "{}Points are medians of runs in turns, with lines from the lowest to the highest.",
+            if document.valid { "" } else { "NOT VALID: requests failed, or writes are missing. " }
+        ),
+        rows,
+        about,
+        ..Page::default()
+    }
 }

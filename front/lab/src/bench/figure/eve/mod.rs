@@ -12,10 +12,9 @@ mod plain;
 pub(super) mod shop;
 mod way;
 
-use super::page::{Page, Table};
-use super::plot::{Chart, colour};
 use super::{Drawn, FigureArgs, refuse, shares};
 use crate::bench::bft;
+use crate::bench::draw::{Chart, Page, Table, colour};
 use crate::bench::load::{self, Plan};
 use crate::bench::median::{self, Median};
 use crate::bench::options::Measurement;
@@ -346,6 +345,7 @@ fn page(document: &Document, what: What) -> Page {
         }],
         table: table(document),
         facts: facts(document, what),
+        ..Page::default()
     }
 }
 

@@ -5,12 +5,11 @@
 
 use super::super::filling::Recorder;
 use super::super::marks::Span;
-use super::super::page::{Page, Table};
-use super::super::plot::{Chart, Line, colour};
 use super::super::samples::{Bin, Samples};
 use super::super::{Drawn, FigureArgs, refuse, shares};
 use super::way::{Errors, Long};
 use crate::bench::bft;
+use crate::bench::draw::{Chart, Line, Page, Table, colour};
 use crate::bench::events::Event;
 use crate::bench::load::{self, Plan};
 use crate::bench::median::Median;
@@ -249,6 +248,7 @@ fn page(document: &Document) -> Page {
         }],
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

@@ -3,8 +3,7 @@
 use super::closed::{self, Curve, Point};
 use super::kinds::Kind;
 use super::{Head, drawn, lines_about, listed, worth};
-use crate::bench::figure::page::{Page, Table};
-use crate::bench::figure::plot::{Chart, Line, colour};
+use crate::bench::draw::{Chart, Line, Page, Table, colour};
 use crate::bench::figure::{Drawn, FigureArgs, shares};
 use quorate_command::failure::Outcome;
 use quorate_command::print::amount;
@@ -109,6 +108,7 @@ fn page(document: &Document, what: What, faults: u32) -> Page {
         ],
         table: table(document),
         facts: facts(document, what),
+        ..Page::default()
     }
 }
 

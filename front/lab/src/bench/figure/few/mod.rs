@@ -13,9 +13,9 @@ mod tests;
 pub(super) mod trace;
 pub(super) mod worth;
 
-use super::page::Page;
 use super::{Drawn, FigureArgs, refuse, shares};
 use crate::bench::bft::BYTES_MAX;
+use crate::bench::draw::Page;
 use crate::bench::report::{self, Durability};
 use closed::{Curve, Floor, Load};
 use quorate_command::failure::Outcome;

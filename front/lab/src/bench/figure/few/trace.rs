@@ -4,11 +4,10 @@ use super::closed::{self, Floor, Load};
 use super::kinds::{Kind, Shown};
 use super::{FewArgs, Head, drawn, floor};
 use crate::bench::bft::{self, Requests};
+use crate::bench::draw::{Chart, Line, Page, Table, colour};
 use crate::bench::events::Event;
 use crate::bench::figure::filling::Recorder;
 use crate::bench::figure::marks::Span;
-use crate::bench::figure::page::{Page, Table};
-use crate::bench::figure::plot::{Chart, Line, colour};
 use crate::bench::figure::samples::Bin;
 use crate::bench::figure::{Drawn, FigureArgs, shares};
 use crate::bench::load::{self, Plan};
@@ -279,6 +278,7 @@ fn page(document: &Document) -> Page {
         }],
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

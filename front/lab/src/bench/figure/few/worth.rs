@@ -4,8 +4,7 @@
 use super::closed::{self, Curve, Load, Point, Rounds};
 use super::kinds::Kind;
 use super::{Head, drawn, lines_about, listed};
-use crate::bench::figure::page::{Page, Table};
-use crate::bench::figure::plot::{Chart, colour};
+use crate::bench::draw::{Chart, Page, Table, colour};
 use crate::bench::figure::{Drawn, FigureArgs, shares};
 use crate::bench::median::Median;
 use quorate_command::failure::Outcome;
@@ -150,6 +149,7 @@ fn page(document: &Document) -> Page {
         charts: sizes.into_iter().flat_map(both).collect(),
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

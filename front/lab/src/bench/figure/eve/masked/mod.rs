@@ -12,9 +12,8 @@ mod schedule;
 mod tests;
 mod twins;
 
-use super::super::page::{Page, Table};
-use super::super::plot::colour;
 use super::super::{Drawn, FigureArgs, refuse, shares};
+use crate::bench::draw::{Page, Table, colour};
 use crate::bench::median::Median;
 use crate::bench::options::Measurement;
 use crate::bench::report::{self, Durability};
@@ -225,6 +224,7 @@ fn page(document: &Document) -> Page {
         charts: Vec::new(),
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

@@ -5,8 +5,7 @@ use super::super::plain::{Called, Server, Shipping, Ships, call, kept};
 use super::super::way::Way;
 use super::speedup::pair;
 use super::{ShopArgs, Shopping, open, verify};
-use crate::bench::figure::page::{Page, Table};
-use crate::bench::figure::plot::{Chart, Line, colour};
+use crate::bench::draw::{Chart, Line, Page, Table, colour};
 use crate::bench::figure::{Drawn, FigureArgs, shares};
 use crate::bench::load::{self, Plan};
 use crate::bench::median::{self, Median};
@@ -327,6 +326,7 @@ fn page(document: &Document, what: What) -> Page {
         charts,
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 

@@ -4,8 +4,7 @@ use super::super::plain::{Server, Shipping, call, kept};
 use super::super::way::Way;
 use super::super::{Run, Seen};
 use super::{Shopping, open, verify};
-use crate::bench::figure::page::{Page, Table};
-use crate::bench::figure::plot::{Chart, colour};
+use crate::bench::draw::{Chart, Page, Table, colour};
 use crate::bench::figure::{Drawn, FigureArgs, shares};
 use crate::bench::load::{self, Plan};
 use crate::bench::median::{self, Median};
@@ -262,6 +261,7 @@ fn page(document: &Document) -> Page {
         }],
         table: table(document),
         facts: facts(document),
+        ..Page::default()
     }
 }
 
