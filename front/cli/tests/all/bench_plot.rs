@@ -20,7 +20,7 @@ fn pages_that_can_not_be_written_are_refused_before_anything_is_measured() {
         Ran::from(ran.expect("the program runs")).fails(2, says);
     };
     std::fs::write(home.path().join("diary.html"), "dear diary").expect("a file");
-    for bench in ["kv", "append", "floor", "table", "figure dfc", "gate"] {
+    for bench in ["kv", "append", "floor", "table", "compare etcd", "figure dfc", "gate"] {
         fails(&format!("bench {bench} --plot none/x.html"), &["there is no directory none", "make it first"]);
         fails(&format!("bench {bench} --plot diary.html"), &["name another file, or remove it first"]);
     }

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bad_input;
+mod bench_compare;
 mod bench_etcd;
 mod bench_floor;
 mod bench_instances;

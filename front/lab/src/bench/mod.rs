@@ -5,11 +5,12 @@
 //! minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `events` (what happens to them), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
-//! `floor`, `gate`, `etcd`, `zookeeper`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (figures of papers, measured and drawn), `draw` (pages and charts), `output` (text, JSON, pages), `series` (floor and ours in turns), `median`, `interrupt` (Ctrl-C), `cpu` (what the system says),
+//! `floor`, `gate`, `etcd`, `zookeeper`, `compare`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (figures of papers, measured and drawn), `draw` (pages and charts), `output` (text, JSON, pages), `series` (floor and ours in turns), `median`, `interrupt` (Ctrl-C), `cpu` (what the system says),
 //! `report` (what people see). Tests: front/cli/tests.
 
 mod append;
 mod bft;
+mod compare;
 mod cpu;
 mod draw;
 mod etcd;
@@ -65,6 +66,7 @@ pub fn run(args: Args) -> Outcome {
         Command::Append(append) => append::run(&append, &output),
         Command::Etcd(etcd) => etcd::run(&etcd, &output),
         Command::Zookeeper(zookeeper) => zookeeper::run(&zookeeper, &output),
+        Command::Compare(compare) => compare::run(&compare, &output),
         Command::Member(member) => etcd::become_member(&member),
         Command::Kv(kv) => kv::run(&kv, &output),
         Command::Latency(latency) => latency::run(&latency, &output),

@@ -30,6 +30,7 @@ use std::path::PathBuf;
   quorate bench model --beside
   quorate bench hostile --connections 10000
   quorate bench etcd --etcd /usr/bin/etcd
+  quorate bench compare etcd --plot etcd.html
   quorate bench table --out docs/performance.md
   quorate bench gate --record before.jsonl
   quorate bench figure dfc")]
@@ -69,6 +70,7 @@ pub(super) enum Command {
     Etcd(super::etcd::EtcdArgs),
     /// Writes and reads of ZooKeeper's clients, beside a ZooKeeper on the same machine
     Zookeeper(super::zookeeper::ZooKeeperArgs),
+    Compare(super::compare::CompareArgs),
     /// The table of the performance page: many of these, in turns, beside the null program and beside other programs
     Table(super::table::TableArgs),
     /// What well-behaved clients notice of a crowd of others that connects, floods, and keeps to no rule
