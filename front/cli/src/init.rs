@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// When a write counts as durable
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Group)]
     durability: DurabilityChoice,
-    /// Which service the replicas run
-    #[arg(long, value_enum, default_value_t = ServiceChoice::Kv)]
+    /// Which service the replicas run; `quorate dev` takes the same
+    #[arg(long, value_enum, default_value_t = ServiceChoice::Etcd)]
     service: ServiceChoice,
     /// With the services etcd and zookeeper: the port for their clients; replicas on the same host take the ones after it [default: 2379
     /// for etcd, 2181 for zookeeper]
@@ -118,12 +118,16 @@ pub(crate) fn run(args: Args) -> Outcome {
         let _ = std::fs::remove_dir_all(&dir);
     }
     set?;
-    print::line(summary(&dir, &cluster))?;
+    print::line(summary(&dir, &cluster, service.front().is_some()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(dir: &Path, cluster: &Cluster) -> String {
+/// `is_served`: replicas serve clients of other protocols.
+fn summary(dir: &Path, cluster: &Cluster, is_served: bool) -> String {
     let mut text = format!("cluster {} is made in {}\n\n", cluster.id, dir.display());
+    if let Some(spare) = cluster.spare() {
+        let _ = writeln!(text, "{spare}\n");
+    }
     text.push_str("Copy each directory to the machine of its replica and start it there:\n");
     for (replica, address) in &cluster.members {
         let place = replica_directory(dir, replica.number());
@@ -137,6 +141,13 @@ fn summary(dir: &Path, cluster: &Cluster) -> String {
         client.display(),
         client.display()
     );
+    if is_served {
+        let _ = write!(
+            text,
+            "\n  eval \"$(quorate env --config {})\" for other programs, once it runs",
+            client.display()
+        );
+    }
     if cluster.tls.is_some() {
         let authority = dir.join(AUTHORITY);
         let _ = write!(

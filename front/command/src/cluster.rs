@@ -8,6 +8,9 @@ use quorate_types::{ClusterId, FaultModel, Faults, ReplicaId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(test)]
+mod tests;
+
 /// The name of the file that tells clients where the cluster is.
 pub const CLIENT_FILE: &str = "client.toml";
 /// Where `dev` keeps its cluster by default.
@@ -116,6 +119,25 @@ impl Cluster {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
         let faults = Faults::of(self.fault_model);
         self.faults.map_or(faults, |most| faults.at_most(most)).among(members).smallest() as usize
+    }
+
+    /// What to know of a number of replicas that survives no more stops than one replica fewer.
+    pub fn spare(&self) -> Option<String> {
+        let (count, survives) = (self.members.len(), self.members.len() - self.majority());
+        let is_spare = self.fault_model == FaultModel::Crash && count.is_multiple_of(2);
+        let stops = match survives {
+            0 => "no replica may stop".to_owned(),
+            1 => "one replica may stop".to_owned(),
+            more => format!("{more} replicas may stop"),
+        };
+        is_spare.then(|| {
+            format!(
+                "Of {count} replicas a majority must run: {stops}, as with {}. Take {} or {}.",
+                count - 1,
+                count - 1,
+                count + 1
+            )
+        })
     }
 
     /// Whether `quorate dev` manages this cluster, or did before.

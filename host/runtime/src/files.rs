@@ -20,8 +20,9 @@ use crate::disk_thread::is_full;
 use ahead::Ahead;
 use bytes::Bytes;
 use direct::Direct;
-use quorate_state::checkpoint::Files;
+use quorate_state::checkpoint::{Files, is_checkpoint};
 use rustix::fs::{Advice, fadvise};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -140,11 +141,12 @@ impl CheckpointFiles {
     /// # Errors
     /// The error of the operating system.
     pub(crate) fn ballasted(mut self, ballast: Arc<Ballast>) -> io::Result<Self> {
-        for name in self.list()? {
-            let bytes = self.len(&name)?;
-            ballast.published(&name, bytes);
+        let mut checkpoints = BTreeMap::new();
+        for name in self.list()?.into_iter().filter(|name| is_checkpoint(name)) {
+            let bytes = std::fs::metadata(self.directory.join(&name)).map_or(0, |found| found.len());
+            checkpoints.insert(name, bytes);
         }
-        ballast.replenish();
+        ballast.begins(checkpoints);
         self.ballast = Some(ballast);
         Ok(self)
     }
@@ -324,8 +326,8 @@ impl Files for CheckpointFiles {
             to.clone_into(&mut open.name);
         }
         directory.sync_all().map_err(|why| self.error("syncing the directory of", to, why))?;
-        let bytes = self.len(to)?;
-        if let Some(ballast) = &self.ballast {
+        let long = std::fs::metadata(self.directory.join(to)).map(|found| found.len());
+        if let (Some(ballast), Ok(bytes)) = (&self.ballast, long) {
             ballast.published(to, bytes);
         }
         Ok(())

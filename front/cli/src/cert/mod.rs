@@ -2,6 +2,7 @@
 //! procedures.
 
 mod show;
+mod status;
 
 use quorate_command::authority::{self, DAYS, Destination, Files, Office, read, write};
 use quorate_command::failure::{Failure, Outcome};
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 /// Make, renew and show certificates of replicas, clients and operators.
 ///
 /// The authority's directory is the one that `quorate init` made (DIR/ca). Replicas and clients notice new files by themselves
-/// within seconds; a replica does so at once on SIGHUP. Its log and `quorate status` say what is in force, and until when.
+/// within seconds; a replica does so at once on SIGHUP. Its log and `quorate cert status` say what is in force, and until when.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate cert show prod/client.toml prod/replica-1/tls/replica.pem
@@ -33,6 +34,7 @@ enum Command {
     Issue(IssueArgs),
     Renew(RenewArgs),
     Show(show::Args),
+    Status(status::Args),
     NewAuthority(NewAuthorityArgs),
     Trust(TrustArgs),
 }
@@ -105,6 +107,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Issue(args) => issue(&args)?,
         Command::Renew(args) => renew(&args)?,
         Command::Show(args) => return show::run(&args),
+        Command::Status(args) => return status::run(&args),
         Command::NewAuthority(args) => new_authority(&args)?,
         Command::Trust(args) => trust(&args)?,
     };

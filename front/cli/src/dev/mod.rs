@@ -161,7 +161,13 @@ pub(crate) fn run(args: Args) -> Outcome {
     dev.children.stop();
     dev.oracle.iter_mut().for_each(Children::stop);
     let _ = std::fs::remove_file(dev.directory.cluster.directory.join(SOCKET));
-    ended.map(|()| ExitCode::SUCCESS)
+    ended?;
+    if !dev.args.json {
+        let shown = dev.args.dir.display();
+        let stays = format!("stopped; the data is in {shown}, and the next `quorate dev` goes on with it");
+        let _ = print::line(if on_disk { stays } else { "stopped; nothing was on a disk".to_owned() });
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 struct Dev {
@@ -319,6 +325,7 @@ impl Dev {
         let DevDirectory { cluster, choices, made, .. } = &self.directory;
         let mut text = format!("ready in {} ms: {} replicas", after.as_millis(), cluster.members.len());
         text.push_str(if *made { "\n" } else { ", with the data of the run before\n" });
+        cluster.spare().into_iter().for_each(|spare| text.push_str(&format!("{spare}\n")));
         for (replica, address) in &cluster.members {
             let role = if *replica == leader { "  leader" } else { "" };
             let _ = writeln!(text, "  replica {:<3} {address}{role}", replica.number());

@@ -140,8 +140,12 @@ fn a_cluster_is_made_with_its_oracle() {
     let dir = dir.to_str().expect("UTF-8");
     let members = "1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000,4=10.0.0.4:7000";
     let init = |more: &[&str]| {
-        let all =
-            [&["init", "--dir", dir, "--members", members, "--health-port", "0"][..], &MODEL, more].concat();
+        let all = [
+            &["init", "--service", "kv", "--dir", dir, "--members", members, "--health-port", "0"][..],
+            &MODEL,
+            more,
+        ]
+        .concat();
         quorate(&all)
     };
     init(&[]).fails(2, &["two halves of the replicas", "--oracle"]);

@@ -277,9 +277,19 @@ fn a_plain_cluster_works_where_it_is_written_down() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("plain");
     let members = format!("1=127.0.0.1:{}", free_ports(1)[0]);
-    let said =
-        quorate(&["init", "--plain", "--dir", &text(&path), "--members", &members, "--health-port", "0"])
-            .ok();
+    let said = quorate(&[
+        "init",
+        "--service",
+        "kv",
+        "--plain",
+        "--dir",
+        &text(&path),
+        "--members",
+        &members,
+        "--health-port",
+        "0",
+    ])
+    .ok();
     assert!(said.contains("Connections are plain"), "{said}");
     assert!(!path.join("ca").exists() && !path.join("clients").exists());
     let config = path.join("replica-1/replica.toml");
@@ -382,6 +392,35 @@ fn everything_is_rotated_under_load_and_no_request_fails() {
     let old = running.made.path().join("ca/before.pem");
     assert!(old.exists());
     assert_eq!(running.run(&["kv", "get", "steady"]).ok(), "value");
+}
+
+/// Certificates in the files are in force once replicas have read them.
+#[test]
+fn one_sees_which_certificates_are_in_force() {
+    let running = Running::start();
+    let files: Vec<String> =
+        (1..=3).map(|id| text(&running.made.path().join(format!("replica-{id}/tls/replica.pem")))).collect();
+    let status = |more: &[&str]| {
+        let files = files.iter().map(String::as_str).collect::<Vec<_>>();
+        running.run(&[&["cert", "status"], more, &files[..]].concat())
+    };
+    wait_until("all answer", || running.run(&["cert", "status"]).code == Some(0));
+    let said = status(&[]).ok();
+    assert_eq!(said.matches("as in its file").count(), 3, "{said}");
+    let ca = running.ca();
+    let named = files.iter().map(String::as_str).collect::<Vec<_>>();
+    let renew = [&["cert", "renew", "--ca", &ca], &named[..]].concat();
+    quorate(&renew).ok();
+    let before = status(&[]);
+    assert!(before.code == Some(1) && before.out.contains("NOT the one in its file"), "{}", before.out);
+    let said = status(&["--wait", "--json"]).ok();
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert!(said.as_array().expect("a list").iter().all(|one| one["right"] == true), "{said}");
+
+    let client = text(&running.made.path().join("clients/default.pem"));
+    running.run(&["cert", "status", &client]).fails(2, &["it is no replica's certificate"]);
+    running.run(&["cert", "status", &files[0], &files[0]]).fails(2, &["another file is for replica 1"]);
+    running.run(&["cert", "status", "--wait"]).fails(2, &["FILE"]);
 }
 
 #[test]

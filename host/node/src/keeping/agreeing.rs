@@ -57,8 +57,9 @@ impl Keeping {
         out.extend(self.own.remember(seq, image.objects.clone()).map(Out::Release));
         self.last = Some((seq, None));
         let writing = self.borders.writes(border);
-        // A differential checkpoint needs those before it, which could not be deleted then.
-        let is_full = |writing: Writing| writing.full || self.asking.is_full();
+        // A differential checkpoint needs those before it, which could not be deleted then. But it may fit where a full one did not.
+        let forced = self.asking.is_full() && self.trouble.is_none();
+        let is_full = |writing: Writing| writing.full || forced;
         let write = writing.map(|writing| if is_full(writing) { Kind::Full } else { Kind::Differential });
         if write.is_some() {
             self.own.writes(seq);

@@ -10,6 +10,8 @@ const SHORT: u8 = 2;
 
 /// How often the time between two requests doubles at most while a disk stays full: each border costs all replicas a checkpoint.
 const DOUBLED_MAX: u32 = 5;
+/// So often it asks while nothing is delivered here: then this replica can not take what would help.
+const TRIES_MAX: u32 = SHORT as u32 + DOUBLED_MAX + 2;
 
 /// Whether this replica must order a border, and when it asked for one.
 #[derive(Debug, Default)]
@@ -27,23 +29,30 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Notes that the leader was asked.
-    pub(super) fn asked(&mut self, now: Time) {
+    /// Notes that the leader was asked, or that none is known who could be.
+    pub(super) fn asked(&mut self, now: Time, is_led: bool) {
         self.asked = Some(now);
-        self.tries += u32::from(self.short > 0);
+        self.tries += u32::from(self.short > 0 && is_led);
+        if self.tries >= TRIES_MAX {
+            self.short = 0;
+        }
     }
 
     /// Looks whether the disk is full. `batch`: one was delivered, and whether it asks for a border; `lacks`: a checkpoint was not written.
     pub(super) fn look(&mut self, full: bool, batch: Option<bool>, lacks: bool) {
         self.short = match (full, batch) {
-            (_, Some(true)) => self.short.saturating_sub(1),
-            (true, Some(false)) => SHORT,
+            // On a full disk a border whose checkpoint found no room has freed nothing.
+            (_, Some(true)) => self.short.saturating_sub(u8::from(!(full && lacks))),
+            (true, Some(false)) => {
+                self.tries = self.tries.min(u32::from(SHORT) + DOUBLED_MAX);
+                SHORT
+            }
             (true, None) if !self.full => SHORT,
             // There is room again, also for the checkpoint that did not fit.
             (false, _) if self.full => u8::from(lacks),
             _ => self.short,
         };
-        self.tries = if full || self.full { self.tries } else { 0 };
+        self.tries = if full { self.tries } else { 0 };
         self.full = full;
     }
 

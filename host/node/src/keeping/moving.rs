@@ -280,7 +280,7 @@ impl Keeping {
         let newest = self.agreement.newest();
         let (seq, digest) = newest.unwrap_or((Seq::ZERO, Digest::new([0; 32])));
         let message = StateMessage::WantBorder { seq, digest };
-        self.asking.asked(now);
+        self.asking.asked(now, facts.leader.is_some());
         match facts.leader {
             Some(leader) if leader == self.config.me => self.asking.order(),
             Some(to) => out.push(Out::Send { to, message }),

@@ -9,6 +9,7 @@ use crate::disk::{Quota, lock};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -40,8 +41,8 @@ pub(crate) struct Ballast {
 struct State {
     /// How long the file is; 0: there is none.
     bytes: u64,
-    /// How long it was when a checkpoint took its room that is not finished yet.
-    lent: u64,
+    /// Whether a checkpoint took its room that is not finished yet. The file stays without a byte meanwhile, so that a restart knows it.
+    lent: bool,
     /// How long each checkpoint is that was published here.
     checkpoints: BTreeMap<String, u64>,
 }
@@ -54,22 +55,34 @@ impl State {
 }
 
 impl Ballast {
-    /// Takes over what is there from an earlier run. A segment of the log has so many bytes.
+    /// Takes over what is there from an earlier run: a file with holes keeps no room. A segment of the log has so many bytes.
     pub(crate) fn open(directory: &Path, segment_bytes: u64, quota: Option<Quota>) -> Self {
         let path = directory.join(NAME);
-        let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
+        let found = std::fs::metadata(&path).ok();
+        let whole = found.as_ref().filter(|found| found.blocks() * 512 >= found.len());
+        let bytes = whole.map_or(0, std::fs::Metadata::len);
+        let state = State { bytes, lent: found.is_some() && bytes == 0, ..State::default() };
         let beside = SEGMENTS * segment_bytes;
-        Self { path, quota, least: LEAST, beside, state: Mutex::new(State { bytes, ..State::default() }) }
+        Self { path, quota, least: LEAST, beside, state: Mutex::new(state) }
     }
 
-    /// A checkpoint of this length is here.
+    /// These checkpoints are here at the start. The file is not cut by this: it may be for one that is being made.
+    pub(crate) fn begins(&self, checkpoints: BTreeMap<String, u64>) {
+        let mut state = lock(&self.state);
+        state.checkpoints = checkpoints;
+        let wanted = state.wanted(self.least).max(state.bytes);
+        self.fit(&mut state, wanted);
+    }
+
+    /// A checkpoint of this length was published.
     pub(crate) fn published(&self, name: &str, bytes: u64) {
-        {
-            let mut state = lock(&self.state);
-            state.checkpoints.insert(name.to_owned(), bytes);
-            state.lent = 0;
+        let mut state = lock(&self.state);
+        state.checkpoints.insert(name.to_owned(), bytes);
+        if std::mem::take(&mut state.lent) {
+            let _ = std::fs::remove_file(&self.path);
         }
-        self.replenish();
+        let wanted = state.wanted(self.least);
+        self.fit(&mut state, wanted);
     }
 
     /// A file is gone.
@@ -82,11 +95,15 @@ impl Ballast {
     pub(crate) fn replenish(&self) {
         let mut state = lock(&self.state);
         let wanted = state.wanted(self.least);
+        self.fit(&mut state, wanted);
+    }
+
+    fn fit(&self, state: &mut State, wanted: u64) {
         // A file that is a little too long does no harm. What a checkpoint leaves that did not fit here either is for the next one, which may
         // be smaller, and not for the log.
-        if state.bytes < wanted && (wanted <= state.lent || self.has_room(wanted - state.bytes)) {
-            if self.grow(state.bytes, wanted).is_ok() {
-                (state.bytes, state.lent) = (wanted, 0);
+        if state.bytes < wanted && (state.lent || self.has_room(wanted - state.bytes)) {
+            if self.grow(state.bytes, wanted, state.lent).is_ok() {
+                (state.bytes, state.lent) = (wanted, false);
             }
         } else if state.bytes / 2 > wanted && self.resize(wanted).is_ok() {
             self.give(state.bytes - wanted);
@@ -98,10 +115,10 @@ impl Ballast {
     pub(crate) fn release(&self) -> bool {
         let mut state = lock(&self.state);
         let bytes = std::mem::take(&mut state.bytes);
-        if bytes == 0 || std::fs::remove_file(&self.path).is_err() {
+        if bytes == 0 || self.resize(0).is_err() {
             return false;
         }
-        state.lent = bytes;
+        state.lent = true;
         self.give(bytes);
         tracing::warn!(bytes, "the disk is full: a checkpoint takes the room that is kept for it");
         true
@@ -122,7 +139,7 @@ impl Ballast {
         free >= bytes.saturating_add(self.beside)
     }
 
-    fn grow(&self, from: u64, to: u64) -> io::Result<()> {
+    fn grow(&self, from: u64, to: u64, is_lent: bool) -> io::Result<()> {
         if let Some(quota) = &self.quota {
             quota.take(to - from)?;
         }
@@ -133,14 +150,14 @@ impl Ballast {
         });
         if grown.is_err() {
             self.give(to - from);
-            // Part of it may be there.
-            let _ = self.resize(from);
+            // Part of it may be there; and a file without a byte would say that a checkpoint took the room.
+            let _ = if from == 0 && !is_lent { std::fs::remove_file(&self.path) } else { self.resize(from) };
         }
         grown
     }
 
     fn resize(&self, bytes: u64) -> io::Result<()> {
-        if bytes == 0 { std::fs::remove_file(&self.path) } else { self.file()?.set_len(bytes) }
+        self.file()?.set_len(bytes)
     }
 
     fn file(&self) -> io::Result<File> {

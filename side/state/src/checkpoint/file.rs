@@ -69,6 +69,11 @@ pub(crate) fn parse_name(name: &str) -> Option<(Seq, Kind)> {
     (file_name(seq, kind) == name).then_some((seq, kind))
 }
 
+/// Whether a file with this name is a published checkpoint.
+pub fn is_checkpoint(name: &str) -> bool {
+    parse_name(name).is_some()
+}
+
 const UNFINISHED: &str = ".unfinished";
 
 /// The name of a border's file until it is published, since its seq is not known while it is captured ahead.

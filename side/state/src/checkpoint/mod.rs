@@ -59,6 +59,7 @@ mod writer;
 
 pub use assembly::Assembly;
 pub use chunk::{Entry, PartError, decode_chunk, encode_chunk, verify_chunk};
+pub use file::is_checkpoint;
 pub use files::Files;
 pub use image::Image;
 pub use job::{Instead, Job, Kind, ManifestPart, Report, RotAt, Step};

@@ -388,7 +388,8 @@ impl Made {
         let made = Self { directory };
         let path = made.path();
         let (path, count) = (path.to_str().expect("UTF-8"), instances.to_string());
-        let init = ["init", "--dir", path, "--members", &list.join(","), "--instances", &count];
+        let init =
+            ["init", "--service", "kv", "--dir", path, "--members", &list.join(","), "--instances", &count];
         // Many tests run at once, and each port is one test's.
         quorate(&[&init[..], &["--health-port", "0"]].concat()).ok();
         for (id, _) in members {

@@ -105,6 +105,7 @@ impl Cluster {
         let root = directory.path().join("c");
         let made = quorate()
             .args(["init", "--members", &list.join(","), "--health-port", "0"])
+            .args(if arguments.contains(&"--service") { &[][..] } else { &["--service", "kv"] })
             .args(arguments)
             .arg("--dir")
             .arg(&root)

@@ -1,5 +1,5 @@
 use super::{Ballast, MORE, NAME};
-use crate::disk::Quota;
+use crate::disk::{Quota, lock};
 use crate::files::CheckpointFiles;
 use bytes::Bytes;
 use quorate_state::checkpoint::Files;
@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
+const FIRST: &str = "00000000000000000001.full";
+const SECOND: &str = "00000000000000000002.diff";
 const SEGMENT: u64 = MIB;
 
 fn kept(directory: &Path) -> u64 {
@@ -17,9 +19,13 @@ fn kept(directory: &Path) -> u64 {
 fn files(directory: &Path, bytes: u64) -> (Box<dyn Files + Send>, Quota) {
     let quota = Quota::default();
     quota.set(Some(bytes));
+    (opened(directory, &quota), quota)
+}
+
+fn opened(directory: &Path, quota: &Quota) -> Box<dyn Files + Send> {
     let ballast = Arc::new(Ballast { least: 0, ..Ballast::open(directory, SEGMENT, Some(quota.clone())) });
     let files = CheckpointFiles::new(directory).and_then(|files| files.ballasted(ballast.clone()));
-    (quota.clone().over_files(Box::new(files.unwrap()), ballast), quota)
+    quota.clone().over_files(Box::new(files.unwrap()), ballast)
 }
 
 fn write(files: &mut dyn Files, name: &str, mib: u64) -> std::io::Result<()> {
@@ -35,15 +41,15 @@ fn write(files: &mut dyn Files, name: &str, mib: u64) -> std::io::Result<()> {
 fn a_checkpoint_fits_where_nothing_else_does() {
     let directory = tempfile::tempdir().unwrap();
     let (mut files, quota) = files(directory.path(), 64 * MIB);
-    write(&mut *files, "1.checkpoint", 8).unwrap();
+    write(&mut *files, FIRST, 8).unwrap();
     assert_eq!(kept(directory.path()), 9 * MIB + MORE);
     assert_eq!(quota.left(), Some(64 * MIB - 17 * MIB - MORE));
     // The log takes all that is left.
     quota.set(Some(0));
-    write(&mut *files, "2.checkpoint", 9).unwrap();
+    write(&mut *files, SECOND, 9).unwrap();
     assert_eq!(kept(directory.path()), 0, "it took the room that was kept");
     // The one before goes, and the room comes back as far as there is some.
-    files.delete("1.checkpoint").unwrap();
+    files.delete(FIRST).unwrap();
     assert_eq!(kept(directory.path()), 0, "a state of 9 MiB needs more than there is");
     quota.set(Some(20 * MIB));
     files.create("unfinished").unwrap();
@@ -51,17 +57,17 @@ fn a_checkpoint_fits_where_nothing_else_does() {
     assert_eq!(kept(directory.path()), 9 * MIB + 9 * MIB / 8 + MORE);
     let mut names = files.list().unwrap();
     names.sort();
-    assert_eq!(names, ["2.checkpoint"], "nobody takes it for a checkpoint");
-    assert_eq!(std::fs::read(directory.path().join("2.checkpoint")).unwrap(), vec![7; 9 * MIB as usize]);
+    assert_eq!(names, [SECOND], "nobody takes it for a checkpoint");
+    assert_eq!(std::fs::read(directory.path().join(SECOND)).unwrap(), vec![7; 9 * MIB as usize]);
 }
 
 #[test]
 fn what_does_not_fit_either_leaves_nothing_half_done() {
     let directory = tempfile::tempdir().unwrap();
     let (mut files, quota) = files(directory.path(), 64 * MIB);
-    write(&mut *files, "1.checkpoint", 2).unwrap();
+    write(&mut *files, FIRST, 2).unwrap();
     quota.set(Some(MIB));
-    let full = write(&mut *files, "2.checkpoint", 8).unwrap_err();
+    let full = write(&mut *files, SECOND, 8).unwrap_err();
     assert_eq!(full.raw_os_error(), Some(28));
     files.delete("unfinished").unwrap();
     assert_eq!(kept(directory.path()), 2 * MIB + MIB / 4 + MORE, "it is kept for the next one");
@@ -72,10 +78,10 @@ fn what_does_not_fit_either_leaves_nothing_half_done() {
 fn it_follows_the_state_and_outlives_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let (mut files, quota) = files(directory.path(), 64 * MIB);
-    write(&mut *files, "1.checkpoint", 8).unwrap();
-    write(&mut *files, "2.checkpoint", 2).unwrap();
+    write(&mut *files, FIRST, 8).unwrap();
+    write(&mut *files, SECOND, 2).unwrap();
     assert_eq!(kept(directory.path()), 9 * MIB + MORE);
-    files.delete("1.checkpoint").unwrap();
+    files.delete(FIRST).unwrap();
     let small = 2 * MIB + MIB / 4 + MORE;
     assert_eq!(kept(directory.path()), small, "the state is smaller now");
     assert_eq!(quota.left(), Some(62 * MIB - small));
@@ -84,6 +90,45 @@ fn it_follows_the_state_and_outlives_a_restart() {
     assert!(again.release(), "it was there");
     assert_eq!(kept(directory.path()), 0);
     assert!(!again.release());
+}
+
+/// A full checkpoint and differences behind it, in whatever order the system lists them, and no room for anything.
+#[test]
+fn it_outlives_a_restart_with_a_full_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut files, quota) = files(directory.path(), 64 * MIB);
+    write(&mut *files, FIRST, 8).unwrap();
+    write(&mut *files, SECOND, 1).unwrap();
+    let room = 9 * MIB + MORE;
+    assert_eq!(kept(directory.path()), room);
+    std::fs::write(directory.path().join("00000000000000000009.unfinished"), b"x").unwrap();
+    std::fs::write(directory.path().join("core"), vec![1; 20 * MIB as usize]).unwrap();
+    quota.set(Some(0));
+    let again = opened(directory.path(), &quota);
+    assert_eq!(kept(directory.path()), room, "it is neither cut nor longer");
+    drop(again);
+    // A copy with holes keeps nothing.
+    let file = std::fs::File::create(directory.path().join(NAME)).unwrap();
+    file.set_len(room).unwrap();
+    assert_eq!(lock(&Ballast::open(directory.path(), SEGMENT, None).state).bytes, 0);
+}
+
+/// A process is killed while its checkpoint uses the room: what that leaves is for the next one.
+#[test]
+fn what_a_dead_process_took_is_kept_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut files, quota) = files(directory.path(), 64 * MIB);
+    write(&mut *files, FIRST, 8).unwrap();
+    quota.set(Some(0));
+    files.create("00000000000000000009.unfinished").unwrap();
+    files.append("00000000000000000009.unfinished", &[Bytes::from(vec![7; MIB as usize])]).unwrap();
+    assert_eq!(kept(directory.path()), 0);
+    drop(files);
+    let mut again = opened(directory.path(), &quota);
+    assert_eq!(kept(directory.path()), 0, "its bytes are there");
+    again.delete("00000000000000000009.unfinished").unwrap();
+    assert_eq!(kept(directory.path()), 9 * MIB + MORE);
+    assert_eq!(quota.left(), Some(0), "the log gets nothing of it");
 }
 
 #[test]
