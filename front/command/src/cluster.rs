@@ -124,7 +124,8 @@ impl Cluster {
     /// What to know of a number of replicas that survives no more stops than one replica fewer.
     pub fn spare(&self) -> Option<String> {
         let (count, survives) = (self.members.len(), self.members.len() - self.majority());
-        let is_spare = self.fault_model == FaultModel::Crash && count.is_multiple_of(2);
+        let is_spare =
+            !self.fault_model.may_lie() && !self.fault_model.few_are_slow() && count.is_multiple_of(2);
         let stops = match survives {
             0 => "no replica may stop".to_owned(),
             1 => "one replica may stop".to_owned(),
