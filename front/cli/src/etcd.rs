@@ -127,7 +127,7 @@ pub(crate) fn front(
     let lies = lies.map(|told| Box::new(move || told.is(How::Replies)) as Lies);
     let member = Member { lies, ..member };
     let upkeep = settings.upkeep();
-    let announce = config.front_addresses().remove(FRONT).filter(|reached| *reached != settings.listen);
+    let announce = config.front_addresses().remove(FRONT).filter(|reached| !reached.ends_with(":0"));
     let front = FrontConfig { listen: settings.listen, announce, member, hub, tokens, upkeep };
     Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }

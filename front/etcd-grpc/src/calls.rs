@@ -76,7 +76,7 @@ impl RpcCalls {
         let (service, method) = path.strip_prefix("/etcdserverpb.")?.split_once('/')?;
         let kind = METHODS.iter().position(|known| *known == (service, method))?;
         self.started[kind].fetch_add(1, Ordering::Relaxed);
-        Some(Begun { calls: self, kind, at: Instant::now() })
+        Some(Begun { calls: self, kind, at: Instant::now(), has_ended: false })
     }
 
     /// As go-grpc-prometheus writes them, for dashboards and alert rules that know etcd.
@@ -131,22 +131,33 @@ pub(crate) struct Begun<'a> {
     calls: &'a RpcCalls,
     kind: usize,
     at: Instant,
+    has_ended: bool,
+}
+
+/// Its client gave it up.
+const CANCELED: usize = 1;
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.count(CANCELED);
+        }
+    }
 }
 
 impl Begun<'_> {
     /// It was answered.
-    pub(crate) fn ends(self, answer: &Result<Bytes, Refusal>) {
+    pub(crate) fn ends(mut self, answer: &Result<Bytes, Refusal>) {
+        self.has_ended = true;
+        self.count(answer.as_ref().map_or_else(|refusal| usize::from(refusal.code), |_| 0));
+    }
+
+    fn count(&self, code: usize) {
         let took = Span::from_nanos(u64::try_from(self.at.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let code = match answer {
-            Ok(_) => {
-                self.calls.calls.took(self.kind, took);
-                0
-            }
-            Err(refusal) => {
-                self.calls.calls.failed(self.kind, took);
-                usize::from(refusal.code)
-            }
-        };
+        match code {
+            0 => self.calls.calls.took(self.kind, took),
+            _ => self.calls.calls.failed(self.kind, took),
+        }
         let codes = &self.calls.codes[self.kind];
         codes.get(code).unwrap_or(&codes[2]).fetch_add(1, Ordering::Relaxed);
     }

@@ -134,7 +134,7 @@ impl Heard {
             lacks.push(format!("fetches the state from other replicas ({})", transfer.why));
         }
         if status.log.disk_full {
-            lacks.push("its disk is full: it takes no writes".to_owned());
+            lacks.push(FULL.to_owned());
         }
         let agreed = status.checkpoints.agreed_seq;
         if agreed > status.executed {
@@ -147,11 +147,16 @@ impl Heard {
     }
 }
 
+/// What a replica says whose disk is full. It serves reads and deletes all the same.
+const FULL: &str = "its disk is full: it takes no writes";
+
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Live,
     Ready,
+    /// The same, but that the disk may be full: where clients must reach a replica to delete something.
+    ReadyButFull,
     Metrics,
 }
 
@@ -180,8 +185,13 @@ fn parse(head: &[u8]) -> Request {
         b"HEAD" => true,
         _ => return Request::Refused(405),
     };
-    match target.split(|byte| *byte == b'?').next().unwrap_or_default() {
+    let mut parts = target.splitn(2, |byte| *byte == b'?');
+    let (path, query) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    match path {
         b"/livez" => Request::Probe { wish: Wish::Live, bodiless },
+        b"/readyz" if query.split(|byte| *byte == b'&').any(|wish| wish == b"exclude=disk") => {
+            Request::Probe { wish: Wish::ReadyButFull, bodiless }
+        }
         b"/readyz" => Request::Probe { wish: Wish::Ready, bodiless },
         b"/metrics" => Request::Probe { wish: Wish::Metrics, bodiless },
         _ => Request::Refused(404),
@@ -195,10 +205,11 @@ fn answer(request: Request, heard: &Heard) -> Vec<u8> {
         Request::Probe { wish, bodiless } => {
             let lacks = match (wish, heard) {
                 (Wish::Live, Heard::Starts | Heard::Lacks(_)) => String::new(),
-                (Wish::Ready | Wish::Metrics, Heard::Starts) => "starts\n".to_owned(),
+                (_, Heard::Starts) => "starts\n".to_owned(),
                 (_, Heard::Silence) => "does not take its turns\n".to_owned(),
-                (Wish::Ready | Wish::Metrics, Heard::Lacks(lacks)) => {
-                    lacks.iter().map(|lack| format!("{lack}\n")).collect()
+                (wish, Heard::Lacks(lacks)) => {
+                    let counts = |lack: &&String| wish != Wish::ReadyButFull || *lack != FULL;
+                    lacks.iter().filter(counts).map(|lack| format!("{lack}\n")).collect()
                 }
             };
             if lacks.is_empty() { (200, "ok\n".to_owned(), bodiless) } else { (503, lacks, bodiless) }

@@ -65,6 +65,18 @@ fn a_silent_lane_is_neither_and_one_that_lacks_something_is_alive() {
 }
 
 #[test]
+fn a_full_disk_may_be_left_out() {
+    let (ready, but) =
+        (b"GET /readyz HTTP/1.1\r\n\r\n", b"GET /readyz?verbose&exclude=disk HTTP/1.1\r\n\r\n");
+    let full = Heard::Lacks(vec![FULL.into()]);
+    assert!(ask(ready, &full).starts_with("HTTP/1.1 503 "));
+    assert!(ask(but, &full).starts_with("HTTP/1.1 200 "));
+    let more = Heard::Lacks(vec!["knows no leader".into(), FULL.into()]);
+    assert!(ask(but, &more).ends_with("\r\n\r\nknows no leader\n"));
+    assert!(ask(but, &Heard::Starts).starts_with("HTTP/1.1 503 "));
+}
+
+#[test]
 fn the_length_is_that_of_the_body_and_head_has_none() {
     let got = ask(b"GET /readyz HTTP/1.1\r\n\r\n", &Heard::Starts);
     let (head, body) = got.split_once("\r\n\r\n").unwrap();

@@ -41,7 +41,8 @@ pub(super) fn plan(deployment: &Deployment<'_>) -> Outcome<Planned> {
         for front in replica.fronts() {
             let port = front.port(args.front_port) + number;
             take(port, format!("clients of {} at replica {id}", front.name))?;
-            open.push(port);
+            // Those of operators are for this machine, inside of the container.
+            open.extend((front.key == "listen").then_some(port));
             reached.add(front, here(port));
             fronts.push((front, format!("0.0.0.0:{port}"), Some(here(port))));
         }

@@ -122,7 +122,12 @@ fn manifest(deployment: &Deployment<'_>, configs: &str, first: u16, fronts: &[Fr
     let client = match fronts {
         // A service without ports is none.
         [] => String::new(),
-        _ => fill(CLIENT_SERVICE, &[("ports", &services(&named[2..]))]),
+        _ => {
+            // Not those of operators.
+            let clients = fronts.iter().filter(|front| front.key == "listen");
+            let clients: Vec<_> = clients.map(|front| (front.name, front.port(args.front_port))).collect();
+            fill(CLIENT_SERVICE, &[("ports", &services(&clients))])
+        }
     };
     let values = [
         ("client", client.as_str()),

@@ -24,8 +24,8 @@ const LEAST_MIB: u64 = 256;
 const REQUEST_MIB: u64 = 512;
 
 impl Memory {
-    /// What a replica with this configuration takes at most: its queues, its cache, what connections hold, and twice the state, since what
-    /// changes while a checkpoint is written is held twice.
+    /// What a replica with this configuration takes at most: its queues, its cache, what connections hold, and three times the state:
+    /// small keys take twice what the quota counts (docs/etcd.md), and what changes while a checkpoint is written is held twice.
     pub(super) fn of(config: &Config) -> Self {
         let limits = &config.limits;
         let quota =
@@ -33,7 +33,7 @@ impl Memory {
         let state =
             quota.map(|settings| settings.quota_bytes).filter(|bytes| *bytes > 0).unwrap_or(STATE_BYTES);
         let bytes = [limits.queue_bytes, limits.cache_bytes, limits.buffer_bytes].map(|bytes| bytes as u64);
-        let bytes = bytes.into_iter().fold(state.saturating_mul(2), u64::saturating_add);
+        let bytes = bytes.into_iter().fold(state.saturating_mul(3), u64::saturating_add);
         let mib = (bytes >> 20).saturating_add(BASE_MIB).div_ceil(STEP_MIB).saturating_mul(STEP_MIB);
         Self { mib }
     }

@@ -13,11 +13,11 @@ fn memory_is_what_limits_add_up_to() {
         toml::from_str(&text).expect("a configuration")
     };
     let of = |front: &str| Memory::of(&config(front)).to_string();
-    // 256 for itself, 64 of queues, 16 of cache, 256 of connections; twice 2048.
-    assert_eq!(of(""), "4736Mi");
-    assert_eq!(of("[front.etcd]\nlisten = \"a:2\"\nquota_bytes = 1073741824"), "2688Mi");
-    assert_eq!(of("[front.etcd]\nlisten = \"a:2\"\nquota_bytes = 0"), "4736Mi", "no limit");
-    assert_eq!(of("[limits]\nqueue_bytes = 1073741824"), "5696Mi");
+    // 256 for itself, 64 of queues, 16 of cache, 256 of connections; three times 2048.
+    assert_eq!(of(""), "6784Mi");
+    assert_eq!(of("[front.etcd]\nlisten = \"a:2\"\nquota_bytes = 1073741824"), "3712Mi");
+    assert_eq!(of("[front.etcd]\nlisten = \"a:2\"\nquota_bytes = 0"), "6784Mi", "no limit");
+    assert_eq!(of("[limits]\nqueue_bytes = 1073741824"), "7744Mi");
     let largest = memory::parse("16384Gi").expect("a size");
     assert!(
         Memory::of(&config("[front.etcd]\nlisten = \"a:2\"\nquota_bytes = 9223372036854775807")) > largest

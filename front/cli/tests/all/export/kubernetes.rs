@@ -223,7 +223,7 @@ fn a_majority_keeps_running_and_clients_reach_it() {
     assert_eq!(preferred["podAffinityTerm"]["topologyKey"], "kubernetes.io/hostname");
     let container = &pod["containers"][0];
     assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/livez");
-    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz?exclude=disk");
     assert_eq!(container["resources"]["limits"]["memory"], "3072Mi");
     let mounts: Vec<&str> = container["volumeMounts"]
         .as_array()

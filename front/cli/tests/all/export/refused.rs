@@ -70,7 +70,7 @@ fn names_ports_and_sizes_that_can_not_be_are_refused() {
     }
     let (_, ran) = export(directory.path(), "compose", &["--memory", "1Gi"]);
     let said = ran.ok();
-    assert!(said.contains("more than 1024Mi") && said.contains("add up to 4736Mi"), "{said}");
+    assert!(said.contains("more than 1024Mi") && said.contains("add up to 6784Mi"), "{said}");
 }
 
 #[test]
