@@ -36,7 +36,7 @@ const HELP: &str = "cargo xtask package [--check] [--program FILE] [--out DIR]
   --check          take target/debug/quorate (or FILE), write into target/packages-check, read everything back, and compare";
 
 /// The most bytes of the program.
-const PROGRAM_BYTES_MAX: usize = 25 << 20;
+const PROGRAM_BYTES_MAX: usize = 25_000_000;
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,9 +73,8 @@ pub(crate) fn package(root: &Path, args: &[String]) -> Done {
     println!("{}", program.described());
     if !asked.check && program.bytes.len() > PROGRAM_BYTES_MAX {
         return Err(format!(
-            "package: the program has {} MiB, {} are allowed: look for what made it grow, for example with cargo-bloat",
-            program.bytes.len() >> 20,
-            PROGRAM_BYTES_MAX >> 20
+            "package: the program has {} bytes, {PROGRAM_BYTES_MAX} are allowed: look for what made it grow, for example with cargo-bloat",
+            program.bytes.len()
         ));
     }
     program.elf.refuse_libraries()?;

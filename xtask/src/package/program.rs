@@ -72,10 +72,10 @@ impl Program {
     /// A line for people.
     pub(crate) fn described(&self) -> String {
         format!(
-            "quorate {} for {}: {:.1} MiB, needs glibc {} or newer and {}; {} manual pages",
+            "quorate {} for {}: {:.1} MB, needs glibc {} or newer and {}; {} manual pages",
             self.version,
             self.elf.machine.linux,
-            self.bytes.len() as f64 / f64::from(1 << 20),
+            self.bytes.len() as f64 / 1e6,
             self.elf.glibc,
             self.elf.libraries.join(", "),
             self.pages.len()
