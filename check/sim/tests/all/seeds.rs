@@ -31,18 +31,18 @@ fn clean(profile: Profile, first: u64, count: u64) {
 
 #[test]
 fn random_seeds_run_clean() {
-    clean(Profile::default(), 1, seeds(80));
+    clean(Profile::default(), 1, seeds(50));
 }
 
 #[test]
 fn random_seeds_run_clean_with_mod_smart() {
-    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 1, seeds(80));
+    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 1, seeds(50));
 }
 
 #[test]
 fn changes_of_membership_run_clean_with_mod_smart() {
     let profile = Profile { protocol: Some(Protocol::MOD_SMART), changes: Some(true), ..Profile::default() };
-    clean(profile, 1, seeds(50));
+    clean(profile, 1, seeds(30));
 }
 
 #[test]
