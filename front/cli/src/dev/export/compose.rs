@@ -3,8 +3,8 @@
 use super::deployed::Site;
 use super::ports::{PORT, Taken};
 use super::readme::{self, Reached};
-use super::{Deployment, Files, Planned, container, fill};
-use quorate_command::failure::Outcome;
+use super::{Args, Deployment, Files, Planned, container, fill};
+use quorate_command::failure::{Failure, Outcome};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,6 +19,7 @@ const KEYS: &str = "      - type: bind\n        source: ./replica-{{id}}/tls\n  
 
 pub(super) fn plan(deployment: &Deployment<'_>) -> Outcome<Planned> {
     let args = deployment.args;
+    is_reachable(args)?;
     let ports = ports(deployment)?;
     let port = |id: u16| ports.get(&id).copied().unwrap_or_default();
     let inside = |id: u16| format!("quorate-{id}:{}", port(id));
@@ -112,6 +113,17 @@ fn readme(deployment: &Deployment<'_>, rows: &str, reached: &Reached) -> String 
         ("image", &args.image),
     ];
     fill(README, &values)
+}
+
+/// Other machines need a name for this one, if its ports are open to them.
+fn is_reachable(args: &Args) -> Outcome<()> {
+    if !args.publish.is_unspecified() || args.hosts.iter().any(|host| !host.starts_with("*.")) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--publish {} opens the ports to other machines: say with --hosts by which name or address they reach this one",
+        args.publish
+    )))
 }
 
 /// A line that opens a port of a container on this machine.

@@ -59,6 +59,8 @@ fn names_ports_and_sizes_that_can_not_be_are_refused() {
         ),
         ("compose", &["--memory", "4G"], "as in 4Gi"),
         ("compose", &["--publish", "somewhere"], "invalid"),
+        ("compose", &["--publish", "0.0.0.0"], "say with --hosts"),
+        ("compose", &["--publish", "0.0.0.0", "--hosts", "*.example.org"], "say with --hosts"),
         ("kubernetes", &["--storage", "much"], "as in 50Gi"),
         ("kubernetes", &["--namespace", "Db"], "small letters"),
         ("systemd", &["--namespace", "db"], "cannot be used with"),
