@@ -6,7 +6,7 @@ use quorate_command::execution::ExecutionArgs;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, PillarsChoice, PlacementChoice};
 use quorate_command::ordering::{FaultModelWord, OrderArgs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Measure how fast a cluster is, beside what the machine allows.
 ///
@@ -135,6 +135,27 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
+    /// Our cluster beside another system: connections are plain and writes are synced, as on that side.
+    pub(super) fn beside_a_peer(replicas: Option<u16>, scratch: &Path, secs: f64, warm: f64) -> Self {
+        Self {
+            cluster: ClusterArgs::default(),
+            order: OrderArgs::default(),
+            replicas,
+            durability: Some(DurabilityChoice::Group),
+            plain: true,
+            instances: 1,
+            lanes: 1,
+            pillars: None,
+            placement: None,
+            sync_delay_us: 0,
+            scratch: scratch.to_owned(),
+            secs,
+            warm,
+            repeat: 1,
+            no_floor: true,
+        }
+    }
+
     /// Refuses what can not run, and says why.
     pub(super) fn check(&self) -> Outcome<()> {
         seconds("--secs", self.secs)?;

@@ -20,11 +20,9 @@ use super::median;
 use super::options::Measurement;
 use super::output::Output;
 use quorate_command::arguments::seconds;
-use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::DurabilityChoice;
 use quorate_command::machine::Machine;
-use quorate_command::ordering::OrderArgs;
 use quorate_command::progress::Progress;
 use serde::Serialize;
 use spread::Spread;
@@ -111,23 +109,7 @@ impl Common {
 
     /// Our cluster.
     fn measurement(&self) -> Measurement {
-        Measurement {
-            cluster: ClusterArgs::default(),
-            order: OrderArgs::default(),
-            replicas: Some(self.replicas),
-            durability: Some(DurabilityChoice::Group),
-            plain: true,
-            instances: 1,
-            lanes: 1,
-            pillars: None,
-            placement: None,
-            sync_delay_us: 0,
-            scratch: self.scratch.clone(),
-            secs: self.secs,
-            warm: self.warm,
-            repeat: 1,
-            no_floor: true,
-        }
+        Measurement::beside_a_peer(Some(self.replicas), &self.scratch, self.secs, self.warm)
     }
 }
 

@@ -88,6 +88,29 @@ impl Rows {
         Self { title: title.into(), unit: unit.into(), logarithmic: false, sides, rows, line_at: None }
     }
 
+    /// What is drawn of ours beside another system, which is named: ratios of rates, turn by turn, if there are some; then rates, rates by
+    /// processor time, medians and 99th percentiles of latency, each of both sides. `unit` is what is counted.
+    pub(in crate::bench) fn beside_a_peer(
+        peer: &str,
+        unit: &str,
+        ratios: Vec<Row>,
+        [rates, by_cpu, medians, percentiles]: [Vec<Row>; 4],
+    ) -> Vec<Self> {
+        let of_both =
+            |title: &str, unit: &str, rows| Self::new(title, unit, &["ours", peer], rows).logarithmic();
+        let title = format!("Rate beside {peer}, turn by turn");
+        let sides = format!("ours over {peer}");
+        let ratios = (!ratios.is_empty())
+            .then(|| Self::new(&title, &format!("times {peer}'s"), &[sides.as_str()], ratios).beside_one());
+        let measured = [
+            of_both("Rate", &format!("{unit} per second"), rates),
+            of_both("Rate by processor time of all servers", &format!("{unit} per CPU second"), by_cpu),
+            of_both("Median latency", "microseconds", medians),
+            of_both("99th percentile of latency", "microseconds", percentiles),
+        ];
+        ratios.into_iter().chain(measured).collect()
+    }
+
     /// On a logarithmic axis: values that differ by orders of magnitude are seen beside each other.
     pub(in crate::bench) fn logarithmic(mut self) -> Self {
         self.logarithmic = true;

@@ -24,11 +24,9 @@ use load::{Plan, Run};
 pub(in crate::bench) use peer::Peer;
 pub(super) use peer::{MemberArgs, become_member};
 use quorate_command::arguments::{self, seconds};
-use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{DurabilityChoice, ServiceChoice};
 use quorate_command::machine::Machine;
-use quorate_command::ordering::OrderArgs;
 use quorate_command::progress::Progress;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -286,7 +284,12 @@ type Open<'a> = Box<dyn Fn() -> Outcome<Servers> + 'a>;
 
 /// The sides that are to be measured.
 fn sides(args: &EtcdArgs) -> Vec<(&'static str, Open<'_>)> {
-    let ours = || Ok(Servers::Ours(Box::new(Target::open(&measurement(args), ServiceChoice::Etcd)?)));
+    let ours = || {
+        Ok(Servers::Ours(Box::new(Target::open(
+            &Measurement::beside_a_peer(None, &args.scratch, args.secs, args.warm),
+            ServiceChoice::Etcd,
+        )?)))
+    };
     let etcd = || Ok(Servers::Etcd(Peer::start(&args.etcd, &args.scratch, REPLICAS)?));
     let mut sides: Vec<(&'static str, Open<'_>)> = Vec::new();
     if args.target != Whom::Etcd {
@@ -314,24 +317,4 @@ fn one(mut servers: Servers, plan: Plan, name: &str) -> Outcome<Run> {
     let title = format!("{name}: {:?}, {} bytes, {} clients", plan.operation, plan.bytes, plan.clients);
     let _progress = Progress::waiting(&title);
     load::run(&mut servers, plan)
-}
-
-fn measurement(args: &EtcdArgs) -> Measurement {
-    Measurement {
-        cluster: ClusterArgs::default(),
-        order: OrderArgs::default(),
-        replicas: None,
-        durability: Some(DurabilityChoice::Group),
-        plain: true,
-        instances: 1,
-        lanes: 1,
-        pillars: None,
-        placement: None,
-        sync_delay_us: 0,
-        scratch: args.scratch.clone(),
-        secs: args.secs,
-        warm: args.warm,
-        repeat: 1,
-        no_floor: true,
-    }
 }

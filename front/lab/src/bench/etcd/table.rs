@@ -98,28 +98,13 @@ pub(super) fn page(document: &Document) -> Page {
         Some(Drawn { name: name(row), marks: vec![Mark::of(ratios)] })
     };
     let ratios: Vec<Drawn> = document.rows.iter().filter_map(ratio).collect();
-    let both = ["ours", "etcd"];
-    let mut rows = Vec::new();
-    if !ratios.is_empty() {
-        rows.push(
-            Rows::new("Rate beside etcd, turn by turn", "times etcd\'s", &["ours over etcd"], ratios)
-                .beside_one(),
-        );
-    }
-    rows.push(Rows::new("Rate", "calls per second", &both, sides(|run| run.per_s)).logarithmic());
-    rows.push(
-        Rows::new(
-            "Rate by processor time of all servers",
-            "calls per CPU second",
-            &both,
-            sides(|run| run.per_server_cpu_s),
-        )
-        .logarithmic(),
-    );
-    rows.push(Rows::new("Median latency", "microseconds", &both, sides(|run| run.p50_us)).logarithmic());
-    rows.push(
-        Rows::new("99th percentile of latency", "microseconds", &both, sides(|run| run.p99_us)).logarithmic(),
-    );
+    let measured = [
+        sides(|run| run.per_s),
+        sides(|run| run.per_server_cpu_s),
+        sides(|run| run.p50_us),
+        sides(|run| run.p99_us),
+    ];
+    let rows = Rows::beside_a_peer("etcd", "calls", ratios, measured);
     let failed = |(name, run): (&str, &Run)| {
         let why = run.first_error.clone().or_else(|| run.events.as_ref()?.fault.clone());
         (!run.is_valid())

@@ -21,11 +21,9 @@ use clap::ValueEnum;
 use load::{Plan, Run};
 pub(in crate::bench) use peer::Peer;
 use quorate_command::arguments::seconds;
-use quorate_command::cluster::ClusterArgs;
 use quorate_command::failure::{Failure, Outcome};
-use quorate_command::layout::{DurabilityChoice, ServiceChoice};
+use quorate_command::layout::ServiceChoice;
 use quorate_command::machine::Machine;
-use quorate_command::ordering::OrderArgs;
 use quorate_command::progress::Progress;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -231,7 +229,11 @@ fn measure(args: &ZooKeeperArgs, plans: &[Plan], rows: &mut [Row], side: &str) -
             let reads = ("front.zookeeper", "reads", toml::Value::String("linearizable".to_owned()));
             let settings = Vec::from_iter(args.linearizable.then_some(reads));
             let service = ServiceChoice::Zookeeper;
-            Servers::Ours(Box::new(Target::configured(&measurement(args), service, settings)?))
+            Servers::Ours(Box::new(Target::configured(
+                &Measurement::beside_a_peer(None, &args.scratch, args.secs, args.warm),
+                service,
+                settings,
+            )?))
         }
     };
     // What is written here is measured nowhere.
@@ -253,24 +255,4 @@ fn measure(args: &ZooKeeperArgs, plans: &[Plan], rows: &mut [Row], side: &str) -
         if side == "ours" { &mut row.ours } else { &mut row.zookeeper }.push(run);
     }
     Ok(())
-}
-
-fn measurement(args: &ZooKeeperArgs) -> Measurement {
-    Measurement {
-        cluster: ClusterArgs::default(),
-        order: OrderArgs::default(),
-        replicas: None,
-        durability: Some(DurabilityChoice::Group),
-        plain: true,
-        instances: 1,
-        lanes: 1,
-        pillars: None,
-        placement: None,
-        sync_delay_us: 0,
-        scratch: args.scratch.clone(),
-        secs: args.secs,
-        warm: args.warm,
-        repeat: 1,
-        no_floor: true,
-    }
 }

@@ -92,26 +92,13 @@ pub(super) fn page(document: &Document) -> Page {
         Some(Drawn { name: name(row), marks: vec![Some(Mark::of(ratios)?)] })
     };
     let ratios: Vec<Drawn> = document.rows.iter().filter_map(ratio).collect();
-    let both = ["ours", "ZooKeeper"];
-    let mut rows = Vec::new();
-    if !ratios.is_empty() {
-        let title = "Rate beside ZooKeeper, turn by turn";
-        rows.push(Rows::new(title, "times ZooKeeper\'s", &["ours over ZooKeeper"], ratios).beside_one());
-    }
-    rows.push(Rows::new("Rate", "answers per second", &both, sides(|run| run.per_s)).logarithmic());
-    rows.push(
-        Rows::new(
-            "Rate by processor time of all servers",
-            "answers per CPU second",
-            &both,
-            sides(|run| run.per_server_cpu_s),
-        )
-        .logarithmic(),
-    );
-    rows.push(Rows::new("Median latency", "microseconds", &both, sides(|run| run.p50_us)).logarithmic());
-    rows.push(
-        Rows::new("99th percentile of latency", "microseconds", &both, sides(|run| run.p99_us)).logarithmic(),
-    );
+    let measured = [
+        sides(|run| run.per_s),
+        sides(|run| run.per_server_cpu_s),
+        sides(|run| run.p50_us),
+        sides(|run| run.p99_us),
+    ];
+    let rows = Rows::beside_a_peer("ZooKeeper", "answers", ratios, measured);
     let mut about = vec![
         ("durability", "group; ZooKeeper syncs every write, too (forceSync)".to_owned()),
         ("payload", format!("data as each line says, {} nodes", document.nodes)),
