@@ -45,8 +45,8 @@ impl Direct {
         Some(Self { file, memory, first, at: 0, filled: 0, flushed: 0 })
     }
 
-    /// Takes bytes, and writes full pieces; on a full disk after `room` made room. `false` if the file system does not support it after all: then all bytes are in `plain`, and
-    /// this value must not be used any more.
+    /// Takes bytes, and writes full pieces; on a full disk it tries again after `room` made room. `false` if the file system does not support
+    /// this after all: then all bytes are in `plain`, and this value must not be used any more.
     pub(super) fn append(
         &mut self,
         plain: &File,
