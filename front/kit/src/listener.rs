@@ -1,12 +1,14 @@
 //! Connections of clients. A front listens for them and serves them on a thread of its own, beside the lane.
 //!
 //! The front limits the number of connections at once; others wait in the system's queue. With certificates the time for the beginning of
-//! a connection is limited, too. Dropping [`Running`] ends the front and all its work. Tests: front/kit/tests.
+//! a connection is limited, too. Dropping [`Running`] ends the front and all its work. Tests:
+//! front/kit/tests and `listener/tests.rs`.
 
 use crate::settings::SettingsError;
 use crate::shown::Shown;
 use crate::tls::Tls;
 use quorate::TlsFiles;
+use rustix::net::sockopt;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -21,10 +23,18 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+#[cfg(test)]
+mod tests;
+
 /// How long the TLS handshake of a connection may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long to wait after the system could not accept a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// After how long a silent client is asked whether it is there, how long it has to answer, and how often it is asked, by TCP's keep-alive.
+const SILENT: Duration = Duration::from_secs(30);
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+const ASKED: u32 = 3;
 
 /// How a front listens.
 #[derive(Clone, Debug)]
@@ -242,6 +252,17 @@ impl Listener {
     }
 }
 
+/// Sends small answers without delay, and asks a client that is silent whether it is there: one that vanished, while it only waits for what
+/// the front may send, would keep its place for ever.
+fn tune(stream: &TcpStream) {
+    // None of these is needed for correctness, and not every system has each.
+    let _ = stream.set_nodelay(true);
+    let _ = sockopt::set_tcp_keepidle(stream, SILENT);
+    let _ = sockopt::set_tcp_keepintvl(stream, ASK_AGAIN);
+    let _ = sockopt::set_tcp_keepcnt(stream, ASKED);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+}
+
 /// The first byte of a TLS connection.
 const TLS_BEGINS: u8 = 22;
 
@@ -252,7 +273,7 @@ async fn begin(
     acceptor: Option<TlsAcceptor>,
     plain_too: bool,
 ) -> Option<(Stream, Shown)> {
-    let _ = stream.set_nodelay(true);
+    tune(&stream);
     let mut first = [TLS_BEGINS];
     if plain_too && acceptor.is_some() {
         tokio::time::timeout(HANDSHAKE, stream.peek(&mut first)).await.ok()?.ok()?;
