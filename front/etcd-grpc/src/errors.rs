@@ -12,6 +12,7 @@ pub(crate) struct Refusal {
     pub(crate) text: Cow<'static, str>,
 }
 
+pub(crate) const CANCELED: u8 = 1;
 pub(crate) const UNKNOWN: u8 = 2;
 pub(crate) const INVALID_ARGUMENT: u8 = 3;
 pub(crate) const NOT_FOUND: u8 = 5;

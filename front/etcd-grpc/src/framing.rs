@@ -4,14 +4,15 @@
 //! bytes. The services that programs call most use this module instead of a library, so that a request is passed on without a copy and a
 //! response is written once. Tests: `framing/tests.rs`.
 
-use crate::errors::{INTERNAL, RESOURCE_EXHAUSTED, Refusal, UNIMPLEMENTED};
+use crate::errors::{CANCELED, INTERNAL, RESOURCE_EXHAUSTED, Refusal, UNIMPLEMENTED};
+use crate::lines::Lines;
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt as _;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 #[cfg(test)]
@@ -25,6 +26,12 @@ const MESSAGE_BYTES_MAX: usize = 2 << 20;
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const CONTENT: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// The requests of a call that streams, as messages.
+pub(crate) trait Requests: Send + 'static {
+    /// The next one; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, Refusal>> + Send;
+}
 
 /// Splits the arriving bytes into messages.
 pub(crate) struct Incoming<B> {
@@ -41,26 +48,23 @@ where
         Self { body, buffer: BytesMut::new() }
     }
 
-    /// The next message; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+    /// The next message; `None` at the end. Of a response's bytes: an error if the call ended with one.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Refusal>> {
         loop {
             if let Some(message) = self.take()? {
-                return Ok(Some(message));
+                return Poll::Ready(Ok(Some(message)));
             }
-            let Some(frame) = self.body.frame().await else {
-                return if self.buffer.is_empty() { Ok(None) } else { Err(cut()) };
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else {
+                return Poll::Ready(if self.buffer.is_empty() { Ok(None) } else { Err(cut()) });
             };
-            let frame = frame.map_err(|why| Refusal { code: 1, text: why.to_string().into() })?;
-            if let Ok(data) = frame.into_data() {
-                if self.buffer.is_empty() {
-                    // Most messages come whole: no copy.
-                    match whole(&data)? {
-                        Some(message) => return Ok(Some(message)),
-                        None => self.buffer.extend_from_slice(&data),
-                    }
-                } else {
-                    self.buffer.extend_from_slice(&data);
-                }
+            match frame.map_err(|why| broken(&why))?.into_data() {
+                // Most messages come whole: no copy.
+                Ok(data) if self.buffer.is_empty() => match whole(&data)? {
+                    Some(message) => return Poll::Ready(Ok(Some(message))),
+                    None => self.buffer.extend_from_slice(&data),
+                },
+                Ok(data) => self.buffer.extend_from_slice(&data),
+                Err(other) => other.trailers_ref().map_or(Ok(()), ended)?,
             }
         }
     }
@@ -77,7 +81,30 @@ where
 
     /// The only message of a call.
     pub(crate) async fn only(mut self) -> Result<Bytes, Refusal> {
-        self.next().await?.ok_or_else(cut)
+        poll_fn(|cx| self.poll_next(cx)).await?.ok_or_else(cut)
+    }
+}
+
+impl<B> Requests for Incoming<B>
+where
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+}
+
+/// What is said of a body that breaks off.
+pub(crate) fn broken(why: &impl std::fmt::Display) -> Refusal {
+    Refusal { code: CANCELED, text: why.to_string().into() }
+}
+
+/// How a call ended, if the headers say that.
+pub(crate) fn ended(headers: &HeaderMap) -> Result<(), Refusal> {
+    match tonic::Status::from_header_map(headers) {
+        Some(status) if status.code() != tonic::Code::Ok => Err(status.into()),
+        _ => Ok(()),
     }
 }
 
@@ -127,6 +154,9 @@ impl From<Bytes> for Message {
     }
 }
 
+/// The messages of a stream, each with its head.
+pub(crate) type Messages = mpsc::Receiver<Result<Message, Refusal>>;
+
 /// The body of a response.
 pub(crate) enum Outgoing {
     /// One message, then the end.
@@ -134,7 +164,9 @@ pub(crate) enum Outgoing {
     /// No message: the headers say how the call ended.
     Nothing,
     /// Messages as they come, until the sender is dropped or says why the stream ends.
-    Many(mpsc::Receiver<Result<Message, Refusal>>),
+    Many(Messages),
+    /// Messages as lines of JSON.
+    Lines(Lines),
     /// The answer of a generated service.
     Other(tonic::body::Body),
     /// A page over plain HTTP.
@@ -201,6 +233,7 @@ impl Body for Outgoing {
                 *this = Self::Nothing;
                 Some(Ok(frame))
             }),
+            Self::Lines(lines) => lines.poll_line(cx).map(|line| line.map(|line| Ok(Frame::data(line)))),
             Self::Other(body) => Pin::new(body).poll_frame(cx),
             Self::Page(page) => Poll::Ready(page.take().map(|page| Ok(Frame::data(page)))),
         }
@@ -232,7 +265,7 @@ pub(crate) fn unary(result: Result<Bytes, Refusal>) -> Response<Outgoing> {
 }
 
 /// A response that streams.
-pub(crate) fn streaming(messages: mpsc::Receiver<Result<Message, Refusal>>) -> Response<Outgoing> {
+pub(crate) fn streaming(messages: Messages) -> Response<Outgoing> {
     with_body(Outgoing::Many(messages))
 }
 

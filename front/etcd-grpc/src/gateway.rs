@@ -1,24 +1,27 @@
-//! The calls as JSON over plain HTTP, on etcd's paths: one request, one response.
+//! The calls as JSON over plain HTTP, on etcd's paths.
 //!
-//! A request is turned into a gRPC message and treated like one, with the same tokens and permissions. Streams are not served, except
-//! keep-alives, which get one answer to each request. Tests: `tests/all/gateway.rs`.
+//! A request is turned into a gRPC message and treated like one, with the same tokens and permissions. Where a call streams, the body has
+//! one object after the other (`objects.rs`), and the response a line for each message (`lines.rs`). Tests: `tests/all/gateway.rs`.
 
 use crate::asker::Asker;
-use crate::errors::{
-    INTERNAL, INVALID_ARGUMENT, PERMISSION_DENIED, RESOURCE_EXHAUSTED, Refusal, UNIMPLEMENTED, UNKNOWN,
-};
-use crate::framing::{self, Outgoing, PREFIX, framed};
+use crate::errors::{INTERNAL, INVALID_ARGUMENT, PERMISSION_DENIED, RESOURCE_EXHAUSTED, Refusal, UNKNOWN};
+use crate::framing::{self, Incoming, Outgoing, PREFIX, framed};
 use crate::json::{self, Method};
 use crate::kv::Unary;
+use crate::lease;
+use crate::lines::Lines;
+use crate::objects::Objects;
+use crate::watch::WatchService;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, Version};
+use http::{HeaderValue, Request, Response, Version};
 use http_body_util::{BodyExt as _, Full, Limited};
-use quorate_etcd::{Command, EtcdError};
+use quorate_etcd::EtcdError;
+use std::sync::Arc;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
 
 /// The longest request that is read: the longest message in base64, and what stands around it.
-const REQUEST_BYTES_MAX: usize = 4 << 20;
+pub(crate) const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// The beginning of all paths.
 pub(crate) const ROOT: &str = "/v3/";
 
@@ -72,52 +75,79 @@ const PATHS: [(&str, &str); 51] = [
     ("election/proclaim", "v3electionpb.Election/Proclaim"),
     ("election/leader", "v3electionpb.Election/Leader"),
     ("election/resign", "v3electionpb.Election/Resign"),
-    ("watch", STREAM),
-    ("election/observe", STREAM),
-    ("maintenance/snapshot", STREAM),
+    ("election/observe", OBSERVE),
+    ("maintenance/snapshot", SNAPSHOT),
+    ("watch", WATCH),
 ];
 
+/// The calls that stream.
 const KEEP_ALIVE: &str = "etcdserverpb.Lease/LeaseKeepAlive";
-/// In place of a call that streams, and so is not served.
-const STREAM: &str = "";
+const OBSERVE: &str = "v3electionpb.Election/Observe";
+const SNAPSHOT: &str = "etcdserverpb.Maintenance/Snapshot";
+const WATCH: &str = "etcdserverpb.Watch/Watch";
 
-/// Answers a request.
-pub(crate) async fn answer(
-    unary: &Unary,
-    mut routes: Routes,
-    path: &str,
-    body: hyper::body::Incoming,
-    asker: Asker,
-) -> Response<Outgoing> {
-    let known = path.strip_prefix(ROOT).and_then(|path| PATHS.iter().find(|(known, _)| *known == path));
-    let Some((_, call)) = known else {
-        return framing::page(404, JSON, error(5, "Not Found"));
-    };
-    let call = format!("/{call}");
-    let Some(method) = json::method(&call) else {
-        let why = "calls that stream are not offered as JSON: use gRPC";
-        return refused(&Refusal::new(UNIMPLEMENTED, why));
-    };
-    let done = match read(method, body).await {
-        Err(refusal) => Err(refusal),
-        Ok(message) if call == format!("/{KEEP_ALIVE}") => {
-            unary.order(Command::LeaseKeepAlive, message.into()).await
+/// What answers the calls, for one request.
+pub(crate) struct Gateway {
+    pub(crate) unary: Unary,
+    pub(crate) watch: Arc<WatchService>,
+    pub(crate) routes: Routes,
+}
+
+impl Gateway {
+    /// Answers a request. Of a stream the answer begins when there is its first message, as in etcd, so that the status can say how it went.
+    pub(crate) async fn answer(
+        mut self,
+        path: &str,
+        body: hyper::body::Incoming,
+        asker: Asker,
+    ) -> Response<Outgoing> {
+        let known = path.strip_prefix(ROOT).and_then(|path| PATHS.iter().find(|(known, _)| *known == path));
+        let path = known.map(|(_, call)| format!("/{call}")).unwrap_or_default();
+        let Some(((_, call), method)) = known.zip(json::method(&path)) else {
+            return framing::page(404, JSON, error(5, "Not Found"));
+        };
+        match *call {
+            WATCH => {
+                // A watch goes on when no more requests come.
+                let requests = Objects::new(method, body).then_silent();
+                let messages = self.watch.watch(requests, self.unary.backend);
+                Lines::of_queue(method, messages).respond().await
+            }
+            KEEP_ALIVE => {
+                let messages = lease::keep_alive(&self.unary, Objects::new(method, body));
+                Lines::of_queue(method, messages).respond().await
+            }
+            _ => match read(method, body).await {
+                Err(refusal) => refused(&refusal),
+                Ok(message) if [OBSERVE, SNAPSHOT].contains(call) => {
+                    match generated(&mut self.routes, &path, &message, asker).await {
+                        Ok(body) => Lines::of_answer(method, Incoming::new(body)).respond().await,
+                        Err(refusal) => crate::lines::refused(&refusal),
+                    }
+                }
+                Ok(message) => match self.once(method, &path, message, asker).await {
+                    Ok(text) => framing::page(200, JSON, text),
+                    Err(refusal) => refused(&refusal),
+                },
+            },
         }
-        Ok(message) => match unary.call(&call, message.clone().into()).await {
-            Some(done) => done,
-            None => generated(&mut routes, &call, &message, asker).await,
-        },
-    };
-    let text = done.and_then(|framed| {
+    }
+
+    /// The only response to a call.
+    async fn once(
+        &mut self,
+        method: Method,
+        path: &str,
+        message: Vec<u8>,
+        asker: Asker,
+    ) -> Result<String, Refusal> {
+        let message = Bytes::from(message);
+        let framed = match self.unary.call(path, message.clone()).await {
+            Some(done) => done?,
+            None => whole(generated(&mut self.routes, path, &message, asker).await?).await?,
+        };
         let message = framed.get(PREFIX..).unwrap_or_default();
         method.response(message).map_err(|_| EtcdError::Malformed.into())
-    });
-    match text {
-        Ok(text) if call.ends_with(KEEP_ALIVE) => {
-            framing::page(200, JSON, format!("{{\"result\":{text}}}\n"))
-        }
-        Ok(text) => framing::page(200, JSON, text),
-        Err(refusal) => refused(&refusal),
     }
 }
 
@@ -126,7 +156,7 @@ pub(crate) fn refuse_page() -> Response<Outgoing> {
     refused(&Refusal::new(PERMISSION_DENIED, "requests of web pages (header Origin) are not taken"))
 }
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// The message of a request.
 async fn read(method: Method, body: hyper::body::Incoming) -> Result<Vec<u8>, Refusal> {
@@ -138,32 +168,31 @@ async fn read(method: Method, body: hyper::body::Incoming) -> Result<Vec<u8>, Re
     message.map_err(|why| Refusal { code: INVALID_ARGUMENT, text: why.into() })
 }
 
-/// Lets a generated service answer, as if the call came over gRPC. Gives the response's message, framed.
-async fn generated(routes: &mut Routes, call: &str, message: &[u8], asker: Asker) -> Result<Bytes, Refusal> {
-    const LOST: Refusal = Refusal::new(INTERNAL, "the response is lost");
+/// Lets a generated service answer, as if the call came over gRPC. Gives the body of the response.
+async fn generated(
+    routes: &mut Routes,
+    path: &str,
+    message: &[u8],
+    asker: Asker,
+) -> Result<tonic::body::Body, Refusal> {
     let body = framed(|out| out.extend_from_slice(message), message.len());
-    let request = Request::post(call)
+    let request = Request::post(path)
         .version(Version::HTTP_2)
         .header(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"))
         .extension(asker)
         .body(Full::new(body))
-        .map_err(|_| LOST)?;
+        .map_err(|_| Refusal::new(INTERNAL, "the response is lost"))?;
     let Ok(response) = routes.call(request).await;
     let (parts, body) = response.into_parts();
-    ended(&parts.headers)?;
-    let body = body.collect().await.map_err(Refusal::from)?;
-    if let Some(trailers) = body.trailers() {
-        ended(trailers)?;
-    }
-    Ok(body.to_bytes())
+    framing::ended(&parts.headers)?;
+    Ok(body)
 }
 
-/// How a call ended, if the headers say that.
-fn ended(headers: &HeaderMap) -> Result<(), Refusal> {
-    match tonic::Status::from_header_map(headers) {
-        Some(status) if status.code() != tonic::Code::Ok => Err(status.into()),
-        _ => Ok(()),
-    }
+/// The only message of a response, with its head.
+async fn whole(body: tonic::body::Body) -> Result<Bytes, Refusal> {
+    let body = body.collect().await.map_err(Refusal::from)?;
+    body.trailers().map_or(Ok(()), framing::ended)?;
+    Ok(body.to_bytes())
 }
 
 fn refused(refusal: &Refusal) -> Response<Outgoing> {
@@ -176,7 +205,7 @@ fn error(code: u8, text: &str) -> String {
 }
 
 /// The HTTP status for a gRPC code, by the public mapping.
-const fn http_status(code: u8) -> u16 {
+pub(crate) const fn http_status(code: u8) -> u16 {
     match code {
         1 => 499,
         3 | 9 | 11 => 400,

@@ -21,7 +21,7 @@ struct Field {
     json: &'static str,
     kind: Kind,
     repeated: bool,
-    /// The field is one of a `oneof`: it is shown even if it has its default value.
+    /// The field is one of a `oneof`: it is shown even if it has its default value, and only one may be given. No message has two of them.
     chosen: bool,
 }
 
@@ -78,6 +78,9 @@ impl Method {
     }
 }
 
+/// How many characters of a wrong value an error shows.
+const SHOWN: usize = 100;
+
 /// Accepts what Go's decoder accepts: with or without padding, and with unused bits set.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -87,17 +90,23 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 fn write_message(message: usize, value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
-    let Value::Object(object) = value else { return Err(format!("an object is wanted, not {value}")) };
+    let Value::Object(object) = value else { return Err(unlike("an object", value)) };
+    let mut chosen: Option<&str> = None;
     for (name, value) in object {
         let known = MESSAGES[message].iter().find(|field| field.name == *name || field.json == *name);
         let Some(field) = known.filter(|_| !value.is_null()) else { continue };
         let wrong = |why: String| format!("{name}: {why}");
+        if field.chosen
+            && let Some(other) = chosen.replace(name)
+        {
+            return Err(format!("{other} and {name} can not stand together"));
+        }
         match (field.repeated, value) {
             (false, value) => write_field(field, value, out).map_err(wrong)?,
             (true, Value::Array(values)) => {
                 values.iter().try_for_each(|value| write_field(field, value, out)).map_err(wrong)?;
             }
-            (true, other) => return Err(wrong(format!("a list is wanted, not {other}"))),
+            (true, other) => return Err(wrong(unlike("a list", other))),
         }
     }
     Ok(())
@@ -133,7 +142,11 @@ fn write_field(field: &Field, value: &Value, out: &mut Vec<u8>) -> Result<(), St
 }
 
 fn unlike(what: &str, value: &Value) -> String {
-    format!("{what} is wanted, not {value}")
+    let value = value.to_string();
+    match value.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{what} is wanted, not {}...", &value[..end]),
+        None => format!("{what} is wanted, not {value}"),
+    }
 }
 
 /// The digits of a number, given as a number or as a string. `1e3` and `1.0` are allowed.

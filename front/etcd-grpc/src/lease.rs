@@ -1,9 +1,8 @@
 //! Keep-alives: a stream of requests, each answered by an ordered command; many commands share a request to the cluster.
 
 use crate::errors::Refusal;
-use crate::framing::{self, Incoming, Outgoing};
+use crate::framing::{Messages, Requests};
 use crate::kv::Unary;
-use http::Response;
 use quorate_etcd::Command;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -12,15 +11,14 @@ use tokio::sync::{Semaphore, mpsc};
 const AT_ONCE: usize = 256;
 
 /// Answers a call; a task of its own serves it.
-pub(crate) fn keep_alive(unary: &Unary, body: hyper::body::Incoming) -> Response<Outgoing> {
+pub(crate) fn keep_alive(unary: &Unary, mut requests: impl Requests) -> Messages {
     let (sender, receiver) = mpsc::channel(AT_ONCE);
     let unary = unary.clone();
     tokio::spawn(async move {
-        let mut incoming = Incoming::new(body);
         let permits = Arc::new(Semaphore::new(AT_ONCE));
         loop {
             let message = tokio::select! {
-                message = incoming.next() => message,
+                message = requests.next() => message,
                 () = sender.closed() => return,
             };
             let message = match message {
@@ -38,5 +36,5 @@ pub(crate) fn keep_alive(unary: &Unary, body: hyper::body::Incoming) -> Response
             });
         }
     });
-    framing::streaming(receiver)
+    receiver
 }

@@ -8,6 +8,7 @@ use crate::backend::Backend;
 use crate::calls::RpcCalls;
 use crate::cluster::{ClusterService, announce};
 use crate::framing::{self, Answer, Incoming, Outgoing};
+use crate::gateway::{self, Gateway};
 use crate::header::Header;
 use crate::hub::Hub;
 use crate::jwt::Jwt;
@@ -24,7 +25,7 @@ use crate::recipes::Recipes;
 use crate::upkeep::{self, UpkeepConfig};
 use crate::watch::WatchService;
 use crate::watchers::Watchers;
-use crate::{errors, gateway, lease};
+use crate::{errors, lease};
 use http::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use quorate_kit::{
@@ -227,15 +228,21 @@ impl Server {
             return Ok(self.page(path).await);
         }
         match path {
-            "/etcdserverpb.Watch/Watch" => return Ok(self.watch.watch(body, self.unary.backend)),
-            "/etcdserverpb.Lease/LeaseKeepAlive" => return Ok(lease::keep_alive(&self.unary, body)),
+            "/etcdserverpb.Watch/Watch" => {
+                let messages = self.watch.watch(Incoming::new(body), self.unary.backend);
+                return Ok(framing::streaming(messages));
+            }
+            "/etcdserverpb.Lease/LeaseKeepAlive" => {
+                return Ok(framing::streaming(lease::keep_alive(&self.unary, Incoming::new(body))));
+            }
             _ => {}
         }
         if path.starts_with(gateway::ROOT) {
             if parts.headers.contains_key(http::header::ORIGIN) {
                 return Ok(gateway::refuse_page());
             }
-            return Ok(gateway::answer(&self.unary, self.routes, path, body, asker).await);
+            let gateway = Gateway { unary: self.unary, watch: self.watch, routes: self.routes };
+            return Ok(gateway.answer(path, body, asker).await);
         }
         if path.starts_with("/etcdserverpb.KV/") || path.starts_with("/etcdserverpb.Lease/") {
             let message = match Incoming::new(body).only().await {

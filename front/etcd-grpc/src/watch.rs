@@ -2,14 +2,13 @@
 
 use crate::backend::Backend;
 use crate::errors::Refusal;
-use crate::framing::{self, Incoming, Outgoing};
+use crate::framing::{Messages, Requests};
 use crate::header::Header;
 use crate::pb::etcdserverpb::watch_create_request::FilterType;
 use crate::pb::etcdserverpb::watch_request::RequestUnion;
 use crate::pb::etcdserverpb::{WatchCreateRequest, WatchRequest};
 use crate::watchers::{Stream, Watchers, response};
 use bytes::Bytes;
-use http::Response;
 use prost::Message as _;
 use quorate_etcd::{AuthQuery, EtcdError, WatchSpec, proto};
 use std::sync::Arc;
@@ -33,18 +32,14 @@ impl WatchService {
         self.watchers.told()
     }
 
-    /// Answers a call; a task of its own serves it.
-    pub(crate) fn watch(
-        self: &Arc<Self>,
-        body: hyper::body::Incoming,
-        backend: Backend,
-    ) -> Response<Outgoing> {
+    /// Answers a call; a task of its own serves it, until nobody takes the responses any more.
+    pub(crate) fn watch(self: &Arc<Self>, requests: impl Requests, backend: Backend) -> Messages {
         let (sender, receiver) = mpsc::channel(RESPONSES);
         let number = self.streams.fetch_add(1, Ordering::Relaxed);
         let served =
             Served { service: self.clone(), backend, stream: Stream { sender, number }, next: 0, watches: 0 };
-        tokio::spawn(served.run(Incoming::new(body)));
-        framing::streaming(receiver)
+        tokio::spawn(served.run(requests));
+        receiver
     }
 }
 
@@ -60,11 +55,11 @@ struct Served {
 }
 
 impl Served {
-    async fn run(mut self, mut incoming: Incoming<hyper::body::Incoming>) {
+    async fn run(mut self, mut requests: impl Requests) {
         let ended = loop {
             // A client that takes no responses any more is noticed even if it says nothing.
             let message = tokio::select! {
-                message = incoming.next() => message,
+                message = requests.next() => message,
                 () = self.stream.sender.closed() => break None,
             };
             let request = match message {
@@ -99,7 +94,7 @@ impl Served {
         let key = if create.key.is_empty() { Bytes::from_static(&[0]) } else { create.key.clone() };
         let range_end = create.range_end.clone();
         if !range_end.is_empty() && range_end[..] != [0] && range_end <= key {
-            return self.refuse(revision, "etcdserver: watcher range is empty").await;
+            return self.refuse(revision, "mvcc: watcher range is empty").await;
         }
         if let Err(refusal) = self.allow(&key, &range_end).await {
             // A token that is none of these says nothing of the caller.
@@ -111,9 +106,7 @@ impl Served {
         let id = match create.watch_id {
             0 => self.free_id(),
             id if self.service.watchers.has((self.stream.number, id)) => {
-                return self
-                    .refuse(revision, "etcdserver: duplicate watch ID provided on the WatchStream")
-                    .await;
+                return self.refuse(revision, "mvcc: duplicate watch ID provided on the WatchStream").await;
             }
             id => id,
         };

@@ -1,4 +1,4 @@
-use super::{Incoming, Outgoing, escaped, framed, length, refused};
+use super::{Incoming, Outgoing, Requests as _, escaped, framed, length, refused};
 use crate::errors::Refusal;
 use bytes::Bytes;
 use http_body::{Body, Frame};

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
 /// The status and body of a response.
-fn post(socket: &str, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
+pub(crate) fn post(socket: &str, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
     let token = token.map(|token| format!("Authorization: {token}\r\n")).unwrap_or_default();
     post_with(socket, path, &token, body)
 }
@@ -92,6 +92,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("/v3/kv/put", r#"{"key":"a2VwdA==","value":"MQ==","lease":"77"}"#),
     ("/v3/kv/range", r#"{"key":"a2VwdA=="}"#),
     ("/v3/lease/keepalive", r#"{"ID":"77"}"#),
+    ("/v3/lease/keepalive", ""),
     ("/v3/lease/leases", "{}"),
     ("/v3/kv/lease/leases", "{}"),
     ("/v3/lease/revoke", r#"{"ID":"77"}"#),
@@ -117,7 +118,7 @@ const REQUESTS: &[(&str, &str)] = &[
 ];
 
 /// What a user's requests bring.
-fn token(socket: &str) -> String {
+pub(crate) fn token(socket: &str) -> String {
     let (status, body) = post(socket, "/v3/auth/authenticate", None, r#"{"name":"ann","password":"secret"}"#);
     assert_eq!(status, 200, "{body}");
     let body: Value = serde_json::from_str(&body).expect("JSON");
@@ -173,12 +174,12 @@ fn what_is_no_request_is_refused() {
         assert_eq!((status, &body["code"]), (400, &json!(3)), "{body}");
         assert_eq!(body["error"], body["message"]);
     }
-    assert_eq!(post(&socket, "/v3/watch", None, "{}").0, 501);
+    let both = r#"{"success":[{"request_put":{"key":"YQ=="},"request_range":{"key":"YQ=="}}]}"#;
+    assert_eq!(post(&socket, "/v3/kv/txn", None, both).0, 400);
     // A page that somebody looks at.
-    assert_eq!(
-        post_with(&socket, "/v3/kv/range", "Origin: http://elsewhere\r\n", r#"{"key":"YQ=="}"#).0,
-        403
-    );
+    for path in ["/v3/kv/range", "/v3/watch", "/v3/lease/keepalive"] {
+        assert_eq!(post_with(&socket, path, "Origin: http://elsewhere\r\n", r#"{"key":"YQ=="}"#).0, 403);
+    }
     let long = format!(r#"{{"key":"{}"}}"#, "A".repeat(5 << 20));
     assert_eq!(post(&socket, "/v3/kv/put", None, &long).0, 429);
     // The longest value that there is room for, there and back.

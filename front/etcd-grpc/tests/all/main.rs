@@ -4,6 +4,7 @@ mod alarms;
 mod auth;
 mod differential;
 mod gateway;
+mod gateway_streams;
 mod kv;
 mod members;
 mod own_state;
