@@ -1,6 +1,9 @@
 //! Users, roles and permissions with etcdctl: the same commands to a real etcd and to ours print the same.
 
 use super::{PATIENCE, World};
+use crate::harness::quorate;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -204,7 +207,19 @@ fn a_token_that_one_member_signed_is_good_at_another() {
     let forged = format!("{token}x");
     for nobody in [None, Some(forged.as_str())] {
         assert!(!post(&addresses[1], "/v3/kv/put", nobody, put).starts_with("HTTP/1.1 200"));
+        let refused = post(&addresses[1], "/v3/maintenance/snapshot", nobody, "");
+        assert!(
+            refused.starts_with("HTTP/1.1 4") && refused.contains("\n{\"error\":{\"code\":"),
+            "{refused}"
+        );
     }
+    // The file that etcdctl would save, in pieces.
+    let answer = post(&addresses[1], "/v3/maintenance/snapshot", Some(token), "");
+    let pieces = answer.split("\"blob\":\"").skip(1).map(|rest| rest.split('"').next().expect("its end"));
+    let file: Vec<u8> = pieces.flat_map(|piece| BASE64_STANDARD.decode(piece).expect("base64")).collect();
+    let saved = world.cluster.directory().join("saved");
+    fs::write(&saved, file).expect("written");
+    quorate(&["backup", "verify", saved.to_str().expect("UTF-8")]).ok();
 }
 
 fn both_say_the_same(world: &World, peer: &Peer) {

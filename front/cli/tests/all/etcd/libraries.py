@@ -99,6 +99,13 @@ def json(client):
     equal((lock.acquire(), lock.is_acquired(), client.lock("door").acquire()), (True, True, False))
     equal((lock.refresh(), lock.release(), lock.is_acquired()), (60, True, False))
     equal(len(client.members()), 3)
+    begun = client.get("j/0", metadata=True)[0][1]["mod_revision"]
+    events, cancel = client.watch_prefix("j/", start_revision=begun, filters=["NODELETE"])
+    client.put("j/live", "now")
+    seen = [next(events)["kv"] for _ in range(7)]
+    cancel()
+    equal([kv["key"] for kv in seen], [b"j/0", b"j/1", b"j/2", b"j/3", b"j/1", b"j/kept", b"j/live"])
+    equal((seen[4]["value"], seen[6]["value"]), (b"x", b"now"))
     equal(client.delete_prefix("j/"), True)
     equal(client.delete("j/1"), False)
 
