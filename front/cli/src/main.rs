@@ -24,6 +24,7 @@ mod lanes;
 mod log;
 mod man;
 mod member;
+mod problems;
 mod restart;
 mod scrub;
 mod serve;

@@ -1,6 +1,6 @@
 //! `quorate status`: asks every replica for its status.
 
-use crate::control::{self, Action, ChildReport, Life, Request};
+use crate::problems::{self, Problem};
 use quorate_command::admin::{self, Admin, Answer, Status};
 use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::Outcome;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let leader = admin::leader(&answers);
     let answered = answers.iter().filter(|answer| answer.status.is_ok()).count();
     let healthy = leader.is_some() && answered >= cluster.majority();
-    let problems = problems(&cluster, &answers, leader);
+    let problems = problems::of(&cluster, &answers, leader);
     let text = if args.json {
         json(&cluster, &answers, leader, healthy, &problems)
     } else {
@@ -51,7 +51,7 @@ fn json(
     answers: &[Answer],
     leader: Option<ReplicaId>,
     healthy: bool,
-    problems: &[String],
+    problems: &[Problem],
 ) -> String {
     let replicas: Vec<serde_json::Value> = answers
         .iter()
@@ -70,7 +70,8 @@ fn json(
             }),
         })
         .collect();
-    serde_json::json!({
+    let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    print::json_line(&serde_json::json!({
         "cluster": cluster.id.to_string(),
         "leader": leader.map(ReplicaId::number),
         "healthy": healthy,
@@ -78,11 +79,10 @@ fn json(
         "problems": problems,
         "etcd": admin::front("etcd", answers),
         "zookeeper": admin::front("zookeeper", answers),
-    })
-    .to_string()
+    }))
 }
 
-fn text(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>, problems: &[String]) -> String {
+fn text(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>, problems: &[Problem]) -> String {
     let head = [
         "replica",
         "address",
@@ -109,7 +109,7 @@ fn text(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>, proble
     }
     let mut text = format!("cluster {}\n{}", cluster.id, table(&rows));
     for problem in problems {
-        let _ = write!(text, "\nproblem: {problem}");
+        let _ = write!(text, "\nproblem: {}", print::clean(&problem.to_string()));
     }
     text
 }
@@ -129,7 +129,7 @@ fn cells(replica: ReplicaId, status: &Status, leader: Option<&Status>) -> Vec<St
         status.sessions.to_string(),
         size(status.process.memory_bytes),
         format!("{:.1} s", status.process.cpu_user_s + status.process.cpu_system_s),
-        status.log.shown(),
+        print::clean(&status.log.shown()),
     ]
 }
 
@@ -149,55 +149,4 @@ fn table(rows: &[Vec<String>]) -> String {
         cells.join("  ").trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")
-}
-
-fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) -> Vec<String> {
-    let mut problems = Vec::new();
-    let lives = lives(cluster, answers);
-    for answer in answers {
-        let replica = answer.replica.number();
-        match &answer.status {
-            Ok(status) => {
-                problems.extend(status.problems.iter().map(|text| format!("replica {replica}: {text}")));
-            }
-            Err(why) => {
-                let remedy = if cluster.is_dev() {
-                    remedy_in_dev(replica, lives.as_deref())
-                } else {
-                    "start it with `quorate serve`, or check the network".to_owned()
-                };
-                problems
-                    .push(format!("replica {replica} is unreachable at {}: {why}; {remedy}", answer.address));
-            }
-        }
-    }
-    let answered = answers.iter().filter(|answer| answer.status.is_ok()).count();
-    let majority = cluster.majority();
-    if answered < majority {
-        problems.push(format!(
-            "{answered} of {} replicas answer, {majority} are needed: writes and strong reads wait until then",
-            answers.len()
-        ));
-    } else if leader.is_none() {
-        problems.push("nobody leads now; an election takes less than a second, so ask again".into());
-    }
-    problems
-}
-
-/// The processes of a `dev` cluster, if a replica does not answer; `None`: no `dev` runs.
-fn lives(cluster: &Cluster, answers: &[Answer]) -> Option<Vec<ChildReport>> {
-    let needed = cluster.is_dev() && answers.iter().any(|answer| answer.status.is_err());
-    let list = Request { action: Action::List, replicas: vec![] };
-    needed.then(|| control::call(&cluster.directory, &list).ok())?.map(|done| done.replicas)
-}
-
-/// What to do about a replica that does not answer.
-fn remedy_in_dev(replica: u16, lives: Option<&[ChildReport]>) -> String {
-    let Some(lives) = lives else {
-        return "no `quorate dev` runs there: start it, and all replicas run".to_owned();
-    };
-    match lives.iter().find(|report| report.replica == replica).map(|report| report.life) {
-        Some(Life::Paused) => format!("it is paused: `quorate chaos resume {replica}`"),
-        _ => format!("`quorate chaos restart {replica}`"),
-    }
 }

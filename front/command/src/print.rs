@@ -2,6 +2,7 @@
 
 use crate::failure::{Doing as _, Failure, Outcome};
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
 
 #[cfg(test)]
@@ -38,6 +39,36 @@ pub fn line(text: impl AsRef<str>) -> Outcome<bool> {
 /// When it can not be written as JSON.
 pub fn json(document: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(document).doing("write JSON")
+}
+
+/// A text of somebody else for a terminal, which shows it and does not obey it: what can not be printed is escaped, as in `\u{1b}`.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_printable(char) { clean.push(char) } else { clean.extend(char.escape_debug()) }
+    }
+    clean
+}
+
+/// A JSON document in one line, in which what can not be printed is escaped: a terminal shows it and does not obey it.
+pub fn json_line(document: &serde_json::Value) -> String {
+    let mut line = String::new();
+    for char in document.to_string().chars() {
+        if is_printable(char) {
+            line.push(char);
+        } else {
+            // Such a character can only stand in a string. Those below the space are escaped already.
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                let _ = write!(line, "\\u{unit:04x}");
+            }
+        }
+    }
+    line
+}
+
+/// Whether a terminal shows the character as it is, and does nothing else for it.
+fn is_printable(char: char) -> bool {
+    matches!(char, '\\' | '"' | '\'') || char.escape_debug().len() == 1
 }
 
 /// A number with three digits and a letter: 17.6 M.

@@ -1,0 +1,85 @@
+//! The problems of a cluster, each with what to do, as `quorate status` and `quorate top` show them. Tests: `problems/tests.rs`.
+
+use crate::control::{self, Action, ChildReport, Life, Request};
+use quorate_command::admin::Answer;
+use quorate_command::cluster::Cluster;
+use quorate_types::ReplicaId;
+use std::fmt;
+
+#[cfg(test)]
+mod tests;
+
+/// A problem, as text of one line. Some of it may come from a replica, so it is not for a terminal as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// A replica says it of itself or of others.
+    Said { replica: u16, text: String },
+    /// A replica does not answer.
+    Away { replica: u16, text: String },
+    /// The cluster does not work as a whole.
+    Whole(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Said { replica, text } => write!(f, "replica {replica}: {text}"),
+            Self::Away { replica, text } => write!(f, "replica {replica} is unreachable {text}"),
+            Self::Whole(text) => f.write_str(text),
+        }
+    }
+}
+
+/// All problems, as the answers of the replicas show them.
+pub(crate) fn of(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let lives = lives(cluster, answers);
+    for answer in answers {
+        let replica = answer.replica.number();
+        match &answer.status {
+            Ok(status) => {
+                let said = |text: &String| Problem::Said { replica, text: text.clone() };
+                problems.extend(status.problems.iter().map(said));
+            }
+            Err(why) => {
+                let remedy = if cluster.is_dev() {
+                    remedy_in_dev(replica, lives.as_deref())
+                } else {
+                    "start it with `quorate serve`, or check the network".to_owned()
+                };
+                let text = format!("at {}: {why}; {remedy}", answer.address);
+                problems.push(Problem::Away { replica, text });
+            }
+        }
+    }
+    let answered = answers.iter().filter(|answer| answer.status.is_ok()).count();
+    let majority = cluster.majority();
+    if answered < majority {
+        problems.push(Problem::Whole(format!(
+            "{answered} of {} replicas answer, {majority} are needed: writes and strong reads wait until then",
+            answers.len()
+        )));
+    } else if leader.is_none() {
+        let text = "nobody leads now; an election takes less than a second, so ask again";
+        problems.push(Problem::Whole(text.to_owned()));
+    }
+    problems
+}
+
+/// The processes of a `dev` cluster, if a replica does not answer; `None`: no `dev` runs.
+fn lives(cluster: &Cluster, answers: &[Answer]) -> Option<Vec<ChildReport>> {
+    let needed = cluster.is_dev() && answers.iter().any(|answer| answer.status.is_err());
+    let list = Request { action: Action::List, replicas: vec![] };
+    needed.then(|| control::call(&cluster.directory, &list).ok())?.map(|done| done.replicas)
+}
+
+/// What to do about a replica that does not answer.
+fn remedy_in_dev(replica: u16, lives: Option<&[ChildReport]>) -> String {
+    let Some(lives) = lives else {
+        return "no `quorate dev` runs there: start it, and all replicas run".to_owned();
+    };
+    match lives.iter().find(|report| report.replica == replica).map(|report| report.life) {
+        Some(Life::Paused) => format!("it is paused: `quorate chaos resume {replica}`"),
+        _ => format!("`quorate chaos restart {replica}`"),
+    }
+}
