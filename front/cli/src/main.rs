@@ -31,6 +31,7 @@ mod serve;
 mod services;
 mod set;
 mod status;
+mod top;
 mod upgrade;
 mod web;
 mod zookeeper;
@@ -53,6 +54,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
   quorate demo                      two minutes that show what this is
   quorate dev                       a cluster on this machine; leave it running
   quorate status                    in another terminal: how it is
+  quorate top                       the same, live
   quorate kv put greeting hello     write, and read with `quorate kv get greeting`
   quorate chaos kill leader         see how long writes stall
   quorate doctor                    what this machine and its disk allow
@@ -73,6 +75,7 @@ enum Command {
     Cert(cert::Args),
     Serve(serve::Args),
     Status(status::Args),
+    Top(top::Args),
     Env(env::Args),
     Web(web::Args),
     Health(health::Args),
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         Command::Cert(args) => cert::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Web(args) => web::run(&args),
         Command::Health(args) => health::run(&args),

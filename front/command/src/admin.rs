@@ -93,6 +93,8 @@ pub struct Answer {
     pub address: String,
     /// Its status, or why there is none.
     pub status: Result<Status, String>,
+    /// When that was known.
+    pub at: Instant,
 }
 
 /// The addresses of the replicas' fronts with this name, by what they say.
@@ -121,13 +123,16 @@ impl Admin {
             let asked: Vec<_> = self
                 .members
                 .iter()
-                .map(|(replica, address)| (*replica, address, scope.spawn(|| self.ask(*replica))))
+                .map(|(replica, address)| {
+                    (*replica, address, scope.spawn(|| (self.ask(*replica), Instant::now())))
+                })
                 .collect();
             asked
                 .into_iter()
                 .map(|(replica, address, thread)| {
-                    let status = thread.join().unwrap_or_else(|_| Err("asking it failed".into()));
-                    Answer { replica, address: address.clone(), status }
+                    let failed = |_| (Err("asking it failed".into()), Instant::now());
+                    let (status, at) = thread.join().unwrap_or_else(failed);
+                    Answer { replica, address: address.clone(), status, at }
                 })
                 .collect()
         })

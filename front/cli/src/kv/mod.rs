@@ -5,6 +5,7 @@ mod show;
 
 use quorate::client::{BlockingSession, ReadConsistency, ReadOptions, ReadResult};
 use quorate::{BlockingClient, Error};
+use quorate_command::arguments::parse_time;
 use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::print;
@@ -453,14 +454,4 @@ fn after_prefix(prefix: &[u8]) -> Vec<u8> {
         }
     }
     end
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time is a number and ms or s, as in 500ms or 2s".to_owned();
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 0.001),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * unit;
-    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }

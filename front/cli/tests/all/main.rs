@@ -36,4 +36,5 @@ mod rolling;
 mod sim;
 mod smoke;
 mod tls;
+mod top;
 mod zookeeper;
