@@ -118,6 +118,15 @@ impl Clock {
         }
     }
 
+    /// This replica leads, and from now on hears no quorum, or hears one again. It goes on proposing meanwhile, by what it reads in this
+    /// time, and these proposals are decided once it hears a quorum. So this time never counts, however short it is.
+    pub(crate) fn alone(&mut self, now: Time, alone: bool, rule: Rule) {
+        if !alone && self.gap.is_some() {
+            (self.agreed, self.at) = (self.read(now), now);
+        }
+        self.led(now, !alone, rule);
+    }
+
     /// This replica wanted to act at the moment `since` and acts only now, because its process was stopped. If it led, there may have been
     /// no other leader meanwhile, so a long stop counts as a time without a leader.
     pub(crate) fn woke(&mut self, since: Time, now: Time, rule: Rule) {

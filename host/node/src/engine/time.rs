@@ -86,7 +86,7 @@ impl Engine {
         if self.timing.led && alone != self.timing.alone && !planted("time-of-the-patient") {
             self.timing.alone = alone;
             let rule = self.time_rule();
-            self.timing.clock.led(now, !alone, rule);
+            self.timing.clock.alone(now, alone, rule);
         }
     }
 

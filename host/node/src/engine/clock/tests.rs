@@ -44,6 +44,26 @@ fn a_leader_goes_on_from_its_own_proposals() {
     assert_eq!(clock.read(at(10_100)), agreed(9_990), "it leads no more");
 }
 
+/// What it proposed while it heard nobody is decided later, with the time that it read then. So it goes on from that time.
+#[test]
+fn a_leader_does_not_count_a_time_in_which_it_is_alone() {
+    let mut clock = follower();
+    clock.propose();
+    clock.alone(at(1_000), true, CRASH);
+    let proposed = clock.read(at(1_300));
+    assert_eq!(proposed, agreed(600), "it was alone before it noticed");
+    clock.alone(at(1_350), false, CRASH);
+    clock.propose();
+    assert_eq!(clock.read(at(1_350)), proposed, "a client that was heard since would lose the difference");
+    assert_eq!(clock.read(at(1_450)), agreed(700), "time goes on at once");
+    clock.executed(at(1_500), proposed, CRASH);
+    assert_eq!(clock.read(at(1_500)), agreed(750));
+    clock.alone(at(2_000), true, CRASH);
+    clock.alone(at(9_000), false, CRASH);
+    assert_eq!(clock.read(at(9_800)), agreed(850), "a long one is followed by a standstill");
+    assert_eq!(clock.read(at(9_900)), agreed(950));
+}
+
 #[test]
 fn a_long_time_without_a_leader_does_not_count() {
     let mut clock = follower();
