@@ -17,11 +17,14 @@ use http::{HeaderValue, Request, Response, Version};
 use http_body_util::{BodyExt as _, Full, Limited};
 use quorate_etcd::EtcdError;
 use std::sync::Arc;
+use std::time::Duration;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
 
 /// The longest request that is read: the longest message in base64, and what stands around it.
 pub(crate) const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// What is refused anyway is read for so long.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The beginning of all paths.
 pub(crate) const ROOT: &str = "/v3/";
 
@@ -152,7 +155,10 @@ impl Gateway {
 }
 
 /// Refuses a request that a web page sends. The browser might send it with the certificate of the page's reader, or from behind a firewall.
-pub(crate) fn refuse_page() -> Response<Outgoing> {
+pub(crate) async fn refuse_page(body: hyper::body::Incoming) -> Response<Outgoing> {
+    // With HTTP/2 a response before the end of the request ends the stream with an error, and hides this one.
+    let rest = Limited::new(body, REQUEST_BYTES_MAX).collect();
+    let _ = tokio::time::timeout(PATIENCE, rest).await;
     refused(&Refusal::new(PERMISSION_DENIED, "requests of web pages (header Origin) are not taken"))
 }
 

@@ -239,7 +239,7 @@ impl Server {
         }
         if path.starts_with(gateway::ROOT) {
             if parts.headers.contains_key(http::header::ORIGIN) {
-                return Ok(gateway::refuse_page());
+                return Ok(gateway::refuse_page(body).await);
             }
             let gateway = Gateway { unary: self.unary, watch: self.watch, routes: self.routes };
             return Ok(gateway.answer(path, body, asker).await);
