@@ -4,8 +4,8 @@ use super::*;
 use crate::effects::Effect;
 use crate::node::tests::Nothing;
 use quorate_execute::{
-    Context, InStore, ObjectService, Parallel, ParallelService, Published, ReplySink, Sequential, Service,
-    SessionLimits, StateView, Store,
+    Context, InStore, Lookup, ObjectService, Parallel, ParallelService, Published, ReplySink, Sequential,
+    Service, SessionLimits, StateView, Store,
 };
 use quorate_types::{ItemsBuilder, RequestNumber};
 use quorate_wire::{
@@ -123,6 +123,29 @@ fn what_is_decided_is_executed_once_and_answered_where_somebody_waits() {
     let Counts { requests, batches, reads } = engine.counts();
     assert_eq!((requests, batches, reads), (4, 3, 0));
     assert_eq!(engine.executor().seq(), Seq::new(3));
+    engine.invariants(true);
+}
+
+/// A client asks again after a change of leaders. Meanwhile something is executed that the earlier leader proposed: its answer leaves at once,
+/// before those to earlier requests whose repeats are still on their way. They get theirs when they come.
+#[test]
+fn an_answer_may_overtake_those_to_repeats_that_are_still_on_their_way() {
+    let mut engine = engine(false);
+    let header = BatchHeader::default();
+    decide(&mut engine, at(1), 1, header, &[opening()]);
+    assert_eq!(decide(&mut engine, at(2), 2, header, &[request(1), request(2)]), 0, "nobody waits");
+    let kept = |engine: &Engine, number| {
+        matches!(engine.executor().lookup(SESSION, RequestNumber::new(number)), Lookup::Done { .. })
+    };
+    // The first repeat comes, and binds the session to the new connection.
+    assert_eq!(engine.bind((CONN, ALICE), &request(1), |_| Ok(())), Ok(()));
+    assert!(kept(&engine, 1));
+    assert_eq!(decide(&mut engine, at(3), 3, header, &[request(3)]), 1, "the answer to 3 leaves");
+    assert_eq!(engine.bind((CONN, ALICE), &request(2), |_| Ok(())), Ok(()));
+    assert!(kept(&engine, 2), "admission answers the repeat of 2");
+    // The repeat of 3 was admitted before 3 was executed: it is answered again, which clients expect.
+    assert_eq!(decide(&mut engine, at(4), 4, header, &[request(3)]), 1);
+    assert_eq!(engine.outcomes()[0].status, ReplyStatus::Done);
     engine.invariants(true);
 }
 

@@ -2,11 +2,12 @@
 
 use crate::common::{self, Cluster, RawClient};
 use quorate_runtime::{Config, Durability, Options, Pillars, PlacementConfig};
-use quorate_types::{InstanceId, ItemsBuilder, RequestNumber, SessionId};
+use quorate_types::{InstanceId, Items, ItemsBuilder, RequestNumber, SessionId};
 use quorate_wire::{
     FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, ReplyStatus, lanes_request,
     write_read_request, write_request,
 };
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -206,7 +207,7 @@ fn an_operator_is_told_what_is_wrong_with_a_wish_for_lanes() {
 }
 
 /// Instances move between all lanes, the main one included, as often as possible, while clients have many requests under way. Nothing is
-/// lost, nothing is done twice, and each client is answered in order.
+/// lost, nothing is done twice, and what a client asks once is answered in order.
 #[test]
 fn instances_move_between_lanes_while_clients_write() {
     let directory = tempfile::tempdir().unwrap();
@@ -241,7 +242,7 @@ fn instances_move_between_lanes_while_clients_write() {
             .collect();
         let written: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         over.store(true, Ordering::Relaxed);
-        let written: u64 = written.into_iter().map(|written| written.expect("a writer")).sum();
+        let written = all_done_once(written.into_iter().map(|written| written.expect("a writer")));
         (written, movers.into_iter().map(|mover| mover.join().expect("a mover")).min())
     });
     assert!(written > 0 && moves > Some(10), "{written} written, {moves:?} moves");
@@ -249,7 +250,7 @@ fn instances_move_between_lanes_while_clients_write() {
 }
 
 /// A staged replica hands each request from lane to lane. Replicas stop and come back meanwhile, leaders first, so leaders change: nothing is
-/// lost, nothing is done twice, and each client is answered in order.
+/// lost, nothing is done twice, and what a client asks once is answered in order.
 #[test]
 fn staged_replicas_stop_and_come_back_while_clients_write() {
     for (instances, lanes) in [(1, [3, 3, 3]), (2, [4, 3, 5])] {
@@ -273,7 +274,7 @@ fn staged_replicas_stop_and_come_back_while_clients_write() {
                 std::thread::sleep(Duration::from_millis(500));
                 cluster.start(leader);
             }
-            writers.into_iter().map(|writer| writer.join().expect("a writer")).sum::<u64>()
+            all_done_once(writers.into_iter().map(|writer| writer.join().expect("a writer")))
         });
         assert!(written > 100, "{written} written");
         all_read(&cluster, written);
@@ -323,25 +324,41 @@ fn an_operator_moves_nothing_in_a_staged_replica() {
     }
 }
 
+/// The sum grows by one with each command, so the answers of all writers together are the numbers from 1 on, each once. Gives how many
+/// there are.
+fn all_done_once(writers: impl Iterator<Item = Vec<u64>>) -> u64 {
+    let mut all = Vec::new();
+    for sums in writers {
+        assert!(sums.windows(2).all(|pair| pair[0] < pair[1]), "the commands of a session run in order");
+        all.extend(sums);
+    }
+    all.sort_unstable();
+    let count = all.len() as u64;
+    assert!(all.into_iter().eq(1..=count), "each command runs once, and its client gets its answer");
+    count
+}
+
 /// A client that has many requests under way.
 #[derive(Default)]
 struct Writer {
     sent: u64,
-    /// How many were executed.
-    done: u64,
+    /// The answers to the requests from the first one on, as far as none is missing.
+    sums: Vec<u64>,
+    /// Answers behind one that is missing.
+    ahead: BTreeMap<u64, u64>,
 }
 
-/// Writes with many requests under way. Gives how many were executed. If another replica leads it goes on there, and asks again what is not
-/// answered yet.
-fn write_for(addresses: &[String], id: u64, time: Duration) -> u64 {
+/// Writes with many requests under way. Gives the answers. If another replica leads it goes on there, and asks again what is not answered
+/// yet.
+fn write_for(addresses: &[String], id: u64, time: Duration) -> Vec<u64> {
     let until = Instant::now() + time;
     let (mut session, mut writer) = (None, Writer::default());
     for at in (0..3).cycle() {
         let now = Instant::now();
-        if now >= until && writer.sent == writer.done {
+        if now >= until && writer.sent == writer.done() {
             break;
         }
-        assert!(now < until + Duration::from_secs(60), "{} of {} are answered", writer.done, writer.sent);
+        assert!(now < until + Duration::from_secs(60), "{} of {} are answered", writer.done(), writer.sent);
         let Some(mut client) = RawClient::connect_as(&addresses[at], id) else {
             std::thread::sleep(Duration::from_millis(5));
             continue;
@@ -356,22 +373,27 @@ fn write_for(addresses: &[String], id: u64, time: Duration) -> u64 {
             writer.write_while_led(&mut client, session, until);
         }
     }
-    writer.done
+    writer.sums
 }
 
 impl Writer {
+    /// How many requests are answered, without those behind a missing one.
+    fn done(&self) -> u64 {
+        self.sums.len() as u64
+    }
+
     fn write_while_led(&mut self, client: &mut RawClient, session: SessionId, until: Instant) {
-        let mut asked = self.done;
+        let (mut asked, before) = (self.done(), self.sent);
         loop {
             // Nothing new after that time; what was sent before may have been executed.
-            while asked < self.sent || asked < self.done + 64 && Instant::now() < until {
+            while asked < self.sent || asked < self.done() + 64 && Instant::now() < until {
                 asked += 1;
                 self.sent = self.sent.max(asked);
-                if !client.try_send(&request(session, asked, self.done + 1, &1u64.to_le_bytes())) {
+                if !client.try_send(&request(session, asked, self.done() + 1, &1u64.to_le_bytes())) {
                     return;
                 }
             }
-            if self.done == self.sent {
+            if self.done() == self.sent {
                 return;
             }
             // The caller finds the next leader.
@@ -382,19 +404,41 @@ impl Writer {
                 match reply.status {
                     ReplyStatus::Position => {}
                     ReplyStatus::Done => {
-                        let number = reply.number.number();
-                        assert!(number <= self.done + 1, "{number} after {}", self.done);
-                        self.done = self.done.max(number);
+                        assert_eq!(reply.session, session, "the answer of another client");
+                        self.answered(reply.number.number(), sum_of(&reply), before);
                     }
                     // A new leader may not know the session yet, or not what an earlier one still holds: the caller asks again.
                     ReplyStatus::Overloaded | ReplyStatus::ExpectedNumber => return,
                     // A copy for an earlier leader comes late. What is not answered yet is never forgotten.
-                    ReplyStatus::ReplyForgotten if reply.number.number() <= self.done => {}
+                    ReplyStatus::ReplyForgotten if reply.number.number() <= self.done() => {}
                     status => panic!("request {}: {status:?}", reply.number),
                 }
             }
         }
     }
+
+    /// Takes an answer. Requests up to `before` were also sent over an earlier connection. When such a one is executed, its answer leaves at
+    /// once, and may overtake those to earlier requests that were executed before and whose repeats are still on their way.
+    fn answered(&mut self, number: u64, sum: u64, before: u64) {
+        assert!((1..=self.sent).contains(&number), "{number} of {}", self.sent);
+        let done = self.done();
+        assert!(number <= before.max(done + 1), "{number} after {done}, and it was sent once");
+        let known = match number <= done {
+            true => self.sums[number as usize - 1],
+            false => *self.ahead.entry(number).or_insert(sum),
+        };
+        assert_eq!(sum, known, "request {number} is answered again, and otherwise");
+        while let Some(sum) = self.ahead.remove(&(self.done() + 1)) {
+            self.sums.push(sum);
+        }
+    }
+}
+
+/// The sum in the answer to a command.
+fn sum_of(reply: &Reply<'_>) -> u64 {
+    let items = Items::parse(reply.body).expect("a list of answers");
+    let sum = items.iter().next().and_then(|item| item.first_chunk::<8>()).expect("a sum");
+    u64::from_le_bytes(*sum)
 }
 
 fn request(session: SessionId, number: u64, unanswered: u64, command: &[u8]) -> OutFrame {
