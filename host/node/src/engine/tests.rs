@@ -295,3 +295,15 @@ fn a_leader_extends_the_time_of_what_is_decided() {
     assert_eq!(engine.header(at(9000), true).time, time(5500), "decided, and not delivered");
     assert_eq!(engine.header(at(9100), true).time, time(5600), "and its own proposals from there");
 }
+
+/// What a leader proposes while it hears nobody is decided afterwards, and what it proposes then goes on from there.
+#[test]
+fn a_leader_goes_on_from_what_it_proposed_alone() {
+    let mut engine = engine(false);
+    engine.led(at(0), true);
+    engine.leads_alone(at(3500), true);
+    let alone = engine.header(at(3900), true).time;
+    engine.leads_alone(at(4000), false);
+    assert_eq!(engine.header(at(4000), true).time, alone, "the time between does not count");
+    assert_eq!(engine.header(at(5000), true).time, alone.plus(Span::from_millis(1000)));
+}
