@@ -76,16 +76,16 @@ fn the_first_look_has_no_rates_and_says_so() {
 
 #[test]
 fn a_replica_that_began_again_has_no_rates_and_the_others_do() {
-    let mut again = status(2, 3, 1, 1);
+    let mut again = status(2, 3, 1, 12);
     again["process"]["start_time_s"] = json!(2000);
     let all = |second| vec![(1, Ok(status(1, 3, 1, 12))), (2, Ok(second)), (3, Ok(status(3, 3, 1, 12)))];
-    // Once as another process, and once with counters that fell: a clock may lie.
-    for second in [again, status(2, 3, 1, 1)] {
+    // Once as another process, which has done more than the one before, and once with counters that fell: a clock may lie.
+    for (second, executed) in [(again, "12000"), (status(2, 3, 1, 1), "1000")] {
         let lines = plain(&healthy(3, 1, 10), &look(12, all(second)), SMALL);
         assert!(lines[1].contains("1.00 k requests/s  400 reads/s"), "{lines:#?}");
         let row: Vec<&str> =
             lines.iter().find(|line| line.starts_with(" 2")).expect("a row").split_whitespace().collect();
-        assert_eq!(row[..5], ["2", "follower", "-", "-", "1000"], "{row:?}");
+        assert_eq!(row[..5], ["2", "follower", "-", "-", executed], "{row:?}");
         assert_eq!(row.last(), Some(&"-"), "{row:?}");
     }
 }
