@@ -1,7 +1,9 @@
 //! The book: `docs/SUMMARY.md` names every page of `docs/`, once, since a page that it does not name is not in the book. And fences of code end
-//! with a line of their own: with text behind it, what follows would be code, too.
+//! with a line of their own: with text behind it, what follows would be code, too. Pages link to nothing outside of `docs/`, which a reader of the
+//! book does not have.
 
 use super::Findings;
+use super::markdown;
 use super::repo::Repo;
 use std::collections::BTreeMap;
 
@@ -16,6 +18,18 @@ pub(super) fn check(repo: &Repo, out: &mut Findings) {
                     path,
                     number + 1,
                     "a fence stands in a line of its own, with no more than the name of a language",
+                );
+            }
+        }
+    }
+    for (path, text) in repo.ending(".md") {
+        let Some(page) = path.strip_prefix("docs/") else { continue };
+        for (line, prose) in markdown::prose(text) {
+            for target in markdown::links(prose).into_iter().filter(|target| leaves(page, target)) {
+                out.at(
+                    path,
+                    line,
+                    format!("{target} is not in the book: name the file as code, without a link"),
                 );
             }
         }
@@ -37,6 +51,12 @@ pub(super) fn check(repo: &Repo, out: &mut Findings) {
             Some(_) => out.file(path, format!("name this page once in {SUMMARY}")),
         }
     }
+}
+
+/// Whether a relative link of a page leads out of the folder of the book.
+fn leaves(page: &str, target: &str) -> bool {
+    let folders = page.matches('/').count();
+    target.split('/').take_while(|part| *part == "..").count() > folders
 }
 
 #[cfg(test)]

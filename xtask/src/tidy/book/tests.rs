@@ -19,3 +19,16 @@ fn fences_stand_alone() {
     }
     one(&problems(check, &[("a.md", "```\nx\n``` Then this.\n")]), "a.md:3: a fence stands");
 }
+
+#[test]
+fn links_stay_in_the_book() {
+    let summary = ("docs/SUMMARY.md", "# Book\n\n- [A](a.md)\n- [B](b/b.md)\n");
+    let page = |path: &'static str, link: &str| (path, format!("# P\n\n[x]({link})\n"));
+    let found = |link: &str, deeper: &str| {
+        let (one, other) = (page("docs/a.md", link), page("docs/b/b.md", deeper));
+        problems(check, &[summary, (one.0, &one.1), (other.0, &other.1)])
+    };
+    assert_eq!(found("b/b.md", "../a.md#p"), [""; 0]);
+    one(&found("../README.md", "../a.md"), "docs/a.md:3: ../README.md is not in the book");
+    one(&found("b/b.md", "../../side/x.rs"), "docs/b/b.md:3: ../../side/x.rs is not in the book");
+}
