@@ -1,4 +1,4 @@
-//! The writer that shows what a fault does: one session that makes one small write after the other.
+//! The writer that shows what a fault does: one session that makes one small write after the other. Tests: `probe/tests.rs`.
 
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Doing as _, Outcome};
@@ -8,10 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
+mod tests;
+
 /// How long it writes before the fault, and again after writes succeed.
 const AROUND: Duration = Duration::from_millis(500);
 /// How long to wait for writes to succeed again.
 const GIVE_UP: Duration = Duration::from_secs(30);
+/// Where writes take long, how long it writes before the fault, so that it knows how long they usually take.
+const AROUND_SLOW: Duration = Duration::from_secs(5);
+/// How many writes tell that.
+const USUAL: usize = 3;
 /// A shorter time between two writes is no interruption.
 const SMOOTH: Duration = Duration::from_millis(50);
 /// How often to check whether writes succeed again.
@@ -64,8 +71,18 @@ impl Gap {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
+    /// A session was open: there is somebody who orders.
+    opened: AtomicBool,
     completed: Mutex<Vec<Instant>>,
     fault: Mutex<Option<Instant>>,
+}
+
+impl Shared {
+    /// Whether enough was written, for so long, to tell an interruption from writes that always take long: those between distant replicas.
+    fn knows_the_usual(&self, waited: Duration) -> bool {
+        let writes = self.completed.lock().unwrap_or_else(PoisonError::into_inner).len();
+        writes >= USUAL || !self.opened.load(Ordering::Acquire) || waited >= AROUND_SLOW
+    }
 }
 
 /// The probe at work.
@@ -87,7 +104,11 @@ impl Probe {
                 move || write(&client, &shared)
             })
             .doing("start a thread")?;
+        let begun = Instant::now();
         std::thread::sleep(AROUND);
+        while !shared.knows_the_usual(begun.elapsed()) {
+            std::thread::sleep(LOOK);
+        }
         Ok(Self { shared, thread })
     }
 
@@ -137,6 +158,7 @@ fn write(client: &quorate::BlockingClient, shared: &Shared) {
             std::thread::sleep(PAUSE);
             continue;
         };
+        shared.opened.store(true, Ordering::Release);
         while !stopped() {
             if session.call_one(&put).is_err() {
                 break;
