@@ -28,7 +28,7 @@ pub(crate) struct BackupFacts {
     /// Bytes of the chunks of the objects.
     bytes: u64,
     chunks: usize,
-    file_bytes: u64,
+    pub(super) file_bytes: u64,
 }
 
 impl BackupFacts {

@@ -48,10 +48,18 @@ pub(super) struct VerifyArgs {
 const PLACES_SHOWN: usize = 5;
 
 pub(super) fn show(args: &ShowArgs) -> Outcome {
-    let (mut file, single) = open(&args.file)?;
-    let system = single.system(&mut file).map_err(|why| unusable(&args.file, &why))?;
-    let facts = BackupFacts::of(single.manifest(), &system, None, single.bytes())?;
+    let facts = facts(&args.file)?;
     tell(&facts, args.json, &format!("backup {}, not verified", args.file.display()))
+}
+
+/// What a backup says of itself. Its objects are not read, so they may be damaged.
+///
+/// # Errors
+/// When it is no backup, or what is read is damaged.
+pub(super) fn facts(path: &Path) -> Outcome<BackupFacts> {
+    let (mut file, single) = open(path)?;
+    let system = single.system(&mut file).map_err(|why| unusable(path, &why))?;
+    BackupFacts::of(single.manifest(), &system, None, single.bytes())
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Outcome {

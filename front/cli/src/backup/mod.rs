@@ -10,15 +10,19 @@
 //! | `file` | one that is there |
 //! | `look` | `verify` and `show` |
 //! | `restore` | a new cluster whose first state is the backup |
+//! | `prune` | deletes those that are older than needed |
+//! | `keep` | which those are |
 //! | `facts` | what a backup says of itself, for people and programs |
 //!
-//! Tests: `facts/tests.rs`, tests/backup.rs with real processes.
+//! Tests: `facts/tests.rs`, `keep/tests.rs`, `prune/tests.rs`, tests/backup.rs with real processes.
 
 mod create;
 mod facts;
 mod file;
+mod keep;
 mod look;
 mod progress;
+mod prune;
 mod restore;
 
 use clap::Subcommand;
@@ -26,7 +30,7 @@ pub(crate) use look::load;
 pub(crate) use progress::Progress;
 use quorate_command::failure::Outcome;
 
-/// Write the state of a cluster to a file, check such a file, or begin a new cluster with it.
+/// Write the state of a cluster to a file, check such a file, begin a new cluster with it, or delete old ones.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -39,6 +43,7 @@ enum Action {
     Restore(restore::Args),
     Verify(look::VerifyArgs),
     Show(look::ShowArgs),
+    Prune(prune::Args),
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -47,5 +52,6 @@ pub(crate) fn run(args: Args) -> Outcome {
         Action::Restore(args) => restore::run(args),
         Action::Verify(args) => look::verify(&args),
         Action::Show(args) => look::show(&args),
+        Action::Prune(args) => prune::run(&args),
     }
 }

@@ -128,6 +128,44 @@ fn a_backup_becomes_a_new_cluster_with_the_same_state() {
 }
 
 #[test]
+fn old_backups_go_once_the_newest_is_sound() {
+    let (cluster, place) = (Cluster::start(&["--replicas", "1"]), tempfile::tempdir().expect("a directory"));
+    let path = |name: &str| place.path().join(name);
+    for name in ["one.qbk", "three.qbk", "two.qbk"] {
+        cluster.ok(&["kv", "put", "key", name]);
+        cluster.ok(&["backup", "create", "--fresh", text(&path(name))]);
+    }
+    fs::write(path("notes.qbk"), "no backup").expect("it can be written");
+    fs::write(path("other.txt"), "of somebody else").expect("it can be written");
+    let all = ["notes.qbk", "one.qbk", "other.txt", "three.qbk", "two.qbk"];
+    let prune = |more: &[&str]| quorate(&[&["backup", "prune", text(place.path())], more].concat());
+
+    // It only says what it would do, and all of them are of one day.
+    let said = prune(&["--keep-daily", "7"]).ok();
+    assert!(said.contains("1 kept, 2 would go") && said.contains("left     notes.qbk"), "{said}");
+    let plan = json(prune(&["--keep-last", "2", "--json"]));
+    let kept =
+        |at: usize| (&plan["backups"][at]["file"], plan["backups"][at]["kept"].as_array().map(Vec::len));
+    assert_eq!(kept(0), (&Value::from(text(&path("two.qbk"))), Some(2)));
+    assert_eq!(kept(2), (&Value::from(text(&path("one.qbk"))), Some(0)));
+    prune(&["--delete"]).fails(2, &["--keep-last"]);
+    holds_only(place.path(), &all);
+
+    // As long as the newest is damaged, nothing goes.
+    let sound = fs::read(path("two.qbk")).expect("it is there");
+    let mut bytes = sound.clone();
+    bytes[sound.len() / 3] ^= 1;
+    fs::write(path("two.qbk"), bytes).expect("it can be written");
+    prune(&["--keep-last", "1", "--delete"]).fails(1, &["nothing was deleted", "two.qbk"]);
+    holds_only(place.path(), &all);
+    fs::write(path("two.qbk"), sound).expect("it can be written");
+
+    assert!(prune(&["--keep-last", "2", "--delete"]).ok().contains("2 kept, 1 deleted"));
+    holds_only(place.path(), &["notes.qbk", "other.txt", "three.qbk", "two.qbk"]);
+    quorate(&["backup", "verify", text(&path("two.qbk"))]).ok();
+}
+
+#[test]
 fn damage_anywhere_in_a_backup_is_found() {
     let (cluster, place) = (Cluster::start(&["--replicas", "1"]), tempfile::tempdir().expect("a directory"));
     for at in 0..20 {
