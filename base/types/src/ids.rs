@@ -21,9 +21,10 @@ macro_rules! number {
             }
         }
 
+        /// With `{:#}` the number alone, for sentences that say what it is.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, $show, self.0)
+                if f.alternate() { write!(f, "{}", self.0) } else { write!(f, $show, self.0) }
             }
         }
 

@@ -47,7 +47,7 @@ impl Recovered {
         let newer = damaged.is_some() || !lost.is_empty();
         let parts = damaged
             .as_ref()
-            .map(|damaged| format!("parts of that of seq {} are damaged", damaged.manifest().seq()));
+            .map(|damaged| format!("parts of that of seq {:#} are damaged", damaged.manifest().seq()));
         let damaged = damaged.filter(|_| !(alone && image.is_some())).and_then(|assembly| {
             partial.extend(
                 assembly

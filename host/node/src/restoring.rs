@@ -60,7 +60,7 @@ impl Restoring {
             None => None,
             Some((seq, system)) => {
                 let unusable = |why| Halt::CheckpointUnusable {
-                    why: format!("the checkpoint of seq {seq} can not be used: {why}"),
+                    why: format!("the checkpoint of seq {seq:#} can not be used: {why}"),
                 };
                 let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
                 config.level.check(system.level)?;
@@ -305,7 +305,7 @@ fn engine_config(config: &NodeConfig) -> EngineConfig {
 /// Execution goes on from a checkpoint.
 fn restore_image(executor: &mut Executor, system: &System, image: &Image) -> Result<(), Halt> {
     executor.restore_image(&system.executor, &image.objects).map_err(|error| {
-        let why = format!("the checkpoint of seq {} can not be restored: {error}", image.seq);
+        let why = format!("the checkpoint of seq {:#} can not be restored: {error}", image.seq);
         Halt::CheckpointUnusable { why }
     })
 }

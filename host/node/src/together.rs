@@ -579,7 +579,7 @@ impl Node {
         let Installing { image, system, digests, why } = installing;
         let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
         if let Err(error) = self.engine.restore(&system.executor, &image.objects, self.answerers()) {
-            let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
+            let why = format!("the agreed checkpoint of seq {seq:#} can not be restored: {error}");
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
         }
         self.reconfigure.installed(system.roster.clone());
@@ -763,7 +763,7 @@ impl Node {
             return;
         }
         let Generation { instances, first, base } = generation;
-        let text = format!("{instances} instances since slot {first}, behind seq {base}");
+        let text = format!("{instances} instances since slot {first}, behind seq {base:#}");
         out.event(Event::Instances { text });
         outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
         for conn in self.gate.peers().clients().collect::<Vec<_>>() {

@@ -139,7 +139,7 @@ impl Heard {
         let agreed = status.checkpoints.agreed_seq;
         if agreed > status.executed {
             lacks.push(format!(
-                "is behind: it executed seq {}, and the others agreed on seq {agreed}",
+                "is behind: it executed seq {:#}, and the others agreed on seq {agreed:#}",
                 status.executed
             ));
         }

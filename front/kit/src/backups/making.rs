@@ -185,7 +185,7 @@ impl<'a> Create<'a> {
                 seq.number()
             ),
             None => format!(
-                "after {seconds} s no majority has agreed on a checkpoint of seq {least} or later: see `quorate status`. A new \
+                "after {seconds} s no majority has agreed on a checkpoint of seq {least:#} or later: see `quorate status`. A new \
                  checkpoint needs a leader"
             ),
         })

@@ -573,7 +573,7 @@ impl Engine {
     /// When it does not fit.
     pub(crate) fn jump(&mut self, system: &System, window: u64) -> Result<(), Halt> {
         let unusable = |why: &str| Halt::CheckpointUnusable {
-            why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
+            why: format!("the checkpoint of seq {:#} does not fit into the global log: {why}", system.seq),
         };
         let checkpoint = system.merge(window).ok_or_else(|| unusable("its generations"))?;
         let done = match checkpoint.seq >= self.merge.seq() {

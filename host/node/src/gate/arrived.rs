@@ -179,10 +179,10 @@ impl Asks {
             }
             Self::Scrub => "scrub".into(),
             Self::State(StateMessage::WantBorder { seq, .. }) => {
-                format!("ask for a checkpoint newer than seq {seq}")
+                format!("ask for a checkpoint newer than seq {seq:#}")
             }
             Self::State(StateMessage::FetchManifest { seq, offset: 0, .. }) => {
-                format!("fetch the checkpoint of seq {seq}")
+                format!("fetch the checkpoint of seq {seq:#}")
             }
             Self::State(_) => return None,
         })

@@ -91,7 +91,7 @@ impl Keeping {
             Report::Skipped { seq } => self.on_skipped(now, seq),
             Report::NoRoom { seq } => {
                 self.own.not_written(seq);
-                let text = format!("the disk is full: the checkpoint of seq {seq} was not written");
+                let text = format!("the disk is full: the checkpoint of seq {seq:#} was not written");
                 self.in_trouble(text, out);
                 self.transfer.install_later(now);
             }
@@ -175,7 +175,10 @@ impl Keeping {
         self.last = Some((seq, Some(digests)));
         self.trims.holds(seq, records);
         self.trims.begins_after(seq);
-        out.push(Out::notice(format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name())));
+        out.push(Out::notice(format!(
+            "goes on from the checkpoint of seq {seq:#}, no longer: {}",
+            why.name()
+        )));
     }
 
     /// Disowns this replica's checkpoints before the one that repaired the state. The state may have been wrong for long before that was
@@ -246,13 +249,13 @@ impl Keeping {
                     }
                 }
                 DigestEvent::OtherDiffers { seq, member, digest, agreed } => out.push(Out::alarm(format!(
-                    "{member} has diverged: its state at seq {seq} has digest {digest:?}, the agreed one is {agreed:?}"
+                    "{member} has diverged: its state at seq {seq:#} has digest {digest:?}, the agreed one is {agreed:?}"
                 ))),
                 DigestEvent::NoneAgree { seq, digests } => {
                     out.push(Out::alarm(self.divergence.nobody_agrees(seq, digests)));
                 }
                 DigestEvent::Restated { seq, member, was, now } => out.push(Out::notice(format!(
-                    "{member} says of its state at seq {seq} {now:?} now, and said {was:?} before"
+                    "{member} says of its state at seq {seq:#} {now:?} now, and said {was:?} before"
                 ))),
             }
         }
@@ -263,7 +266,7 @@ impl Keeping {
     fn on_diverged(&mut self, seq: Seq, own: Digest, agreed: Digest, by: &[ReplicaId], out: &mut Vec<Out>) {
         let by: Vec<String> = by.iter().map(ToString::to_string).collect();
         out.push(Out::alarm(format!(
-            "the state of this replica at seq {seq} has digest {own:?}, and {} agree on {agreed:?}: it answers no reads until it is \
+            "the state of this replica at seq {seq:#} has digest {own:?}, and {} agree on {agreed:?}: it answers no reads until it is \
              repaired from them",
             by.join(", ")
         )));
@@ -275,7 +278,7 @@ impl Keeping {
         let Differs { from, seq, own, ruled } = differs;
         if self.divergence.found(from, own, ruled) {
             out.push(Out::alarm(format!(
-                "the results of this replica up to seq {seq} have the token {own:?}, and {ruled:?} was ruled: it answers nothing until it is \
+                "the results of this replica up to seq {seq:#} have the token {own:?}, and {ruled:?} was ruled: it answers nothing until it is \
                  repaired from others"
             )));
             self.give_up_state(from, out);

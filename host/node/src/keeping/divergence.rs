@@ -66,7 +66,7 @@ impl Divergence {
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         if let Some(Diverged { seq, own, agreed }) = &self.diverged {
             problems.push(format!(
-                "the state of this replica at seq {seq} has digest {own:?}, the others agree on {agreed:?}: it is being repaired from \
+                "the state of this replica at seq {seq:#} has digest {own:?}, the others agree on {agreed:?}: it is being repaired from \
                  them and answers no reads until then. Keep its log file: it names the keys that differed"
             ));
         }
@@ -80,7 +80,7 @@ impl Divergence {
 fn none_agree(seq: Seq, digests: &[(ReplicaId, Digest)]) -> String {
     let all: Vec<String> = digests.iter().map(|(member, digest)| format!("{member} {digest:?}")).collect();
     format!(
-        "the replicas do not agree on the state at seq {seq} ({}): the service is not deterministic, or more replicas are faulty than \
+        "the replicas do not agree on the state at seq {seq:#} ({}): the service is not deterministic, or more replicas are faulty than \
          the cluster survives. Nothing is repaired by itself. Look for time, randomness, hash maps, floating point or threads in the \
          service; docs/operations/divergence.md tells how to find out",
         all.join(", ")
@@ -92,12 +92,12 @@ fn none_agree(seq: Seq, digests: &[(ReplicaId, Digest)]) -> String {
 pub(super) fn difference(seq: Seq, same: Option<bool>, differing: &Differing) -> String {
     if same == Some(true) {
         return format!(
-            "the state at seq {seq} was the agreed one: what differed is where the instances stand, their number, or the membership"
+            "the state at seq {seq:#} was the agreed one: what differed is where the instances stand, their number, or the membership"
         );
     }
     if same == Some(false) && differing.count == 0 {
         return format!(
-            "the state at seq {seq} differed from the agreed one in no key, but in sessions, time or level"
+            "the state at seq {seq:#} differed from the agreed one in no key, but in sessions, time or level"
         );
     }
     let keys: Vec<String> = differing
@@ -106,7 +106,7 @@ pub(super) fn difference(seq: Seq, same: Option<bool>, differing: &Differing) ->
         .map(|(key, difference)| format!("{} {difference:?}", key.escape_ascii()))
         .collect();
     format!(
-        "the state at seq {seq} differed from the agreed one in {} keys: {}{}",
+        "the state at seq {seq:#} differed from the agreed one in {} keys: {}{}",
         differing.count,
         keys.join("; "),
         if differing.count > keys.len() as u64 { " ..." } else { "" }

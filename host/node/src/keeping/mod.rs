@@ -255,7 +255,7 @@ impl Keeping {
             In::Differs(differs) => self.on_differs(differs, out),
             In::Captured { image, records } => self.on_captured(*image, records, out),
             In::NotCaptured { seq, why } => {
-                self.in_trouble(format!("the service can not give its state at seq {seq}: {why}"), out);
+                self.in_trouble(format!("the service can not give its state at seq {seq:#}: {why}"), out);
             }
             In::Kept(report) => self.on_kept(now, facts, report, out),
             In::Heard { from, message } => self.on_heard(now, facts, from, message, out),

@@ -157,7 +157,7 @@ impl Keeping {
         out: &mut Vec<Out>,
     ) {
         out.push(Out::notice(format!(
-            "fetching a checkpoint of seq {} or later from the other replicas: {}",
+            "fetching a checkpoint of seq {:#} or later from the other replicas: {}",
             need.at_least,
             need.why.name()
         )));
@@ -176,13 +176,13 @@ impl Keeping {
             match effect {
                 FetchEffect::Send { to, message } => out.push(Out::Send { to, message }),
                 FetchEffect::Begun { seq, digest } => out.push(Out::notice(format!(
-                    "fetching the checkpoint of seq {seq} with digest {digest:?}"
+                    "fetching the checkpoint of seq {seq:#} with digest {digest:?}"
                 ))),
                 FetchEffect::Grew(growth) => out.push(Out::job(Job::Grow(growth))),
                 FetchEffect::Lied { source, seq, lie, .. } => {
                     out.push(Out::CountWrong);
                     out.push(Out::alarm(format!(
-                        "{source} sent wrong bytes of the checkpoint of seq {seq}: {lie:?}"
+                        "{source} sent wrong bytes of the checkpoint of seq {seq:#}: {lie:?}"
                     )));
                 }
                 FetchEffect::Stalled { source } => out.push(Out::notice(format!(
@@ -195,7 +195,7 @@ impl Keeping {
                 FetchEffect::StartedOver { seq, found, .. } => {
                     out.push(Out::forget_partial());
                     out.push(Out::alarm(format!(
-                        "what was put together for seq {seq} has digest {found:?} although every part was right: this machine's memory \
+                        "what was put together for seq {seq:#} has digest {found:?} although every part was right: this machine's memory \
                          can not be trusted. The transfer begins again with nothing"
                     )));
                 }
@@ -226,14 +226,17 @@ impl Keeping {
             Ok(system) => *system,
             Err(Unfit::Stops(halt)) => return out.push(Out::Halt(halt)),
             Err(Unfit::Unusable(error)) => {
-                self.in_trouble(format!("the agreed checkpoint of seq {seq} can not be used: {error}"), out);
+                self.in_trouble(
+                    format!("the agreed checkpoint of seq {seq:#} can not be used: {error}"),
+                    out,
+                );
                 // A replica that needs a state has none until a usable one comes.
                 out.push(Out::forget_partial());
                 return out.push(Out::Fetch(Need { own, ..later }));
             }
             Err(Unfit::TooEarly) => {
                 out.push(Out::notice(format!(
-                    "the checkpoint of seq {seq} does not hold all that this replica may have acknowledged"
+                    "the checkpoint of seq {seq:#} does not hold all that this replica may have acknowledged"
                 )));
                 out.push(Out::forget_partial());
                 return out.push(Out::Fetch(later));

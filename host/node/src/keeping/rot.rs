@@ -75,7 +75,7 @@ impl Rot {
         agreement: &Agreement,
         out: &mut Vec<Out>,
     ) {
-        let text = format!("the checkpoint of seq {seq} is damaged on this disk: {place:?} in {file}");
+        let text = format!("the checkpoint of seq {seq:#} is damaged on this disk: {place:?} in {file}");
         out.push(Out::alarm(text));
         if place == RotAt::Whole {
             // Damage in its single parts does not matter any more.
@@ -121,7 +121,8 @@ impl Rot {
     pub(super) fn replaced(&mut self, by: Seq, out: &mut Vec<Out>) {
         for seq in self.rotten.replaced(by) {
             self.repaired += 1;
-            let text = format!("the checkpoint of seq {by} takes the place of the damaged one of seq {seq}");
+            let text =
+                format!("the checkpoint of seq {by:#} takes the place of the damaged one of seq {seq:#}");
             out.push(Out::notice(text));
         }
     }

@@ -38,7 +38,7 @@ impl fmt::Display for Unusable {
             Self::NoCheckpoint => f.write_str("it is no checkpoint"),
             Self::Newer(format) => write!(f, "it has format {format}, which is newer than this program"),
             Self::Differential(previous) => {
-                write!(f, "it holds only what differs from the checkpoint of seq {previous}")
+                write!(f, "it holds only what differs from the checkpoint of seq {previous:#}")
             }
             Self::Damaged(what) => write!(f, "it is damaged: {what}"),
             Self::Io(error) => write!(f, "it can't be read: {error}"),

@@ -73,7 +73,7 @@ fn operators_are_recorded() {
         offset: 1,
         digest: quorate_types::Digest::new([7; 32]),
     };
-    assert_eq!(what(&begins.frame()), Some("fetch the checkpoint of seq q5".into()));
+    assert_eq!(what(&begins.frame()), Some("fetch the checkpoint of seq 5".into()));
     assert_eq!(what(&goes_on.frame()), None);
     let wrong = read(Conn::Admin, &room_frame(Room::Full));
     assert!(matches!(wrong, Arrived::Wrong(why) if why == "an operator sends Room"));
