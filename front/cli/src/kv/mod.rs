@@ -1,6 +1,7 @@
 //! `quorate kv`: the key-value service from the command line.
 
 pub(crate) mod etcd;
+mod refused;
 mod show;
 
 use quorate::client::{BlockingSession, ReadConsistency, ReadOptions, ReadResult};
@@ -206,6 +207,7 @@ impl Common {
     }
     fn client(&self) -> Outcome<BlockingClient> {
         let cluster = Cluster::find(&self.cluster)?;
+        refused::refuse_dead(&cluster.members, self.timeout)?;
         let builder = cluster.client();
         let builder = builder.timeout(self.timeout).frame_bytes_max(FRAME_BYTES_MAX);
         builder.build_blocking().doing("start a client")
