@@ -11,7 +11,7 @@ use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::execution::ExecutionChoice;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::layout::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
+use quorate_command::layout::{self, DurabilityChoice, Origin, Plan, ServiceChoice};
 use quorate_command::oracle::OracleArgs;
 use quorate_command::ordering::OrderArgs;
 use quorate_kit::backups::{sync_directory_of, write_image};
@@ -96,6 +96,7 @@ impl BeginningArgs {
             members,
             durability,
             service,
+            own_service: None,
             front,
             front_plain: is_local && service == ServiceChoice::Zookeeper,
             health,
@@ -120,17 +121,8 @@ impl Beginning {
         if self.is_local {
             let _ = write!(text, "Run it:\n  quorate dev --dir {shown}");
         } else {
-            text.push_str(
-                "Copy each directory to the machine of its replica and start it there, all of them:\n",
-            );
-            for (replica, address) in &cluster.members {
-                let place = layout::replica_directory(out, replica.number());
-                let _ = writeln!(
-                    text,
-                    "  {address:<24} quorate serve --config {}/{REPLICA_FILE}",
-                    place.display()
-                );
-            }
+            text.push_str(&init::starts(out, cluster, &self.plan));
+            text.push_str("All of them are needed at first.");
         }
         text.truncate(text.trim_end().len());
         let client = out.join(CLIENT_FILE);

@@ -6,7 +6,8 @@ use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::execution::ExecutionArgs;
 use quorate_command::failure::Outcome;
 use quorate_command::layout::{
-    AUTHORITY, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, make, refuse_used, replica_directory,
+    AUTHORITY, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, make, parse_own_service, refuse_used,
+    replica_directory,
 };
 use quorate_command::oracle::OracleArgs;
 use quorate_command::ordering::OrderArgs;
@@ -23,7 +24,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate init --dir prod --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000
-  quorate serve --config prod/replica-1/replica.toml")]
+  quorate serve --config prod/replica-1/replica.toml
+  quorate init --own-service bank --dir bank --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000")]
 pub(crate) struct Args {
     /// Where to make them; must not exist, or be empty
     #[arg(long, value_name = "DIR")]
@@ -37,6 +39,9 @@ pub(crate) struct Args {
     /// Which service the replicas run; `quorate dev` takes the same
     #[arg(long, value_enum, default_value_t = ServiceChoice::Etcd)]
     service: ServiceChoice,
+    /// The replicas run a service of your own, with a program of yours; NAME stands in their configurations
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["service", "front_port", "executor", "verify"], value_parser = parse_own_service)]
+    own_service: Option<String>,
     /// With the services etcd and zookeeper: the port for their clients; replicas on the same host take the ones after it [default: 2379
     /// for etcd, 2181 for zookeeper]
     #[arg(long, value_name = "PORT", visible_alias = "etcd-port", value_parser = clap::value_parser!(u16).range(1..=65_000))]
@@ -75,7 +80,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         dir,
         members,
         durability,
-        service,
+        own_service,
         front_port,
         health_port,
         instances,
@@ -86,6 +91,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         plain,
         ..
     } = args;
+    // One's own has no front, as the key-value store has none.
+    let service = if own_service.is_some() { ServiceChoice::Kv } else { args.service };
     let execution = args.execution.choice(service)?;
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
@@ -98,6 +105,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         members,
         durability,
         service,
+        own_service,
         front,
         front_plain: false,
         health,
@@ -118,21 +126,16 @@ pub(crate) fn run(args: Args) -> Outcome {
         let _ = std::fs::remove_dir_all(&dir);
     }
     set?;
-    print::line(summary(&dir, &cluster, service.front().is_some()))?;
+    print::line(summary(&dir, &cluster, &plan))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// `is_served`: replicas serve clients of other protocols.
-fn summary(dir: &Path, cluster: &Cluster, is_served: bool) -> String {
+fn summary(dir: &Path, cluster: &Cluster, plan: &Plan) -> String {
     let mut text = format!("cluster {} is made in {}\n\n", cluster.id, dir.display());
     if let Some(spare) = cluster.spare() {
         let _ = writeln!(text, "{spare}\n");
     }
-    text.push_str("Copy each directory to the machine of its replica and start it there:\n");
-    for (replica, address) in &cluster.members {
-        let place = replica_directory(dir, replica.number());
-        let _ = writeln!(text, "  {address:<24} quorate serve --config {}/{REPLICA_FILE}", place.display());
-    }
+    text.push_str(&starts(dir, cluster, plan));
     let client = dir.join(CLIENT_FILE);
     let _ = write!(
         text,
@@ -141,7 +144,8 @@ fn summary(dir: &Path, cluster: &Cluster, is_served: bool) -> String {
         client.display(),
         client.display()
     );
-    if is_served {
+    // Clients of other protocols are served.
+    if plan.service.front().is_some() {
         let _ = write!(
             text,
             "\n  eval \"$(quorate env --config {})\" for other programs, once it runs",
@@ -161,6 +165,23 @@ fn summary(dir: &Path, cluster: &Cluster, is_served: bool) -> String {
         );
     } else {
         text.push_str("\n\nConnections are plain: whoever reaches the replicas can do everything.");
+    }
+    text
+}
+
+/// How to start the replicas, a line for each.
+pub(crate) fn starts(dir: &Path, cluster: &Cluster, plan: &Plan) -> String {
+    let mut text = match &plan.own_service {
+        None => "Copy each directory to the machine of its replica and start it there:\n".to_owned(),
+        Some(own) => format!(
+            "Copy each directory to the machine of its replica, and start your program there, which runs the service {own} with\n\
+             quorate::Replica::new(quorate::Config::read(FILE)?, service).start()?, where FILE is\n"
+        ),
+    };
+    let command = if plan.own_service.is_some() { "" } else { "quorate serve --config " };
+    for (replica, address) in &cluster.members {
+        let place = replica_directory(dir, replica.number());
+        let _ = writeln!(text, "  {address:<24} {command}{}/{REPLICA_FILE}", place.display());
     }
     text
 }

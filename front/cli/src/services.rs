@@ -71,7 +71,9 @@ fn complete(service: &mut ServiceConfig) -> Result<(), SettingsError> {
             return Err(SettingsError::new(SERVICE, why));
         }
         other => {
-            let why = format!("name: there is no \"{other}\"; this program has {NAMES}");
+            let why = format!(
+                "name: there is no \"{other}\"; this program has {NAMES}. A service of your own runs in a program of your own: docs/services.md"
+            );
             return Err(SettingsError::new(SERVICE, why));
         }
     }

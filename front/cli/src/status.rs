@@ -21,7 +21,9 @@ mod tests;
   quorate status --config prod/client.toml
   quorate status --json | jq .leader
 
-Columns: `lag` is what a replica lacks of the leader's log; `memory` and `cpu` are of its process since its start.")]
+Columns: `view` is the number of the leadership, which grows when another one leads; `decided` is the newest
+position at which the replicas agreed on commands, `executed` the newest that this one has executed; `lag` is what it lacks of the
+leader's log; `sessions` are those of clients; `memory` and `cpu` are of its process since its start; `durability` says when a write counts as kept.")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,

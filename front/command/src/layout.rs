@@ -63,6 +63,21 @@ impl ServiceChoice {
     }
 }
 
+/// The name of a service that is not among [`ServiceChoice`]: what `[service]` of its replicas has as `name`.
+///
+/// # Errors
+/// When it is the name of one of them, or would need quoting in a file; the text says what a name is.
+pub fn parse_own_service(text: &str) -> Result<String, String> {
+    if ServiceChoice::from_str(text, false).is_ok() {
+        return Err(format!("`quorate serve` runs {text} itself: give --service {text}"));
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if text.is_empty() || text.len() > 64 || !text.chars().all(is_name) {
+        return Err("a name has up to 64 letters, digits, - and _".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Where agreement of the instances is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,6 +106,8 @@ pub struct Plan {
     pub durability: DurabilityChoice,
     /// The service that the replicas run.
     pub service: ServiceChoice,
+    /// The name of a service that a program of the user's own runs, in place of `service`; see [`parse_own_service`].
+    pub own_service: Option<String>,
     /// The addresses of the service's front, in the order of the members; empty: none.
     pub front: Vec<String>,
     /// Where the replicas answer probes and tell metrics, in the order of the members; empty: nowhere.
@@ -331,7 +348,7 @@ fn replica_toml(origin: &Origin, (replica, at): (u16, Option<usize>), lives: &[L
         health.unwrap_or_default(),
         origin.level,
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
-        name(plan.service),
+        plan.own_service.clone().unwrap_or_else(|| name(plan.service)),
         of(&plan.front).map(|address| front_toml(plan, &address)).unwrap_or_default(),
         name(plan.durability),
     );
@@ -389,3 +406,6 @@ fn check_members(plan: &Plan) -> Outcome<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,6 +112,7 @@ pub fn make_own(path: &Path, own: Own) -> Outcome<OracleConfig> {
         members: (1..=OWN_REPLICAS).zip(own.addresses).collect(),
         durability: own.durability,
         service: ServiceChoice::Oracle,
+        own_service: None,
         front: Vec::new(),
         front_plain: false,
         health: Vec::new(),

@@ -9,7 +9,7 @@ use super::look;
 use crate::beginning::BeginningArgs;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::failure::{Failure, Outcome};
-use quorate_command::layout::{self, Origin, Plan, ServiceChoice};
+use quorate_command::layout::{self, Origin, Plan, ServiceChoice, parse_own_service};
 use quorate_command::print;
 use quorate_node::System;
 use quorate_state::checkpoint::Image;
@@ -35,8 +35,11 @@ pub(super) struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Which service the replicas run: the one that the old cluster ran
-    #[arg(long, value_enum)]
-    service: ServiceChoice,
+    #[arg(long, value_enum, required_unless_present = "own_service")]
+    service: Option<ServiceChoice>,
+    /// The replicas run a service of your own, with a program of yours, as those of the old cluster did; NAME stands in their configurations
+    #[arg(long, value_name = "NAME", requires = "members", conflicts_with = "service", value_parser = parse_own_service)]
+    own_service: Option<String>,
     #[command(flatten)]
     cluster: BeginningArgs,
 }
@@ -44,7 +47,10 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Outcome {
     let (facts, image) = look::load(&args.file)?;
     let size = (facts.members.len(), facts.instances);
-    let beginning = args.cluster.plan(args.service, size, "quorate backup restore")?;
+    // One's own has no front, as the key-value store has none.
+    let service = args.service.unwrap_or(ServiceChoice::Kv);
+    let mut beginning = args.cluster.plan(service, size, "quorate backup restore")?;
+    beginning.plan.own_service = args.own_service;
     let origin = Origin {
         cluster: layout::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.

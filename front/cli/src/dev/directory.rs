@@ -188,6 +188,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         members: (1..=choices.replicas).zip(on_loopback(ports)).collect(),
         durability: choices.durability,
         service: choices.service,
+        own_service: None,
         front: on_loopback(front).collect(),
         health: on_loopback(health).collect(),
         // Few clients of ZooKeeper have certificates, and here only this machine reaches the replicas.

@@ -103,6 +103,12 @@ fn a_backup_becomes_a_new_cluster_with_the_same_state() {
     assert!(said.contains("is not in it") && said.contains("quorate dev --dir"), "{said}");
     holds_only(place.path(), &["first.qbk", "restored", "second.qbk"]);
     restore(&first, &out, &[]).fails(2, &["exists and is not empty"]);
+    let own = path("own");
+    let own_service = ["backup", "restore", text(&first), "--own-service", "bank", "--out", text(&own)];
+    quorate(&own_service).fails(2, &["--members"]);
+    let said = quorate(&[&own_service[..], &["--members", "1=a:1,2=b:2,3=c:3"]].concat()).ok();
+    assert!(said.contains("runs the service bank") && !said.contains("quorate serve"), "{said}");
+    std::fs::remove_dir_all(&own).expect("it was made");
     let restored = Cluster::at(&out);
     assert_ne!(restored.status()["cluster"], cluster.status()["cluster"]);
     check_many(&out);

@@ -64,6 +64,31 @@ fn init_refuses_what_makes_no_cluster() {
     init("1=a:1,2=b:2,3=c:3").fails(2, &["exists and is not empty", "choose another directory"]);
 }
 
+/// A program of one's own runs it; `quorate serve` would run something else on its data.
+#[test]
+fn an_own_service_is_not_served_by_this_program() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = home.path().join("bank");
+    let init = |own: &str| {
+        quorate(&[
+            "init",
+            "--own-service",
+            own,
+            "--dir",
+            dir.to_str().expect("UTF-8"),
+            "--members",
+            "1=a:1,2=b:2,3=c:3",
+        ])
+    };
+    init("etcd").fails(2, &["--service etcd"]);
+    let said = init("bank").ok();
+    assert!(said.contains("Config::read(FILE)") && !said.contains("quorate serve"), "{said}");
+    let config = dir.join("replica-1/replica.toml");
+    let text = fs::read_to_string(&config).expect("it is there");
+    assert!(text.contains("name = \"bank\"") && !text.contains("[front."), "{text}");
+    serve(&config).fails(2, &["there is no \"bank\"", "docs/services.md"]);
+}
+
 #[test]
 fn a_configuration_that_is_none() {
     let made = Made::three();

@@ -83,6 +83,7 @@ impl Temporary {
             members,
             durability: measurement.durability(),
             service,
+            own_service: None,
             order,
             instances: measurement.instances,
             lanes: measurement.lanes,
