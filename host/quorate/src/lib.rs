@@ -15,8 +15,10 @@ pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Entry, Events, FreshKeys,
     InStore, KeyUse, Map, MembershipNow, ObjectService, Observer, OwnReplies, Parallel, ParallelService,
     Published, ReplySink, Service, SessionEnd, Set, StateRange, StateView, Store, Tells, Tracked, Typed,
-    TypedError, TypedService, checkpoint_tracked, decode_reply, encode_command, restore_tracked,
+    TypedError, TypedService, checkpoint_tracked, decode_reply, encode_command, read_all, read_append,
+    read_exact, restore_tracked,
 };
+pub use quorate_order::Protocol;
 pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Network, Options, Replica, Running,
     StartError, SystemNetwork,

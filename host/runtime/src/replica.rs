@@ -26,6 +26,7 @@ use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId, Span};
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How long the lane may take to answer.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// Why a replica does not start. Each text says what to do.
-#[derive(Debug, thiserror::Error)]
+/// Why a replica does not start. Each text says what to do. `Debug` gives the same text, since that is what a `main` prints which returns it.
+#[derive(thiserror::Error)]
 pub enum StartError {
     /// The configuration is wrong.
     #[error(transparent)]
@@ -94,6 +95,12 @@ pub enum StartError {
         /// The error of the system.
         why: io::Error,
     },
+}
+
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<RecoverError> for StartError {

@@ -4,6 +4,7 @@ mod client;
 mod count;
 mod deadlines;
 mod executors;
+mod exported;
 mod fake;
 mod few;
 mod liars;
