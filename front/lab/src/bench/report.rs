@@ -301,7 +301,7 @@ impl Figure {
         }
         for floor in &self.floors {
             lines.push(format!(
-                "  null program ({}): {}/s, p50 {:.0} us, p99 {:.0} us, {} per replica CPU second",
+                "  null program, which only copies, syncs and answers ({}): {}/s, p50 {:.0} us, p99 {:.0} us, {} per replica CPU second",
                 floor.which(),
                 amount(floor.per_s),
                 floor.p50_us,
