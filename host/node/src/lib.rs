@@ -40,6 +40,7 @@ mod rulings;
 mod status;
 mod system;
 mod together;
+mod witness;
 
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
@@ -60,3 +61,4 @@ pub use status::{
     SmallQuorumsStatus, SuspectStatus, TransferStatus, VerificationStatus,
 };
 pub use system::{InstancePart, System};
+pub use witness::{Moment, Sealed, Witness};

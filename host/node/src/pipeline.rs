@@ -302,10 +302,10 @@ impl Node {
         let (id, volume) = (self.groups[at].id(), self.groups[at].volume());
         match wanted {
             OrderEffect::Persist { id: own, record, vital } => {
-                self.journal.persist((volume, own), id, record, vital, out);
+                self.engine.logged(now, self.journal.persist((volume, own), id, record, vital, out));
             }
             OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
-            OrderEffect::Decided { slot, batch } => match self.engine.decided(id, slot, batch) {
+            OrderEffect::Decided { slot, batch } => match self.engine.takes(now, (id, slot), batch) {
                 Ok(()) => self.deliver(now, out),
                 Err(halt) => out.push(Effect::Halt(halt)),
             },
@@ -363,8 +363,8 @@ impl Node {
         out: &mut Effects,
     ) {
         let (merge, me) = (self.engine.merge(), self.config.members.me());
-        let proposed = self.groups.of(id).is_some_and(|group| group.proposed(merge, me));
-        self.engine.is_under_way((seq, id, proposed), now, batch.header().time);
+        let led = self.groups.of(id).map(|group| (group.view(), group.proposed(merge, me)));
+        self.engine.gives((seq, id), led.unwrap_or_default(), now, batch);
         if let Some(command) = SystemCommand::of(batch) {
             self.reconfigure(now, out, |part, look, outs| part.executed(look, command, outs));
         }

@@ -16,6 +16,7 @@ use crate::recovered::Recovered;
 use crate::roster::Roster;
 use crate::rulings::Rulings;
 use crate::system::System;
+use crate::witness::Witness;
 use quorate_execute::{Execution, Executor, Sequential, Service, Verified};
 use quorate_log::{Damage, Log, Record};
 use quorate_merge::Merge;
@@ -39,6 +40,8 @@ pub struct Restoring {
     recovered: Recovered,
     /// The system part of the checkpoint that the log goes on from.
     system: Option<System>,
+    /// Who hears what happens to batches.
+    witness: Option<Box<dyn Witness>>,
     /// The last restored record.
     last: Option<RecordId>,
     /// Whether records between restored ones are missing.
@@ -91,9 +94,16 @@ impl Restoring {
             system,
             trimmed: Trimmed::default(),
             memos: Memos::default(),
+            witness: None,
             last: None,
             gap: false,
         })
+    }
+
+    /// Sets who hears what happens to batches.
+    #[must_use]
+    pub fn seen_by(self, witness: Option<Box<dyn Witness>>) -> Self {
+        Self { witness, ..self }
     }
 
     /// Restores one record; call it in the order of the log. Records whose numbers are left out are lost.
@@ -215,7 +225,7 @@ impl Restoring {
         execution: impl FnOnce(Executor) -> Box<dyn Execution>,
     ) -> Result<Node, Halt> {
         self.check(log.damage())?;
-        let (lives, levels) = (self.lives, self.levels);
+        let (lives, levels, witness) = (self.lives, self.levels, self.witness);
         let Self {
             mut config, volumes, groups, others, merge, recovered, system, trimmed, mut memos, ..
         } = self;
@@ -238,6 +248,7 @@ impl Restoring {
         let (base, rotten) = (merge.seq(), rotten_segment(&log));
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
         let mut engine = Engine::new(&engine_config(&config), merge, execution(executor));
+        engine.is_seen_by(witness);
         memos.recall(&journal, engine.verified_mut());
         let left = Left {
             durable: recovered.durable,

@@ -99,7 +99,7 @@ impl Node {
         out: &mut Effects,
     ) {
         let room = self.leading.room(self.journal.room(), &self.config);
-        let whose = (self.groups[at].id(), self.groups.len() == 1);
+        let whose = (self.groups[at].id(), self.groups.len() == 1, now);
         let terrain = Terrain::new(&self.engine, &self.journal, (room, self.config.admission), whose);
         let lacks = terrain.short && terrain.disk_full;
         let asker = conn.map(|conn| Asker { conn, limits: self.gate.rights(conn).map(|rights| &**rights) });
@@ -275,9 +275,7 @@ impl Node {
         if self.engine.overdue_at(now).is_none_or(|at| at > now) || planted("deadlines-unwatched") {
             return;
         }
-        if let Some(changed) = self.engine.overdue() {
-            self.groups[FIRST].step(now, changed);
-        }
+        self.engine.overdue().into_iter().for_each(|changed| self.groups[FIRST].step(now, changed));
         self.after_order(now, out);
     }
 
@@ -394,6 +392,7 @@ impl Node {
             }
         }
         let group = &mut self.groups[at];
+        self.engine.sealed(group.take_sealed());
         if group.rest() {
             self.engine.step(engine::In::Settled(group.id()));
         }
@@ -418,6 +417,7 @@ impl Node {
 
     /// A write or a sync of the log completed.
     pub(crate) fn on_durable(&mut self, now: Time, out: &mut Effects) {
+        self.engine.durable(now, self.journal.log().durable());
         self.after_order(now, out);
         self.trim_log(out);
         self.dial(now, out);

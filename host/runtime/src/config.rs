@@ -32,6 +32,7 @@ mod protocol;
 mod reads;
 mod sessions;
 mod signing;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -47,6 +48,7 @@ pub use oracle::{NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig};
 pub use reads::ReadsConfig;
 use sessions::SessionsConfig;
 pub use signing::{SigningConfig, SigningKey};
+pub use telemetry::TelemetryConfig;
 pub use upgrade::UpgradeConfig;
 
 /// The version of execution. Raise it if this program executes the same commands with another result; then it can not run together with
@@ -366,6 +368,9 @@ pub struct Config {
     /// The state on disk.
     #[serde(default)]
     pub checkpoints: CheckpointConfig,
+    /// What is slow, and traces.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub telemetry: TelemetryConfig,
     /// Upgrades.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upgrade: UpgradeConfig,
@@ -450,6 +455,7 @@ impl Config {
             sessions: SessionsConfig::default(),
             network: NetworkConfig::default(),
             checkpoints: CheckpointConfig::default(),
+            telemetry: TelemetryConfig::default(),
             upgrade: UpgradeConfig::default(),
             tls: None,
             signing: None,
@@ -516,6 +522,7 @@ impl Config {
         range("sessions: window", sessions.window, 1..=65_536, "65536")?;
         range("level", self.level, 1..=u32::MAX, "4294967295")?;
         self.upgrade.check()?;
+        self.telemetry.check()?;
         self.check_durability()?;
         self.check_tls()?;
         self.checkpoints.check(self.log_config().segment_bytes)

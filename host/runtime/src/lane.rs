@@ -11,6 +11,7 @@ use crate::keeper_thread::KeeperThread;
 use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
 use crate::oracle::Oracles;
+use crate::stages::Slow;
 use crate::throttle::Throttle;
 use crate::workers::Crew;
 use crossbeam_channel::Receiver;
@@ -104,6 +105,7 @@ pub(crate) struct Parts {
     /// What is done to it on purpose.
     pub(crate) hurt: Hurt,
     pub(crate) clerk: Clerk,
+    pub(crate) slow: Arc<Slow>,
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes while the lane runs.
     pub(crate) health: Option<Health>,
@@ -183,6 +185,7 @@ pub(crate) struct Lane {
     credentials: Option<Arc<Credentials>>,
     fronts: Fronts,
     clerk: Clerk,
+    slow: Arc<Slow>,
     hurt: Hurt,
     stop: Arc<AtomicBool>,
     health: Option<Health>,
@@ -216,6 +219,7 @@ impl Lane {
             hurt,
             fronts,
             clerk,
+            slow,
             stop,
             health,
             pillars,
@@ -258,6 +262,7 @@ impl Lane {
             credentials,
             fronts,
             clerk,
+            slow,
             hurt,
             stop,
             health,
@@ -648,6 +653,7 @@ impl Lane {
             lanes: self.sides.status(&self.sockets),
             turns: self.home.turns,
             leader_changes: self.home.leader_changes,
+            slow: self.slow.status(),
             workers: self.crew.workers.status(),
             executors,
             oracle: self.oracles.as_ref().map(Oracles::status),

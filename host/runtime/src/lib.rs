@@ -25,6 +25,7 @@ mod newest;
 mod open_files;
 mod oracle;
 mod replica;
+mod stages;
 mod throttle;
 mod workers;
 
@@ -35,7 +36,7 @@ pub use config::{
     AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
     Durability, DurabilityConfig, ExecutionConfig, ExecutorCount, ExecutorKind, MemberConfig,
     NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig, Others, Pillars, PlacementConfig, ReadsConfig,
-    ServiceConfig, SigningConfig, SigningKey, TimingConfig, WorkerCount,
+    ServiceConfig, SigningConfig, SigningKey, TelemetryConfig, TimingConfig, WorkerCount,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk, Quota};

@@ -16,13 +16,14 @@ use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
 use crate::open_files;
 use crate::oracle::{NOT_A_JUDGE, Oracle, Oracles};
+use crate::stages::Stages;
 use crate::workers::{Crew, Workers};
 use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use quorate_execute::Service;
 use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
-use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring};
+use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring, Witness};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId, Span};
@@ -176,7 +177,7 @@ impl Replica {
         config.check_with(options.oracle.is_some())?;
         fit_to_open_files(&mut config);
         let (watched, directory) = (certificates(&config)?, DataDirectory::open(&config)?);
-        let hurt = hurt(&options);
+        let (hurt, stop) = (hurt(&options), Arc::new(AtomicBool::new(false)));
         let network = network(options.network, hurt.partition.clone(), &config);
         let (listener, address) = listen(&*network, config.listen_address())?;
         let health = health(&config)?;
@@ -187,26 +188,25 @@ impl Replica {
         let (mut files, hold) = checkpoint_files(&config, &directory, hurt.quota.clone())?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
-        config.execution.fits(&*service)?;
-        let mut node =
-            recover(node_config, (service, config.execution.clone()), recovered, &*disk, &directory)?;
+        let clock = options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new()));
+        let (witness, slow) = Stages::of(&config, clock.clone());
+        let service = (service, config.execution.clone(), witness);
+        let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
         let newest = open_to_readers(&mut node, &config);
         directory.note_run(config.durability.mode, false).and_then(|()| directory.used())?;
 
         let (poll, sleeper, waker) = event_queue()?;
-        let queue = |_| event_queue().map(|(poll, own, _)| (poll, own));
-        let others = (1..config.lane_count()).map(queue).collect::<Result<_, _>>()?;
+        let others = other_queues(config.lane_count())?;
         let (mailbox, completions) = Mailbox::new(waker.clone());
         let threads = DiskThreads::start(&disk, config.log_config().segment_bytes, &mailbox)
             .map_err(io_error("starting a thread"))?;
         let keeper = KeeperThread::start(keeper, files, config.checkpoints.rate(), mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let (crew, oracles) = (crew(&config, &mailbox)?, oracles(&config, options.oracle, &mailbox)?);
-        let credentials = watched.as_ref().map(|watched| watched.current().clone());
+        let (credentials, calls) = (watched.as_ref().map(|w| w.current().clone()), FrontCalls::default());
         let clerk = Clerk::start((&config.data, hurt.quota.clone()), watched, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
-        let (stop, calls) = (Arc::new(AtomicBool::new(false)), FrontCalls::default());
         let (asker, reloader) = (Asker(mailbox.clone()), Reloader(clerk.errands().cloned()));
         let lane = Lane::new(Parts {
             node,
@@ -221,7 +221,8 @@ impl Replica {
             mailbox,
             completions,
             limits: config.limits.lane(&config.timing),
-            clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
+            clock,
+            slow,
             addresses: addresses(&config),
             fronts: Fronts { addresses: config.front_addresses(), calls: calls.clone() },
             health,
@@ -317,6 +318,11 @@ fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
     let waker = Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?;
     let waker = Arc::new(waker);
     Ok((poll, Sleeper::new(waker.clone()), waker))
+}
+
+/// An event queue for each lane but the main one, and what wakes it.
+fn other_queues(lanes: u16) -> Result<Vec<(Poll, Sleeper)>, StartError> {
+    (1..lanes).map(|_| event_queue().map(|(poll, own, _)| (poll, own))).collect()
 }
 
 /// Starts the main lane's thread.
@@ -566,13 +572,14 @@ fn checkpoint_files(
 /// Reads the log back; rewrites and syncs its tail, so that readable records are durable before the first message.
 fn recover(
     config: NodeConfig,
-    (service, how): (Box<dyn Service>, ExecutionConfig),
+    (service, how, witness): (Box<dyn Service>, ExecutionConfig, Option<Box<dyn Witness>>),
     recovered: Recovered,
     disk: &dyn Disk,
     directory: &DataDirectory,
 ) -> Result<Node, StartError> {
+    how.fits(&*service)?;
     let (log_id, log_config) = (config.log_id, config.log.clone());
-    let mut restoring = Restoring::new(config, recovered).map_err(StartError::Halt)?;
+    let mut restoring = Restoring::new(config, recovered).map_err(StartError::Halt)?.seen_by(witness);
     if log_config.sync == SyncMode::Memory {
         let log = Log::create(log_id, log_config);
         return restoring

@@ -3,7 +3,7 @@
 //! INV-ADMIT-1: while a replica leads, the requests of a session enter its batches with growing numbers, each at most once.
 //! INV-ADMIT-2: the bytes admitted and not decided yet never exceed the limit by more than one request.
 
-use quorate_types::{RequestNumber, Room, SessionId, planted};
+use quorate_types::{RequestNumber, Room, SessionId, Time, planted};
 use quorate_wire::{
     Batch, BatchHeader, REQUEST_HEADER, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
 };
@@ -78,8 +78,12 @@ pub struct Admission {
     limits: AdmissionLimits,
     open: Vec<u8>,
     count: u32,
-    /// Batches that are large enough and wait for those in flight, each with its number of requests.
-    full: VecDeque<(Vec<u8>, u32)>,
+    /// The present time, and when the first request of the open batch and of the batch that was sealed last came in.
+    now: Time,
+    since: Time,
+    sealed_since: Time,
+    /// Batches that are large enough and wait for those in flight, each with its number of requests, and when the first of them came in.
+    full: VecDeque<(Vec<u8>, u32, Time)>,
     full_bytes: usize,
     /// The length of the batch before; the next one's buffer is made about as large at once.
     usual_len: usize,
@@ -96,12 +100,25 @@ impl Admission {
             limits,
             open: Vec::new(),
             count: 0,
+            now: Time::ZERO,
+            since: Time::ZERO,
+            sealed_since: Time::ZERO,
             full: VecDeque::new(),
             full_bytes: 0,
             usual_len: 0,
             entered: Vec::new(),
             opening: BTreeSet::new(),
         }
+    }
+
+    /// Tells the time, from which follows how long requests wait.
+    pub fn at(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// When the first request of the batch that was sealed last came in.
+    pub fn sealed_since(&self) -> Time {
+        self.sealed_since
     }
 
     /// This replica's leadership begins or ends. The open batch and everything in flight are forgotten; clients send again what is not
@@ -203,7 +220,7 @@ impl Admission {
         if self.count > 0 {
             self.full_bytes += self.open.len();
             self.usual_len = self.open.len();
-            self.full.push_back((std::mem::take(&mut self.open), self.count));
+            self.full.push_back((std::mem::take(&mut self.open), self.count, self.since));
             self.count = 0;
         }
     }
@@ -213,6 +230,7 @@ impl Admission {
             return;
         }
         if self.open.is_empty() {
+            self.since = self.now;
             self.open.reserve((Batch::HEADER + run.len()).max(self.usual_len));
             Batch::begin(&mut self.open);
         }
@@ -332,7 +350,7 @@ impl Admission {
 
     /// How many requests are admitted and not sealed.
     pub fn waiting(&self) -> u32 {
-        self.full.iter().fold(self.count, |all, (_, count)| all.saturating_add(*count))
+        self.full.iter().fold(self.count, |all, (_, count, _)| all.saturating_add(*count))
     }
 
     /// Whether a batch is large enough to be sealed whatever else is in flight.
@@ -345,7 +363,8 @@ impl Admission {
         if self.full.is_empty() {
             self.roll();
         }
-        let (bytes, count) = self.full.pop_front()?;
+        let (bytes, count, since) = self.full.pop_front()?;
+        self.sealed_since = since;
         self.full_bytes -= bytes.len();
         Some(Batch::seal(bytes, BatchHeader { count, ..header }))
     }

@@ -18,6 +18,7 @@ mod wants;
 
 use crate::effects::{Effect, Effects};
 use crate::system::System;
+use crate::witness::{Logged, Moment, Sealed, Witness, seed_in};
 use answers::Answers;
 use bytes::Bytes;
 pub(crate) use clock::Clock;
@@ -29,7 +30,8 @@ use quorate_execute::{
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
-    AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time, Trust, View,
+    AgreedTime, ClientId, ConnId, Halt, InstanceId, RecordId, ReplicaId, Seq, SessionId, Slot, Span, Time,
+    Trust, View,
 };
 use quorate_wire::{
     AnswerMode, Batch, FrameKind, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
@@ -153,6 +155,23 @@ pub(crate) struct Counts {
     pub(crate) reads: u64,
 }
 
+/// Those outside of the replica who look at it.
+#[derive(Default)]
+struct Outside {
+    /// Takes the final state for readers on other threads.
+    publisher: Option<Box<dyn Publisher>>,
+    /// Hears what happens to batches.
+    witness: Option<Box<dyn Witness>>,
+}
+
+impl Outside {
+    fn tells(&mut self, moment: Moment<'_>) {
+        if let Some(witness) = &mut self.witness {
+            witness.hears(moment);
+        }
+    }
+}
+
 /// So many batches may be delivered and not final. Else a long log would be in memory twice at a start.
 const UNDER_WAY_MAX: usize = 1024;
 
@@ -176,8 +195,7 @@ pub(crate) struct Engine {
     outcomes: Outcomes,
     /// The service's observer of ordered events, which are handed on when their batch is final.
     observer: Option<Box<dyn Observer>>,
-    /// Takes the final state for readers on other threads.
-    publisher: Option<Box<dyn Publisher>>,
+    outside: Outside,
     timing: Timing,
     reads: ReadPath,
     answers: Answers,
@@ -199,7 +217,7 @@ impl Engine {
             borders: VecDeque::new(),
             outcomes: Outcomes::new(),
             observer,
-            publisher: None,
+            outside: Outside::default(),
             timing: Timing::new(config),
             reads: ReadPath::new(config.reads.clone()),
             answers: Answers::new(&config.reads),
@@ -217,6 +235,28 @@ impl Engine {
         if let Some((observer, events)) = self.observer.as_mut().zip(events) {
             observer.told(events);
         }
+    }
+
+    /// Sets who hears what happens to batches.
+    pub(crate) fn is_seen_by(&mut self, witness: Option<Box<dyn Witness>>) {
+        self.outside.witness = witness;
+    }
+
+    /// The log was given a batch.
+    pub(crate) fn logged(&mut self, at: Time, logged: Option<Logged>) {
+        if let Some(Logged { seed, record, durable }) = logged {
+            self.outside.tells(Moment::Logged { seed, record, at, durable });
+        }
+    }
+
+    /// The log is durable up to this record.
+    pub(crate) fn durable(&mut self, now: Time, record: RecordId) {
+        self.outside.tells(Moment::Durable(record, now));
+    }
+
+    /// Batches were made of requests of clients.
+    pub(crate) fn sealed(&mut self, batches: VecDeque<Sealed>) {
+        batches.into_iter().for_each(|sealed| self.outside.tells(Moment::Sealed(sealed)));
     }
 
     /// The process starts. How long ago the last batch was executed is unknown.
@@ -312,6 +352,21 @@ impl Engine {
             let why = format!("what instance {instance} decided does not fit into the global log: {why}");
             Halt::LogInconsistent { why }
         })
+    }
+
+    /// As [`Self::decided`], now, for whoever watches, too.
+    pub(crate) fn takes(
+        &mut self,
+        now: Time,
+        (instance, slot): (InstanceId, Slot),
+        batch: Batch,
+    ) -> Result<(), Halt> {
+        if self.outside.witness.is_some()
+            && let Some(seed) = seed_in(batch.bytes())
+        {
+            self.outside.tells(Moment::Decided { seed, at: now });
+        }
+        self.decided(instance, slot, batch)
     }
 
     /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until the border's image is there:
@@ -418,6 +473,18 @@ impl Engine {
         }
     }
 
+    /// A batch was delivered, in this view of its instance. `proposed`: it was proposed here.
+    pub(crate) fn gives(
+        &mut self,
+        (seq, instance): (Seq, InstanceId),
+        (view, proposed): (View, bool),
+        now: Time,
+        batch: &Batch,
+    ) {
+        self.is_under_way((seq, instance, proposed), now, batch.header().time);
+        self.outside.tells(Moment::Delivered { seq, batch, instance: (instance, view), proposed, at: now });
+    }
+
     /// Begins to capture for the border with this number.
     pub(crate) fn ahead(&mut self, border: u64) {
         self.execution.deliver(Ordered::Ahead(border));
@@ -456,6 +523,9 @@ impl Engine {
     /// The next batch, state or image that became final, if there is one.
     pub(crate) fn finished(&mut self, now: Time) -> Option<Finished> {
         self.under_way.fresh = false;
+        if self.outside.witness.is_some() && self.postpones() && self.is_behind() {
+            self.outside.tells(Moment::Executes);
+        }
         loop {
             match self.execution.next(now, &mut self.outcomes)? {
                 Final::Nothing | Final::Ahead(_, None) => {
@@ -465,6 +535,8 @@ impl Engine {
                 Final::Ahead(border, Some(version)) => return Some(Finished::Ahead(border, version)),
                 Final::Batch(seq) => {
                     self.counts.requests += self.outcomes.list().len() as u64;
+                    let (outcomes, executor) = (self.outcomes.list(), self.execution.state());
+                    self.outside.tells(Moment::Executed { seq, outcomes, executor });
                     let events = self.outcomes.take_events();
                     self.tell(events);
                     let (delivered, instance, proposed) = self.under_way.batches.pop_front()?;
@@ -644,14 +716,12 @@ impl Engine {
 
     /// Sends the replies at the end of a turn.
     pub(crate) fn send_replies(&mut self, out: &mut Effects) {
-        if self.routes.is_empty() {
-            return self.send_answers(out);
-        }
         for (conn, mut body) in self.routes.drain() {
             write_position(&mut body, self.execution.state().seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
         }
         self.send_answers(out);
+        self.outside.tells(Moment::Replied);
     }
 
     /// Panics with the name of a broken invariant; `thorough` scans everything.

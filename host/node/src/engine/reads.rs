@@ -93,12 +93,12 @@ impl Engine {
 
     /// Publishes the final state here from now on, when it is wanted.
     pub(crate) fn publish_to(&mut self, publisher: Box<dyn Publisher>) {
-        self.publisher = Some(publisher);
+        self.outside.publisher = Some(publisher);
     }
 
     /// Publishes the final state, before any answer leaves that says how far this replica is.
     fn publish(&mut self) {
-        let Some(publisher) = &mut self.publisher else { return };
+        let Some(publisher) = &mut self.outside.publisher else { return };
         let executor = self.execution.state();
         if publisher.wants(executor.seq())
             && let Some(state) = executor.published()
@@ -109,7 +109,7 @@ impl Engine {
 
     /// Takes back the published state: no reads may be answered now.
     pub(crate) fn withdraw(&mut self) {
-        if let Some(publisher) = &mut self.publisher {
+        if let Some(publisher) = &mut self.outside.publisher {
             publisher.withdraw();
         }
     }

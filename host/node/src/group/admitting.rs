@@ -1,16 +1,18 @@
 //! Requests that clients send to a leader: they are admitted to a group, or answered at once if that needs no agreement.
 
-use super::{Group, Passed};
+use super::{At, Group, Passed};
 use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::gate::Permissions;
 use crate::journal::Journal;
+use crate::witness::Sealed;
 use bytes::Bytes;
 use quorate_admit::{Admission, AdmissionLimits, Answer, Executed, Sifted, Terms, sift};
 use quorate_execute::{Executor, Lookup};
 use quorate_merge::RecordIndex;
-use quorate_types::{ConnId, InstanceId, RequestNumber, Room, SessionId};
+use quorate_types::{ConnId, InstanceId, RequestNumber, Room, SessionId, Time};
 use quorate_wire::{FrameKind, OutFrame, write_position};
+use std::collections::VecDeque;
 
 /// The most bytes that admission itself answers in a turn: small requests must not fill the memory with large answers.
 pub(super) const ANSWER_BYTES: usize = 8 << 20;
@@ -32,15 +34,17 @@ pub(crate) struct Terrain<'a> {
     /// Whether this is the only instance and everything delivered is executed. Otherwise a session that execution does not know may still
     /// exist: another instance may have opened it.
     pub(crate) knows_all: bool,
+    /// The present time.
+    pub(crate) now: Time,
 }
 
 impl<'a> Terrain<'a> {
-    /// The facts of these parts, for an instance. `alone`: there is no other one.
+    /// The facts of these parts now, for an instance. `alone`: there is no other one.
     pub(crate) fn new(
         engine: &'a Engine,
         journal: &Journal,
         (room, limits): (Room, AdmissionLimits),
-        (instance, alone): (InstanceId, bool),
+        (instance, alone, now): (InstanceId, bool, Time),
     ) -> Self {
         Self {
             executor: engine.executor(),
@@ -50,6 +54,7 @@ impl<'a> Terrain<'a> {
             queue_bytes_max: limits.queue_bytes_max,
             handed: engine.handed(instance),
             knows_all: alone && !engine.is_behind(),
+            now,
         }
     }
 }
@@ -139,6 +144,7 @@ fn admit_here(
     answer: &mut Answer,
 ) {
     let (executor, limits) = (terrain.executor, asker.and_then(|asker| asker.limits));
+    admission.at(terrain.now);
     admission.permitted_requests(
         requests,
         terms,
@@ -171,5 +177,15 @@ fn pass_on(
         let (view, handed, settled) = (group.view(), terrain.handed, terms.settled);
         let may_all = asker.is_some_and(|asker| asker.limits.is_none());
         group.pass(Passed { conn, requests, last, view, handed, settled, frees, may_all });
+    }
+}
+
+impl Group {
+    /// The batches that were made of requests of clients, for a witness: all since the last call, or the newest.
+    pub(crate) fn take_sealed(&mut self) -> VecDeque<Sealed> {
+        match &mut self.at {
+            At::Main(pillar) => pillar.take_sealed(),
+            At::Own(apart) => apart.take_sealed(),
+        }
     }
 }

@@ -7,8 +7,10 @@
 use super::Inbox;
 use super::bridge::{Bridge, Mail};
 use super::own_lane::{Facts, OwnLane, Told, Turn};
+use super::pillar::SEALED_MAX;
 use crate::effects;
 use crate::engine::Proposes;
+use crate::witness::Sealed;
 use quorate_merge::Proposer;
 use quorate_order::{Effects, Standing, Status};
 use quorate_types::{RecordId, ReplicaId, Time};
@@ -75,6 +77,8 @@ pub(super) struct StandIn {
     news: Option<Proposes>,
     /// The members whose messages the lane took, if the gate does not know yet.
     signs: Vec<ReplicaId>,
+    /// The batches that the lane made of requests, if the witness does not know yet.
+    sealed: VecDeque<Sealed>,
 }
 
 impl StandIn {
@@ -96,6 +100,7 @@ impl StandIn {
             woke: None,
             news: None,
             signs: Vec::new(),
+            sealed: VecDeque::new(),
         }
     }
 
@@ -198,6 +203,9 @@ impl StandIn {
         let before = self.news.and_then(|news| news.batch);
         let batch = turn.proposed.or(before);
         self.signs.extend(turn.signs);
+        if self.sealed.len() < SEALED_MAX {
+            self.sealed.extend(turn.sealed);
+        }
         self.wakes += u64::from(turn.woke.is_some());
         self.woke = self.woke.or(turn.woke);
         self.news = Some(Proposes { proposer: known.proposer, batch, waits_for_room: turn.waits_for_room });
@@ -222,6 +230,11 @@ impl StandIn {
     /// The members whose messages the lane took since the last call.
     pub(super) fn signs(&mut self) -> Vec<ReplicaId> {
         std::mem::take(&mut self.signs)
+    }
+
+    /// Takes what the lane made of requests.
+    pub(super) fn take_sealed(&mut self) -> VecDeque<Sealed> {
+        std::mem::take(&mut self.sealed)
     }
 
     /// Takes the news for the merge.

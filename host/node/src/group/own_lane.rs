@@ -14,6 +14,7 @@ use super::pillar::{Ended, Pillar};
 use super::{Inbox, MESSAGE_BYTES, Pace};
 use crate::effects;
 use crate::engine::Clock;
+use crate::witness::Sealed;
 use bytes::Bytes;
 use quorate_admit::{Executed, Terms, verify};
 use quorate_merge::{Bounds, Proposer, RecordIndex};
@@ -128,6 +129,8 @@ pub(super) struct Turn {
     pub(super) bytes: usize,
     /// The members who sent such frames.
     pub(super) signs: BTreeSet<ReplicaId>,
+    /// The batches that were made of requests.
+    pub(super) sealed: VecDeque<Sealed>,
     /// How many times requests were taken.
     pub(super) passed: usize,
     /// The slot of the last batch that was proposed.
@@ -220,6 +223,7 @@ impl OwnLane {
         if !calls && inbox.is_empty() {
             return None;
         }
+        self.pillar.admission.at(now);
         let woke = due.filter(|at| now.since(*at) > self.setting.patience);
         self.wakes += u64::from(woke.is_some());
         let mut turn = Turn { woke, ..Turn::default() };
@@ -303,6 +307,7 @@ impl OwnLane {
         while let Some((to, message)) = self.pillar.release() {
             self.send(to, &message, out);
         }
+        turn.sealed = self.pillar.take_sealed();
         turn.waits_for_room = self.waiting_bytes() > 0 && self.pillar.standing().leading;
         self.answer_room = ANSWER_BYTES;
     }

@@ -5,10 +5,15 @@
 use super::Pace;
 use super::gathering::Gathering;
 use super::held::Held;
+use crate::witness::Sealed;
 use quorate_admit::{Admission, AdmissionLimits};
 use quorate_order::{Effect, Effects, Input, Order, OrderMessage, Standing};
 use quorate_types::{ClientId, RecordId, ReplicaId, RequestNumber, SessionId, Time, View};
 use quorate_wire::{Batch, BatchHeader};
+use std::collections::VecDeque;
+
+/// So many sealed batches are kept for a witness that may come and ask.
+pub(super) const SEALED_MAX: usize = 256;
 
 /// A request of which execution said that it is no longer in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub(super) struct Pillar {
     pub(super) held: Held,
     /// The view and the leader that were announced last.
     announced: (View, Option<ReplicaId>),
+    /// The batches that were made of requests, for a witness.
+    sealed: VecDeque<Sealed>,
 }
 
 impl Pillar {
@@ -40,6 +47,7 @@ impl Pillar {
             order,
             held: Held::default(),
             announced: (View::ZERO, None),
+            sealed: VecDeque::new(),
         }
     }
 
@@ -151,8 +159,18 @@ impl Pillar {
             return None;
         }
         let batch = self.admission.seal(header())?;
-        self.gathering.proposed(now, batch.header().count);
+        let BatchHeader { count, seed, .. } = batch.header();
+        self.gathering.proposed(now, count);
+        if self.sealed.len() == SEALED_MAX {
+            self.sealed.pop_front();
+        }
+        self.sealed.push_back(Sealed { seed, since: self.admission.sealed_since(), at: now });
         Some(batch)
+    }
+
+    /// The batches that were made of requests since the last call.
+    pub(super) fn take_sealed(&mut self) -> VecDeque<Sealed> {
+        std::mem::take(&mut self.sealed)
     }
 
     /// Panics with the name of a broken invariant; `durable`: its last durable record.

@@ -17,6 +17,7 @@ pub(crate) use trimming::{TRIMMED, Trimmed};
 pub(crate) use volumes::{VolumeId, Volumes};
 
 use crate::effects::{Effect, Effects, Event};
+use crate::witness::{Logged, seed_in};
 use bytes::Bytes;
 use quorate_log::{AppendError, Class, DiskFull, Extent, Log, LogEffect, Record, SyncId, SyncMode, WriteId};
 use quorate_order::Stored;
@@ -141,7 +142,8 @@ impl Journal {
         record: Stored,
         vital: bool,
         out: &mut Effects,
-    ) {
+    ) -> Option<Logged> {
+        let seed = seed_in(&record.payload);
         let class = if vital { Class::Vital } else { Class::Data };
         let Stored { kind, head, payload } = record;
         if let Err(halt) = self.volumes.persist(
@@ -152,6 +154,8 @@ impl Journal {
         ) {
             out.push(Effect::Halt(halt));
         }
+        let (seed, record) = seed.zip(self.volumes.log_record(volume, own))?;
+        Some(Logged { seed, record, durable: record <= self.log.durable() })
     }
 
     /// Appends a record of the replica itself, which may use the reserved room.

@@ -6,6 +6,7 @@ use crate::calls::{CallStatus, FrontCalls};
 use crate::clerk::{DiskRoom, TlsStatus};
 use crate::facts::ProcessFacts;
 use crate::oracle::OracleStatus;
+use crate::stages::SlowStatus;
 use crate::workers::WorkersStatus;
 use quorate_node::NodeStatus;
 use quorate_types::Durations;
@@ -24,6 +25,8 @@ pub(crate) struct WholeStatus {
     pub(super) turns: Durations,
     /// How often this process heard of another leader of the first instance.
     pub(super) leader_changes: u64,
+    /// What took longer than the configuration says.
+    pub(super) slow: SlowStatus,
     pub(super) workers: WorkersStatus,
     /// The workers that run commands; `None` where commands run one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]

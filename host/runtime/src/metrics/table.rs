@@ -91,6 +91,18 @@ pub const METRICS: &[Metric] = &[
         "Writes of the log, until they are as durable as they get.",
     ),
     once("quorate_turn_seconds", Kind::Durations, "/turns", "Turns of the main lane."),
+    once(
+        "quorate_slow_executions_total",
+        COUNTER,
+        "/slow/executions",
+        "Batches whose execution took longer than the limit for the log.",
+    ),
+    once(
+        "quorate_slow_requests_total",
+        COUNTER,
+        "/slow/requests",
+        "Batches whose requests waited longer than the limit for the log; only at the leader.",
+    ),
     once("quorate_log_position_bytes", GAUGE, "/log/position", "Bytes of the log ever written."),
     once("quorate_log_appended_records", GAUGE, "/log/appended", "The last appended record."),
     once("quorate_log_durable_records", GAUGE, "/log/durable", "The last durable record."),

@@ -44,6 +44,9 @@ fn every_number_has_a_range() {
     refused(|c| c.sessions.window = 0, "sessions: window is 1 to 65536, not 0");
     refused(|c| c.sessions.window = 65_537, "sessions: window is 1 to 65536, not 65537");
     refused(|c| c.sessions.ttl_s = u64::MAX, "sessions: ttl_s is 1 to 315360000");
+    refused(|c| c.telemetry.slow_execution_ms = u64::MAX, "telemetry: slow_execution_ms is 0 to 3600000");
+    refused(|c| c.telemetry.slow_request_ms = 3_600_001, "telemetry: slow_request_ms is 0 to 3600000");
+    accepted(|c| (c.telemetry.slow_execution_ms, c.telemetry.slow_request_ms) = (0, 0));
     accepted(|c| (c.limits.connections, c.limits.bytes_in_flight) = (1, 65_536));
     accepted(|c| (c.sessions.per_client, c.sessions.window, c.sessions.ttl_s) = (1, 65_536, 315_360_000));
 }

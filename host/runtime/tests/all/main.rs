@@ -11,3 +11,4 @@ mod leases;
 mod links;
 mod rot;
 mod sessions;
+mod slow;
