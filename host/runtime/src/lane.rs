@@ -11,7 +11,7 @@ use crate::keeper_thread::KeeperThread;
 use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
 use crate::oracle::Oracles;
-use crate::stages::Slow;
+use crate::stages::Seen;
 use crate::throttle::Throttle;
 use crate::workers::Crew;
 use crossbeam_channel::Receiver;
@@ -105,7 +105,7 @@ pub(crate) struct Parts {
     /// What is done to it on purpose.
     pub(crate) hurt: Hurt,
     pub(crate) clerk: Clerk,
-    pub(crate) slow: Arc<Slow>,
+    pub(crate) seen: Seen,
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes while the lane runs.
     pub(crate) health: Option<Health>,
@@ -185,7 +185,7 @@ pub(crate) struct Lane {
     credentials: Option<Arc<Credentials>>,
     fronts: Fronts,
     clerk: Clerk,
-    slow: Arc<Slow>,
+    seen: Seen,
     hurt: Hurt,
     stop: Arc<AtomicBool>,
     health: Option<Health>,
@@ -219,7 +219,7 @@ impl Lane {
             hurt,
             fronts,
             clerk,
-            slow,
+            seen,
             stop,
             health,
             pillars,
@@ -262,7 +262,7 @@ impl Lane {
             credentials,
             fronts,
             clerk,
-            slow,
+            seen,
             hurt,
             stop,
             health,
@@ -653,7 +653,8 @@ impl Lane {
             lanes: self.sides.status(&self.sockets),
             turns: self.home.turns,
             leader_changes: self.home.leader_changes,
-            slow: self.slow.status(),
+            slow: self.seen.slow(),
+            traces: self.seen.traces(),
             workers: self.crew.workers.status(),
             executors,
             oracle: self.oracles.as_ref().map(Oracles::status),

@@ -27,6 +27,7 @@ mod oracle;
 mod replica;
 mod stages;
 mod throttle;
+mod traces;
 mod workers;
 
 pub use calls::{Calls, FrontCalls};

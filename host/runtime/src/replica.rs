@@ -16,7 +16,7 @@ use crate::network::{Network, SystemNetwork};
 use crate::newest::Newest;
 use crate::open_files;
 use crate::oracle::{NOT_A_JUDGE, Oracle, Oracles};
-use crate::stages::Stages;
+use crate::stages::{Seen, Stages};
 use crate::workers::{Crew, Workers};
 use bytes::Bytes;
 use mio::net::TcpListener;
@@ -189,7 +189,7 @@ impl Replica {
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
         let clock = options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new()));
-        let (witness, slow) = Stages::of(&config, clock.clone());
+        let (witness, seen) = stages(&config, &clock)?;
         let service = (service, config.execution.clone(), witness);
         let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
         let newest = open_to_readers(&mut node, &config);
@@ -222,7 +222,7 @@ impl Replica {
             completions,
             limits: config.limits.lane(&config.timing),
             clock,
-            slow,
+            seen,
             addresses: addresses(&config),
             fronts: Fronts { addresses: config.front_addresses(), calls: calls.clone() },
             health,
@@ -318,6 +318,11 @@ fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
     let waker = Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?;
     let waker = Arc::new(waker);
     Ok((poll, Sleeper::new(waker.clone()), waker))
+}
+
+/// What watches the replica, and what that says.
+fn stages(config: &Config, clock: &Arc<dyn Clock>) -> Result<(Option<Box<dyn Witness>>, Seen), StartError> {
+    Stages::of(config, clock.clone()).map_err(io_error("starting a thread"))
 }
 
 /// An event queue for each lane but the main one, and what wakes it.

@@ -1,4 +1,4 @@
-//! How long each stage of a batch took here, for the log of slow requests: the witness of a replica ([`quorate_node::Witness`]).
+//! How long each stage of a batch took here, for the log of slow requests and for traces: the witness of a replica ([`quorate_node::Witness`]).
 //!
 //! Moments of one batch are told from those of others by its seed, until it has its place in the global log. What is noted is per batch, and a
 //! few numbers; the clock is read when execution begins, when a batch is executed, and when replies left. A batch is done when its replies have
@@ -11,15 +11,19 @@ mod tests;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use life::{Asked, Life, Place};
+use crate::traces::{Origin, StageSpan, Trace, Traces, TracesCounts, TracesStatus};
+use life::{Asked, Life, Place, Stage};
 use quorate_execute::{Executor, Outcome};
 use quorate_node::{Moment, Sealed, Witness};
-use quorate_types::{RecordId, Seq, Span, Time};
+use quorate_types::{Items, RecordId, ReplicaId, Seq, Span, Time};
+use quorate_wire::{Batch, RequestHeader, RequestKind};
 use serde::Serialize;
 use slow::Lines;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// So many batches may be under way. A batch that never gets a place, since its leader lost its view, goes as later ones come.
 const LIVES_MAX: usize = 4096;
@@ -28,7 +32,7 @@ const NAMED_MAX: usize = 8;
 
 /// How often something was slow since the process started.
 #[derive(Debug, Default)]
-pub(crate) struct Slow {
+struct Slow {
     executions: AtomicU64,
     requests: AtomicU64,
 }
@@ -42,8 +46,26 @@ pub(crate) struct SlowStatus {
     requests: u64,
 }
 
+/// What the status says of what was seen.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    slow: Arc<Slow>,
+    traces: Option<TracesCounts>,
+}
+
+impl Seen {
+    pub(crate) fn slow(&self) -> SlowStatus {
+        self.slow.status()
+    }
+
+    /// None where there are no traces.
+    pub(crate) fn traces(&self) -> Option<TracesStatus> {
+        self.traces.as_ref().map(TracesCounts::status)
+    }
+}
+
 impl Slow {
-    pub(crate) fn status(&self) -> SlowStatus {
+    fn status(&self) -> SlowStatus {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         SlowStatus { executions: get(&self.executions), requests: get(&self.requests) }
     }
@@ -62,6 +84,7 @@ pub(crate) struct Stages {
     limits: Limits,
     slow: Arc<Slow>,
     lines: Lines,
+    traces: Option<Traces>,
     /// The batches that are not done, about in the order in which they began.
     lives: VecDeque<Life>,
     /// When the plain execution went on to the next batch.
@@ -72,20 +95,28 @@ pub(crate) struct Stages {
 
 impl Stages {
     /// What watches a replica, if the configuration wants anything that needs it, and where it counts.
-    pub(crate) fn of(config: &Config, clock: Arc<dyn Clock>) -> (Option<Box<dyn Witness>>, Arc<Slow>) {
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(crate) fn of(config: &Config, clock: Arc<dyn Clock>) -> io::Result<(Option<Box<dyn Witness>>, Seen)> {
         let slow = Arc::new(Slow::default());
         let telemetry = &config.telemetry;
         let limits = Limits { execution: telemetry.slow_execution(), request: telemetry.slow_request() };
-        if limits.execution.is_none() && limits.request.is_none() {
-            return (None, slow);
+        let (cluster, replica) = (config.cluster_id().unwrap_or_default(), ReplicaId::new(config.replica));
+        let service = config.service.name.clone();
+        let traces = Traces::start(telemetry, Origin { cluster, replica, service: service.clone() })?;
+        let (traces, counts) = traces.unzip();
+        let seen = Seen { slow: slow.clone(), traces: counts };
+        if limits.execution.is_none() && limits.request.is_none() && traces.is_none() {
+            return Ok((None, seen));
         }
-        let stages = Self::new(clock, limits, slow.clone(), config.service.name.clone());
-        (Some(Box::new(stages)), slow)
+        let stages = Self { traces, ..Self::new(clock, limits, slow, service) };
+        Ok((Some(Box::new(stages)), seen))
     }
 
     fn new(clock: Arc<dyn Clock>, limits: Limits, slow: Arc<Slow>, service: String) -> Self {
-        let lines = Lines::new(service);
-        Self { clock, limits, slow, lines, lives: VecDeque::new(), executes: None, unreplied: 0 }
+        let (lines, traces) = (Lines::new(service), None);
+        Self { clock, limits, slow, lines, traces, lives: VecDeque::new(), executes: None, unreplied: 0 }
     }
 
     /// The batch with this seed. The newest are looked at first: what never got a place stays behind.
@@ -149,6 +180,9 @@ impl Stages {
         if is_slow || self.limits.request.zip(waited).is_some_and(|(limit, waited)| waited >= limit) {
             life.asked = asked(outcomes, executor);
         }
+        if self.traces.as_ref().is_some_and(|traces| traces.wants(seq)) {
+            life.clients = clients(outcomes, executor);
+        }
         if is_slow && life.place.is_some_and(|at| at.count > 0) {
             self.slow.executions.fetch_add(1, Ordering::Relaxed);
             self.lines.execution(now, life, took);
@@ -184,7 +218,34 @@ impl Stages {
         }
     }
 
+    /// Hands over what is traced. What was read back from the log at a start is not: its trace is there from the time before.
+    fn trace(&self, life: &Life) {
+        let Some(place) = life.place.filter(|place| place.count > 0 && life.logged.is_some()) else { return };
+        let Some(traces) = self.traces.as_ref().filter(|traces| traces.wants(place.seq)) else { return };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let now = self.clock.now();
+        let unix = |at: Time| since_1970.saturating_sub(now.since(at).nanos());
+        let span = |(stage, began, ended): (Stage, Time, Time)| StageSpan {
+            name: stage.name(),
+            began: unix(began),
+            ended: unix(ended.max(began)),
+        };
+        let whole = life.since.zip(life.replied).map(|(since, replied)| (unix(since), unix(replied)));
+        traces.take(Trace {
+            seq: place.seq,
+            instance: place.instance,
+            view: place.view,
+            requests: place.count,
+            commands: life.commands,
+            clients: life.clients,
+            bytes: place.bytes,
+            whole,
+            stages: life.stages().map(span).collect(),
+        });
+    }
+
     fn is_done(&mut self, life: Life) {
+        self.trace(&life);
         let (Some(since), Some(replied), Some(place)) = (life.since, life.replied, life.place) else {
             return;
         };
@@ -194,6 +255,21 @@ impl Stages {
             self.lines.request(self.clock.now(), &life, replied.since(since));
         }
     }
+}
+
+/// How many clients a batch is from.
+fn clients(outcomes: &[Outcome], executor: &Executor) -> u32 {
+    let client = |outcome: &Outcome| outcome.opening.or_else(|| executor.client(outcome.session));
+    outcomes.iter().filter_map(client).collect::<BTreeSet<_>>().len() as u32
+}
+
+/// How many commands a batch has. Each request that brings none, such as an opening, counts as one.
+fn commands(batch: &Batch) -> u32 {
+    let count = |(header, body, _): (RequestHeader, &[u8], &[u8])| match header.kind {
+        RequestKind::Commands => Items::parse(body).map_or(0, |commands| commands.len() as u32),
+        _ => 1,
+    };
+    batch.requests().flatten().map(count).sum()
 }
 
 /// The clients of a batch, and the numbers of their requests; the first of them only.
@@ -220,7 +296,11 @@ impl Witness for Stages {
             Moment::Delivered { seq, batch, instance: (instance, view), proposed, at } => {
                 let header = batch.header();
                 let (count, bytes) = (header.count, batch.bytes().len());
+                let is_traced = self.traces.as_ref().is_some_and(|traces| traces.wants(seq));
                 let life = self.life(header.seed);
+                if is_traced {
+                    life.commands = commands(batch);
+                }
                 life.place = Some(Place { seq, instance, view, count, bytes, proposed });
                 life.delivered = Some(at);
             }

@@ -7,6 +7,7 @@ use crate::clerk::{DiskRoom, TlsStatus};
 use crate::facts::ProcessFacts;
 use crate::oracle::OracleStatus;
 use crate::stages::SlowStatus;
+use crate::traces::TracesStatus;
 use crate::workers::WorkersStatus;
 use quorate_node::NodeStatus;
 use quorate_types::Durations;
@@ -27,6 +28,9 @@ pub(crate) struct WholeStatus {
     pub(super) leader_changes: u64,
     /// What took longer than the configuration says.
     pub(super) slow: SlowStatus,
+    /// `None` where there are no traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) traces: Option<TracesStatus>,
     pub(super) workers: WorkersStatus,
     /// The workers that run commands; `None` where commands run one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]

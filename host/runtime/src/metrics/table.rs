@@ -103,6 +103,13 @@ pub const METRICS: &[Metric] = &[
         "/slow/requests",
         "Batches whose requests waited longer than the limit for the log; only at the leader.",
     ),
+    once("quorate_traces_sent_total", COUNTER, "/traces/sent", "Traces that the collector took."),
+    once(
+        "quorate_traces_lost_total",
+        COUNTER,
+        "/traces/lost",
+        "Traces that the collector did not take, or that found no room.",
+    ),
     once("quorate_log_position_bytes", GAUGE, "/log/position", "Bytes of the log ever written."),
     once("quorate_log_appended_records", GAUGE, "/log/appended", "The last appended record."),
     once("quorate_log_durable_records", GAUGE, "/log/durable", "The last durable record."),

@@ -42,6 +42,9 @@ pub(super) struct Life {
     pub(super) executes: Option<Time>,
     pub(super) executed: Option<Time>,
     pub(super) replied: Option<Time>,
+    /// Its commands, and the clients that they are from, if it is traced.
+    pub(super) commands: u32,
+    pub(super) clients: u32,
     /// The first of its requests, if it was slow.
     pub(super) asked: Vec<Asked>,
 }
@@ -92,6 +95,8 @@ impl Life {
             executes: None,
             executed: None,
             replied: None,
+            commands: 0,
+            clients: 0,
             asked: Vec::new(),
         }
     }

@@ -46,6 +46,19 @@ fn every_number_has_a_range() {
     refused(|c| c.sessions.ttl_s = u64::MAX, "sessions: ttl_s is 1 to 315360000");
     refused(|c| c.telemetry.slow_execution_ms = u64::MAX, "telemetry: slow_execution_ms is 0 to 3600000");
     refused(|c| c.telemetry.slow_request_ms = 3_600_001, "telemetry: slow_request_ms is 0 to 3600000");
+    for wrong in [0, -5, 1_000_000_001] {
+        refused(
+            |c| c.telemetry.trace_one_in = wrong,
+            &format!(
+                "telemetry: trace_one_in is 1 to 1000000000; 1 traces every batch, and without `traces` none is traced, not {wrong}"
+            ),
+        );
+    }
+    refused(
+        |c| c.telemetry.traces = Some("collector".into()),
+        "telemetry: traces: \"collector\" does not begin with http://: write http://HOST:PORT",
+    );
+    accepted(|c| c.telemetry.traces = Some("http://127.0.0.1:4318".into()));
     accepted(|c| (c.telemetry.slow_execution_ms, c.telemetry.slow_request_ms) = (0, 0));
     accepted(|c| (c.limits.connections, c.limits.bytes_in_flight) = (1, 65_536));
     accepted(|c| (c.sessions.per_client, c.sessions.window, c.sessions.ttl_s) = (1, 65_536, 315_360_000));

@@ -12,3 +12,4 @@ mod links;
 mod rot;
 mod sessions;
 mod slow;
+mod traces;
