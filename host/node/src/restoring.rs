@@ -246,7 +246,7 @@ impl Restoring {
         // A replica that still waits for an instance that is asleep must get the checkpoint in which it fell asleep.
         let asleep = groups.iter().any(|instance| instance.stay().asleep).then(|| merge.seq());
         let (base, rotten) = (merge.seq(), rotten_segment(&log));
-        let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
+        let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes).seen(witness.is_some());
         let mut engine = Engine::new(&engine_config(&config), merge, execution(executor));
         engine.is_seen_by(witness);
         memos.recall(&journal, engine.verified_mut());

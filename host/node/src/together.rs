@@ -392,7 +392,7 @@ impl Node {
             }
         }
         let group = &mut self.groups[at];
-        self.engine.sealed(group.take_sealed());
+        self.engine.sealed(|| group.take_sealed());
         if group.rest() {
             self.engine.step(engine::In::Settled(group.id()));
         }

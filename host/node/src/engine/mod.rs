@@ -255,8 +255,10 @@ impl Engine {
     }
 
     /// Batches were made of requests of clients.
-    pub(crate) fn sealed(&mut self, batches: VecDeque<Sealed>) {
-        batches.into_iter().for_each(|sealed| self.outside.tells(Moment::Sealed(sealed)));
+    pub(crate) fn sealed(&mut self, batches: impl FnOnce() -> VecDeque<Sealed>) {
+        if self.outside.witness.is_some() {
+            batches().into_iter().for_each(|sealed| self.outside.tells(Moment::Sealed(sealed)));
+        }
     }
 
     /// The process starts. How long ago the last batch was executed is unknown.
@@ -716,9 +718,11 @@ impl Engine {
 
     /// Sends the replies at the end of a turn.
     pub(crate) fn send_replies(&mut self, out: &mut Effects) {
-        for (conn, mut body) in self.routes.drain() {
-            write_position(&mut body, self.execution.state().seq());
-            out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
+        if !self.routes.is_empty() {
+            for (conn, mut body) in self.routes.drain() {
+                write_position(&mut body, self.execution.state().seq());
+                out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
+            }
         }
         self.send_answers(out);
         self.outside.tells(Moment::Replied);

@@ -181,7 +181,7 @@ fn pass_on(
 }
 
 impl Group {
-    /// The batches that were made of requests of clients, for a witness: all since the last call, or the newest.
+    /// The batches that were made of requests of clients, for a witness: those since the last call.
     pub(crate) fn take_sealed(&mut self) -> VecDeque<Sealed> {
         match &mut self.at {
             At::Main(pillar) => pillar.take_sealed(),

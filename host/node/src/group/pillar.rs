@@ -12,7 +12,7 @@ use quorate_types::{ClientId, RecordId, ReplicaId, RequestNumber, SessionId, Tim
 use quorate_wire::{Batch, BatchHeader};
 use std::collections::VecDeque;
 
-/// So many sealed batches are kept for a witness that may come and ask.
+/// So many sealed batches are kept until a witness asks again.
 pub(super) const SEALED_MAX: usize = 256;
 
 /// A request of which execution said that it is no longer in flight.
@@ -35,8 +35,8 @@ pub(super) struct Pillar {
     pub(super) held: Held,
     /// The view and the leader that were announced last.
     announced: (View, Option<ReplicaId>),
-    /// The batches that were made of requests, for a witness.
-    sealed: VecDeque<Sealed>,
+    /// The batches that were made of requests, for a witness; none before it asked the first time.
+    sealed: Option<VecDeque<Sealed>>,
 }
 
 impl Pillar {
@@ -47,7 +47,7 @@ impl Pillar {
             order,
             held: Held::default(),
             announced: (View::ZERO, None),
-            sealed: VecDeque::new(),
+            sealed: None,
         }
     }
 
@@ -161,16 +161,15 @@ impl Pillar {
         let batch = self.admission.seal(header())?;
         let BatchHeader { count, seed, .. } = batch.header();
         self.gathering.proposed(now, count);
-        if self.sealed.len() == SEALED_MAX {
-            self.sealed.pop_front();
+        if let Some(sealed) = self.sealed.as_mut().filter(|sealed| sealed.len() < SEALED_MAX) {
+            sealed.push_back(Sealed { seed, since: self.admission.sealed_since(), at: now });
         }
-        self.sealed.push_back(Sealed { seed, since: self.admission.sealed_since(), at: now });
         Some(batch)
     }
 
     /// The batches that were made of requests since the last call.
     pub(super) fn take_sealed(&mut self) -> VecDeque<Sealed> {
-        std::mem::take(&mut self.sealed)
+        self.sealed.replace(VecDeque::new()).unwrap_or_default()
     }
 
     /// Panics with the name of a broken invariant; `durable`: its last durable record.

@@ -62,12 +62,21 @@ pub(crate) struct Journal {
     disk: Disk,
     /// The trimming under way.
     trimming: Option<Trimming>,
+    /// Whether a witness hears which batches the log was given.
+    is_seen: bool,
 }
 
 impl Journal {
     /// A journal on a restored log. `stall`: a disk that finishes nothing for this long holds up everything.
     pub(crate) fn new(log: Log, sync: SyncMode, stall: Span, volumes: Volumes) -> Self {
-        Self { log, sync, volumes, loads: BTreeMap::new(), asked: 0, disk: Disk::new(stall), trimming: None }
+        let (loads, disk) = (BTreeMap::new(), Disk::new(stall));
+        Self { log, sync, volumes, loads, asked: 0, disk, trimming: None, is_seen: false }
+    }
+
+    /// Sets whether a witness hears which batches the log was given.
+    #[must_use]
+    pub(crate) fn seen(self, is_seen: bool) -> Self {
+        Self { is_seen, ..self }
     }
 
     /// The log.
@@ -143,7 +152,7 @@ impl Journal {
         vital: bool,
         out: &mut Effects,
     ) -> Option<Logged> {
-        let seed = seed_in(&record.payload);
+        let seed = if self.is_seen { seed_in(&record.payload) } else { None };
         let class = if vital { Class::Vital } else { Class::Data };
         let Stored { kind, head, payload } = record;
         if let Err(halt) = self.volumes.persist(
