@@ -149,6 +149,7 @@ impl Situation<'_> {
                 ));
             }
         }
+        self.silent(problems);
         for (replica, entries) in &self.order.lost {
             problems.push(format!(
                 "{replica} lost the end of its log ({entries} entries that it had acknowledged): it is sent them again, or fetches a \
@@ -172,6 +173,22 @@ impl Situation<'_> {
                  again by itself",
                 transfer.bytes_done >> 20,
                 transfer.bytes_total >> 20
+            ));
+        }
+    }
+
+    /// Members that the leader does not hear. Of one that is not connected another line says more.
+    fn silent(&self, problems: &mut Vec<String>) {
+        let connected = |id: &ReplicaId| {
+            self.peers
+                .iter()
+                .any(|peer| peer.replica == id.number() && peer.connected && peer.refusal.is_none())
+        };
+        let silent = self.order.members.iter().filter(|(id, _, active)| !*active && connected(id));
+        for (replica, ..) in silent {
+            problems.push(format!(
+                "{replica} is connected, and the leader has not heard of it lately: it stands still, is overloaded, or does not follow \
+                 the protocol. Look at its process, its machine, and its log"
             ));
         }
     }

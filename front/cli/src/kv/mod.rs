@@ -11,7 +11,7 @@ use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::print;
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
-use quorate_types::{ReplicaId, Seq};
+use quorate_types::{ReplicaId, Seq, Span};
 use show::Show;
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// The largest request that replicas can be configured to accept, and what stands around it. The replicas' own limit decides.
 const FRAME_BYTES_MAX: u32 = 8 << 20;
+/// After how long a person learns that the disks are full. If only the leader's disk is full, it has handed over by then.
+const FULL_PATIENCE: Span = Span::from_secs(1);
 
 /// Read and write keys, of the key-value service or of the store that clients of etcd use.
 ///
@@ -210,6 +212,7 @@ impl Common {
         refused::refuse_dead(&cluster.members, self.timeout)?;
         let builder = cluster.client();
         let builder = builder.timeout(self.timeout).frame_bytes_max(FRAME_BYTES_MAX);
+        let builder = builder.configure(|config| config.full_patience = Some(FULL_PATIENCE));
         builder.build_blocking().doing("start a client")
     }
     /// A key or value from the command line.

@@ -189,7 +189,8 @@ fn fill(cluster: &Cluster, replicas: &str) -> usize {
             .is_some()
     };
     let taken = (1..200).find(refused).expect("what is ready holds less");
-    try_kv(cluster, &["put", "another", "1"]).fails(1, &["the cluster's disks have no room for writes"]);
+    // Long before its time-out, which is 10 s.
+    cluster.run(&["kv", "put", "another", "1"]).fails(1, &["the cluster's disks have no room for writes"]);
     for id in replicas.split(',') {
         wait_until("the status names them", || {
             let said = cluster.run(&["status"]).out;

@@ -177,6 +177,17 @@ fn problems_of_members() {
         well(&lags(65 << 20, false), &seats).problems(|_| {}).is_empty(),
         "that it is not there is said elsewhere"
     );
+    let there =
+        |connected| PeerStatus { replica: 2, address: "h:2".into(), connected, links: 1, refusal: None };
+    let (there, gone) = ([there(true)], [there(false)]);
+    let silent = lags(0, false);
+    let silent = |peers| Situation { peers, ..well(&silent, &seats) };
+    judge(
+        &silent(&there),
+        "rN is connected, and the leader has not heard of it lately",
+        "Look at its process",
+    );
+    judge(&silent(&gone), "rN at X is not connected", "start it");
     let what = "two different writes in one view".to_owned();
     let suspects = [SuspectStatus { replica: 2, times: 3, what }];
     let some_order = order();

@@ -227,26 +227,45 @@ impl Voting {
         out: &mut Effects,
     ) -> bool {
         let writes = &mut self.tallies.entry(slot).or_default().writes;
-        let first = *writes.entry(from).or_insert(digest);
-        if planted("smart-last-vote-counts") {
+        let said = writes.get(&from).copied();
+        if said.is_none() || planted("smart-last-vote-counts") {
             writes.insert(from, digest);
         }
-        if first != digest {
+        if said.is_some_and(|first| first != digest) {
             reject(out, from, Reject::NotAllowed("two different writes in one view"));
             return false;
         }
+        if said.is_none() && self.was_not_proposed(slot, digest, core) {
+            reject(out, from, Reject::NotAllowed("a write of what its leader did not propose"));
+        }
         self.compare_faces(slot, core, out);
         true
+    }
+
+    /// Whether nothing binds this slot in this view, so that its members write what they are proposed, and nothing else.
+    fn is_free(slot: Slot, core: &Core) -> bool {
+        let Phase::Normal { base, forced, .. } = core.office.phase() else { return false };
+        // A replica that lacks slots before its view may write the value that binds it, whatever is proposed.
+        slot > *base || (slot == *base && forced.is_none())
+    }
+
+    /// Whether this replica leads, and proposed something else than this. [mod_smart L158]
+    fn was_not_proposed(&self, slot: Slot, digest: Digest, core: &Core) -> bool {
+        let proposal = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let other = proposal.is_some_and(|(proposed, _)| *proposed != digest);
+        other
+            && core.may_lie()
+            && core.leader() == core.config.me
+            && Self::is_free(slot, core)
+            && !planted("smart-false-writes-unseen")
     }
 
     /// If f+1 members wrote a value, one of them is honest and got it from the leader. If the leader proposed another value here, it is
     /// two-faced. [mod_smart L155]
     fn compare_faces(&mut self, slot: Slot, core: &Core, out: &mut Effects) {
         let (honest, leader) = (core.truth(), core.leader());
-        let Phase::Normal { base, forced, .. } = core.office.phase() else { return };
-        // A replica that lacks slots before its view may write the value that binds it, whatever is proposed.
-        let free = slot > *base || (slot == *base && forced.is_none());
-        if !core.may_lie() || !free || leader == core.config.me || planted("smart-two-faces-unseen") {
+        let silent = planted("smart-two-faces-unseen");
+        if !core.may_lie() || !Self::is_free(slot, core) || leader == core.config.me || silent {
             return;
         }
         let Some(tally) = self.tallies.get_mut(&slot) else { return };

@@ -33,6 +33,8 @@ pub(super) fn standing(smart: &ModSmart) -> Standing {
 pub(super) fn status(smart: &ModSmart) -> Status {
     let (core, tenures) = (&smart.core, smart.core.members.tenures());
     let hears = |id: &ReplicaId| smart.watch.hears(*id, core);
+    // A view that has just begun says nothing of who is silent.
+    let early = core.now().since(smart.watch.entered()) <= smart.watch.patience(&core.config);
     let others = if core.leads() { core.members.others() } else { Vec::new() };
     Status {
         view: core.office.view(),
@@ -40,7 +42,7 @@ pub(super) fn status(smart: &ModSmart) -> Status {
         decided: core.ledger.delivered(),
         knows_decision: core.slow_after().is_some() && core.knows_decision(),
         // What the leader knows of the others.
-        members: others.iter().map(|id| (*id, 0, hears(id))).collect(),
+        members: others.iter().map(|id| (*id, 0, early || hears(id))).collect(),
         // [mod_smart L121]
         caught_up: core.members.near().filter(|_| core.leads()).filter(hears).collect(),
         there: others.iter().copied().filter(hears).collect(),

@@ -115,6 +115,27 @@ pub(super) fn a_leader_with_two_faces_is_told_by_what_others_write() {
     assert_eq!(rejected(&one.hear(3, 1, write(1, 9))), 0, "they do not say the same");
 }
 
+/// A leader knows what it proposed; nobody else can tell whether the leader or the member that wrote something else lies.
+#[test]
+pub(super) fn who_writes_what_was_not_proposed_is_told_by_the_leader() {
+    let against = |out: &[Effect], member| {
+        out.iter()
+            .filter(|effect| matches!(effect, Effect::Rejected { from, .. } if *from == replica(member)))
+            .count()
+    };
+    let mut one = One::new(LEADER, 4, Byzantine);
+    assert_eq!(rejected(&one.hear(3, 1, write(1, 9))), 0, "nothing was proposed yet");
+    one.step(Input::Propose(some(7)));
+    assert_eq!(rejected(&one.hear(0, 1, write(1, 7))), 0);
+    let out = one.hear(2, 1, write(1, 8));
+    assert_eq!((against(&out, 2), rejected(&out)), (1, 1));
+    assert_eq!(rejected(&one.hear(2, 1, write(1, 8))), 0, "once");
+
+    let mut one = One::new(0, 4, Byzantine);
+    one.hear(LEADER, 1, propose(1, 7));
+    assert_eq!(rejected(&one.hear(2, 1, write(1, 8))), 0, "who does not lead does not know who lies");
+}
+
 /// The first vote of a member counts, whatever it says later.
 #[test]
 pub(super) fn a_second_vote_counts_for_nothing() {
