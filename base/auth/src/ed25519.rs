@@ -85,6 +85,11 @@ impl Ed25519 {
         PublicKey(VerificationKeyBytes::from(&SigningKey::from(secret)).into())
     }
 
+    /// The public key of a member, if it is known.
+    pub fn public_of(&self, member: ReplicaId) -> Option<[u8; 32]> {
+        self.members.get(&member).map(|(_, key)| *key.bytes())
+    }
+
     fn inner(signature: &Signature) -> Option<Inner> {
         Some(Inner::from_bytes(signature.bytes().first_chunk::<64>()?))
     }
@@ -98,6 +103,11 @@ impl fmt::Debug for Ed25519 {
 }
 
 impl Authenticator for Ed25519 {
+    fn know(&mut self, member: ReplicaId, key: &[u8; 32]) {
+        if let (Ok(public), Ok(inner)) = (PublicKey::new(*key), VerificationKey::try_from(*key)) {
+            self.members.entry(member).or_insert((inner, public));
+        }
+    }
     fn sign(&self, statement: &[u8]) -> Signature {
         // 64 bytes always fit.
         Signature::new(&self.own.sign(statement).to_bytes()).unwrap_or(Signature::NONE)

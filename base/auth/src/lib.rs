@@ -15,16 +15,20 @@
 //!
 //! Tests: base/auth/src/tests.rs.
 
+mod administration;
 mod ed25519;
 mod keyed;
 mod macs;
 mod requests;
 mod signature;
 
+pub use administration::{administration_statement, is_signed_by};
 pub use ed25519::{Ed25519, PublicKey};
 pub use keyed::Keyed;
 pub use macs::{ClientMacs, Tag, is_tag, tag_at};
-pub use requests::{CheckWork, ClientKey, KeyedClient, RequestChecks, RequestClaim, request_statement};
+pub use requests::{
+    CheckWork, ClientKey, KeyedClient, RequestChecks, RequestClaim, StatementSigner, request_statement,
+};
 pub use signature::{
     SIGNATURE_MAX, Signature, Signed, bounded, decode_signed, put_signature, put_signed, read_signature,
     read_signed, write_signed,
@@ -49,6 +53,10 @@ pub trait Authenticator: Send + Debug {
     /// Whether this member signed this statement.
     fn verify(&self, signer: ReplicaId, statement: &[u8], signature: &Signature) -> bool;
 
+    /// A member joined, with this public key. The key that is known for a member stays.
+    fn know(&mut self, member: ReplicaId, key: &[u8; 32]) {
+        let _ = (member, key);
+    }
     /// Whether all of these are right. All replicas come to the same result, which is that of checking one by one.
     fn verify_all(&self, claims: &[Claim<'_>]) -> bool {
         claims.iter().all(|(signer, statement, signature)| self.verify(*signer, statement, signature))
@@ -80,6 +88,14 @@ pub enum Keys {
 }
 
 impl Keys {
+    /// The public key of a member's signatures, if it is known and there are such keys.
+    pub fn public_of(&self, member: ReplicaId) -> Option<[u8; 32]> {
+        match self {
+            Self::Ed25519(keys) => keys.public_of(member),
+            Self::Trusting | Self::Keyed(_) => None,
+        }
+    }
+
     /// The authenticator of one instance.
     pub fn build(&self) -> Box<dyn Authenticator> {
         match self {

@@ -143,12 +143,30 @@ impl fmt::Debug for ClientKey {
     }
 }
 
+/// Signs statements that are hashed already, of whatever kind.
+pub trait StatementSigner: RequestSigner {
+    /// The signature of a statement.
+    fn sign_statement(&self, statement: &Digest) -> [u8; SIGNATURE_BYTES];
+}
+
+impl StatementSigner for ClientKey {
+    fn sign_statement(&self, statement: &Digest) -> [u8; SIGNATURE_BYTES] {
+        self.secret.sign(statement.bytes()).to_bytes()
+    }
+}
+
+impl StatementSigner for KeyedClient {
+    fn sign_statement(&self, statement: &Digest) -> [u8; SIGNATURE_BYTES] {
+        keyed(self.seed, &self.key, statement)
+    }
+}
+
 impl RequestSigner for ClientKey {
     fn key(&self) -> SessionKey {
         self.public
     }
     fn sign(&self, header: &[u8; REQUEST_HEADER], body: &[u8]) -> [u8; SIGNATURE_BYTES] {
-        self.secret.sign(request_statement(self.cluster, header, body).bytes()).to_bytes()
+        self.sign_statement(&request_statement(self.cluster, header, body))
     }
 }
 
@@ -175,7 +193,7 @@ impl RequestSigner for KeyedClient {
         self.key
     }
     fn sign(&self, header: &[u8; REQUEST_HEADER], body: &[u8]) -> [u8; SIGNATURE_BYTES] {
-        keyed(self.seed, &self.key, &request_statement(self.cluster, header, body))
+        self.sign_statement(&request_statement(self.cluster, header, body))
     }
 }
 

@@ -108,6 +108,10 @@ kinds! {
     LanesRequest = 60,
     /// Whether that began, a line of text.
     LanesReply = 61,
+    /// A command that administrators signed, from an operator, and between replicas.
+    SignedCommand = 62,
+    /// Whether the replica passes it on, a line of text.
+    SignedReply = 63,
 }
 
 /// A decoded frame header.

@@ -3,9 +3,10 @@
 
 use crate::{
     Batch, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships,
-    Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, StateMessage, Tokens, Welcome,
-    caught_up_frame, fill_frame, keys_frame, order_frame, read_caught_up, read_fill, read_instances_request,
-    read_keys, read_lanes_request, read_order, read_room, read_upgrade_request, room_frame,
+    Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand, StateMessage, Tokens,
+    Welcome, caught_up_frame, fill_frame, keys_frame, order_frame, read_caught_up, read_fill,
+    read_instances_request, read_keys, read_lanes_request, read_order, read_room, read_upgrade_request,
+    room_frame,
 };
 use bytes::Bytes;
 
@@ -47,6 +48,18 @@ fn early_tokens(payload: Bytes) {
 fn tokens(payload: Bytes) {
     if let Ok(tokens) = Tokens::decode(payload) {
         assert_eq!(Tokens::decode(reread(&tokens.frame().to_vec())), Ok(tokens));
+    }
+}
+
+fn room(payload: &[u8]) {
+    if let Ok(room) = read_room(payload) {
+        assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
+    }
+}
+
+fn signed(payload: Bytes) {
+    if let Ok(signed) = SignedCommand::decode(payload) {
+        assert_eq!(SignedCommand::decode(reread(&signed.frame().to_vec())), Ok(signed));
     }
 }
 
@@ -98,11 +111,7 @@ fn payload(frame: Frame) {
         FrameKind::Tokens => tokens(frame.payload),
         FrameKind::EarlyTokens => early_tokens(frame.payload),
         FrameKind::MemosWanted | FrameKind::Memos => memos(frame),
-        FrameKind::Room => {
-            if let Ok(room) = read_room(&frame.payload) {
-                assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
-            }
-        }
+        FrameKind::Room => room(&frame.payload),
         FrameKind::Keys => {
             if let Ok(keys) = read_keys(frame.payload) {
                 assert_eq!(read_keys(reread(&keys_frame(&keys).to_vec())), Ok(keys));
@@ -121,7 +130,9 @@ fn payload(frame: Frame) {
         | FrameKind::MemberReply
         | FrameKind::UpgradeReply
         | FrameKind::InstancesReply
-        | FrameKind::LanesReply => {}
+        | FrameKind::LanesReply
+        | FrameKind::SignedReply => {}
+        FrameKind::SignedCommand => signed(frame.payload),
         FrameKind::InstancesRequest => drop(read_instances_request(frame.payload)),
         FrameKind::LanesRequest => drop(read_lanes_request(frame.payload)),
         FrameKind::UpgradeRequest => drop(read_upgrade_request(frame.payload)),

@@ -3,6 +3,7 @@
 //! docs/formats/wire.md draws the bytes, and fixtures in `tests/fixtures` pin them. Everything is little-endian. Decoders check every
 //! length before they use it, allocate nothing that a peer merely announced, and never panic (the fuzz targets call `fuzzing`).
 
+mod administration;
 mod answers;
 mod batch;
 mod caught_up;
@@ -25,6 +26,7 @@ mod sight;
 mod state;
 mod verified;
 
+pub use administration::{ADMINISTRATORS_MAX, AdminCommand, Administrators, SignedCommand};
 pub use answers::{AnswerMode, DIGEST_ABOVE, reply_digest};
 pub use batch::{
     Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, RequestSigner, Requests,

@@ -4,7 +4,9 @@
 //! system command   kind u8 | memberships (1, a change) or number u64 (2, it ended) or level u32 (3, the feature level from here on)
 //!                  or count u16 (4, the number of instances from the next generation border on)
 //!                  or leader u16, slot u64, view u64, memberships (5, they hold in this instance from the next slot on)
-//! member request   kind u8 | replica u16 | other u16 | incarnation u64 | address, to the end
+//!                  or count u8, (replica u16 | tag u64) ... (6, these members count in small quorums again)
+//!                  or a signed command (7, `administration.rs`)
+//! member request   kind u8 | replica u16 | other u16 | incarnation u64 | key 32 (kind 6, add with a key) | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at
 //! instances request  count u16
 //! ```
@@ -12,6 +14,7 @@
 //! A system command is the body of the only request of a batch, of kind [`RequestKind::System`]. No client may send one.
 //! Tests: members/tests.rs.
 
+use crate::administration::SignedCommand;
 use crate::batch::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
@@ -21,6 +24,8 @@ use quorate_types::{
     Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot, View,
 };
 
+/// The kind of a member request that adds a replica with a key.
+const ADD_WITH_KEY: u8 = 6;
 /// The offset of the kind in a request's header.
 const KIND_AT: usize = 28;
 
@@ -41,6 +46,8 @@ pub enum SystemCommand {
     /// From the next slot of this instance on these members count in small quorums, each as it named itself with a tag. An ordering protocol
     /// decides this itself; nothing is executed.
     Back(Vec<(ReplicaId, u64)>),
+    /// What administrators command. Where replicas may lie, only this changes members and levels.
+    Signed(SignedCommand),
 }
 
 /// What the log of an instance says where its membership changes.
@@ -57,8 +64,8 @@ pub struct Holds {
 }
 
 impl SystemCommand {
-    /// A batch with this command and nothing else. The header's count is set.
-    pub fn batch(&self, header: BatchHeader) -> Batch {
+    /// The request's body.
+    fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         match self {
             Self::Change(memberships) => {
@@ -92,14 +99,35 @@ impl SystemCommand {
                     body.put_u64(*tag);
                 }
             }
+            Self::Signed(signed) => {
+                body.put_u8(7);
+                body.extend_from_slice(&signed.encode());
+            }
         }
+        body
+    }
+
+    /// The whole request with this command, as it stands in a batch.
+    pub fn request(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        Batch::begin(&mut bytes);
+        self.write_request(&mut bytes);
+        bytes
+    }
+
+    fn write_request(&self, bytes: &mut Vec<u8>) {
+        let body = self.encode();
         let (session, number) = (SessionId::NONE, RequestNumber::ZERO);
         let (kind, len) = (RequestKind::System, body.len() as u32);
         RequestHeader { session, number, lowest_unanswered: number, kind, len, proof: RequestProof::None }
-            .write_to(&mut bytes);
+            .write_to(bytes);
         bytes.extend_from_slice(&body);
+    }
+
+    /// A batch with this command and nothing else. The header's count is set.
+    pub fn batch(&self, header: BatchHeader) -> Batch {
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        self.write_request(&mut bytes);
         Batch::seal(bytes, BatchHeader { count: 1, ..header })
     }
 
@@ -153,6 +181,7 @@ impl SystemCommand {
                 r.end()?;
                 Ok(Self::Back(members))
             }
+            7 => Ok(Self::Signed(SignedCommand::decode(r.rest())?)),
             _ => Err(Reject::Malformed("system command")),
         }
     }
@@ -169,6 +198,8 @@ pub enum MemberRequest {
         address: String,
         /// The data directory that was made for it.
         incarnation: Incarnation,
+        /// Where replicas may lie: the public key of its signatures.
+        key: Option<[u8; 32]>,
     },
     /// A learner becomes a voter.
     Promote(ReplicaId),
@@ -195,7 +226,7 @@ impl MemberRequest {
     pub fn frame(&self) -> OutFrame {
         let none = (ReplicaId::new(0), Incarnation::default(), "");
         let (kind, replica, other, incarnation, address) = match self {
-            Self::Add { replica, address, incarnation } => {
+            Self::Add { replica, address, incarnation, .. } => {
                 (1, *replica, none.0, *incarnation, address.as_str())
             }
             Self::Promote(replica) => (2, *replica, none.0, none.1, none.2),
@@ -203,11 +234,14 @@ impl MemberRequest {
             Self::Replace { old, new } => (4, *old, *new, none.1, none.2),
             Self::Move { replica, address } => (5, *replica, none.0, none.1, address.as_str()),
         };
-        let mut out = Vec::with_capacity(16 + address.len());
+        let key = if let Self::Add { key, .. } = self { *key } else { None };
+        let kind = if key.is_some() { ADD_WITH_KEY } else { kind };
+        let mut out = Vec::with_capacity(48 + address.len());
         out.put_u8(kind);
         out.put_u16(replica.number());
         out.put_u16(other.number());
         out.put_u64(incarnation.bits());
+        key.iter().for_each(|key| out.extend_from_slice(key));
         out.extend_from_slice(address.as_bytes());
         OutFrame::new(FrameKind::MemberRequest, &out, vec![])
     }
@@ -220,20 +254,22 @@ impl MemberRequest {
         let mut r = Reader::new(payload, "member request");
         let kind = r.u8()?;
         let (replica, other) = (ReplicaId::new(r.u16()?), ReplicaId::new(r.u16()?));
-        let (incarnation, address) = (Incarnation::new(r.u64()?), r.rest());
+        let incarnation = Incarnation::new(r.u64()?);
+        let key = if kind == ADD_WITH_KEY { Some(r.array()?) } else { None };
+        let address = r.rest();
         let malformed = Err(Reject::Malformed("member request"));
         if address.len() > ADDRESS_MAX {
             return malformed;
         }
         let Ok(address) = String::from_utf8(address.into()) else { return malformed };
-        let bare = incarnation == Incarnation::default() && address.is_empty();
-        let single = other.number() == 0;
+        let plain = incarnation == Incarnation::default() && key.is_none();
+        let (bare, single) = (plain && address.is_empty(), other.number() == 0);
         Ok(match kind {
-            1 if single => Self::Add { replica, address, incarnation },
+            1 | ADD_WITH_KEY if single => Self::Add { replica, address, incarnation, key },
             2 if single && bare => Self::Promote(replica),
             3 if single && bare => Self::Remove(replica),
             4 if bare => Self::Replace { old: replica, new: other },
-            5 if single && incarnation == Incarnation::default() => Self::Move { replica, address },
+            5 if single && plain => Self::Move { replica, address },
             _ => return malformed,
         })
     }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! memberships  joint u8 | membership before, if joint is 1 | membership
-//! membership   number u64 | count u16 | (replica u16 | role u8 | incarnation u64 | life u64 | length u8, address) ...
+//! membership   number u64 | count u16 | (replica u16 | role u8 | incarnation u64 | life u64 | length u8, address | key 32) ...
 //! ```
 //!
-//! The bytes are canonical: members in the order of their ids, each once. Numbers grow by one with each change.
+//! A member has a key if its role has the highest bit: where replicas may lie. The bytes are canonical: members in the order of their ids, each once. Numbers grow by one with each change.
 //!
 //! Source for two memberships at once: joint consensus, Ongaro's dissertation, section 4.3. Tests: tests/all/properties.rs,
 //! membership/tests.rs.
@@ -19,7 +19,10 @@ pub const MEMBERS_MAX: usize = 64;
 /// An address has at most this many bytes.
 pub const ADDRESS_MAX: usize = 255;
 /// [`Memberships`] take at most this many bytes.
-pub const MEMBERSHIPS_BYTES_MAX: usize = 1 + 2 * (10 + MEMBERS_MAX * (20 + ADDRESS_MAX));
+pub const MEMBERSHIPS_BYTES_MAX: usize = 1 + 2 * (10 + MEMBERS_MAX * (52 + ADDRESS_MAX));
+
+/// The bit of a role that says that the member has a key.
+const KEYED: u8 = 0x80;
 
 /// The part of a member in agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub struct Member {
     pub incarnation: Incarnation,
     /// The life of that directory, once it is known; otherwise 0.
     pub life: u64,
+    /// Where replicas may lie: the public key of its signatures. Known to the configuration files alone in a cluster that was just made.
+    pub key: Option<[u8; 32]>,
 }
 
 impl Member {
@@ -55,6 +60,7 @@ impl Member {
             address: String::new(),
             incarnation: Incarnation::default(),
             life: 0,
+            key: None,
         }
     }
     /// A learner with nothing but an id.
@@ -140,11 +146,12 @@ impl Membership {
         out.put_u16(self.members.len() as u16);
         for member in &self.members {
             out.put_u16(member.replica.number());
-            out.put_u8(member.role as u8);
+            out.put_u8(member.role as u8 | if member.key.is_some() { KEYED } else { 0 });
             out.put_u64(member.incarnation.bits());
             out.put_u64(member.life);
             out.put_u8(member.address.len() as u8);
             out.extend_from_slice(member.address.as_bytes());
+            member.key.iter().for_each(|key| out.extend_from_slice(key));
         }
     }
 
@@ -153,7 +160,9 @@ impl Membership {
         let mut members = Vec::new();
         for _ in 0..count {
             let replica = ReplicaId::new(r.u16()?);
-            let role = match r.u8()? {
+            let role = r.u8()?;
+            let keyed = role & KEYED > 0;
+            let role = match role & !KEYED {
                 1 => MemberRole::Voter,
                 2 => MemberRole::Learner,
                 _ => return Err(Reject::Malformed("membership: role")),
@@ -161,7 +170,8 @@ impl Membership {
             let (incarnation, life, len) = (Incarnation::new(r.u64()?), r.u64()?, r.u8()?);
             let address = String::from_utf8(r.bytes(usize::from(len))?.into())
                 .map_err(|_| Reject::Malformed("membership: address"))?;
-            members.push(Member { replica, role, address, incarnation, life });
+            let key = if keyed { Some(r.array()?) } else { None };
+            members.push(Member { replica, role, address, incarnation, life, key });
         }
         let membership = Self { number, members };
         membership.check()?;

@@ -165,6 +165,7 @@ impl Replica {
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         NodeConfig {
             signed_only: false,
+            administrators: plan.fault_model.may_lie().then(|| crate::world::administrators(plan.seed)),
             checks_away: plan.workers.map_or(ChecksAway::NONE, |workers| workers.checks),
             served_by_replicas: quorate_node::ServedByReplicas::ClientsAndOperators,
             members,

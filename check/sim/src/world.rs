@@ -34,6 +34,8 @@ mod operator;
 mod oracle;
 mod show;
 
+pub(crate) use operator::administrators;
+
 use crate::checks::{Failure, progress};
 use crate::client::Done;
 use crate::guest::Guest;

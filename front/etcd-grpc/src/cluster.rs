@@ -151,7 +151,7 @@ impl ClusterService {
         let seen = self.operator.asks.standing().await?;
         let replica = ReplicaId::new(unused(&seen).ok_or(NO_IDS)?);
         let incarnation = password::number().map(Incarnation::new).ok_or(NO_CHANCE)?;
-        self.operator.asks.change(MemberRequest::Add { replica, address, incarnation }).await?;
+        self.operator.asks.change(MemberRequest::Add { replica, address, incarnation, key: None }).await?;
         if !request.is_learner {
             tokio::spawn(promote_in_time(self.operator.clone(), replica));
         }

@@ -227,7 +227,7 @@ fn steps(change: &Change, seen: &Seen, own: ReplicaId) -> Result<Vec<MemberReque
             let mut bits = [0; 8];
             secrets::fill(&mut bits);
             let incarnation = Incarnation::new(u64::from_be_bytes(bits));
-            steps.push(MemberRequest::Add { replica, address: address.clone(), incarnation });
+            steps.push(MemberRequest::Add { replica, address: address.clone(), incarnation, key: None });
             not_yet |= !*learner;
             continue;
         };

@@ -10,6 +10,7 @@ use quorate_log::LogConfig;
 use quorate_order::OrderConfig;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, Incarnation, Span};
+use quorate_wire::Administrators;
 
 /// The configuration of one replica.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct NodeConfig {
     pub signed_only: bool,
     /// Where replicas may lie: how many signatures under requests the host checks.
     pub checks_away: ChecksAway,
+    /// Where replicas may lie: whose commands change the members and the feature level, until a command names others.
+    pub administrators: Option<Administrators>,
     /// The clients for which other replicas may act, because they serve them by another protocol.
     pub served_by_replicas: ServedByReplicas,
     /// How many instances order batches, side by side.

@@ -3,11 +3,12 @@
 use crate::config::NodeConfig;
 use crate::engine::Engine;
 use crate::group::{Group, Groups};
+use crate::reconfigure::Plan;
 use crate::rulings::Rulings;
 use quorate_admit::{Facts, HeardLimits, Intake, Place, Sessions, Vouched, VouchedConfig};
 use quorate_execute::Verified;
 use quorate_types::{AgreedTime, InstanceId, ReplicaId, Slot, Time, View};
-use quorate_wire::{Batch, Ruling};
+use quorate_wire::{Batch, Ruling, SystemCommand};
 
 /// The intake for this configuration.
 pub(crate) fn intake(config: &NodeConfig) -> Intake {
@@ -40,6 +41,7 @@ pub(crate) struct Standing<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) signatures_count: bool,
     pub(crate) rulings: &'a Rulings,
+    pub(crate) plan: Plan<'a>,
 }
 
 impl Standing<'_> {
@@ -88,6 +90,9 @@ impl Facts for Standing<'_> {
     }
     fn may_rule(&self, instance: InstanceId, ruling: &Ruling) -> bool {
         instance == InstanceId::new(1) && self.rulings.may_vouch(self.now, ruling)
+    }
+    fn may_command(&self, instance: InstanceId, command: &SystemCommand) -> bool {
+        instance == InstanceId::new(1) && self.plan.may_vouch(command)
     }
     fn signatures_count(&self) -> bool {
         self.signatures_count

@@ -54,6 +54,7 @@ pub use quorate_admit::ServedByReplicas;
 pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use reconfigure::LevelConfig;
 pub use recovered::Recovered;
+pub use report::draft;
 pub use restoring::Restoring;
 pub use status::{
     CheckpointStatus, GrantStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel,

@@ -23,7 +23,7 @@ use quorate_merge::Generation;
 use quorate_order::visigoth::OracleAnswer;
 use quorate_order::{Input as OrderInput, Nature};
 use quorate_types::{
-    ClientId, ConnId, Digest, Halt, InstanceId, MembershipId, ReplicaId, Room, Time, Trust, View, planted,
+    ClientId, ConnId, Halt, InstanceId, MembershipId, ReplicaId, Room, Time, Trust, View, planted,
 };
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
 use std::collections::BTreeSet;
@@ -385,7 +385,7 @@ impl Node {
         }
     }
 
-    /// Tells a client who the members are, and then again which replica leads: the client may not have known that replica before.
+    /// Tells a client who the members are, and then again who leads: the client may not have known that replica before.
     pub(crate) fn tell_client(&self, conn: ConnId, out: &mut Effects) {
         if let Some(memberships) = self.reconfigure.to_tell() {
             out.send(conn, members_frame(memberships));
@@ -396,11 +396,6 @@ impl Node {
     /// Others checked signatures, or tell that they will not.
     pub(crate) fn on_checked(&mut self, now: Time, id: u64, right: Option<Vec<bool>>, out: &mut Effects) {
         self.intake(now, out, |intake, facts, outs| intake.checked(facts, id, right, outs));
-    }
-
-    /// A request waits for too long.
-    pub(crate) fn on_overdue(&mut self, now: Time, request: Digest, out: &mut Effects) {
-        self.intake(now, out, |intake, _, outs| intake.overdue(request, outs));
     }
 
     /// The oracle answered a question about an instance.

@@ -90,6 +90,9 @@ impl Node {
             Says::Room(room) => self.lead(now, leading::In::Room(from, room), out),
             Says::Results(says) => self.rulings.heard(now, from, says),
             Says::Sight(sight) => self.lead(now, leading::In::Sight(from, sight), out),
+            Says::Signed(signed) => {
+                self.reconfigure(now, out, |part, look, outs| drop(part.submitted(look, signed, outs)));
+            }
             Says::Members(members) => self.reconfigure.told(members, &self.config),
             Says::CaughtUp(instance, replicas) => {
                 self.reconfigure.told_caught_up(&self.groups, instance, from, replicas)
@@ -150,17 +153,8 @@ impl Node {
                 return out.push(Effect::Lanes { conn, wish });
             }
             Asks::Transfer(to) => (FrameKind::TransferReply, self.transfer(now, to, out)),
-            Asks::Members(request) => {
-                let text = self.reconfigure(now, out, |part, look, outs| part.change(look, &request, outs));
-                (FrameKind::MemberReply, text)
-            }
-            Asks::Level(level) => {
-                let text = self.reconfigure(now, out, |part, look, outs| part.raise(look, level, outs));
-                (FrameKind::UpgradeReply, text)
-            }
-            Asks::Instances(count) => {
-                let text = self.reconfigure(now, out, |part, look, outs| part.resize(look, count, outs));
-                (FrameKind::InstancesReply, text)
+            Asks::Reconfigure(wish) => {
+                self.reconfigure(now, out, |part, look, outs| part.asked(look, wish, outs))
             }
             Asks::Scrub => (FrameKind::ScrubReply, self.scrub(now, out).to_owned()),
         };
@@ -278,11 +272,8 @@ impl Node {
                 self.groups.step_named(now, instance, OrderInput::Unwatch(name))
             }
             intake::Out::Say(requests) => {
-                for member in self.config.members.all() {
-                    if let Some(conn) = self.gate.peers().to(member.replica) {
-                        out.send(conn, OutFrame::new(FrameKind::Requests, &[], vec![requests.clone()]));
-                    }
-                }
+                let frame = OutFrame::new(FrameKind::Requests, &[], vec![requests]);
+                self.gate.tell_all(&self.config.members, &frame, out);
             }
             intake::Out::Answer { conn, mut replies } => {
                 write_position(&mut replies, self.engine.executor().seq());
@@ -320,7 +311,10 @@ impl Node {
                 });
             }
             OrderEffect::Oracle(request) => out.push(Effect::Oracle(OracleWork { instance: id, request })),
-            OrderEffect::Overdue { request } => self.on_overdue(now, request, out),
+            OrderEffect::Overdue { request } => {
+                self.intake(now, out, |intake, _, outs| intake.overdue(request, outs));
+                self.reconfigure(now, out, |part, _, outs| part.overdue(request, outs));
+            }
             OrderEffect::SmallQuorums { sets } => self.on_few(at, sets),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader, planned } => {
@@ -449,6 +443,10 @@ impl Node {
                     out.send(conn, caught_up_frame(self.groups[at].id(), &replicas));
                 }
             }
+            reconfigure::Out::Spread(signed) => {
+                self.gate.tell_all(&self.config.members, &signed.frame(), out)
+            }
+            reconfigure::Out::First(input) => self.groups.step_named(now, self.groups.first().id(), input),
             reconfigure::Out::Say(event) => out.event(event),
         }
     }

@@ -14,6 +14,7 @@ use quorate_log::SyncMode;
 use quorate_order::Status as OrderStatus;
 use quorate_order::visigoth::SmallQuorums;
 use quorate_types::{InstanceId, ReplicaId, Time};
+use quorate_wire::{MemberRequest, Memberships};
 
 /// How results are verified.
 fn verification(node: &Node) -> Option<VerificationStatus> {
@@ -33,6 +34,14 @@ fn verification(node: &Node) -> Option<VerificationStatus> {
         all: node.rulings.asks_all(),
         differs: verified.wrong().map(|differs| differs.seq.number()),
     })
+}
+
+/// What a change of membership would be at this replica, for administrators to sign, and the number of their next command.
+///
+/// # Errors
+/// Why it can not be now.
+pub fn draft(node: &Node, request: &MemberRequest) -> Result<(u64, Memberships), String> {
+    Plan::new(&node.reconfigure, &look!(node, reconfigure)).drafted(request)
 }
 
 /// The whole status.

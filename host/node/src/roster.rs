@@ -6,17 +6,27 @@
 //!
 //! ```text
 //! roster  created u16 | ids count u16, (replica u16) ... | current length u32, memberships | change length u32, memberships
+//!         | administration length u32, administration (`roster/administration.rs`)
 //! ```
+//!
+//! The administration is there if `created` has the highest bit: once administrators commanded something.
 //!
 //! Until the first change there is only the number of replicas with which the cluster was made; the configuration of each replica then says
 //! who they are.
 //!
 //! INV-ROSTER-1: numbers grow by one; only the change that began can end. Tests: roster/tests.rs.
 
+mod administration;
+
+pub(crate) use administration::{Administration, Signatures};
+
 use quorate_types::{MembershipId, ReplicaId, planted};
 use quorate_wire::{Membership, Memberships, SystemCommand};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The bit of the number of founders that says that administrators commanded something.
+pub(crate) const COMMANDED: u16 = 1 << 15;
 
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +49,24 @@ pub(crate) struct Roster {
     /// The present membership; none until the first change.
     current: Option<Membership>,
     change: Option<Memberships>,
+    /// What administrators commanded, where replicas may lie.
+    administration: Administration,
 }
 
 impl Roster {
     /// The roster of a cluster that was made with this many replicas.
     pub(crate) fn new(created: usize) -> Self {
-        Self { created: created as u16, used: BTreeSet::new(), current: None, change: None }
+        let (created, administration) = (created as u16, Administration::default());
+        Self { created, used: BTreeSet::new(), current: None, change: None, administration }
+    }
+
+    /// What administrators commanded.
+    pub(crate) fn administration(&self) -> &Administration {
+        &self.administration
+    }
+    /// The same, to execute a command.
+    pub(crate) fn administration_mut(&mut self) -> &mut Administration {
+        &mut self.administration
     }
 
     /// The membership that the last change led to.
@@ -88,7 +110,7 @@ impl Roster {
     }
 
     /// Whether a change from one membership to the next can begin.
-    fn check(&self, change: &Memberships) -> Result<(), &'static str> {
+    pub(crate) fn check(&self, change: &Memberships) -> Result<(), &'static str> {
         let Some(before) = change.before() else { return Err("it does not say what it changes") };
         if self.change.is_some() && !planted("two-changes-at-once") {
             return Err("another change is under way");
@@ -131,13 +153,16 @@ impl Roster {
             SystemCommand::Raise(_)
             | SystemCommand::Instances(_)
             | SystemCommand::Holds(_)
-            | SystemCommand::Back(_) => Done::Refused("it is not about the membership"),
+            | SystemCommand::Back(_)
+            | SystemCommand::Signed(_) => Done::Refused("it is not about the membership"),
         }
     }
 
     /// Appends the roster's bytes.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.created.to_le_bytes());
+        let commanded = self.administration != Administration::default();
+        let created = self.created | if commanded { COMMANDED } else { 0 };
+        out.extend_from_slice(&created.to_le_bytes());
         out.extend_from_slice(&(self.used.len() as u16).to_le_bytes());
         self.used.iter().for_each(|id| out.extend_from_slice(&id.number().to_le_bytes()));
         let current = self.current.clone().map(Memberships::one);
@@ -146,6 +171,13 @@ impl Roster {
             out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
             out.extend_from_slice(&bytes);
         }
+        if !commanded {
+            return;
+        }
+        let mut bytes = Vec::new();
+        self.administration.write_to(&mut bytes);
+        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        out.extend_from_slice(&bytes);
     }
 
     /// The roster from its parts, as [`Self::write_to`] wrote them.
@@ -157,6 +189,7 @@ impl Roster {
         used: Vec<ReplicaId>,
         current: Option<Memberships>,
         change: Option<Memberships>,
+        administration: Administration,
     ) -> Result<Self, &'static str> {
         let sorted = used.is_sorted_by(|one, next| one < next);
         let joint = current.as_ref().is_some_and(|current| current.before().is_some());
@@ -168,7 +201,7 @@ impl Roster {
         if !sorted || joint || !follows || begun == used.is_empty() || created == 0 {
             return Err("what it says of the membership does not fit together");
         }
-        Ok(Self { created, used: used.into_iter().collect(), current, change })
+        Ok(Self { created, used: used.into_iter().collect(), current, change, administration })
     }
 }
 

@@ -19,7 +19,7 @@
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
-use crate::roster::Roster;
+use crate::roster::{Administration, COMMANDED, Roster};
 use bytes::Bytes;
 use quorate_execute::{CheckpointError, system_begins_anew};
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
@@ -27,7 +27,7 @@ use quorate_order::Anchor;
 use quorate_order::Protocol;
 use quorate_state::checkpoint::SystemPart;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
-use quorate_wire::Memberships;
+use quorate_wire::{Memberships, Reader};
 
 /// The first bytes; the format's version follows.
 const MAGIC: [u8; 7] = *b"quosyst";
@@ -289,7 +289,15 @@ impl Parts {
         let used =
             (0..count).map(|_| self.u16().map(ReplicaId::new)).collect::<Result<Vec<_>, &'static str>>()?;
         let (current, change) = (self.memberships()?, self.memberships()?);
-        Roster::from_parts(created, used, current, change)
+        let mut administration = Administration::default();
+        if created & COMMANDED > 0 {
+            let len = u32::from_le_bytes(self.array()?) as usize;
+            if len > self.bytes.len() {
+                return Err("the system part is cut off");
+            }
+            administration = Administration::read(Reader::new(self.bytes.split_to(len), "administration"))?;
+        }
+        Roster::from_parts(created & !COMMANDED, used, current, change, administration)
     }
     fn anchor(&mut self) -> Result<Anchor, &'static str> {
         let len = self.u16()?;

@@ -8,6 +8,7 @@ use crate::intake::Standing;
 use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
 use crate::leading;
 use crate::node::{Node, look};
+use crate::reconfigure::Plan;
 use crate::rulings::{self, Due};
 use crate::system::System;
 use bytes::Bytes;
@@ -16,7 +17,9 @@ use quorate_merge::{Generation, Refused};
 use quorate_order::{Input as OrderInput, OrderMessage};
 use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Room, Seq, Slot, Time, View, planted};
-use quorate_wire::{Batch, BatchHeader, Memberships, OutFrame, RequestHeader, Verified, fill_frame};
+use quorate_wire::{
+    Batch, BatchHeader, Memberships, OutFrame, RequestHeader, Verified, fill_frame, members_frame,
+};
 use std::sync::Arc;
 
 /// Requests of clients.
@@ -28,7 +31,9 @@ impl Node {
         out: &mut Effects,
         step: impl FnOnce(&mut Intake, &Standing<'_>, &mut Vec<IntakeOut>) -> R,
     ) -> (R, bool) {
+        let look = look!(self, reconfigure);
         let facts = Standing {
+            plan: Plan::new(&self.reconfigure, &look),
             now,
             me: self.config.members.me(),
             groups: &self.groups,
@@ -686,46 +691,6 @@ impl Node {
         self.reconfigure.in_force(at, &self.groups[at], memberships);
         self.leading.majority_changed();
     }
-
-    /// Makes the connections follow the membership. Runs at the end of a turn, when nothing else is under way.
-    pub(crate) fn meet_members(&mut self, now: Time, out: &mut Effects) {
-        if !self.reconfigure.takes_change() {
-            return;
-        }
-        if self.has_begun() {
-            self.name_listeners(now);
-            self.after_order(now, out);
-        }
-        let Some(directory) = self.reconfigure.directory(&look!(self, reconfigure)) else { return };
-        directory.replace(&mut self.config.members, self.reconfigure.roster().used());
-        self.gate.meet(now, &self.config.members, out);
-        if let Some(voters) = directory.voters {
-            let others = directory.members.into_keys().collect();
-            self.keep(now, In::Members { voters, others }, out);
-        }
-        self.spread_members(out);
-        for conn in self.gate.peers().clients() {
-            self.tell_client(conn, out);
-        }
-        self.after_connections(now, out);
-    }
-
-    /// Tells the connected members of a membership that is newer than their connections: one that lags may hear of it from nobody else.
-    fn spread_members(&mut self, out: &mut Effects) {
-        if self.reconfigure.spreads(self.config.members.number()) {
-            for member in self.config.members.others() {
-                if let Some(conn) = self.gate.peers().to(member.replica) {
-                    self.tell_members(conn, out);
-                }
-            }
-        }
-    }
-
-    /// Gives keeping the ordered number of replicas, on which the distance of borders may depend. Borders follow from the log alone.
-    pub(crate) fn meet_borders(&mut self) {
-        let (count, place) = self.reconfigure.replicas(&look!(self, reconfigure));
-        self.keeping.meet_replicas(count, place);
-    }
 }
 
 /// Instances come and go.
@@ -795,5 +760,39 @@ impl Node {
         self.groups.go_on(now, system, &look!(self, groups), self.journal.volumes())?;
         self.close_volumes();
         Ok(new)
+    }
+
+    /// Makes the connections follow the membership. Runs at the end of a turn, when nothing else is under way.
+    pub(crate) fn meet_members(&mut self, now: Time, out: &mut Effects) {
+        if !self.reconfigure.takes_change() {
+            return;
+        }
+        if self.has_begun() {
+            self.name_listeners(now);
+            self.after_order(now, out);
+        }
+        let Some(directory) = self.reconfigure.directory(&look!(self, reconfigure)) else { return };
+        directory.replace(&mut self.config.members, self.reconfigure.roster().used());
+        self.gate.meet(now, &self.config.members, out);
+        if let Some(voters) = directory.voters {
+            self.intake.meet(&voters);
+            let others = directory.members.into_keys().collect();
+            self.keep(now, In::Members { voters, others }, out);
+        }
+        // A member that lags may hear of it from nobody else.
+        let news = self.reconfigure.spreads(self.config.members.number());
+        if let Some(memberships) = self.reconfigure.to_tell().filter(|_| news) {
+            self.gate.tell_all(&self.config.members, &members_frame(memberships), out);
+        }
+        for conn in self.gate.peers().clients() {
+            self.tell_client(conn, out);
+        }
+        self.after_connections(now, out);
+    }
+
+    /// Gives keeping the ordered number of replicas, on which the distance of borders may depend. Borders follow from the log alone.
+    pub(crate) fn meet_borders(&mut self) {
+        let (count, place) = self.reconfigure.replicas(&look!(self, reconfigure));
+        self.keeping.meet_replicas(count, place);
     }
 }

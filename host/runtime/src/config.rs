@@ -21,6 +21,7 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 use crate::workers::checks_away;
 
 mod access;
+mod administration;
 mod checkpoints;
 mod execution;
 mod lanes;
@@ -38,6 +39,7 @@ mod tests;
 mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
+pub use administration::AdministrationConfig;
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
 pub use execution::{ExecutionConfig, ExecutorCount, ExecutorKind};
 pub use lanes::{Auto, Cores, Pillars, PlacementConfig, WorkerCount};
@@ -380,6 +382,9 @@ pub struct Config {
     /// The key that this replica signs with; relative to this file. Only with the fault model `byzantine`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing: Option<SigningConfig>,
+    /// Whose signatures change the members and the feature level. Only where replicas may lie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub administration: Option<AdministrationConfig>,
     /// The oracle of a cluster in which few members are slow. Only with the fault model `visigoth` and s below u.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<OracleConfig>,
@@ -459,6 +464,7 @@ impl Config {
             upgrade: UpgradeConfig::default(),
             tls: None,
             signing: None,
+            administration: None,
             oracle: None,
             access: None,
         }
@@ -506,6 +512,7 @@ impl Config {
         self.check_members()?;
         self.check_protocol()?;
         self.check_signing()?;
+        self.administrators()?;
         self.check_oracle_section()?;
         self.check_lanes()?;
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
@@ -720,6 +727,7 @@ impl Config {
             log,
             order,
             signed_only: self.sessions.require_signed,
+            administrators: self.administrators()?,
             checks_away: checks_away(self.worker_count()),
             served_by_replicas: self.served_by_replicas(),
             instances: self.instances,

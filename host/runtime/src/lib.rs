@@ -34,10 +34,10 @@ pub use calls::{Calls, FrontCalls};
 pub use clock::{Clock, Jumps, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
-    AccessConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Cores,
-    Durability, DurabilityConfig, ExecutionConfig, ExecutorCount, ExecutorKind, MemberConfig,
-    NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig, Others, Pillars, PlacementConfig, ReadsConfig,
-    ServiceConfig, SigningConfig, SigningKey, TelemetryConfig, TimingConfig, WorkerCount,
+    AccessConfig, AdministrationConfig, Auto, CheckpointConfig, CheckpointMode, ClientAccess, Config,
+    ConfigError, Cores, Durability, DurabilityConfig, ExecutionConfig, ExecutorCount, ExecutorKind,
+    MemberConfig, NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig, Others, Pillars, PlacementConfig,
+    ReadsConfig, ServiceConfig, SigningConfig, SigningKey, TelemetryConfig, TimingConfig, WorkerCount,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk, Quota};

@@ -577,6 +577,7 @@ fn nobody_alone_decides_the_cluster_or_the_members() {
         address: "evil:1".into(),
         incarnation: quorate_types::Incarnation::new(1),
         life: 1,
+        key: None,
     };
     let members = quorate_wire::Membership::new(quorate_types::MembershipId::new(9), vec![member(9)]);
     let members = quorate_wire::Memberships::one(members.expect("a membership"));

@@ -3,7 +3,7 @@
 use quorate_types::{
     AgreedTime, ClientId, InstanceId, RequestNumber, SessionId, SessionKey, Slot, Time, View,
 };
-use quorate_wire::{Batch, ReplyStatus, Ruling};
+use quorate_wire::{Batch, ReplyStatus, Ruling, SystemCommand};
 
 /// What is known of a request before it is ordered. It is only a hint for admission; execution decides when the request's turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub trait Facts {
     fn unruled(&self, each: &mut dyn FnMut(&Batch));
     /// Whether a ruling about results, which a batch of this instance has, is right as far as is known here.
     fn may_rule(&self, instance: InstanceId, ruling: &Ruling) -> bool;
+    /// Whether a batch of this instance may hold this command to the engine, and nothing else, as far as is known here.
+    fn may_command(&self, instance: InstanceId, command: &SystemCommand) -> bool;
     /// Whether a right signature, or tag, counts as much as having heard a request. It does not where replicas know clients with limited
     /// rights.
     fn signatures_count(&self) -> bool;

@@ -260,6 +260,13 @@ impl Intake {
         }
     }
 
+    /// These are the voters from now on, in the order of their ids.
+    pub fn meet(&mut self, voters: &[ReplicaId]) {
+        if let Self::Vouched(vouched) = self {
+            vouched.meet(voters);
+        }
+    }
+
     /// Members that did what no honest replica does.
     pub fn suspects(&self) -> Vec<Suspect> {
         match self {

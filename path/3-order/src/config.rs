@@ -92,7 +92,12 @@ impl OrderConfig {
         Nature {
             rotates: able.rotates && self.rotate_after > 0,
             leases: able.leases && self.lease_drift_percent.is_some(),
-            membership: if lies { Changes::Fixed } else { able.membership },
+            // Where few are slow, an oracle knows the members that may lie.
+            membership: if lies && self.faults.slow_after_ms().is_some() {
+                Changes::Fixed
+            } else {
+                able.membership
+            },
             lies,
             ..able
         }

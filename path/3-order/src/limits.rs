@@ -20,8 +20,6 @@ pub enum Feature {
     ChangeInstances,
     /// Go on with fewer members than a quorum where few of them are slow.
     CountOnFast,
-    /// Raise its feature level.
-    RaiseLevel,
 }
 
 /// One row: clusters of some natures can not do something.
@@ -57,11 +55,6 @@ const LIMITS: &[Limit] = &[
     },
     Limit {
         feature: Feature::ChangeMembers,
-        lacks: |nature| nature.lies,
-        why: "a cluster that survives Byzantine faults keeps its members: make a new one from a backup (`quorate backup`)",
-    },
-    Limit {
-        feature: Feature::ChangeMembers,
         lacks: |nature| nature.membership == Changes::Fixed,
         why: "with this protocol the members stay: make a new cluster from a backup (`quorate backup`)",
     },
@@ -69,12 +62,6 @@ const LIMITS: &[Limit] = &[
         feature: Feature::ChangeInstances,
         lacks: |nature| !nature.stays,
         why: "with this protocol the number of instances stays: make a new cluster from a backup (`quorate backup`)",
-    },
-    Limit {
-        feature: Feature::RaiseLevel,
-        lacks: |nature| nature.lies,
-        why: "a cluster that survives Byzantine faults keeps the feature level that it was made with: make a new one from a backup \
-              (`quorate backup`)",
     },
 ];
 

@@ -51,7 +51,8 @@ fn a_client_that_sends_one_is_refused() {
 fn requests_come_back() {
     let (address, incarnation) = ("a:1".to_owned(), Incarnation::new(5));
     let all = [
-        MemberRequest::Add { replica: id(4), address: address.clone(), incarnation },
+        MemberRequest::Add { replica: id(4), address: address.clone(), incarnation, key: None },
+        MemberRequest::Add { replica: id(4), address: address.clone(), incarnation, key: Some([7; 32]) },
         MemberRequest::Promote(id(4)),
         MemberRequest::Remove(id(1)),
         MemberRequest::Replace { old: id(1), new: id(4) },

@@ -23,7 +23,13 @@ pub struct Liar {
 impl Plan {
     /// How many replicas may lie.
     pub fn may_lie(&self) -> usize {
-        Faults::of(self.fault_model).among(self.replicas as u32).truth() as usize - 1
+        Faults::of(self.fault_model).among(self.fewest()).truth() as usize - 1
+    }
+
+    /// How few voters there may be at some time.
+    fn fewest(&self) -> u32 {
+        let changes = self.replicas > self.founders && self.fault_model.may_lie();
+        if changes { self.founders.min(4) as u32 } else { self.replicas as u32 }
     }
 
     /// With so many founders something may be decided.
@@ -38,7 +44,7 @@ impl Plan {
         if let Some(numbers) = self.fault_model.visigoth().filter(|_| self.fault_model.few_are_slow()) {
             return numbers.s.max(numbers.o) as usize;
         }
-        Faults::of(self.fault_model).among(self.replicas as u32).faults() as usize
+        Faults::of(self.fault_model).among(self.fewest()).faults() as usize
     }
 
     /// Whether a replica lies.

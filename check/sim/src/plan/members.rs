@@ -42,6 +42,8 @@ pub(super) fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, 
     let (few, chosen) = (rng.chance(300), profile.model().visigoth().is_some());
     let founders = match few {
         _ if chosen => founders,
+        // As many liars as there are stay within what fewer members survive.
+        _ if profile.model().may_lie() => founders.min(6),
         true => 1,
         false => founders.min(5),
     };

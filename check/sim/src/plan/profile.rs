@@ -98,8 +98,13 @@ impl Profile {
     #[must_use]
     pub fn of(self, protocol: Protocol) -> Self {
         let able = protocol.able();
-        let stays = self.model().may_lie() || able.membership == Changes::Fixed;
-        let changes = if stays { Some(false) } else { self.changes };
+        let (lies, few) = (self.model().may_lie(), self.model().few_are_slow());
+        let changes = match self.changes {
+            _ if able.membership == Changes::Fixed || (lies && few) => Some(false),
+            // Only on request.
+            None if lies => Some(false),
+            changes => changes,
+        };
         let resizes = if able.stays { self.resizes } else { Some(false) };
         Self { changes, resizes, ..self }
     }

@@ -5,7 +5,7 @@ use super::{MS, World};
 use crate::plan::{Change, DiskFault, Fault, Phase, Suspend};
 use crate::processes::Arrival;
 use crate::queue::Event;
-use crate::replica::{Replica, Side};
+use crate::replica::{Join, Replica, Side};
 use crate::trace::Level;
 use quorate_log::SyncMode;
 use quorate_node::{Input, KeeperWork};
@@ -327,16 +327,27 @@ impl World {
         match self.operator.change(&self.cluster, self.time.now(), what, pick) {
             None => {}
             Some(Act::LoseDisk { whose }) => self.lose_disk(whose),
-            Some(Act::Ask { whom, what, joins }) => {
-                if let Some((who, join)) = joins {
-                    self.cluster.replicas[who].join = Some(join);
-                    // Its process starts soon, or late.
-                    let wait = self.time.rng().spread(MS, 2_000 * MS);
-                    self.time.after(wait, Event::Start { who, life: self.processes.life(who) });
+            Some(Act::Sign { signed, joins }) => {
+                self.begin_join(joins);
+                self.time.note(Level::Events, None, "signed", || format!("{:?}", signed.command));
+                for whom in 0..self.cluster.replicas.len() {
+                    self.operate(whom, Act::pass_on(&signed));
                 }
+            }
+            Some(Act::Ask { whom, what, joins }) => {
+                self.begin_join(joins);
                 self.time.note(Level::Events, Some(whom), "asked", || format!("{what:?}"));
                 self.operate(whom, Act::request(&what));
             }
+        }
+    }
+
+    /// The process of a replica that joins starts soon, or late.
+    fn begin_join(&mut self, joins: Option<(usize, Join)>) {
+        if let Some((who, join)) = joins {
+            self.cluster.replicas[who].join = Some(join);
+            let wait = self.time.rng().spread(MS, 2_000 * MS);
+            self.time.after(wait, Event::Start { who, life: self.processes.life(who) });
         }
     }
 

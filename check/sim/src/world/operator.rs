@@ -3,13 +3,14 @@
 use super::MS;
 use super::cluster::{Cluster, id, place};
 use crate::plan::Change;
-use crate::replica::{Join, incarnation};
+use crate::replica::{CLUSTER, Join, incarnation};
 use bytes::Bytes;
+use quorate_auth::{KeyedClient, StatementSigner, administration_statement};
 use quorate_node::Node;
 use quorate_types::{Digest, MembershipId, ReplicaId, Seq};
 use quorate_wire::{
-    FRAME_HEADER, FrameKind, MemberRequest, MemberRole, Membership, OutFrame, StateMessage,
-    instances_request, upgrade_request,
+    AdminCommand, Administrators, FRAME_HEADER, FrameKind, MemberRequest, MemberRole, Membership, OutFrame,
+    RequestSigner, SignedCommand, StateMessage, instances_request, upgrade_request,
 };
 
 /// A request to a replica.
@@ -45,11 +46,18 @@ pub(super) fn border(after: u64) -> Request {
 pub(super) enum Act {
     /// Asks a replica; `joins`: the process of this replica will start then.
     Ask { whom: usize, what: MemberRequest, joins: Option<(usize, Join)> },
+    /// Hands a signed command to all replicas.
+    Sign { signed: SignedCommand, joins: Option<(usize, Join)> },
     /// Takes a replica's disk away.
     LoseDisk { whose: usize },
 }
 
 impl Act {
+    /// The request to pass a signed command on.
+    pub(super) fn pass_on(signed: &SignedCommand) -> Request {
+        request(&signed.frame())
+    }
+
     /// The request for this change.
     pub(super) fn request(what: &MemberRequest) -> Request {
         request(&what.frame())
@@ -84,7 +92,7 @@ impl Operator {
                 let join = || Join { number: current.number().next(), members: all };
                 joins = cluster.replicas[who].join.is_none().then(|| (who, join()));
                 let address = format!("r{}:1", who + 1);
-                MemberRequest::Add { replica: id(who), address, incarnation: incarnation(id(who)) }
+                MemberRequest::Add { replica: id(who), address, incarnation: incarnation(id(who)), key: None }
             }
             Change::Promote => MemberRequest::Promote(any(&learners)?),
             Change::Remove => MemberRequest::Remove(any(&all)?),
@@ -102,6 +110,11 @@ impl Operator {
             Change::LoseDisk => return self.lose_disk(cluster, now, pick),
         };
         self.asked = self.asked.max(current.number().number() + 1);
+        if cluster.plan.fault_model.may_lie() {
+            let (number, change) = quorate_node::draft(node, &what).ok()?;
+            let signed = signed(cluster.plan.seed, number, AdminCommand::Change(change));
+            return Some(Act::Sign { signed, joins });
+        }
         Some(Act::Ask { whom: leader, what, joins })
     }
 
@@ -111,7 +124,9 @@ impl Operator {
         let voters: Vec<ReplicaId> = cluster.membership_of(cluster.foremost()?).voters().collect();
         let lost = voters.iter().filter(|id| is_lost(cluster, **id)).count();
         let who = voters.get(pick.checked_rem(voters.len()).unwrap_or(0)).copied();
-        let whose = who.map(place).filter(|_| (lost + 1) * 2 < voters.len())?;
+        // Where replicas lie, those that do are as many as may be faulty.
+        let spare = (lost + 1) * 2 < voters.len() && !cluster.plan.fault_model.may_lie();
+        let whose = who.map(place).filter(|_| spare)?;
         let nodes = || voters.iter().filter_map(|id| cluster.node(place(*id)));
         let asked = self.asked.max(MembershipId::FIRST.number());
         let settled = |node: &Node| {
@@ -130,6 +145,27 @@ impl Operator {
         self.quiet_until = now + election_max * 4 * MS;
         Some(Act::LoseDisk { whose })
     }
+}
+
+/// The administrators' keys in a world with this seed: two of three must sign.
+fn keys(seed: u64) -> [KeyedClient; 3] {
+    [1, 2, 3].map(|number| KeyedClient::new(CLUSTER, seed, 0xad00 + number))
+}
+
+/// Who administers the cluster of a world with this seed, where replicas may lie.
+pub(crate) fn administrators(seed: u64) -> Administrators {
+    let keys = keys(seed).iter().map(RequestSigner::key).collect();
+    Administrators::new(2, keys).expect("three keys")
+}
+
+/// A command that two administrators signed.
+fn signed(seed: u64, number: u64, command: AdminCommand) -> SignedCommand {
+    let mut signed = SignedCommand::new(number, command);
+    let statement = administration_statement(CLUSTER, &signed);
+    for key in &keys(seed)[..2] {
+        signed.add(key.key(), key.sign_statement(&statement)).expect("two");
+    }
+    signed
 }
 
 /// Whether a replica stopped for good.

@@ -301,6 +301,7 @@ fn join(cluster: &Cluster, common: &Common, making: &Making, replica: u16, addre
         replica: ReplicaId::new(replica),
         address: address.to_owned(),
         incarnation: joiner.incarnation,
+        key: None,
     };
     if let Err(why) = change(cluster, &common.cluster, &request) {
         joiner.discard();

@@ -9,8 +9,8 @@ use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, InstanceId, ReplicaId, Room};
 use quorate_wire::{
     ClientMessage, EarlyTokens, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos, MemosWanted,
-    Role, Sight, StateMessage, Tokens, Verified, read_caught_up, read_fill, read_instances_request,
-    read_lanes_request, read_room, read_upgrade_request,
+    Role, Sight, SignedCommand, StateMessage, Tokens, Verified, read_caught_up, read_fill,
+    read_instances_request, read_lanes_request, read_room, read_upgrade_request,
 };
 
 /// A message, by the kind of its sender.
@@ -49,12 +49,27 @@ pub(crate) enum Says {
     Results(Results),
     /// The membership that the sender knows.
     Members(Memberships),
+    /// A command that administrators signed.
+    Signed(SignedCommand),
     /// The replicas that have caught up with an instance that the sender leads.
     CaughtUp(InstanceId, Vec<ReplicaId>),
     /// The sender waits for an instance that leads here, up to this place.
     Fill(Place),
     /// Requests that the sender heard from clients.
     Requests(Bytes),
+}
+
+/// A change that an operator asks for.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    /// Of the membership.
+    Members(MemberRequest),
+    /// One that administrators signed.
+    Signed(SignedCommand),
+    /// Of the feature level.
+    Level(u32),
+    /// Of the number of instances.
+    Instances(u16),
 }
 
 /// A request of an operator.
@@ -64,12 +79,8 @@ pub(crate) enum Asks {
     Status,
     /// To hand leadership over to this replica; 0 stands for any.
     Transfer(Option<u16>),
-    /// To change the membership.
-    Members(MemberRequest),
-    /// To raise the feature level.
-    Level(u32),
-    /// To change the number of instances.
-    Instances(u16),
+    /// To change the membership, the level or the number of instances.
+    Reconfigure(Wish),
     /// To have instances on these lanes.
     Lanes(Vec<(InstanceId, u16)>),
     /// To read everything at rest.
@@ -123,6 +134,7 @@ impl Says {
             }
             FrameKind::Memos => Memos::decode(frame.payload).map(Results::Memos).map(Self::Results),
             FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
+            FrameKind::SignedCommand => SignedCommand::decode(frame.payload).map(Self::Signed),
             FrameKind::CaughtUp => read_caught_up(&frame.payload).map(|(at, who)| Self::CaughtUp(at, who)),
             FrameKind::Fill => {
                 let (slot, instance) = read_fill(&frame.payload).map_err(|why| why.to_string())?;
@@ -152,9 +164,18 @@ impl Asks {
                 let to = frame.payload.first_chunk::<2>().map(|id| u16::from_le_bytes(*id));
                 return Ok(Self::Transfer(to));
             }
-            FrameKind::MemberRequest => MemberRequest::decode(frame.payload).map(Self::Members),
-            FrameKind::UpgradeRequest => read_upgrade_request(frame.payload).map(Self::Level),
-            FrameKind::InstancesRequest => read_instances_request(frame.payload).map(Self::Instances),
+            FrameKind::MemberRequest => {
+                MemberRequest::decode(frame.payload).map(Wish::Members).map(Self::Reconfigure)
+            }
+            FrameKind::SignedCommand => {
+                SignedCommand::decode(frame.payload).map(Wish::Signed).map(Self::Reconfigure)
+            }
+            FrameKind::UpgradeRequest => {
+                read_upgrade_request(frame.payload).map(Wish::Level).map(Self::Reconfigure)
+            }
+            FrameKind::InstancesRequest => {
+                read_instances_request(frame.payload).map(Wish::Instances).map(Self::Reconfigure)
+            }
             FrameKind::LanesRequest => read_lanes_request(frame.payload).map(Self::Lanes),
             FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
             kind => return Err(format!("an operator sends {kind:?}")),
@@ -169,9 +190,14 @@ impl Asks {
             Self::Transfer(to) => {
                 format!("hand over leadership to replica {} (0: any)", to.unwrap_or_default())
             }
-            Self::Members(request) => format!("{request:?}"),
-            Self::Level(level) => format!("raise the feature level to {level} (0: as far as possible)"),
-            Self::Instances(count) => format!("have {count} instances"),
+            Self::Reconfigure(Wish::Members(request)) => format!("{request:?}"),
+            Self::Reconfigure(Wish::Signed(signed)) => {
+                format!("command {} of administrators", signed.number)
+            }
+            Self::Reconfigure(Wish::Level(level)) => {
+                format!("raise the feature level to {level} (0: as far as possible)")
+            }
+            Self::Reconfigure(Wish::Instances(count)) => format!("have {count} instances"),
             Self::Lanes(wish) if wish.is_empty() => "place instances on lanes by itself".into(),
             Self::Lanes(wish) => {
                 let each = wish.iter().map(|(id, lane)| format!("instance {} on lane {lane}", id.number()));

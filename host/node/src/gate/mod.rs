@@ -17,7 +17,7 @@ mod seats;
 
 pub use access::{Access, Permissions};
 pub(crate) use apart::{GateLane, Said};
-pub(crate) use arrived::{Arrived, Asks, Says};
+pub(crate) use arrived::{Arrived, Asks, Says, Wish};
 pub(crate) use levels::too_low;
 pub(crate) use links::link_of;
 pub(crate) use lives::Lives;
@@ -32,7 +32,7 @@ use quorate_admit::Members;
 use quorate_log::Record;
 use quorate_order::OrderConfig;
 use quorate_types::{ConnId, Identity, RecordId, ReplicaId, Time};
-use quorate_wire::{Frame, LeaderNotice, Refusal, RefusalReason, StateMessage};
+use quorate_wire::{Frame, LeaderNotice, OutFrame, Refusal, RefusalReason, StateMessage};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -231,6 +231,13 @@ impl Gate {
     pub(crate) fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
         if let Some(conn) = self.peers.to(to) {
             out.send(conn, message.frame());
+        }
+    }
+
+    /// Sends a frame to all other members that are connected.
+    pub(crate) fn tell_all(&self, members: &Members, frame: &OutFrame, out: &mut Effects) {
+        for conn in members.others().filter_map(|member| self.peers.to(member.replica)) {
+            out.send(conn, frame.clone());
         }
     }
 

@@ -57,6 +57,7 @@ pub(crate) fn joins() -> NodeConfig {
     let members = Members::new(CLUSTER, r(4), (1..=4).map(known).collect());
     NodeConfig {
         signed_only: false,
+        administrators: None,
         checks_away: quorate_admit::ChecksAway::NONE,
         served_by_replicas: quorate_admit::ServedByReplicas::ClientsAndOperators,
         members: members.joined(MembershipId::new(2), 3),
@@ -195,6 +196,7 @@ fn all_four(number: u64) -> Memberships {
         address: format!("r{id}"),
         incarnation: life_of(r(id)),
         life: 9,
+        key: None,
     };
     let members = (1..=4).map(member).collect();
     Memberships::one(Membership::new(MembershipId::new(number), members).expect("a membership"))

@@ -13,6 +13,7 @@
 mod caught_up;
 mod levels;
 mod planning;
+mod signed;
 mod standing;
 
 pub use levels::LevelConfig;
@@ -23,7 +24,7 @@ pub(crate) use standing::Directory;
 use crate::config::NodeConfig;
 use crate::effects::Event;
 use crate::engine::Engine;
-use crate::gate::Gate;
+use crate::gate::{Gate, Wish};
 use crate::group::{FIRST, Group, Groups, index_of};
 use crate::journal::Journal;
 use crate::keeping::Keeping;
@@ -34,9 +35,10 @@ use caught_up::CaughtUp;
 use quorate_admit::KnownMember;
 use quorate_execute::MembershipNow;
 use quorate_merge::RecordIndex;
-use quorate_order::{Feature, OrderConfig};
+use quorate_order::{Feature, Input as OrderInput, OrderConfig};
 use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Slot, Time, View, planted};
-use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
+use quorate_wire::{FrameKind, Member, MemberRole, Membership, Memberships, SignedCommand, SystemCommand};
+use signed::Waiting;
 use standing::Standing;
 use std::sync::Arc;
 
@@ -94,6 +96,10 @@ pub(crate) enum Out {
     OrderBorder,
     /// Tell the leader of the first instance which replicas have caught up with an instance.
     TellCaughtUp { to: ReplicaId, at: usize, replicas: Vec<ReplicaId> },
+    /// Tell all members of a command that administrators signed.
+    Spread(SignedCommand),
+    /// Step the first instance: requests that no leader may leave out.
+    First(OrderInput),
     /// Tell operators.
     Say(Event),
 }
@@ -134,6 +140,7 @@ pub(crate) struct Reconfigure {
     standing: Standing,
     caught_up: CaughtUp,
     begun: Begun,
+    waiting: Waiting,
 }
 
 /// Questions of other parts.
@@ -145,6 +152,7 @@ impl Reconfigure {
             standing: Standing::default(),
             caught_up: CaughtUp::default(),
             begun: Begun::default(),
+            waiting: Waiting::default(),
         }
     }
 
@@ -298,31 +306,63 @@ impl Reconfigure {
 
     /// A batch with a command to the engine was delivered.
     pub(crate) fn executed(&mut self, look: &Look<'_>, command: SystemCommand, out: &mut Vec<Out>) {
-        let refused = |why: &str| say(format!("a change of the membership was refused: {why}"));
+        let unsigned = look.config.order.faults.may_lie() && !planted("unsigned-commands");
         match command {
-            SystemCommand::Raise(level) => return self.raised(look, level, out),
-            SystemCommand::Instances(count) => return self.resized(look, count, out),
             // These belong to the protocol, which acts on them by itself.
-            SystemCommand::Holds(_) | SystemCommand::Back(_) => return,
-            SystemCommand::Change(_) | SystemCommand::Changed(_) => self.begun.change = None,
+            SystemCommand::Holds(_) | SystemCommand::Back(_) => {}
+            SystemCommand::Signed(signed) => self.execute_signed(look, signed, out),
+            SystemCommand::Raise(_) | SystemCommand::Instances(_) | SystemCommand::Change(_) if unsigned => {
+                out.push(say("a command to the engine was refused: no administrator signed it".into()));
+            }
+            SystemCommand::Raise(level) => self.raised(look, level, out),
+            SystemCommand::Instances(count) => self.resized(look, count, out),
+            SystemCommand::Change(change) => {
+                self.begun.change = None;
+                if let Err(why) = self.begin_change(look, change, out) {
+                    out.push(say(format!("a change of the membership was refused: {why}")));
+                }
+            }
+            SystemCommand::Changed(number) => {
+                self.begun.change = None;
+                self.ended(look, number, out);
+            }
         }
-        if let SystemCommand::Change(change) = &command {
-            if look.engine.merge().next_generation().is_some() {
-                return out.push(refused("the number of instances is changing"));
-            }
-            if look.config.order.nature().can(Feature::ChangeMembers).is_err() {
-                return out.push(refused("the protocol knows none"));
-            }
-            if !look.config.order.faults.fit(change.now().voters().count() as u32) {
-                return out.push(refused("so few voters do not survive what the cluster was made for"));
-            }
+    }
+
+    /// A change of the membership begins. All replicas give the same answer.
+    fn begin_change(
+        &mut self,
+        look: &Look<'_>,
+        change: Memberships,
+        out: &mut Vec<Out>,
+    ) -> Result<(), String> {
+        self.standing.changed = true;
+        if look.engine.merge().next_generation().is_some() {
+            return Err("the number of instances is changing".into());
         }
-        match self.roster.execute(command) {
+        if look.config.order.nature().can(Feature::ChangeMembers).is_err() {
+            return Err("the protocol knows none".into());
+        }
+        if !look.config.order.faults.fit(change.now().voters().count() as u32) {
+            return Err("so few voters do not survive what the cluster was made for".into());
+        }
+        match self.roster.execute(SystemCommand::Change(change)) {
             Done::Begun(change) => {
                 out.push(say(format!("a change of the membership to {} begins", change.now().number())));
                 carry_out(change, out);
+                Ok(())
             }
-            Done::Ended(number) => {
+            Done::Refused(why) => Err(why.into()),
+            Done::Ended(_) => Ok(()),
+        }
+    }
+
+    /// A change of the membership is complete.
+    fn ended(&mut self, look: &Look<'_>, number: MembershipId, out: &mut Vec<Out>) {
+        self.standing.changed = true;
+        match self.roster.execute(SystemCommand::Changed(number)) {
+            Done::Refused(why) => out.push(say(format!("a change of the membership was refused: {why}"))),
+            _ => {
                 out.push(say(format!("the membership is {number}")));
                 let replicas = self.ordered_members(look);
                 out.extend([
@@ -334,9 +374,7 @@ impl Reconfigure {
                     out.push(say("this replica was removed from the cluster: stop it".into()));
                 }
             }
-            Done::Refused(why) => out.push(refused(why)),
         }
-        self.standing.changed = true;
     }
 
     /// An ordered command raised the level.
@@ -369,6 +407,7 @@ impl Reconfigure {
     /// Proposes what is due at the end of a turn.
     pub(crate) fn end_turn(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         self.end_change(look, out);
+        self.propose_signed(look, out);
         self.raise_in_turn(now, look, out);
     }
 
@@ -377,6 +416,11 @@ impl Reconfigure {
     fn end_change(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
         let standing = look.first().standing();
+        if look.config.order.faults.may_lie()
+            && Plan::new(self, look).may_vouch(&SystemCommand::Changed(number))
+        {
+            self.watch_end(number, out);
+        }
         if !may_propose(look.first(), look.engine.merge())
             || !standing.settled
             || !look.journal.log().has_room()
@@ -402,7 +446,8 @@ impl Reconfigure {
     /// Raises the level without a request, if all members could work at a higher one for long enough.
     fn raise_in_turn(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         let level = &look.config.level;
-        if level.raise_after.is_none() || level.cluster >= level.highest {
+        let signed = look.config.order.faults.may_lie();
+        if signed || level.raise_after.is_none() || level.cluster >= level.highest {
             return;
         }
         let possible = Plan::new(self, look).raise(0).ok();
@@ -432,13 +477,27 @@ impl Reconfigure {
 
 /// Requests of operators; each answer is one line.
 impl Reconfigure {
+    /// An operator asks for a change. Gives the kind of the answer, and its text.
+    pub(crate) fn asked(&mut self, look: &Look<'_>, wish: Wish, out: &mut Vec<Out>) -> (FrameKind, String) {
+        match wish {
+            Wish::Members(request) => (FrameKind::MemberReply, self.change(look, &request, out)),
+            Wish::Signed(signed) => (FrameKind::SignedReply, self.submitted(look, signed, out)),
+            Wish::Level(level) => (FrameKind::UpgradeReply, self.raise(look, level, out)),
+            Wish::Instances(count) => (FrameKind::InstancesReply, self.resize(look, count, out)),
+        }
+    }
+
     /// Changes the membership.
-    pub(crate) fn change(
+    fn change(
         &mut self,
         look: &Look<'_>,
         request: &quorate_wire::MemberRequest,
         out: &mut Vec<Out>,
     ) -> String {
+        if look.config.order.faults.may_lie() {
+            let draft = Plan::new(self, look).draft(request);
+            return draft.unwrap_or_else(|why| format!("error: {why}"));
+        }
         let planned = Plan::new(self, look).change(request);
         match planned.and_then(|change| past_is_held(look, usize::MAX, out).map(|()| change)) {
             Ok(change) => {
@@ -452,7 +511,10 @@ impl Reconfigure {
     }
 
     /// Raises the level; 0 stands for the highest possible.
-    pub(crate) fn raise(&mut self, look: &Look<'_>, wanted: u32, out: &mut Vec<Out>) -> String {
+    fn raise(&mut self, look: &Look<'_>, wanted: u32, out: &mut Vec<Out>) -> String {
+        if look.config.order.faults.may_lie() {
+            return "error: where replicas may lie, administrators sign this (`quorate admin`)".into();
+        }
         match Plan::new(self, look).raise(wanted) {
             Ok(level) => {
                 self.begin_raise(look, level, out);
@@ -463,7 +525,7 @@ impl Reconfigure {
     }
 
     /// Changes the number of instances.
-    pub(crate) fn resize(&mut self, look: &Look<'_>, count: u16, out: &mut Vec<Out>) -> String {
+    fn resize(&mut self, look: &Look<'_>, count: u16, out: &mut Vec<Out>) -> String {
         let planned = Plan::new(self, look).resize(count);
         match planned.and_then(|()| past_is_held(look, usize::from(count), out)) {
             Ok(()) => {
@@ -504,7 +566,8 @@ fn past_is_held(look: &Look<'_>, among: usize, out: &mut Vec<Out>) -> Result<(),
 /// A member of which no known membership has more than this.
 fn unnamed(known: &KnownMember) -> Member {
     let (role, address) = (MemberRole::Learner, known.address.clone());
-    Member { replica: known.replica, role, address, incarnation: known.incarnation, life: 0 }
+    let (replica, incarnation) = (known.replica, known.incarnation);
+    Member { replica, role, address, incarnation, life: 0, key: None }
 }
 
 /// The number of the ordered membership, for the status.

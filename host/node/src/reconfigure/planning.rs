@@ -19,8 +19,8 @@ const COUNT_MAX: u16 = 64;
 /// The other parts, for checks of what may be changed now.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
-    of: &'a Reconfigure,
-    look: &'a Look<'a>,
+    pub(super) of: &'a Reconfigure,
+    pub(super) look: &'a Look<'a>,
 }
 
 /// Checks for all changes.
@@ -30,7 +30,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether the cluster has this feature.
-    fn can(&self, feature: Feature) -> Result<(), String> {
+    pub(super) fn can(&self, feature: Feature) -> Result<(), String> {
         Ok(self.look.config.order.nature().can(feature)?)
     }
 
@@ -40,7 +40,7 @@ impl<'a> Plan<'a> {
 
     /// Whether this replica may propose a command to the engine: it leads the first instance, and has executed the commands that were
     /// decided before it led.
-    fn may_command(&self) -> Result<(), String> {
+    pub(super) fn may_command(&self) -> Result<(), String> {
         let first = self.look.first();
         if !first.standing().leading || !first.standing().settled {
             let me = self.look.me();
@@ -80,6 +80,13 @@ impl<'a> Plan<'a> {
 impl Plan<'_> {
     pub(super) fn change(&self, request: &MemberRequest) -> Result<Memberships, String> {
         self.may_command()?;
+        let change = self.planned(request)?;
+        self.keeps_quorum(change.now())?;
+        Ok(change)
+    }
+
+    /// The change that an operator asks for, if it may begin now.
+    pub(super) fn planned(&self, request: &MemberRequest) -> Result<Memberships, String> {
         self.can(Feature::ChangeMembers)?;
         if let Some(change) = self.of.roster.change() {
             return Err(format!(
@@ -109,7 +116,6 @@ impl Plan<'_> {
             return Err("that would leave nobody who votes: add and promote another replica first".into());
         }
         let now = Membership::new(before.number().next(), members).map_err(|why| why.to_string())?;
-        self.keeps_quorum(&now)?;
         let voters = now.voters().count();
         if !self.look.config.order.faults.fit(voters as u32) {
             return Err(format!(
@@ -136,6 +142,7 @@ impl Plan<'_> {
                     address: known.address.clone(),
                     incarnation: known.incarnation,
                     life: 0,
+                    key: self.look.config.order.keys.public_of(known.replica),
                 });
                 (MembershipId::FIRST, created.collect())
             }
@@ -150,11 +157,11 @@ impl Plan<'_> {
 
     fn apply(&self, request: &MemberRequest, members: &mut Vec<Member>) -> Result<(), String> {
         match request {
-            MemberRequest::Add { replica, address, incarnation } => {
+            MemberRequest::Add { replica, address, incarnation, key } => {
                 self.check_new(*replica, address, *incarnation, members)?;
                 let (role, address) = (MemberRole::Learner, address.clone());
-                let incarnation = *incarnation;
-                members.push(Member { replica: *replica, role, address, incarnation, life: 0 });
+                let (replica, incarnation, key) = (*replica, *incarnation, *key);
+                members.push(Member { replica, role, address, incarnation, life: 0, key });
             }
             MemberRequest::Promote(replica) => self.promote(*replica, members)?,
             MemberRequest::Remove(replica) => {
@@ -277,7 +284,6 @@ impl Plan<'_> {
 impl Plan<'_> {
     /// The level to raise to; `wanted` is 0 for the highest possible.
     pub(super) fn raise(&self, wanted: u32) -> Result<u32, String> {
-        self.can(Feature::RaiseLevel)?;
         self.may_raise()?;
         let (now, all) = (self.level(), self.highest_of_all()?);
         let level = if wanted == 0 { all } else { wanted };
@@ -298,6 +304,23 @@ impl Plan<'_> {
             Some(member) => Err(too_low(member, self.level_of(member).unwrap_or_default(), level)),
             None => Ok(level),
         }
+    }
+
+    /// Whether all members' programs can work at this level, and the cluster does not yet.
+    pub(super) fn is_possible(&self, level: u32) -> Result<(), String> {
+        let now = self.level();
+        if level <= now {
+            return Err(format!(
+                "the cluster works at feature level {now} already, and there is no way back"
+            ));
+        }
+        let all = self.highest_of_all()?;
+        if level > all {
+            return Err(format!(
+                "not all members' programs can work at feature level {level}: {all} is the highest"
+            ));
+        }
+        Ok(())
     }
 
     /// Whether this replica may propose a command about the level now.

@@ -43,6 +43,16 @@ pub(crate) fn system() -> System {
     }
 }
 
+/// What administrators commanded is there only once they did, so that the bytes of other clusters stay.
+#[test]
+fn what_administrators_commanded_is_read_and_written() {
+    let mut system = system();
+    system.roster.administration_mut().execute(3, "done".into());
+    let read = System::decode(&system.encode()).expect("what was written");
+    assert_eq!(read, system);
+    assert_eq!(read.roster.administration().executed(), 3);
+}
+
 #[test]
 fn what_is_written_is_read_back() {
     let system = system();

@@ -120,7 +120,10 @@ impl Config {
         }
         let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model.counting());
         text.push_str(&self.agreed_oracle());
-        for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
+        text.push_str(&self.agreed_administration());
+        // Who joins later knows other members.
+        let stay = self.fault_model.few_are_slow();
+        for key in self.members.iter().filter(|_| stay).filter_map(|member| member.key.as_deref()) {
             text.push(' ');
             text.push_str(key);
         }
@@ -136,6 +139,6 @@ fn instead_of(feature: Feature) -> String {
         }
         Feature::Leases => ": write lease = false, or leave it out".to_owned(),
         Feature::Rotate => format!(": leave it out, or write protocol = \"{}\"", feature.protocol().name()),
-        Feature::ChangeMembers | Feature::ChangeInstances | Feature::RaiseLevel => String::new(),
+        Feature::ChangeMembers | Feature::ChangeInstances => String::new(),
     }
 }

@@ -425,10 +425,23 @@ impl Vouched {
 
     /// A member did what no honest replica does.
     pub fn note(&mut self, now: Time, from: ReplicaId, what: &Reject) {
+        // Who joins or leaves speaks before others know that it is a member, and after they forgot it.
+        if *what == Reject::UnknownPeer {
+            return;
+        }
         let evidence = self.evidence.entry(from).or_default();
         evidence.count += 1;
         evidence.what = what.to_string();
         evidence.at = now;
+    }
+
+    /// These are the voters from now on, in the order of their ids.
+    pub fn meet(&mut self, voters: &[ReplicaId]) {
+        if voters != self.config.members && !voters.is_empty() {
+            self.config.members = voters.to_vec();
+            self.trust = self.config.faults.among(voters.len() as u32);
+            self.tags.meet(self.config.me, voters.iter().copied());
+        }
     }
 
     /// Members that did what no honest replica does.

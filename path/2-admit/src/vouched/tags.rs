@@ -33,13 +33,21 @@ pub(super) struct Tags {
 impl Tags {
     /// For the member `me` among these members.
     pub(super) fn new(cluster: ClusterId, me: ReplicaId, members: impl Iterator<Item = ReplicaId>) -> Self {
-        let (mut place, mut count) = (0, 0);
-        for member in members {
-            count += 1;
-            place += usize::from(member < me);
-        }
         let (keys, by_age) = (BTreeMap::new(), BTreeMap::new());
-        Self { cluster, me, place, members: count, keys, by_age, came: 0 }
+        let mut tags = Self { cluster, me, place: 0, members: 0, keys, by_age, came: 0 };
+        tags.meet(me, members);
+        tags
+    }
+
+    /// These are the members from now on: clients make a tag for each of them, in the order of their ids.
+    pub(super) fn meet(&mut self, me: ReplicaId, members: impl Iterator<Item = ReplicaId>) {
+        (self.place, self.members) = (0, 0);
+        for member in members {
+            self.members += 1;
+            self.place += usize::from(member < me);
+        }
+        // Tags that were wrong may be right now.
+        self.came += 1;
     }
 
     /// A client tells keys over its own connection. The oldest make room for them.

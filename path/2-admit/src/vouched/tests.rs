@@ -6,7 +6,8 @@ use bytes::Bytes;
 use quorate_auth::ClientKey;
 use quorate_types::{AgreedTime, ConnId, FaultModel, ItemsBuilder, SessionKey, Slot, View, Visigoth, Waited};
 use quorate_wire::{
-    AnswerMode, Batch, BatchHeader, RequestProof, RequestSigner, Ruling, write_opening, write_request,
+    AnswerMode, Batch, BatchHeader, RequestProof, RequestSigner, Ruling, SystemCommand, write_opening,
+    write_request,
 };
 
 pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
@@ -74,6 +75,8 @@ pub(super) struct Replica {
     /// Batches whose results wait, and the ruling that is right.
     pub(super) unruled: Vec<Batch>,
     pub(super) right: Option<Ruling>,
+    /// The command to the engine that may be ordered.
+    pub(super) command: Option<SystemCommand>,
 }
 
 impl Facts for Replica {
@@ -115,6 +118,9 @@ impl Facts for Replica {
     }
     fn may_rule(&self, instance: InstanceId, ruling: &Ruling) -> bool {
         instance == InstanceId::new(1) && self.right == Some(*ruling)
+    }
+    fn may_command(&self, instance: InstanceId, command: &SystemCommand) -> bool {
+        instance == ONE && self.command.as_ref() == Some(command)
     }
     fn signatures_count(&self) -> bool {
         true
@@ -369,6 +375,30 @@ fn a_ruling_needs_the_word_of_this_replica() {
     here.right = Some(ruling);
     intake.vouch(at(3), &here, &mut out);
     assert_eq!(out, [Out::Vouched { instance: ONE, slot: Slot::FIRST, digest, waited: None }]);
+}
+
+/// No leader's word is enough for a command to the engine, and it stands alone in its batch.
+#[test]
+fn a_command_to_the_engine_needs_the_word_of_this_replica() {
+    let (mut intake, mut here) = (usual(), replica(false));
+    let batch = SystemCommand::Raise(2).batch(BatchHeader::default());
+    let (digest, mut out) = (Digest::new([7; 32]), Vec::new());
+    intake.examine(at(1), &here, (ONE, Slot::FIRST, digest), batch, &mut out);
+    here.command = Some(SystemCommand::Raise(3));
+    intake.vouch(at(2), &here, &mut out);
+    assert_eq!(out, [], "another one");
+    here.command = Some(SystemCommand::Raise(2));
+    intake.vouch(at(3), &here, &mut out);
+    assert_eq!(out, [Out::Vouched { instance: ONE, slot: Slot::FIRST, digest, waited: None }]);
+
+    let request = SystemCommand::Raise(2).request();
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    bytes.extend_from_slice(&request.repeat(2));
+    let two = Batch::seal(bytes, BatchHeader { count: 2, ..BatchHeader::default() });
+    let mut out = Vec::new();
+    intake.examine(at(4), &here, (ONE, Slot::FIRST, Digest::new([8; 32])), two, &mut out);
+    assert_eq!(out, [], "nobody executes it there");
 }
 
 /// Its leader did its part. A planted bug complains about that leader.

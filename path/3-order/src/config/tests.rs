@@ -66,5 +66,5 @@ fn settings_choose_from_what_a_protocol_can_do() {
     assert!(leased.nature().leases && !leased.nature().rotates, "what it can not do it does not");
     let liars = OrderConfig { faults: FaultModel::Byzantine.into(), rotate_after: 3, ..smart };
     assert!(liars.nature().rotates && liars.nature().lies);
-    assert_eq!(liars.nature().membership, Changes::Fixed);
+    assert_eq!(liars.nature().membership, Changes::Tenure);
 }

@@ -49,6 +49,16 @@ impl Core {
         }
     }
 
+    /// The tenures changed: the signatures of all their members can be checked.
+    pub(super) fn know_members(&mut self) {
+        let Self { auth, members, .. } = self;
+        for member in members.tenures().all().iter().flat_map(|tenure| tenure.members.now().members()) {
+            if let Some(key) = &member.key {
+                auth.know(member.replica, key);
+            }
+        }
+    }
+
     pub(super) fn now(&self) -> Time {
         self.life.now
     }

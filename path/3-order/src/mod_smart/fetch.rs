@@ -270,7 +270,12 @@ impl Fetching {
             self.hint(from, proof.slot, decided);
             return Got::Nothing;
         }
-        if proof.digest != digest_of(&batch) || !core.proves(&proof) {
+        let whole = proof.digest == digest_of(&batch);
+        // A joining replica may not know who decided this. Then only a checkpoint helps, which others vouch for. [mod_smart L159]
+        if whole && !core.members.tenures().is_known() && core.may_lie() && !core.proves(&proof) {
+            return Got::Gone(proof.slot);
+        }
+        if !whole || !core.proves(&proof) {
             reject(out, from, Reject::NotAllowed("a decision without a proof"));
             return Got::Nothing;
         }
@@ -317,7 +322,8 @@ impl Fetching {
         let decided = core.decided();
         // The replicas that decided a slot so far ahead may not be known here.
         let number = core.membership_number();
-        let known = |proof: &Proof| proof.view >= View::FIRST && number_of(proof.view) <= number;
+        let learnt = core.members.tenures().is_known() || !core.may_lie();
+        let known = |proof: &Proof| learnt && proof.view >= View::FIRST && number_of(proof.view) <= number;
         let proof = proof.filter(|proof| proof.slot == slot && slot >= decided && known(proof));
         if proof.as_ref().is_some_and(|proof| !core.proves(proof)) {
             reject(out, from, Reject::NotAllowed("a decision without a proof"));

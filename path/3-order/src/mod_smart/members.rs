@@ -261,15 +261,14 @@ impl Participants {
         self.meet_hearers(decided);
     }
 
-    /// A slot was decided: a tenure may be established now, and a change complete.
-    pub(super) fn meet_decision(&mut self, decided: Slot) {
+    /// A slot was decided: a tenure may be established now, and a change complete, which is returned.
+    pub(super) fn meet_decision(&mut self, decided: Slot) -> Option<Arc<Memberships>> {
         let number = self.tenures.now().number();
-        if self.wanted.as_ref().is_some_and(|wanted| wanted.now().number() <= number) {
-            self.wanted = None;
-        }
+        let over = self.wanted.take_if(|wanted| wanted.now().number() <= number);
         if !self.told.1 && self.are_established(decided) {
             self.meet_hearers(decided);
         }
+        over
     }
 
     /// Tells the host which membership holds, if that changed. [mod_smart L115]

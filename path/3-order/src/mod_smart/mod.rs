@@ -313,16 +313,25 @@ impl ModSmart {
         self.fetching.hint(from, decided, own);
         let decided = self.core.members.keeps_up_to(own);
         self.core.send(out, from, Body::AliveReply { decided, round }, None);
+        if self.core.may_lie() && !self.core.votes() {
+            // All who decide whether it votes have to know how far it is. [mod_smart L121]
+            let voters = self.core.members.voters().iter().filter(|voter| **voter != from);
+            voters.for_each(|to| self.core.send(out, *to, Body::AliveReply { decided, round }, None));
+        }
     }
 
     /// [mod_smart L94]
     fn on_alive_reply(&mut self, from: ReplicaId, decided: Slot, round: u64, out: &mut Effects) {
-        if !self.core.is_mine() || round > self.reads.round() {
+        let (leads, learner) = (self.core.is_mine(), self.core.may_lie() && !self.core.is_member(from));
+        if (!leads && !learner) || (leads && round > self.reads.round()) {
             return;
         }
         self.watch.note_heard(from, self.core.now());
         let own = self.core.decided();
         self.core.members.note_decided(from, decided, own);
+        if !leads {
+            return;
+        }
         self.fetching.hint(from, decided, own);
         let look = Look { core: &self.core, voting: &self.voting };
         self.reads.answered(from, round, look, out);

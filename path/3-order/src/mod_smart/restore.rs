@@ -130,6 +130,7 @@ impl Replay {
             before => before,
         };
         core.members.set_tenures(known.replayed(at, last, &changes));
+        core.know_members();
         core.members.forget(core.ledger.floor());
         let decided = core.decided();
         core.members.count_by_tenure(core.config.faults, decided);

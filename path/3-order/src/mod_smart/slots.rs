@@ -22,6 +22,11 @@ use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, View, planted
 use quorate_wire::{Batch, Memberships};
 use std::sync::Arc;
 
+/// The name under which a change is watched.
+fn name_of(change: &Memberships) -> Digest {
+    Digest::new(*blake3::hash(&change.encode()).as_bytes())
+}
+
 /// Proposals and votes.
 impl ModSmart {
     /// [mod_smart L9]
@@ -34,6 +39,10 @@ impl ModSmart {
 
     /// The host executed a command that asks for this change. [mod_smart L112]
     pub(super) fn on_membership(&mut self, change: Arc<Memberships>, out: &mut Effects) {
+        if self.core.may_lie() && !planted("smart-change-unwatched") {
+            // No leader may leave the change out. [mod_smart L160]
+            self.watch.on_watch(name_of(&change), self.core.now());
+        }
         if self.core.members.want(change) {
             self.progress(out);
         }
@@ -301,7 +310,9 @@ impl ModSmart {
         if let Some((tenure, holds)) = tenure {
             self.begin_tenure(tenure, &holds, out);
         }
-        self.core.members.meet_decision(self.core.ledger.last());
+        if let Some(over) = self.core.members.meet_decision(self.core.ledger.last()) {
+            self.watch.forget(&name_of(&over));
+        }
     }
 
     /// The leader decided a slot and sends it to the hearers that keep up. [mod_smart L120]
@@ -340,11 +351,15 @@ impl ModSmart {
     /// [mod_smart L74]
     pub(super) fn on_decision(&mut self, from: ReplicaId, proof: Proof, batch: Batch, out: &mut Effects) {
         let got = self.fetching.on_decision(from, (proof, batch), &mut self.core, out);
-        if let Got::Decided(proof, batch) = got {
-            self.decide(proof, batch, out);
-            self.fetching.came(self.core.now());
-            self.progress(out);
-            self.fetching.came_from(from, &self.core, out);
+        match got {
+            Got::Nothing => {}
+            Got::Decided(proof, batch) => {
+                self.decide(proof, batch, out);
+                self.fetching.came(self.core.now());
+                self.progress(out);
+                self.fetching.came_from(from, &self.core, out);
+            }
+            Got::Gone(slot) => self.needs_later(slot, out),
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) fn status(smart: &ModSmart) -> Status {
         // What the leader knows of the others.
         members: others.iter().map(|id| (*id, 0, early || hears(id))).collect(),
         // [mod_smart L121]
-        caught_up: core.members.near().filter(|_| core.leads()).filter(hears).collect(),
+        caught_up: core.members.near().filter(|_| core.leads() || core.may_lie()).filter(hears).collect(),
         there: others.iter().copied().filter(hears).collect(),
         lost: Vec::new(),
         open: smart.voting.open.batches.values().map(|(batch, _)| batch.clone()).collect(),

@@ -399,6 +399,7 @@ impl ModSmart {
 
     /// The tenure changed just now; the new one begins in its first view. [mod_smart L114]
     fn enter_tenure(&mut self, out: &mut Effects) {
+        self.core.know_members();
         self.core.members.count_by_tenure(self.core.config.faults, self.core.ledger.last());
         let (since, begins) = {
             let now = self.core.members.tenures().now();
@@ -472,6 +473,7 @@ impl ModSmart {
     fn begin_after(&mut self, slot: Slot, tenures: Tenures, out: &mut Effects) {
         let later = tenures.now().number() > self.core.membership_number();
         self.core.members.set_tenures(tenures);
+        self.core.know_members();
         self.core.ledger.begin_after(slot);
         self.voting.begin_after(slot);
         self.unaided.skipped_slots(&mut self.core);

@@ -90,6 +90,7 @@ pub(crate) fn a_change() -> Memberships {
         address: format!("r{replica}.example:7400"),
         incarnation: Incarnation::new(0x100 + u64::from(replica)),
         life: 0x11,
+        key: None,
     };
     let (voter, learner) = (MemberRole::Voter, MemberRole::Learner);
     let before = [(1, voter), (2, voter), (3, voter), (4, learner)];

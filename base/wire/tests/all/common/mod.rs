@@ -6,14 +6,14 @@ use quorate_types::{
     ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
 };
 use quorate_wire::{
-    AnswerMode, Batch, BatchHeader, ClientMessage, EarlyTokens, Frame, FrameKind, Hello, LeaderNotice, Link,
-    Member, MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted, OutFrame,
-    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage,
-    Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo,
-    SharedKey, Sight, StateMessage, Tokens, Welcome, caught_up_frame, fill_frame, keys_frame, lanes_request,
-    order_frame, read_caught_up, read_fill, read_instances_request, read_lanes_request, read_order,
-    read_reply_header, read_room, read_upgrade_request, room_frame, write_opening, write_read_request,
-    write_request,
+    AdminCommand, AnswerMode, Batch, BatchHeader, ClientMessage, EarlyTokens, Frame, FrameKind, Hello,
+    LeaderNotice, Link, Member, MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted,
+    OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy,
+    ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
+    SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand, StateMessage, Tokens, Welcome,
+    caught_up_frame, fill_frame, keys_frame, lanes_request, order_frame, read_caught_up, read_fill,
+    read_instances_request, read_lanes_request, read_order, read_reply_header, read_room,
+    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -210,6 +210,15 @@ fn snake(camel: &str) -> String {
     out
 }
 
+/// The fifth command of administrators, with two signatures.
+fn a_signed_command() -> SignedCommand {
+    let mut signed = SignedCommand::new(5, AdminCommand::Raise(2));
+    for key in [3, 8] {
+        signed.add(SessionKey::new([key; 32]), [key + 1; SIGNATURE_BYTES]).expect("two");
+    }
+    signed
+}
+
 /// Replica 4, so far a learner, takes the place of replica 3.
 pub(crate) fn a_change() -> Memberships {
     let member = |replica, role| Member {
@@ -218,6 +227,7 @@ pub(crate) fn a_change() -> Memberships {
         address: format!("r{replica}.example:7400"),
         incarnation: Incarnation::new(0x100 + u64::from(replica)),
         life: 0x11,
+        key: None,
     };
     let (voter, learner) = (MemberRole::Voter, MemberRole::Learner);
     let before = [(1, voter), (2, voter), (3, voter), (4, learner)];
@@ -411,17 +421,20 @@ fn clients(list: &mut Vec<Sample>) {
     add("transfer_reply", "The answer is a line of text.", FrameKind::TransferReply, b"r1 hands over to r2");
     add("scrub_request", "An operator asks for a scrub.", FrameKind::ScrubRequest, b"");
     add("scrub_reply", "The answer is a line of text.", FrameKind::ScrubReply, b"begun");
+    add("signed_reply", "The answer is a line of text.", FrameKind::SignedReply, b"begun 5");
     add("member_reply", "The answer is a line of text.", FrameKind::MemberReply, b"begun m4");
     let replace = MemberRequest::Replace { old: ReplicaId::new(3), new: ReplicaId::new(4) };
     let add_one = MemberRequest::Add {
         replica: ReplicaId::new(4),
         address: "r4.example:7400".into(),
         incarnation: Incarnation::new(0x104),
+        key: None,
     };
     let frames = [
         ("members", "Who the members are.", quorate_wire::members_frame(&a_change())),
         ("member_request_add", "A replica is to join.", add_one.frame()),
         ("member_request_replace", "One takes the place of another.", replace.frame()),
+        ("signed_command", "Two administrators raise the level.", a_signed_command().frame()),
     ];
     list.extend(frames.map(|(name, story, frame)| Sample { name: name.into(), story, frame }));
     for (name, leader) in [("leader_known", Some(ReplicaId::new(3))), ("leader_unknown", None)] {
@@ -527,7 +540,8 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::MemberReply
         | FrameKind::UpgradeReply
         | FrameKind::InstancesReply
-        | FrameKind::LanesReply => {
+        | FrameKind::LanesReply
+        | FrameKind::SignedReply => {
             vec![text(&frame.payload)]
         }
         FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
@@ -552,6 +566,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],
         FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
+        FrameKind::SignedCommand => vec![format!("{:?}", SignedCommand::decode(frame.payload)?)],
     })
 }
 

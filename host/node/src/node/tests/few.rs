@@ -3,6 +3,7 @@
 
 use crate::config::NodeConfig;
 use crate::effects::Input;
+use crate::gate::Wish;
 use crate::node::tests::{CLUSTER, Host, joins, life_of, r};
 use crate::reconfigure::Out;
 use crate::recovered::Recovered;
@@ -39,7 +40,8 @@ fn a_change_to_too_few_voters_is_refused_when_it_is_asked_for() {
         let node = &mut host.node;
         let request = MemberRequest::Move { replica: r(4), address: "elsewhere:1".to_owned() };
         let mut out = Vec::new();
-        let answer = node.reconfigure.change(&look!(node, reconfigure), &request, &mut out);
+        let (look, wish) = (look!(node, reconfigure), Wish::Members(request));
+        let (_, answer) = node.reconfigure.asked(&look, wish, &mut out);
         (answer, out.iter().any(|out| matches!(out, Out::Propose(_))))
     };
     assert_eq!(asked(FaultModel::Crash), ("begun m2".to_owned(), true));

@@ -1,7 +1,7 @@
 //! Changes of membership, each delicate point by itself.
 
 use super::one::{One, decisions, rejected, sent, some};
-use super::world::{replica, value};
+use super::world::{place, replica, value};
 use crate::ledger::Proof;
 use crate::mod_smart::Statements;
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
@@ -421,4 +421,64 @@ fn a_log_that_begins_with_a_later_membership_says_so() {
         );
         assert!((2..=5).contains(&core.decided().number()), "{kept} records: {}", core.decided());
     }
+}
+
+/// A leader that lies might never propose what all others wait for.
+#[test]
+pub(super) fn a_leader_that_leaves_a_change_out_is_complained_about() {
+    let (change, batch) = first_change(4, &membership(2, &[0, 1, 2, 3], &[4]), 1);
+    let complains = |model, carries_out: bool| {
+        let mut one = One::new(0, 4, model);
+        one.step(Input::Membership(change.clone()));
+        if carries_out {
+            let proof = proof_in(&one, 1, 1, 1, &batch, &[0, 1, 2]);
+            one.hear(1, 1, Body::Decision { proof, batch: batch.clone() });
+        }
+        let mut out = Vec::new();
+        for round in 0..40 {
+            out.extend(one.hear(1, 1, Body::Alive { decided: one.order.core.decided(), round }));
+            out.extend(one.pass(Span::from_millis(50)));
+        }
+        sent(&out, 2).iter().any(|body| matches!(body, Body::Stop { .. }))
+    };
+    assert!(complains(Byzantine, false));
+    assert!(!complains(Crash, false), "who does not lie proposes it as soon as it can");
+}
+
+/// It guesses that those founded the cluster of which it was told. What others decided proves nothing to it then, and nobody lied.
+#[test]
+pub(super) fn who_joins_and_does_not_know_the_founders_asks_for_a_checkpoint() {
+    let mut one = One::new(5, 5, Byzantine);
+    let proof = proof_in(&one, 1, 1, 1, &some(7), &[0, 1, 2]);
+    let out = one.hear(1, 1, Body::Decision { proof, batch: some(7) });
+    assert_eq!((rejected(&out), decisions(&out).len()), (0, 0));
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Behind { .. })), "{out:?}");
+
+    // It guessed right.
+    let mut one = One::new(4, 4, Byzantine);
+    let proof = proof_in(&one, 1, 1, 1, &some(7), &[0, 1, 2]);
+    let out = one.hear(1, 1, Body::Decision { proof, batch: some(7) });
+    assert_eq!(decisions(&out).len(), 1);
+}
+
+/// All who have to vote for its promotion know how far a learner is.
+#[test]
+fn a_learner_says_to_all_voters_how_far_it_is() {
+    let now = membership(2, &[0, 1, 2, 3], &[4]);
+    let (mut voter, batch) = after_change(2, Byzantine, 4, &now);
+    let (view, decided) = (voter.order.core.office.view(), voter.order.core.decided());
+    let leader = place(voter.order.core.leader());
+    let mut learner = One::new(4, 4, Byzantine);
+    let proof = proof_in(&learner, 1, 1, 1, &batch, &[0, 1, 2, 3]);
+    learner.hear(1, 1, Body::Decision { proof, batch });
+    let alive = Body::Alive { decided, round: 1 };
+    let out = learner.hear_in(2, leader, view.number(), alive);
+    let reply = Body::AliveReply { decided, round: 1 };
+    for voter in 0..4 {
+        assert!(sent(&out, voter).contains(&reply), "{voter}: {out:?}");
+    }
+    assert_ne!(leader, 2);
+    assert!(voter.order.status().caught_up.is_empty());
+    voter.hear_in(2, 4, view.number(), reply);
+    assert_eq!(voter.order.status().caught_up, [replica(4)]);
 }
