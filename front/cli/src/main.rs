@@ -4,6 +4,7 @@
 //! the laboratory (`front/lab`); what commands share is in `front/command`. `control` is the socket between `chaos` and `dev`.
 //! Tests with real processes: tests/.
 
+mod admin;
 mod backup;
 mod beginning;
 mod cert;
@@ -70,6 +71,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Admin(admin::Args),
     Dev(dev::Args),
     Init(init::Args),
     Cert(cert::Args),
@@ -115,6 +117,7 @@ fn main() -> ExitCode {
     bench::null_program();
     let ended = match Cli::parse().command {
         Command::Demo(args) => demo::run(args),
+        Command::Admin(args) => admin::run(args),
         Command::Dev(args) => dev::run(args),
         Command::Init(args) => init::run(args),
         Command::Cert(args) => cert::run(args),

@@ -121,6 +121,13 @@ impl Cluster {
         self.faults.map_or(faults, |most| faults.at_most(most)).among(members).smallest() as usize
     }
 
+    /// How many replicas must say the same so that one of them does not lie.
+    pub fn truth(&self) -> usize {
+        let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
+        let faults = Faults::of(self.fault_model);
+        self.faults.map_or(faults, |most| faults.at_most(most)).among(members).truth() as usize
+    }
+
     /// What to know of a number of replicas that survives no more stops than one replica fewer.
     pub fn spare(&self) -> Option<String> {
         let (count, survives) = (self.members.len(), self.members.len() - self.majority());

@@ -148,6 +148,8 @@ pub const AUTHORITY: &str = "ca";
 pub const CLIENTS: &str = "clients";
 /// The file of the key that a replica signs with, in the replica's directory.
 pub const SIGNING: &str = "signing.key";
+/// The file of an administrator's key, in the cluster's directory, where replicas may lie.
+pub const ADMINISTRATOR: &str = "administrator.key";
 /// The directory of a replica's certificates, in the replica's directory.
 pub const TLS: &str = "tls";
 
@@ -217,6 +219,7 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         let key = signs.then(random::secret).transpose()?.map(SigningKey::new);
         lives.push(Life { incarnation: Incarnation::new(random::number()?), key });
     }
+    let administrator = plan.order.fault_model.may_lie().then(|| make_administrator(dir)).transpose()?;
     let office = plan.certificates.map(|_| Office::create(&dir.join(AUTHORITY), id)).transpose()?;
     for ((replica, address), life) in plan.members.iter().zip(&lives) {
         let place = replica_directory(dir, *replica);
@@ -240,7 +243,10 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         }
         let file = place.join(REPLICA_FILE);
         let at = plan.members.iter().position(|(id, _)| id == replica);
-        let text = replica_toml(origin, (*replica, at), &lives, plan);
+        let mut text = replica_toml(origin, (*replica, at), &lives, plan);
+        if let Some(key) = &administrator {
+            let _ = write!(text, "\n[administration]\nkeys = [\"{key}\"]\n");
+        }
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
@@ -252,6 +258,14 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
     let tls = cluster.tls.map(|tls| tls.relative_to(dir));
     Ok(Cluster { tls, ..cluster })
+}
+
+/// Makes the key of the cluster's first administrator. Gives the public key.
+fn make_administrator(dir: &Path) -> Outcome<String> {
+    let (key, file) = (SigningKey::new(random::secret()?), dir.join(ADMINISTRATOR));
+    std::fs::create_dir_all(dir).doing(format_args!("make {}", dir.display()))?;
+    write_private(&file, &key.to_text()).doing(format_args!("write {}", file.display()))?;
+    Ok(key.public())
 }
 
 /// The names by which clients reach this address. Some look up the name of an address, and this machine's is always the same.

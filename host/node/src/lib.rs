@@ -57,9 +57,9 @@ pub use recovered::Recovered;
 pub use report::draft;
 pub use restoring::Restoring;
 pub use status::{
-    CheckpointStatus, GrantStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel,
-    MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus,
-    SmallQuorumsStatus, SuspectStatus, TransferStatus, VerificationStatus,
+    AdministrationStatus, CheckpointStatus, GrantStatus, InstanceStatus, InstancesStatus, LevelStatus,
+    LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus,
+    SeatsStatus, SmallQuorumsStatus, SuspectStatus, TransferStatus, VerificationStatus,
 };
 pub use system::{InstancePart, System};
 pub use witness::{Moment, Sealed, Witness};

@@ -285,6 +285,22 @@ pub struct MembershipStatus {
     pub removed: bool,
     /// The ids of all present and former members, once the membership has changed.
     pub used: BTreeSet<u16>,
+    /// Where replicas may lie: who administers the cluster, and what they commanded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub administration: Option<AdministrationStatus>,
+}
+
+/// What administrators commanded, as executed here.
+#[derive(Clone, Debug, Serialize)]
+pub struct AdministrationStatus {
+    /// How many commands were executed.
+    pub executed: u64,
+    /// How many administrators must sign.
+    pub threshold: u8,
+    /// Their public keys, in hexadecimal digits.
+    pub keys: Vec<String>,
+    /// The results of the last commands, by number.
+    pub results: Vec<(u64, String)>,
 }
 
 /// One member.
@@ -298,8 +314,11 @@ pub struct MembershipMember {
     pub role: &'static str,
     /// The incarnation of its data directory.
     pub incarnation: String,
-    /// Whether it has caught up, as the leader sees it.
+    /// Whether it has caught up, as the leader sees it; where replicas may lie, as this replica does.
     pub caught_up: bool,
+    /// Where replicas may lie: the public key of its signatures, in hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// The feature levels, as a replica knows them.

@@ -6,12 +6,14 @@ use crate::dev;
 use crate::etcd;
 use crate::services::read_config;
 use quorate::client::TlsFiles;
+use quorate_auth::Ed25519;
 use quorate_command::authority::{Destination, Office};
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::layout::{AUTHORITY, REPLICA_FILE, refuse_used, replica_directory};
+use quorate_command::layout::{AUTHORITY, REPLICA_FILE, SIGNING, refuse_used, replica_directory};
 use quorate_command::random;
-use quorate_runtime::{DataDirectory, Identity, MemberConfig};
+use quorate_runtime::{DataDirectory, Identity, MemberConfig, SigningConfig, SigningKey};
+use quorate_tls::write_private;
 use quorate_types::{Holder, Incarnation, ReplicaId};
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -25,6 +27,9 @@ pub(super) struct Joiner {
     address: String,
     directory: PathBuf,
     pub(super) incarnation: Incarnation,
+    /// Its public key, where replicas may lie.
+    pub(super) key: Option<[u8; 32]>,
+    signing: Option<SigningKey>,
 }
 
 impl Joiner {
@@ -62,7 +67,10 @@ impl Joiner {
     ) -> Outcome<Self> {
         let directory = making.out.clone().unwrap_or_else(|| replica_directory(&cluster.directory, replica));
         refuse_used(&directory)?;
-        let joiner = Self { replica, address: address.to_owned(), directory, incarnation };
+        let signs = cluster.fault_model.may_lie();
+        let secret = signs.then(random::secret).transpose()?;
+        let (key, signing) = (secret.map(|key| *Ed25519::public(key).bytes()), secret.map(SigningKey::new));
+        let joiner = Self { replica, address: address.to_owned(), directory, incarnation, key, signing };
         joiner.fill(cluster, view, making).inspect_err(|_| joiner.discard())?;
         Ok(joiner)
     }
@@ -84,8 +92,7 @@ impl Joiner {
                 address: member.address.clone(),
                 links: Vec::new(),
                 incarnation: member.incarnation.clone(),
-                // Only clusters that survive crashes are joined.
-                key: None,
+                key: member.key.clone(),
             })
             .collect();
         let mut membership = view.number;
@@ -96,7 +103,7 @@ impl Joiner {
                 address: self.address.clone(),
                 links: Vec::new(),
                 incarnation: self.incarnation.to_string(),
-                key: None,
+                key: self.signing.as_ref().map(SigningKey::public),
             });
         }
         (config.replica, config.members, config.listen) = (self.replica, members, None);
@@ -113,6 +120,13 @@ impl Joiner {
         }
         config.health = config.health.map(|like| self.health(like, view)).transpose()?;
         config.tls = if config.plain { None } else { Some(self.certificates(cluster, making)?) };
+        if let Some(key) = &self.signing {
+            config.signing = Some(SigningConfig { key: PathBuf::from(SIGNING) });
+            let file = self.directory.join(SIGNING);
+            std::fs::create_dir_all(&self.directory)
+                .doing(format_args!("make {}", self.directory.display()))?;
+            write_private(&file, &key.to_text()).doing(format_args!("write {}", file.display()))?;
+        }
         let identity = Identity {
             cluster: cluster.id,
             replica: self.replica,

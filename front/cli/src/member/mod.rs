@@ -4,6 +4,7 @@
 mod joiner;
 mod view;
 
+use crate::admin::{self, Signing};
 use joiner::Joiner;
 use quorate::client::AdminConnection;
 use quorate_command::authority::DAYS;
@@ -11,7 +12,7 @@ use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
 use quorate_types::ReplicaId;
-use quorate_wire::{FrameKind, MemberRequest, OutFrame};
+use quorate_wire::{AdminCommand, FrameKind, MemberRequest, OutFrame};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,7 +47,9 @@ enum Command {
     List(ListArgs),
     Add(AddArgs),
     Make(MakeArgs),
+    /// Let a learner vote, once it has caught up
     Promote(OneArgs),
+    /// Take a replica out of the cluster
     Remove(OneArgs),
     Replace(ReplaceArgs),
     Move(MoveArgs),
@@ -60,6 +63,15 @@ struct Common {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+/// Which cluster, how to print, and who signs.
+#[derive(Debug, clap::Args)]
+struct Changing {
+    #[command(flatten)]
+    signing: Signing,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Show the replicas, what they are, and whether a change is under way.
@@ -84,7 +96,7 @@ struct AddArgs {
     #[command(flatten)]
     making: Making,
     #[command(flatten)]
-    common: Common,
+    changing: Changing,
 }
 
 /// How the directory of a new replica is made.
@@ -125,14 +137,14 @@ struct MakeArgs {
     common: Common,
 }
 
-/// Promote a learner, or remove a replica.
+/// One replica.
 #[derive(Debug, clap::Args)]
 struct OneArgs {
     /// Which replica
     #[arg(value_name = "ID", value_parser = clap::value_parser!(u16).range(1..))]
     replica: u16,
     #[command(flatten)]
-    common: Common,
+    changing: Changing,
 }
 
 /// Replace a replica by a new one: add it, wait until it has caught up, then swap the two in one change.
@@ -157,7 +169,7 @@ struct ReplaceArgs {
     #[command(flatten)]
     making: Making,
     #[command(flatten)]
-    common: Common,
+    changing: Changing,
 }
 
 /// Say that a replica is reached at another address from now on.
@@ -170,7 +182,7 @@ struct MoveArgs {
     #[arg(long, value_name = "HOST:PORT")]
     address: String,
     #[command(flatten)]
-    common: Common,
+    changing: Changing,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -180,21 +192,21 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Make(args) => make(&args),
         Command::Promote(args) => {
             let done = format!("replica {} votes now", args.replica);
-            simple(&args.common, MemberRequest::Promote(ReplicaId::new(args.replica)), &done)
+            simple(&args.changing, MemberRequest::Promote(ReplicaId::new(args.replica)), &done)
         }
         Command::Remove(args) => {
             let done = format!(
                 "replica {} is no member any more: stop it. Its id is never used again",
                 args.replica
             );
-            simple(&args.common, MemberRequest::Remove(ReplicaId::new(args.replica)), &done)
+            simple(&args.changing, MemberRequest::Remove(ReplicaId::new(args.replica)), &done)
         }
         Command::Replace(args) => replace(&args),
         Command::Move(args) => {
             let done = format!("replica {} is looked for at {} from now on", args.replica, args.address);
             let request =
                 MemberRequest::Move { replica: ReplicaId::new(args.replica), address: args.address };
-            simple(&args.common, request, &done)
+            simple(&args.changing, request, &done)
         }
     }
 }
@@ -219,31 +231,56 @@ fn told(common: &Common, view: &View, done: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn simple(common: &Common, request: MemberRequest, done: &str) -> Outcome {
-    let cluster = Cluster::find(&common.cluster)?;
-    let view = change(&cluster, &common.cluster, &request)?;
-    told(common, &view, done)
+fn simple(changing: &Changing, request: MemberRequest, done: &str) -> Outcome {
+    let cluster = Cluster::find(&changing.common.cluster)?;
+    match change(&cluster, changing, &request)? {
+        Changed::Done(view) => told(&changing.common, &view, done),
+        Changed::Later(text) => said(&text),
+    }
+}
+
+/// Prints what is to be done by others.
+fn said(text: &str) -> Outcome {
+    print::line(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What became of a change.
+enum Changed {
+    /// It is complete.
+    Done(Box<View>),
+    /// It was written to be signed elsewhere; the text says what to do.
+    Later(String),
 }
 
 /// Asks for a change and waits until it is complete; then updates `client.toml`.
-fn change(cluster: &Cluster, args: &ClusterArgs, request: &MemberRequest) -> Outcome<View> {
+fn change(cluster: &Cluster, changing: &Changing, request: &MemberRequest) -> Outcome<Changed> {
     let until = Instant::now() + CHANGE;
-    let asked = Asked { frame: &|| request.frame(), reply: FrameKind::MemberReply };
-    let text = ask_leader(cluster, &asked, until)?;
-    let number: u64 = text
-        .strip_prefix("begun m")
-        .and_then(|number| number.parse().ok())
-        .ok_or_else(|| Failure::new(text.clone()))?;
+    let number = if cluster.fault_model.may_lie() {
+        let (command, change) = admin::drafted(cluster, request)?;
+        let number = change.now().number().number();
+        let done = admin::carry_out(cluster, &changing.signing, command, AdminCommand::Change(change))?;
+        if changing.signing.is_later() {
+            return Ok(Changed::Later(done));
+        }
+        number
+    } else {
+        let asked = Asked { frame: &|| request.frame(), reply: FrameKind::MemberReply };
+        let text = ask_leader(cluster, &asked, until)?;
+        text.strip_prefix("begun m")
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(|| Failure::new(text.clone()))?
+    };
     loop {
         std::thread::sleep(LOOK);
         let view = View::of(cluster)?;
         if view.number >= number && view.changing_to.is_none() {
-            view.write_client_file(cluster, args)?;
-            return Ok(view);
+            view.write_client_file(cluster, &changing.common.cluster)?;
+            return Ok(Changed::Done(Box::new(view)));
         }
         if Instant::now() >= until {
             return Err(Failure::new(format!(
-                "the change to membership {number} began and is not over yet: it needs a majority of the voters before it and of those \
+                "the change to membership {number} began and is not over yet: it needs a quorum of the voters before it and of those \
                  after it. `quorate member list` shows how it stands; it goes on by itself"
             )));
         }
@@ -253,7 +290,7 @@ fn change(cluster: &Cluster, args: &ClusterArgs, request: &MemberRequest) -> Out
 /// A request to the leader.
 pub(crate) struct Asked<'a> {
     /// Makes the frame.
-    pub(crate) frame: &'a dyn Fn() -> OutFrame,
+    pub(crate) frame: &'a (dyn Fn() -> OutFrame + Sync),
     /// What the answer comes in.
     pub(crate) reply: FrameKind,
 }
@@ -276,9 +313,30 @@ pub(crate) fn ask_leader(cluster: &Cluster, asked: &Asked<'_>, until: Instant) -
 fn ask(cluster: &Cluster, view: &View, asked: &Asked<'_>) -> Result<String, String> {
     let leader = view.leader.ok_or("nobody leads now, try again")?;
     let address = view.address(leader).ok_or("nobody leads now, try again")?;
+    ask_one(cluster, (leader, &address), asked)
+}
+
+/// Asks all of these replicas at once.
+pub(crate) fn ask_all(members: &Cluster, asked: &Asked<'_>) -> Vec<(u16, Result<String, String>)> {
+    std::thread::scope(|scope| {
+        let ask = |(replica, address): &(ReplicaId, String)| {
+            let (replica, address) = (*replica, address.clone());
+            (replica.number(), scope.spawn(move || ask_one(members, (replica, &address), asked)))
+        };
+        let all: Vec<_> = members.members.iter().map(ask).collect();
+        let broken = |_| Err("this program stopped asking".to_owned());
+        all.into_iter().map(|(replica, thread)| (replica, thread.join().unwrap_or_else(broken))).collect()
+    })
+}
+
+fn ask_one(
+    cluster: &Cluster,
+    (replica, address): (ReplicaId, &str),
+    asked: &Asked<'_>,
+) -> Result<String, String> {
     let credentials = cluster.credentials().map_err(|why| why.to_string())?;
     let mut connection =
-        AdminConnection::connect(leader, &address, cluster.id, credentials.as_deref(), ANSWER)?;
+        AdminConnection::connect(replica, address, cluster.id, credentials.as_deref(), ANSWER)?;
     // The connection ends with what sends on it.
     let mut sender = connection.sender()?;
     sender.send(&(asked.frame)())?;
@@ -289,11 +347,17 @@ fn ask(cluster: &Cluster, view: &View, asked: &Asked<'_>) -> Result<String, Stri
             return text.strip_prefix("error: ").map_or(Ok(text.clone()), |why| Err(why.to_owned()));
         }
     }
-    Err("the leader did not answer in time, try again".to_owned())
+    Err("it did not answer in time, try again".to_owned())
 }
 
-/// Makes the directory of a new replica, and lets it join.
-fn join(cluster: &Cluster, common: &Common, making: &Making, replica: u16, address: &str) -> Outcome<Joiner> {
+/// Makes the directory of a new replica, and lets it join. Gives also what is left for others to do.
+fn join(
+    cluster: &Cluster,
+    changing: &Changing,
+    making: &Making,
+    replica: u16,
+    address: &str,
+) -> Outcome<(Joiner, Option<String>)> {
     let view = View::of(cluster)?;
     view.leads()?;
     let joiner = Joiner::make(cluster, &view, making, replica, address)?;
@@ -301,24 +365,30 @@ fn join(cluster: &Cluster, common: &Common, making: &Making, replica: u16, addre
         replica: ReplicaId::new(replica),
         address: address.to_owned(),
         incarnation: joiner.incarnation,
-        key: None,
+        key: joiner.key,
     };
-    if let Err(why) = change(cluster, &common.cluster, &request) {
-        joiner.discard();
-        return Err(why);
+    match change(cluster, changing, &request) {
+        Ok(Changed::Done(_)) => Ok((joiner, None)),
+        Ok(Changed::Later(text)) => Ok((joiner, Some(text))),
+        Err(why) => {
+            joiner.discard();
+            Err(why)
+        }
     }
-    Ok(joiner)
 }
 
 fn add(args: &AddArgs) -> Outcome {
-    let cluster = Cluster::find(&args.common.cluster)?;
-    let joiner = join(&cluster, &args.common, &args.making, args.replica, &args.address)?;
+    let cluster = Cluster::find(&args.changing.common.cluster)?;
+    let (joiner, later) = join(&cluster, &args.changing, &args.making, args.replica, &args.address)?;
     let done = format!(
         "{}\nWhen `quorate member list` says that it has caught up, let it vote:\n  quorate member promote {}",
         joiner.text(),
         args.replica
     );
-    told(&args.common, &View::of(&cluster)?, &done)
+    match later {
+        None => told(&args.changing.common, &View::of(&cluster)?, &done),
+        Some(later) => said(&format!("{later}\n{done}")),
+    }
 }
 
 fn make(args: &MakeArgs) -> Outcome {
@@ -330,17 +400,21 @@ fn make(args: &MakeArgs) -> Outcome {
 }
 
 fn replace(args: &ReplaceArgs) -> Outcome {
-    let cluster = Cluster::find(&args.common.cluster)?;
+    let common = &args.changing.common;
+    let cluster = Cluster::find(&common.cluster)?;
     let (old, new) = (ReplicaId::new(args.old), ReplicaId::new(args.new));
     let view = View::of(&cluster)?;
     if view.address(new).is_some() && view.address(old).is_none() {
-        return told(&args.common, &view, &format!("{new} has taken the place of {old} already"));
+        return told(common, &view, &format!("{new} has taken the place of {old} already"));
     }
     if view.address(new).is_none() {
         let address = args.address.as_deref().ok_or_else(|| {
             Failure::usage(format!("{new} is no member yet: say with --address where it will listen"))
         })?;
-        let joiner = join(&cluster, &args.common, &args.making, args.new, address)?;
+        let (joiner, later) = join(&cluster, &args.changing, &args.making, args.new, address)?;
+        if let Some(later) = later {
+            return said(&format!("{later}\n{}\nThen give this command again.", joiner.text()));
+        }
         eprintln!("{}\nWaiting until it has caught up.", joiner.text());
     }
     let until = Instant::now() + Duration::from_secs(args.timeout);
@@ -352,12 +426,11 @@ fn replace(args: &ReplaceArgs) -> Outcome {
         }
         std::thread::sleep(LOOK);
     }
-    let view = change(&cluster, &args.common.cluster, &MemberRequest::Replace { old, new })?;
-    told(
-        &args.common,
-        &view,
-        &format!(
-            "{new} has taken the place of {old}, whose id is never used again: stop {old} if it still runs"
-        ),
-    )
+    let done = format!(
+        "{new} has taken the place of {old}, whose id is never used again: stop {old} if it still runs"
+    );
+    match change(&cluster, &args.changing, &MemberRequest::Replace { old, new })? {
+        Changed::Done(view) => told(common, &view, &done),
+        Changed::Later(text) => said(&text),
+    }
 }

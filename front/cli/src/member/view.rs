@@ -1,5 +1,6 @@
 //! The membership, by what the replicas say.
 
+use crate::admin::believed;
 use quorate_command::admin::{self, Admin, Answer};
 use quorate_command::cluster::{CLIENT_FILE, Cluster, ClusterArgs};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
@@ -9,16 +10,19 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// A member, by what the leader says.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Member {
     pub(crate) replica: u16,
     pub(crate) address: String,
     pub(crate) role: String,
     pub(crate) incarnation: String,
     pub(crate) caught_up: bool,
+    /// Its public key, where replicas may lie.
+    #[serde(default)]
+    pub(crate) key: Option<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Membership {
     number: u64,
     changing_to: Option<u64>,
@@ -45,7 +49,8 @@ impl View {
     /// Asks all replicas: those that `client.toml` names, and those that they name.
     pub(crate) fn of(cluster: &Cluster) -> Outcome<Self> {
         let mut answers = Admin::new(cluster)?.ask_all();
-        let mut newest = newest(&answers)?;
+        let needed = cluster.truth();
+        let mut newest = newest(&answers, needed)?;
         let known = |id: u16| cluster.members.iter().any(|(member, _)| member.number() == id);
         let others: Vec<(ReplicaId, String)> = newest
             .members
@@ -56,11 +61,11 @@ impl View {
         if !others.is_empty() {
             let others = Cluster { members: others, ..cluster.clone() };
             answers.extend(Admin::new(&others)?.ask_all());
-            newest = self::newest(&answers)?;
+            newest = self::newest(&answers, needed)?;
         }
         let leader = admin::leader(&answers);
         // Only the leader knows which learners have caught up.
-        let of_leader = answers.iter().find(|answer| Some(answer.replica) == leader);
+        let of_leader = answers.iter().find(|answer| Some(answer.replica) == leader && needed == 1);
         if let Some(membership) = of_leader.and_then(|answer| read(answer).ok()) {
             newest = membership;
         }
@@ -193,18 +198,36 @@ fn read(answer: &Answer) -> Result<Membership, String> {
         .map_err(|why| format!("its status is of another version of this program: {why}"))
 }
 
-/// The newest membership among all answers.
-fn newest(answers: &[Answer]) -> Outcome<Membership> {
+/// The newest membership that so many replicas name alike. What they say of who has caught up counts apart: each one finds that out by itself.
+fn newest(answers: &[Answer], needed: usize) -> Outcome<Membership> {
     let mut whys = Vec::new();
-    let mut found: Option<Membership> = None;
+    let mut found = Vec::new();
     for answer in answers {
         match read(answer) {
-            Ok(membership) if found.as_ref().is_none_or(|newest| membership.number > newest.number) => {
-                found = Some(membership);
-            }
-            Ok(_) => {}
+            Ok(membership) => found.push(membership),
             Err(why) => whys.push(format!("replica {}: {why}", answer.replica.number())),
         }
     }
-    found.ok_or_else(|| Failure::new(format!("no replica answers ({})", whys.join("; "))))
+    let bare = |membership: &Membership| {
+        let mut bare = membership.clone();
+        bare.members.iter_mut().for_each(|member| member.caught_up = false);
+        bare
+    };
+    let alike: Vec<Membership> = found.iter().map(bare).collect();
+    let newest = believed(&alike, needed).max_by_key(|membership| membership.number).cloned();
+    let Some(mut newest) = newest else {
+        let why = if found.len() < needed {
+            "too few replicas answer"
+        } else {
+            "the replicas name different members"
+        };
+        return Err(Failure::new(format!("{why} ({})", whys.join("; "))));
+    };
+    for member in &mut newest.members {
+        let says = |membership: &&Membership| {
+            membership.members.iter().any(|other| other.replica == member.replica && other.caught_up)
+        };
+        member.caught_up = found.iter().filter(says).count() >= needed;
+    }
+    Ok(newest)
 }

@@ -287,8 +287,9 @@ impl Keeping {
         match facts.leader {
             Some(leader) if leader == self.config.me => self.asking.order(),
             Some(to) => out.push(Out::Send { to, message }),
-            // A replica that takes no part does not know the leader. Those who do pass the request on.
-            None if !facts.begun => out.push(Out::Tell(message)),
+            // A replica that takes no part does not know the leader, nor does one that joins and knows none of those that lead now. Those who do
+            // pass the request on.
+            None if !facts.begun || self.transfer.at_least().is_some() => out.push(Out::Tell(message)),
             None => {}
         }
     }

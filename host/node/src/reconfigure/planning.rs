@@ -1,6 +1,7 @@
 //! Checks requests of operators. The leader of the first instance does so before it proposes anything: whether the change is possible, and
 //! whether no other one is under way. Execution decides again, on all replicas alike.
 
+use super::signed::hex;
 use super::{Look, Reconfigure, number_of};
 use crate::gate::too_low;
 use crate::group::Group;
@@ -262,6 +263,7 @@ impl Plan<'_> {
             incarnation: member.incarnation.to_string(),
             caught_up: member.replica == me || caught_up.contains(&member.replica),
             address: member.address,
+            key: member.key.as_ref().map(hex),
         });
         let number = number_of(self.of.roster.current());
         let leaving = change.and_then(Memberships::before).into_iter().flat_map(Membership::members);
@@ -276,6 +278,7 @@ impl Plan<'_> {
             start_time_ns: self.look.config.start_time.nanos(),
             removed: self.of.is_removed(me),
             used: self.of.roster.used().iter().map(|id| id.number()).collect::<BTreeSet<_>>(),
+            administration: self.administration_status(),
         }
     }
 }

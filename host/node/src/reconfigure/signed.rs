@@ -10,6 +10,7 @@
 
 use super::{Look, Out, Plan, Reconfigure, say};
 use crate::roster::Signatures;
+use crate::status::AdministrationStatus;
 use quorate_auth::{PublicKey, RequestChecks, digest_of_request};
 use quorate_order::{Feature, Input as OrderInput};
 use quorate_types::{Digest, MembershipId, View, planted};
@@ -196,6 +197,15 @@ fn is_lawful(change: &Memberships, checks: RequestChecks) -> Result<(), String> 
     }
 }
 
+/// Bytes in hexadecimal digits.
+pub(super) fn hex(bytes: impl AsRef<[u8]>) -> String {
+    let mut text = String::new();
+    for byte in bytes.as_ref() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
 /// What is checked before a command is ordered.
 impl Plan<'_> {
     /// Whether a command of administrators can be carried out, as far as this replica knows.
@@ -261,6 +271,18 @@ impl Plan<'_> {
         changes && (present.find(through).is_none() || planted("ends-at-once"))
     }
 
+    /// Who administers the cluster, and what they commanded; nothing where no administrators are needed.
+    pub(super) fn administration_status(&self) -> Option<AdministrationStatus> {
+        let administration = self.of.roster.administration();
+        let administrators = administration.administrators(self.look.config.administrators.as_ref())?;
+        Some(AdministrationStatus {
+            executed: administration.executed(),
+            threshold: administrators.threshold(),
+            keys: administrators.keys().iter().map(|key| hex(key.bytes())).collect(),
+            results: administration.results().map(|(number, text)| (number, text.to_owned())).collect(),
+        })
+    }
+
     /// What a change would be, and the number of the command that administrators sign next.
     pub(crate) fn drafted(&self, request: &MemberRequest) -> Result<(u64, Memberships), String> {
         let change = self.planned(request)?;
@@ -272,10 +294,6 @@ impl Plan<'_> {
     /// in hexadecimal digits.
     pub(super) fn draft(&self, request: &MemberRequest) -> Result<String, String> {
         let (number, change) = self.drafted(request)?;
-        let mut text = format!("plan {number} ");
-        for byte in change.encode() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Ok(text)
+        Ok(format!("plan {number} {}", hex(change.encode())))
     }
 }
