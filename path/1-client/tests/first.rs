@@ -210,3 +210,20 @@ fn a_leader_that_takes_nothing_holds_nothing_up() {
         assert_eq!(got, (1..=10).collect());
     }
 }
+
+/// An earlier request that all have waits for longer already, which is no reason to give the leader less time for the next one.
+#[test]
+fn the_leader_has_its_time_for_each_request() {
+    let (mut hand, handle) = session();
+    hand.lose(0);
+    hand.call(1, handle, b"x");
+    hand.advance(Span::from_millis(300));
+    hand.back(0);
+    assert_eq!(counts(&hand.take()), [1; ALL], "all have the first one");
+    hand.call(2, handle, b"y");
+    assert!(hand.client.deadline().is_none_or(|due| due > hand.now), "INV-CLIENT-8");
+    hand.advance(Span::from_millis(199));
+    assert_eq!(counts(&hand.take()), [1, 0, 0, 0]);
+    hand.advance(Span::from_millis(1));
+    assert_eq!(counts(&hand.take()), [0, 1, 1, 1]);
+}

@@ -1,6 +1,9 @@
 //! Which members got which requests of a session, where requests go to all members (`reach/all`).
 
 use super::session::{Phase, Session};
+use crate::config::Config;
+use crate::step::NEVER;
+use quorate_types::Time;
 
 /// What is known of one session. Sets of members are bits, by contact.
 #[derive(Debug, Default)]
@@ -9,6 +12,8 @@ pub(super) struct Reached {
     met: u64,
     /// The range of numbers, from the first to before the second, of which something went only to the leader.
     alone: Option<(u64, u64)>,
+    /// Since when something is.
+    alone_since: Time,
     /// Members that say the session is over.
     expired: u64,
 }
@@ -38,10 +43,23 @@ impl Session {
     }
 
     /// The entry that was marked as sent last went only to the leader.
-    pub(crate) fn sent_alone(&mut self) {
+    pub(crate) fn sent_alone(&mut self, now: Time) {
         let number = self.sent().saturating_sub(1);
-        let from = self.alone().map_or(number, |from| from.min(number));
+        let before = self.alone();
+        if before.is_none() {
+            self.reached.alone_since = now;
+        }
+        let from = before.map_or(number, |from| from.min(number));
         self.reached.alone = Some((from, self.sent()));
+    }
+
+    /// Until when to wait for an answer to what only the leader got.
+    pub(crate) fn alone_until(&self, config: &Config) -> Time {
+        match (self.alone(), config.leader_first) {
+            // What was sent earlier, to all, may wait for longer than that already.
+            (Some(_), Some(wait)) => self.pace.progress.max(self.reached.alone_since).plus(wait),
+            _ => NEVER,
+        }
     }
 
     /// All members get what only the leader got. Returns its first number.

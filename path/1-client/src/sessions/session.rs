@@ -280,14 +280,6 @@ impl Session {
         self.pace.progress.plus(config.resend_after.times(1 << self.pace.resends.min(3)))
     }
 
-    /// Until when to wait for an answer to what only the leader got.
-    pub(crate) fn alone_until(&self, config: &Config) -> Time {
-        match (self.alone(), config.leader_first) {
-            (Some(_), Some(wait)) => self.pace.progress.plus(wait),
-            _ => NEVER,
-        }
-    }
-
     /// Whether the deadline of a caller in it has passed.
     pub(super) fn is_late(&self, now: Time) -> bool {
         self.deadline_min <= now || self.close_is_late(now)

@@ -190,7 +190,7 @@ impl Spread {
             let fixed = session.fix(self.epoch());
             session.mark_sent(step.now);
             if draft.only.is_some() {
-                session.sent_alone();
+                session.sent_alone(step.now);
             }
             draft.part(cell, number);
             self.write(&mut draft.writer, id, (number, fixed), (kind, &body));
