@@ -1,7 +1,7 @@
 //! The connections to all members: each is dialed, greeted, and dialed again when it is lost.
 //!
-//! A member has a contact as long as it is a member; contacts are named by their index. There are at most 64. When all are used, a replica
-//! that joins takes the contact of one that left.
+//! A member has a contact as long as it is a member; contacts are named by their index. There are at most 64. A replica that joins takes the
+//! contact of one that left, if there is one.
 //!
 //! INV-CLIENT-7: at most one connection per member, and no connection number is used twice.
 //! Tests: contacts/tests.rs, tests/core.rs.
@@ -214,13 +214,15 @@ impl Contacts {
         if self.of(replica).is_some() {
             return None;
         }
-        if self.list.len() < MEMBERS_MAX {
-            self.list.push(Contact::new(replica));
-            return Some(self.list.len() - 1);
+        if let Some(free) = self.list.iter().position(|contact| contact.left) {
+            self.list[free] = Contact::new(replica);
+            return Some(free);
         }
-        let free = self.list.iter().position(|contact| contact.left)?;
-        self.list[free] = Contact::new(replica);
-        Some(free)
+        let has_room = self.list.len() < MEMBERS_MAX;
+        has_room.then(|| {
+            self.list.push(Contact::new(replica));
+            self.list.len() - 1
+        })
     }
 
     /// All connections end, and none is made again.

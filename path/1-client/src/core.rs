@@ -325,7 +325,7 @@ impl ClientCore {
                     }
                 }
             }
-            ReplicaMessage::Members(members) => reach.members(step, parts, &members),
+            ReplicaMessage::Members(members) => reach.members(step, parts, contact, &members),
             ReplicaMessage::Leader(LeaderNotice { view, leader }) => {
                 reach.notice(step, parts, contact, view, leader);
             }

@@ -13,6 +13,11 @@ const SHARE_MIN: usize = 4096;
 /// Bytes of a read's fixed part.
 pub(crate) const READ_HEADER: usize = 24;
 
+/// The length of a request with a body of this many bytes and this proof.
+pub(crate) const fn proven_len(body: usize, proof: RequestProof) -> usize {
+    REQUEST_HEADER + body + proof.byte_len()
+}
+
 /// One frame in the making.
 #[derive(Debug)]
 pub(crate) struct FrameWriter {
@@ -39,7 +44,7 @@ impl FrameWriter {
 
     /// The length of a request with a body of this many bytes.
     pub(crate) const fn request_len(&self, body: usize) -> usize {
-        REQUEST_HEADER + body + self.proof.byte_len()
+        proven_len(body, self.proof)
     }
 
     /// The length of a request that opens a session.
@@ -67,16 +72,16 @@ impl FrameWriter {
         self.proven(session, (number, lowest), kind, body, (proof, None));
     }
 
-    /// Appends one request; `tags` makes its tags.
+    /// Appends one request; `proof` says how many tags it has, and `tags` makes them.
     pub(crate) fn tagged(
         &mut self,
         session: SessionId,
         numbers: (RequestNumber, RequestNumber),
         kind: RequestKind,
         body: &Bytes,
-        tags: &dyn RequestTags,
+        (proof, tags): (RequestProof, &dyn RequestTags),
     ) {
-        self.proven(session, numbers, kind, body, (self.proof, Some(tags)));
+        self.proven(session, numbers, kind, body, (proof, Some(tags)));
     }
 
     fn proven(

@@ -8,12 +8,13 @@
 //! never repeated.
 //!
 //! Where replicas may do anything ([`Config::faults`]), requests go to all of them, and an answer counts once f+1 gave equal ones. The
-//! answer to a read counts once a quorum gave it, or once f+1 gave it in the order of commands.
+//! answer to a read counts once a quorum gave it, or once f+1 gave it in the order of commands. The client follows a change of the members
+//! once f+1 of those before told of it.
 //!
 //! Start with `core.rs` (the inputs), then `reach/` (where requests go and when an answer counts: to the leader, or to all), `sessions/`
 //! (numbers, queues, refusals, time-outs), `reads.rs`, `contacts.rs` (connections), `votes.rs` (equal answers) and `combiner.rs` (other
 //! ways to compare them). Tests beside each part step it alone.
-//! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
+//! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs, tests/members.rs.
 
 mod back_off;
 mod combiner;

@@ -36,4 +36,14 @@ impl Parts {
         }
         was_up
     }
+
+    /// A member left. Reads that wait only for it fail.
+    pub(crate) fn left(&mut self, step: &mut Step<'_>, leader: Option<usize>, contact: usize) {
+        if self.contacts.at(contact).conn().is_some() {
+            self.contacts.hang_up(step, contact);
+            self.lost(step, leader, contact, "left the cluster".to_owned());
+        }
+        self.contacts.leave(contact);
+        self.reads.left(step, contact, self.contacts.at(contact).replica);
+    }
 }

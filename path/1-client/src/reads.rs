@@ -176,6 +176,7 @@ impl Reads {
             Some(outbox) => *outbox = Outbox::default(),
             None => self.outboxes.push(Outbox::default()),
         }
+        self.held.reach(contact);
     }
 
     /// A replica connected: reads that found no replica are looked at again.
@@ -454,6 +455,17 @@ impl Reads {
         for id in homeless {
             self.place(step, contacts, leader, id);
         }
+    }
+
+    /// The members changed: takes out all reads that many members were asked, to ask them again. Answers so far are forgotten.
+    pub(crate) fn take_many(&mut self) -> Vec<Question> {
+        let many = self.reads.iter().filter(|(_, read)| read.answers.is_some()).map(|(id, _)| *id);
+        let many: Vec<u64> = many.collect();
+        let taken = many.into_iter().filter_map(|id| self.remove(id));
+        let question = |Read { call, reader, seen, consistency, pinned, query, deadline, .. }: Read| {
+            Question { call, reader, consistency, after: seen, pinned, query, deadline }
+        };
+        taken.map(question).collect()
     }
 
     /// The replica left the cluster. It will not answer reads that only it could answer, and its contact may be given to another replica.

@@ -62,6 +62,11 @@ impl KeptAnswers {
         self.bytes.fill(0);
     }
 
+    /// There is a contact with this index.
+    pub(crate) fn reach(&mut self, contact: usize) {
+        self.bytes.resize(self.bytes.len().max(contact + 1), 0);
+    }
+
     pub(crate) fn total(&self) -> usize {
         self.bytes.iter().sum()
     }

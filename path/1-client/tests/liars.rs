@@ -1,14 +1,15 @@
-//! Members that lie in every way, and say the same lies, beside honest ones that are slow, full, cut off and down: every call ends once, with
-//! what the honest ones did, or with an error that tells the truth.
+//! Members that lie in every way, and say the same lies, beside honest ones that are slow, full, cut off and down, while members come and go:
+//! every call ends once, with what the honest ones did, or with an error that tells the truth.
 
 mod many;
 
-use many::world::World;
-use many::{config, list};
+use many::world::{REPLICAS, World};
+use many::{Plain, config, list};
 use proptest::prelude::*;
-use quorate_client::{CallId, Completion, Error, Input, ReadConsistency, SessionHandle};
+use quorate_client::{CallId, Completion, Error, Input, Macs, ReadConsistency, SessionHandle};
 use quorate_types::{Seq, Span};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 struct Run {
     world: World,
@@ -23,6 +24,7 @@ struct Run {
 struct Plan {
     deadlines: bool,
     expiry: bool,
+    changes: bool,
 }
 
 impl Run {
@@ -33,6 +35,11 @@ impl Run {
         config.resend_after = Span::from_millis(700);
         config.connection_bytes_max = 20_000;
         config.frame_bytes_max = 12_000;
+        if seed.is_multiple_of(2) {
+            config.macs = Some(Macs(Arc::new(Plain)));
+            config.leader_first = Some(Span::from_millis(20));
+            config.keys_last = Span::from_millis(100);
+        }
         let mut world = World::new(replicas, config);
         let sessions = (0..3).map(|index| world.opened_session(1_000_000 + index)).collect();
         Self { world, sessions, asked: BTreeMap::new(), reads: BTreeMap::new(), next_call: 1 }
@@ -85,7 +92,7 @@ impl Run {
     }
 
     fn fault(&mut self, plan: Plan) {
-        let replica = self.world.random.below(7) as usize;
+        let replica = self.world.random.below(REPLICAS as u64) as usize;
         match self.world.random.below(10) {
             0..=1 => self.world.crash(replica),
             2..=4 => self.world.cut(replica),
@@ -152,6 +159,9 @@ fn lies(seed: u64, replicas: usize, plan: Plan) {
         if run.world.random.below(100) < 40 {
             run.fault(plan);
         }
+        if plan.changes && run.world.random.below(100) < 30 {
+            run.world.change();
+        }
         let millis = run.world.random.below(80);
         run.world.run_for(Span::from_millis(millis));
     }
@@ -168,6 +178,7 @@ fn lies(seed: u64, replicas: usize, plan: Plan) {
         let reads = run.reads.keys().map(|call| &run.world.done[&CallId(*call)]);
         assert!(reads.into_iter().all(Result::is_ok), "no read is told of its session's end");
     }
+    run.world.run_until(World::is_followed);
     // What was given up still uses its number: the queues drain.
     run.world.run_until(|world| world.client.waiting() == (0, 0));
     run.check();
@@ -183,12 +194,22 @@ proptest! {
 
     #[test]
     fn errors_tell_the_truth(seed in any::<u64>(), seven in any::<bool>()) {
-        lies(seed, if seven { 7 } else { 4 }, Plan { deadlines: true, expiry: true });
+        lies(seed, if seven { 7 } else { 4 }, Plan { deadlines: true, expiry: true, changes: false });
     }
 
     #[test]
     fn sessions_end_only_when_they_ended(seed in any::<u64>(), seven in any::<bool>()) {
-        lies(seed, if seven { 7 } else { 4 }, Plan { deadlines: false, expiry: true });
+        lies(seed, if seven { 7 } else { 4 }, Plan { expiry: true, ..Plan::default() });
+    }
+
+    #[test]
+    fn calls_go_on_while_members_come_and_go(seed in any::<u64>(), seven in any::<bool>()) {
+        lies(seed, if seven { 7 } else { 4 }, Plan { changes: true, ..Plan::default() });
+    }
+
+    #[test]
+    fn errors_tell_the_truth_while_members_come_and_go(seed in any::<u64>(), seven in any::<bool>()) {
+        lies(seed, if seven { 7 } else { 4 }, Plan { deadlines: true, expiry: true, changes: true });
     }
 }
 
@@ -197,9 +218,10 @@ fn the_same_inputs_give_the_same_run() {
     let trace = |seed| {
         let mut run = Run::new(seed, 7);
         for _ in 0..30 {
-            let plan = Plan { deadlines: true, expiry: true };
+            let plan = Plan { deadlines: true, expiry: true, changes: true };
             run.ask(plan);
             run.fault(plan);
+            run.world.change();
             run.world.run_for(Span::from_millis(30));
         }
         (run.world.done, run.world.ran, run.world.client.stats())

@@ -138,7 +138,8 @@ impl ClientBuilder {
         self
     }
     /// The faults that replicas may have; crash faults by default. It must be the cluster's fault model. With Byzantine faults requests go
-    /// to all members, and an answer is believed once f+1 of them gave it, so the list of members must be complete.
+    /// to all members, and an answer is believed once f+1 of them gave it, so the list of members must be complete. Later the client follows
+    /// changes of the members of which f+1 of them tell.
     #[must_use]
     pub const fn fault_model(mut self, model: FaultModel) -> Self {
         self.config.faults = Faults::of(model);

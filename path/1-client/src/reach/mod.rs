@@ -69,7 +69,7 @@ pub(crate) trait Reach: Debug + Send {
         leader: Option<ReplicaId>,
     );
     /// A member names the members.
-    fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, memberships: &Memberships);
+    fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, from: usize, memberships: &Memberships);
     /// A member is connected.
     fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome);
     /// A member is not connected any more.

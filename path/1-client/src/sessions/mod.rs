@@ -243,6 +243,23 @@ impl Sessions {
         }
     }
 
+    /// The members changed, and there are this many contacts now: other rules hold, answers are counted anew, and everything unanswered
+    /// must be sent again.
+    pub(crate) fn members_changed(&mut self, rules: Rules, contacts: usize) {
+        self.rules = rules;
+        let held = &mut self.held;
+        for session in self.cells.iter_mut().filter_map(|cell| cell.session.as_mut()) {
+            session.count_anew(held);
+        }
+        self.held.reach(contacts.saturating_sub(1));
+        self.rewind_all();
+    }
+
+    /// The oldest epoch of keys that made tags of a request which is not answered yet.
+    pub(crate) fn oldest_epoch(&self) -> Option<u64> {
+        self.live().filter_map(Session::oldest_epoch).min()
+    }
+
     /// Everything unanswered must be sent again.
     pub(crate) fn rewind_all(&mut self) {
         for cell in self.cells() {

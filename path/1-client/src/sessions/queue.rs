@@ -15,7 +15,7 @@
 use super::entry::{Entry, Fixed, cost};
 use crate::effects::CallId;
 use crate::step::NEVER;
-use crate::votes::KeptAnswers;
+use crate::votes::{KeptAnswers, Votes};
 use bytes::Bytes;
 use quorate_types::Time;
 use quorate_wire::RequestKind;
@@ -169,6 +169,20 @@ impl Queue {
             true
         });
         (freed, earliest)
+    }
+
+    /// What members answered so far counts no more.
+    pub(super) fn count_anew(&mut self, held: &mut KeptAnswers) {
+        for entry in &mut self.entries {
+            entry.votes.clear(held);
+            entry.votes = Votes::default();
+        }
+    }
+
+    /// The oldest epoch of keys that made tags of a request which is not answered yet.
+    pub(super) fn oldest_epoch(&self) -> Option<u64> {
+        let unanswered = self.entries.iter().filter(|entry| !entry.done);
+        unanswered.filter_map(|entry| entry.fixed.map(|fixed| fixed.epoch)).min()
     }
 
     /// Takes everything out, since the session ends.

@@ -252,6 +252,22 @@ impl Session {
         }
     }
 
+    /// The members changed: what they said so far, and what they got, counts no more.
+    pub(super) fn count_anew(&mut self, held: &mut KeptAnswers) {
+        if let Phase::Opening(opening) = &mut self.phase {
+            opening.votes.clear(held);
+            opening.votes = Votes::default();
+        }
+        self.queue.count_anew(held);
+        self.reached = Reached::default();
+        self.pace.resends = 0;
+    }
+
+    /// The oldest epoch of keys that made tags of a request which is not answered yet.
+    pub(super) fn oldest_epoch(&self) -> Option<u64> {
+        self.queue.oldest_epoch()
+    }
+
     /// This number is answered; see [`Queue::finish`].
     pub(super) fn finish(
         &mut self,

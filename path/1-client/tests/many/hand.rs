@@ -44,6 +44,8 @@ pub struct Hand {
     pub modes: Vec<Option<AnswerMode>>,
     pub done: BTreeMap<u64, Result<Completion, Error>>,
     pub cluster: u64,
+    /// Where the client was told that replicas are.
+    pub addresses: BTreeMap<ReplicaId, String>,
 }
 
 pub const SESSION: SessionId = SessionId { index: 5, generation: 2 };
@@ -76,7 +78,16 @@ impl Hand {
             modes: vec![None; replicas],
             done: BTreeMap::new(),
             cluster: 9,
+            addresses: BTreeMap::new(),
         }
+    }
+
+    /// There are this many replicas from now on; whether they are members is for the client to learn.
+    pub fn start(&mut self, replicas: usize) {
+        self.got.resize(replicas, vec![]);
+        self.reads.resize(replicas, vec![]);
+        self.keys.resize(replicas, vec![]);
+        self.modes.resize(replicas, None);
     }
 
     /// The same, with a session that all confirmed.
@@ -171,7 +182,8 @@ impl Hand {
             Effect::Completed { call, result } => {
                 assert!(self.done.insert(call.0, result).is_none(), "INV-CLIENT-1: {call:?}");
             }
-            Effect::Problem { .. } | Effect::Leader(_) | Effect::Address { .. } => {}
+            Effect::Address { replica, address } => drop(self.addresses.insert(replica, address)),
+            Effect::Problem { .. } | Effect::Leader(_) => {}
         }
     }
 

@@ -6,8 +6,12 @@ pub mod world;
 
 use bytes::Bytes;
 use quorate_client::Config;
-use quorate_types::{ClientId, ClusterId, FaultModel, Incarnation, ItemsBuilder, ReplicaId, View};
-use quorate_wire::{Frame, OutFrame, Welcome};
+use quorate_types::{
+    ClientId, ClusterId, FaultModel, Incarnation, ItemsBuilder, MembershipId, ReplicaId, View,
+};
+use quorate_wire::{
+    Frame, Member, Membership, OutFrame, REQUEST_HEADER, RequestTagger, RequestTags, SharedKey, Welcome,
+};
 
 pub fn config(seed: u64) -> Config {
     Config {
@@ -36,6 +40,40 @@ pub fn welcome(replica: usize, cluster: u64) -> Frame {
         leader: Some(ReplicaId::new(1)),
     };
     frame(&welcome.frame())
+}
+
+/// A voter, and where it is.
+pub fn member(id: u16) -> Member {
+    Member { address: format!("r{id}:1"), ..Member::voter(ReplicaId::new(id)) }
+}
+
+/// The membership with this number, of these voters.
+pub fn membership(number: u64, ids: &[u16]) -> Membership {
+    let members = ids.iter().copied().map(member).collect();
+    Membership::new(MembershipId::new(number), members).expect("a membership")
+}
+
+/// Tags that show the epoch, and the receiver.
+#[derive(Debug)]
+pub struct Plain;
+
+#[derive(Debug)]
+struct PlainKeys(u64, Vec<ReplicaId>);
+
+impl RequestTagger for Plain {
+    fn keys(&self, epoch: u64, replicas: &[ReplicaId]) -> Box<dyn RequestTags> {
+        Box::new(PlainKeys(epoch, replicas.to_vec()))
+    }
+}
+
+impl RequestTags for PlainKeys {
+    fn shared_with(&self, replica: ReplicaId) -> Option<SharedKey> {
+        self.1.contains(&replica).then(|| SharedKey { id: self.0, secret: [replica.number() as u8; 32] })
+    }
+    fn write(&self, _: &[u8; REQUEST_HEADER], _: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+        self.1.iter().for_each(|id| out.extend_from_slice(&u64::from(id.number()).to_le_bytes()));
+    }
 }
 
 /// A frame as it arrives at the client.

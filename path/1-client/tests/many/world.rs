@@ -1,17 +1,23 @@
 //! A model of a cluster of which some members lie: honest ones store what they get, order what f+1 of them have in the same bytes,
-//! execute it each in its own time, and answer; liars answer anything, and all the same. Connections lose what was under way.
+//! execute it each in its own time, and answer; liars answer anything, and all the same. Connections lose what was under way. Members come
+//! and go: each honest one learns of it in its own time, and tells the client.
 
-use super::{frame, list, welcome};
+use super::{frame, list, membership, welcome};
 use bytes::Bytes;
 use quorate_client::{CallId, ClientCore, Completion, Config, Effect, Effects, Error, Input, SessionHandle};
 use quorate_types::{
-    ConnId, FaultModel, Faults, Items, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, View,
+    ConnId, FaultModel, Faults, Items, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, Trust,
+    View,
 };
 use quorate_wire::{
-    AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, OutFrame, ReadRequest,
-    ReadStatus, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, read_reply_header, write_position,
+    AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, Memberships, OutFrame,
+    ReadRequest, ReadStatus, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, members_frame,
+    read_reply_header, write_position,
 };
 use std::collections::{BTreeMap, BTreeSet};
+
+/// So many replicas there are, members or not.
+pub const REPLICAS: usize = 10;
 
 /// A session (none for an opening) and a number in it.
 type Key = (SessionId, u64);
@@ -32,6 +38,8 @@ enum Event {
     Order(Vec<u8>),
     /// A replica executes the log up to here.
     Execute(usize, usize),
+    /// A replica learns of the membership with this number.
+    Learn(usize, usize),
 }
 
 #[derive(Default)]
@@ -47,6 +55,8 @@ struct Server {
     /// What arrived and was not executed.
     store: BTreeMap<Key, Vec<u8>>,
     executed: usize,
+    /// The number of the membership that it knows.
+    knows: usize,
 }
 
 pub struct World {
@@ -54,7 +64,8 @@ pub struct World {
     pub client: ClientCore,
     out: Effects,
     pub random: Random,
-    one_correct: usize,
+    /// By number, from 1: the members.
+    memberships: Vec<BTreeSet<usize>>,
     pub liars: BTreeSet<usize>,
     servers: Vec<Server>,
     pub down: BTreeSet<usize>,
@@ -89,13 +100,16 @@ fn key(header: &RequestHeader) -> Key {
     (header.session, header.number.number())
 }
 
+fn trust_among(replicas: usize) -> Trust {
+    Faults::of(FaultModel::Byzantine).among(replicas as u32)
+}
+
 impl World {
     pub fn new(replicas: usize, config: Config) -> Self {
         let members: Vec<ReplicaId> = (1..=replicas as u16).map(ReplicaId::new).collect();
-        let trust = Faults::of(FaultModel::Byzantine).among(replicas as u32);
         let mut random = Random::new(config.seed ^ 0x5151);
         let mut liars = BTreeSet::new();
-        while liars.len() < trust.faults() as usize {
+        while liars.len() < trust_among(replicas).faults() as usize {
             liars.insert(random.below(replicas as u64) as usize);
         }
         Self {
@@ -103,9 +117,9 @@ impl World {
             client: ClientCore::new(config, &members),
             out: Effects::new(),
             random,
-            one_correct: trust.truth() as usize,
             liars,
-            servers: (0..replicas).map(|_| Server::default()).collect(),
+            memberships: vec![(0..replicas).collect()],
+            servers: (0..REPLICAS).map(|_| Server { knows: 1, ..Server::default() }).collect(),
             down: BTreeSet::new(),
             overload_percent: 0,
             full: false,
@@ -185,6 +199,7 @@ impl World {
         match effect {
             Effect::Dial { conn, replica } => {
                 let replica = usize::from(replica.number()) - 1;
+                assert!(replica < REPLICAS, "believed a liar about replica {replica}");
                 if self.down.contains(&replica) {
                     return self.later(conn.number(), true, Event::Fail(conn));
                 }
@@ -201,7 +216,9 @@ impl World {
                 assert!(self.done.insert(call, result).is_none(), "INV-CLIENT-1: {call:?} completed twice");
                 self.ran_at_end.insert(call, self.ran.len());
             }
-            Effect::Address { address, .. } => panic!("believed a liar about {address}"),
+            Effect::Address { replica, address } => {
+                assert_eq!(address, format!("{replica}:1"), "believed a liar about it");
+            }
             Effect::Problem { .. } | Effect::Leader(_) => {}
         }
     }
@@ -227,6 +244,13 @@ impl World {
             Event::ToServer(conn, bytes) => self.arrived(conn, &bytes),
             Event::Order(request) => self.order(&request),
             Event::Execute(replica, end) => self.execute_up_to(replica, end),
+            Event::Learn(replica, number) => {
+                self.servers[replica].knows = number.max(self.servers[replica].knows);
+                let conn = self.conns.iter().find(|(_, conn)| conn.replica == replica && conn.welcomed);
+                if let Some(conn) = conn.map(|(conn, _)| *conn) {
+                    self.tell_members(conn, replica);
+                }
+            }
         }
     }
 
@@ -240,6 +264,7 @@ impl World {
                 state.welcomed = true;
                 let frame = welcome(replica, 9);
                 self.later(conn.number(), true, Event::ToClient(conn, frame));
+                self.tell_members(conn, replica);
                 continue;
             }
             let payload = match ClientMessage::decode(frame).expect("well formed") {
@@ -269,6 +294,63 @@ impl World {
         write_position(&mut payload, Seq::new(executed as u64));
         let frame = Frame { kind: FrameKind::Replies, payload: payload.into() };
         self.later(conn.number(), true, Event::ToClient(conn, frame));
+    }
+
+    // The members.
+
+    /// The present ones.
+    pub fn members(&self) -> &BTreeSet<usize> {
+        self.memberships.last().expect("the first ones")
+    }
+
+    /// Whether the client asks the present members.
+    pub fn is_followed(&self) -> bool {
+        self.known() == *self.members()
+    }
+
+    fn known(&self) -> BTreeSet<usize> {
+        self.client.known().map(|id| usize::from(id.number()) - 1).collect()
+    }
+
+    /// One joins, one leaves, or one takes the place of another, if no more than may lie then do. The client lags by one change at most:
+    /// members that were removed earlier tell it of nothing later.
+    pub fn change(&mut self) {
+        let lately = self.memberships.iter().rev().take(2).any(|members| *members == self.known());
+        let mut next = self.members().clone();
+        let (goes, comes) =
+            (self.random.below(REPLICAS as u64) as usize, self.random.below(REPLICAS as u64) as usize);
+        let how = self.random.below(3);
+        if how > 0 {
+            next.remove(&goes);
+        }
+        if how != 1 {
+            next.insert(comes);
+        }
+        let liars = next.intersection(&self.liars).count() as u32;
+        if !lately
+            || next == *self.members()
+            || !(4..=8).contains(&next.len())
+            || liars > trust_among(next.len()).faults()
+        {
+            return;
+        }
+        let all: Vec<usize> = self.members().union(&next).copied().collect();
+        self.memberships.push(next);
+        for replica in all.into_iter().filter(|replica| !self.liars.contains(replica)).collect::<Vec<_>>() {
+            let number = self.memberships.len();
+            self.later(1 << 41 | replica as u64, false, Event::Learn(replica, number));
+        }
+    }
+
+    /// A replica says who the members are, as far as it knows.
+    fn tell_members(&mut self, conn: ConnId, replica: usize) {
+        let number = self.servers[replica].knows;
+        if number > 1 && !self.liars.contains(&replica) {
+            let ids: Vec<u16> =
+                self.memberships[number - 1].iter().map(|member| *member as u16 + 1).collect();
+            let members = Memberships::one(membership(number as u64, &ids));
+            self.say(conn, &members_frame(&members));
+        }
     }
 
     // The honest.
@@ -317,8 +399,10 @@ impl World {
                 continue;
             }
             self.servers[replica].store.insert(key, whole.to_vec());
-            let has = |server: &&Server| server.store.get(&key).is_some_and(|bytes| bytes == whole);
-            if self.servers.iter().filter(has).count() >= self.one_correct {
+            let has =
+                |member: &&usize| self.servers[**member].store.get(&key).is_some_and(|bytes| bytes == whole);
+            let members = self.members();
+            if members.iter().filter(has).count() >= trust_among(members.len()).truth() as usize {
                 self.later(u64::MAX, false, Event::Order(whole.to_vec()));
             }
         }
@@ -434,7 +518,15 @@ impl World {
                 self.answer(conn, &answer, usize::MAX);
             }
         }
-        match self.random.below(12) {
+        match self.random.below(14) {
+            12 => {
+                let first = 1 + self.random.below(60) as u16;
+                let ids: Vec<u16> = (first..first + 4 + self.random.below(4) as u16).collect();
+                let number = self.memberships.len() as u64 + self.random.below(3);
+                let members = Memberships::one(membership(number.max(1), &ids));
+                self.say(conn, &members_frame(&members));
+            }
+            13 => self.say(conn, &OutFrame::new(FrameKind::Members, b"nonsense", vec![])),
             0 => self.say(conn, &LeaderNotice { view: View::new(1 << 50), leader: None }.frame()),
             1 => self.say(conn, &OutFrame::new(FrameKind::Replies, b"nonsense", vec![])),
             2 => self.say(conn, &OutFrame::new(FrameKind::StatusRequest, b"", vec![])),

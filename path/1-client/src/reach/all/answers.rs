@@ -11,7 +11,7 @@
 //!   with what a leader proposes. Only after f+1 had no room for a request, its later copies name a newer lowest number: perhaps room is
 //!   lacking because of the very replies that the client has by now.
 //!
-//! One member's word about the membership, the cluster or how far it executed does not count either.
+//! One member's word about the membership (`told.rs`), the cluster or how far it executed does not count either.
 
 use super::ToAll;
 use crate::error::Error;

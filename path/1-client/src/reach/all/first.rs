@@ -55,6 +55,13 @@ impl First {
         self.from = now.plus(self.pause);
     }
 
+    /// The members changed, and with them the view: everything goes to all for a while. `on`: whether the leader may come first after that.
+    pub(super) fn begin_anew(&mut self, now: Time, on: bool) {
+        self.off = !on;
+        self.pause = PAUSE_FIRST;
+        self.from = now.plus(PAUSE_FIRST);
+    }
+
     /// The leader is another one than `before`. The first leader of which a client hears is not held against it.
     pub(super) fn led(&mut self, now: Time, before: CurrentLeader, current: CurrentLeader) {
         let newer = before.view > View::ZERO && current.view > before.view;

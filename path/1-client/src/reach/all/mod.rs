@@ -2,17 +2,20 @@
 //!
 //! Start with `answers.rs` (when an answer counts, with `votes.rs`) and `spread.rs` (sending to all). `first.rs` decides when the leader
 //! comes first, `tagging.rs` makes tags, `repliers.rs` decides which members answer whole, by digest or not at all, `unordered.rs` reads
-//! what a quorum answers alike, and `notices.rs` counts what members say of themselves.
+//! what a quorum answers alike, and `notices.rs` counts what members say of themselves. `told.rs` decides when a later membership is
+//! believed, and `members.rs` follows it.
 //!
 //! INV-CLIENT-9: an answer takes effect only if f+1 or more different members gave it.
-//! Tests: tests.rs, tests/byzantine.rs, tests/liars.rs.
+//! Tests: tests.rs, tests/byzantine.rs, tests/liars.rs, tests/members.rs.
 
 mod answers;
 mod first;
+mod members;
 mod notices;
 mod repliers;
 mod spread;
 mod tagging;
+mod told;
 mod unordered;
 
 use super::{CurrentLeader, Reach};
@@ -26,13 +29,14 @@ use crate::step::Step;
 use bytes::Bytes;
 use first::First;
 use notices::{Notice, Notices};
-use quorate_types::{ReplicaId, Time, View, planted};
+use quorate_types::{ReplicaId, Time, Trust, View, planted};
 use quorate_wire::{Memberships, REQUEST_HEADER, ReadReply, Reply, Welcome};
 use repliers::Repliers;
 use spread::Spread;
+use told::Told;
 use unordered::Unordered;
 
-/// See the module. The members stay the same as long as the client lives.
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct ToAll {
     /// This many equal answers are needed.
@@ -44,22 +48,39 @@ pub(crate) struct ToAll {
     first: First,
     repliers: Repliers,
     unordered: Unordered,
+    told: Told,
+}
+
+/// This many equal answers are needed.
+fn needed(trust: Trust) -> u32 {
+    if planted("reply-of-one") { 1 } else { trust.truth() }
+}
+
+/// This many members must tell of the same membership.
+fn enough_to_follow(trust: Trust) -> u32 {
+    if planted("client-members-of-one") { 1 } else { trust.truth() }
+}
+
+/// Whether requests go to the leader first when nothing speaks against it.
+fn leader_comes_first(config: &Config, spread: &Spread) -> bool {
+    config.leader_first.is_some() && spread.has_tags()
 }
 
 impl ToAll {
     /// For these members, in the order of their ids.
     pub(crate) fn new(config: &Config, members: &[ReplicaId]) -> Self {
         let (count, trust) = (members.len(), config.faults.among(members.len() as u32));
-        let needed = if planted("reply-of-one") { 1 } else { trust.truth() };
+        let needed = needed(trust);
         let spread = Spread::new(config, members);
         Self {
             needed,
             current: CurrentLeader::NONE,
             notices: Notices::new(count, needed),
-            first: First::new(config.leader_first.is_some() && spread.has_tags()),
+            first: First::new(leader_comes_first(config, &spread)),
             spread,
             repliers: Repliers::new(count, needed),
             unordered: Unordered::new(trust),
+            told: Told::new(count, enough_to_follow(trust)),
         }
     }
 
@@ -143,8 +164,17 @@ impl Reach for ToAll {
         }
     }
 
-    /// Ignored: one member's word could send the client to replicas of that member's choice.
-    fn members(&mut self, _: &mut Step<'_>, _: &mut Parts, _: &Memberships) {}
+    /// One member's word could send the client to replicas of that member's choice: f+1 must say the same. During a change that is the
+    /// membership to come, whose voters take requests from then on.
+    fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, from: usize, memberships: &Memberships) {
+        let membership = memberships.now();
+        if !step.config.faults.fit(membership.voters().count() as u32) {
+            return; // Where one liar is too many, nobody could be believed any more. No honest replica tells of such.
+        }
+        if let Some(membership) = self.told.tells(from, membership) {
+            self.follow(step, parts, membership);
+        }
+    }
 
     fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome) {
         self.spread.joined(&mut parts.sessions, contact);
@@ -185,7 +215,8 @@ impl Reach for ToAll {
 
     fn detail(&self, contacts: &Contacts) -> String {
         let up = contacts.iter().filter(|contact| contact.up().is_some()).count();
-        format!("{up} of {} replicas are connected, {} equal answers are needed", contacts.len(), self.needed)
+        let all = contacts.iter().filter(|contact| !contact.left).count();
+        format!("{up} of {all} replicas are connected, {} equal answers are needed", self.needed)
     }
 }
 

@@ -27,6 +27,11 @@ impl Notices {
     /// A member says who leads. Returns the newest notice that enough members give.
     pub(super) fn leads(&mut self, from: usize, notice: Notice) -> Option<Notice> {
         self.leads[from] = Some(notice);
+        self.current()
+    }
+
+    /// The newest notice that enough members give.
+    pub(super) fn current(&self) -> Option<Notice> {
         let say = |notice: &Notice| self.leads.iter().flatten().filter(|other| *other == notice).count();
         let current = self.leads.iter().flatten().filter(|notice| say(notice) >= self.needed as usize);
         current.max_by_key(|notice| notice.view).copied()
@@ -40,6 +45,16 @@ impl Notices {
         self.executed[from] = seq;
         let reached = |seq: &Seq| self.executed.iter().filter(|other| *other >= seq).count();
         self.executed.iter().filter(|seq| reached(seq) >= self.needed as usize).max().copied()
+    }
+
+    /// The members changed; `stays`: by contact, whether its member belongs to those before and now. What others said counts no more.
+    pub(super) fn follow(&mut self, stays: &[bool], needed: u32) {
+        self.needed = needed;
+        self.leads.resize(stays.len(), None);
+        self.executed.resize(stays.len(), Seq::ZERO);
+        for contact in (0..stays.len()).filter(|contact| !stays[*contact]) {
+            (self.leads[contact], self.executed[contact]) = (None, Seq::ZERO);
+        }
     }
 
     /// A member is not connected any more, so its notice may be out of date when it comes back.

@@ -111,6 +111,17 @@ impl Repliers {
         }
     }
 
+    /// The members changed; `stays`: by contact, whether its member belongs to those before and now. The choice is made anew.
+    pub(super) fn follow(&mut self, stays: &[bool], needed: u32) {
+        self.needed = needed;
+        self.members.resize(stays.len(), Replier::default());
+        for (member, _) in self.members.iter_mut().zip(stays).filter(|(_, stays)| !**stays) {
+            *member = Replier::default();
+        }
+        self.begun.clear();
+        self.stale = true;
+    }
+
     /// How long the others have after the first answer.
     fn wait(&self) -> Span {
         self.gap.times(WAIT_TIMES).clamp(WAIT_MIN, WAIT_MAX)

@@ -9,7 +9,7 @@
 use super::tagging::Tagging;
 use crate::config::Config;
 use crate::contacts::Contacts;
-use crate::encode::FrameWriter;
+use crate::encode::{FrameWriter, proven_len};
 use crate::parts::Parts;
 use crate::sessions::{Fixed, Sessions};
 use crate::step::Step;
@@ -67,8 +67,7 @@ impl Draft {
 /// Which member must be sent what.
 #[derive(Debug)]
 pub(super) struct Spread {
-    /// The proof after the bodies of requests.
-    proof: RequestProof,
+    signs: bool,
     /// Makes the tags under requests.
     tagging: Option<Tagging>,
     /// By contact.
@@ -78,20 +77,40 @@ pub(super) struct Spread {
 impl Spread {
     /// For these members, in the order of their ids.
     pub(super) fn new(config: &Config, members: &[ReplicaId]) -> Self {
-        let tagging = Tagging::of(config, members);
-        let proof = match &tagging {
-            _ if config.signer.is_some() => RequestProof::Signature,
-            Some(tagging) => tagging.proof(),
-            None => RequestProof::None,
-        };
-        Self { proof, tagging, missed: vec![Missed::default(); members.len()] }
+        let missed = vec![Missed::default(); members.len()];
+        Self { signs: config.signer.is_some(), tagging: Tagging::of(config, members), missed }
     }
 
-    pub(super) const fn proof(&self) -> RequestProof {
-        self.proof
+    /// The members changed, and there are this many contacts now. All that is under way is sent again, so nobody missed anything.
+    /// `oldest`: the oldest epoch of a request under way.
+    pub(super) fn follow(&mut self, members: &[ReplicaId], contacts: usize, oldest: Option<u64>) {
+        if let Some(tagging) = &mut self.tagging {
+            tagging.follow(members, oldest);
+        }
+        self.missed = vec![Missed::default(); contacts];
     }
-    pub(super) const fn has_tags(&self) -> bool {
-        self.tagging.is_some()
+
+    /// The proof after the bodies of requests that are sent for the first time now.
+    pub(super) fn proof(&self) -> RequestProof {
+        self.proof_of(self.epoch())
+    }
+
+    /// The proof after the body of a request that was first sent in this epoch.
+    fn proof_of(&self, epoch: u64) -> RequestProof {
+        match &self.tagging {
+            _ if self.signs => RequestProof::Signature,
+            Some(tagging) => tagging.proof(epoch),
+            None => RequestProof::None,
+        }
+    }
+
+    /// The length of a request with this body, of which all copies say this.
+    fn request_len(&self, body: usize, fixed: Option<Fixed>) -> usize {
+        proven_len(body, self.proof_of(fixed.map_or(self.epoch(), |fixed| fixed.epoch)))
+    }
+
+    pub(super) fn has_tags(&self) -> bool {
+        matches!(self.proof(), RequestProof::Macs { .. })
     }
     fn epoch(&self) -> u64 {
         self.tagging.as_ref().map_or(0, Tagging::epoch)
@@ -137,7 +156,7 @@ impl Spread {
     }
 
     fn writer(&self, step: &Step<'_>) -> FrameWriter {
-        FrameWriter::proving(self.proof, step.config.signer.clone())
+        FrameWriter::proving(self.proof(), step.config.signer.clone())
     }
 
     fn takes(&self, step: &Step<'_>, contacts: &Contacts, contact: usize, bytes: usize) -> bool {
@@ -182,7 +201,7 @@ impl Spread {
             }
             let id = session.id();
             let Some((number, entry)) = session.next_to_send(config.window) else { break true };
-            if draft.is_full(draft.writer.request_len(entry.body.len()), config) {
+            if draft.is_full(self.request_len(entry.body.len(), entry.fixed), config) {
                 self.send_draft(step, parts, draft);
                 continue;
             }
@@ -207,9 +226,12 @@ impl Spread {
         (kind, body): (RequestKind, &Bytes),
     ) {
         let numbers = (RequestNumber::new(number), RequestNumber::new(fixed.lowest));
+        let proof = self.proof_of(fixed.epoch);
         match &mut self.tagging {
-            Some(tagging) => writer.tagged(session, numbers, kind, body, tagging.tags(fixed.epoch)),
-            None => writer.request(session, numbers, kind, body),
+            Some(tagging) if proof != RequestProof::None => {
+                writer.tagged(session, numbers, kind, body, (proof, tagging.tags(fixed.epoch)));
+            }
+            _ => writer.request(session, numbers, kind, body),
         }
     }
 
@@ -321,7 +343,8 @@ impl Spread {
             let Some(entry) = session.under_way(number) else { continue };
             let (kind, body) = (entry.kind, entry.body.clone());
             let fixed = entry.fixed.unwrap_or(Fixed { lowest: base, epoch: self.epoch() });
-            if !room_for(step, &mut parts.contacts, contact, writer.request_len(body.len()), writer) {
+            let bytes = self.request_len(body.len(), Some(fixed));
+            if !room_for(step, &mut parts.contacts, contact, bytes, writer) {
                 return Some(number);
             }
             session.meet(1 << contact);

@@ -1,20 +1,29 @@
 //! The keys with which a client puts tags under its requests. Each replica is told its keys when it connects; keys are replaced now and
-//! then.
+//! then, and when the members change.
 //!
 //! All copies of a request are equal, with their tags, however often keys were replaced since: copies keep the keys of the first sending,
-//! and the keys of any epoch can be made again. Tests: tests/first.rs.
+//! and the keys of any epoch can be made again. That holds over changes of the membership, too: a request that was first sent to other
+//! members keeps the tags for those. Replicas that compare copies byte for byte find them equal, and it goes to all members anyway.
+//! Tests: tests/first.rs, tests/members.rs.
 
 use crate::config::{Config, Macs};
 use quorate_types::{ReplicaId, Span, Time};
 use quorate_wire::{RequestProof, RequestTags, SharedKey};
 
+/// Who gets tags from an epoch on, until other members follow.
+#[derive(Debug)]
+struct Receivers {
+    first_epoch: u64,
+    /// In the order of their ids.
+    replicas: Vec<ReplicaId>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Tagging {
     macs: Macs,
-    proof: RequestProof,
-    /// In the order of their ids.
-    replicas: Vec<ReplicaId>,
+    /// The members now, and before them those for whom requests under way have tags.
+    receivers: Vec<Receivers>,
     epoch: u64,
     /// When the first request of this epoch was sent.
     since: Option<Time>,
@@ -29,14 +38,33 @@ impl Tagging {
     /// For these replicas, in the order of their ids. None where requests are signed, or the client wants no tags.
     pub(super) fn of(config: &Config, replicas: &[ReplicaId]) -> Option<Self> {
         let macs = config.macs.clone().filter(|_| config.signer.is_none())?;
-        let proof = RequestProof::macs(replicas.len())?;
         let (epoch, present) = (0, macs.0.keys(0, replicas));
-        let replicas = replicas.to_vec();
-        Some(Self { macs, proof, replicas, epoch, since: None, present, before: None, older: None })
+        let receivers = vec![Receivers { first_epoch: 0, replicas: replicas.to_vec() }];
+        Some(Self { macs, receivers, epoch, since: None, present, before: None, older: None })
     }
 
-    pub(super) const fn proof(&self) -> RequestProof {
-        self.proof
+    /// The members changed: requests that are sent for the first time from now on have tags for these replicas, with new keys. `oldest`:
+    /// the oldest epoch of a request under way.
+    pub(super) fn follow(&mut self, replicas: &[ReplicaId], oldest: Option<u64>) {
+        self.epoch += 1;
+        self.since = None;
+        let present = self.macs.0.keys(self.epoch, replicas);
+        self.before = Some(std::mem::replace(&mut self.present, present));
+        self.receivers.push(Receivers { first_epoch: self.epoch, replicas: replicas.to_vec() });
+        let oldest = oldest.unwrap_or(self.epoch);
+        let needed = self.receivers.iter().rposition(|receivers| receivers.first_epoch <= oldest);
+        self.receivers.drain(..needed.unwrap_or(0));
+    }
+
+    /// Who has tags under the requests of an epoch.
+    fn receivers(&self, epoch: u64) -> &[ReplicaId] {
+        let receivers = self.receivers.iter().rfind(|receivers| receivers.first_epoch <= epoch);
+        receivers.map_or(&[], |receivers| &receivers.replicas)
+    }
+
+    /// What stands behind the requests that were first sent in this epoch. Nothing, where there are too few members for tags.
+    pub(super) fn proof(&self, epoch: u64) -> RequestProof {
+        RequestProof::macs(self.receivers(epoch).len()).unwrap_or_default()
     }
     pub(super) const fn epoch(&self) -> u64 {
         self.epoch
@@ -52,13 +80,10 @@ impl Tagging {
         {
             return &**before;
         }
-        if let Some((of, _)) = &self.older
-            && *of != epoch
-        {
-            self.older = None;
+        if self.older.as_ref().is_none_or(|(of, _)| *of != epoch) {
+            self.older = Some((epoch, self.macs.0.keys(epoch, self.receivers(epoch))));
         }
-        let made = || (epoch, self.macs.0.keys(epoch, &self.replicas));
-        &*self.older.get_or_insert_with(made).1
+        self.older.as_ref().map_or(&*self.present, |(_, older)| &**older)
     }
 
     /// The keys that a replica must know: the present one, and the one before.
@@ -75,7 +100,7 @@ impl Tagging {
         }
         self.epoch += 1;
         self.since = Some(now);
-        let present = self.macs.0.keys(self.epoch, &self.replicas);
+        let present = self.macs.0.keys(self.epoch, self.receivers(self.epoch));
         self.before = Some(std::mem::replace(&mut self.present, present));
         true
     }

@@ -49,6 +49,12 @@ impl Unordered {
         Self { quorum, one_correct, ordered_until: Time::ZERO, pause: Span::ZERO }
     }
 
+    /// The members changed. How well reads went so far still counts.
+    pub(super) fn follow(&mut self, trust: Trust) {
+        let (ordered_until, pause) = (self.ordered_until, self.pause);
+        *self = Self { ordered_until, pause, ..Self::new(trust) };
+    }
+
     /// Asks a read for which one member's answer is not enough.
     pub(super) fn read(&self, step: &mut Step<'_>, parts: &mut Parts, question: Question) {
         let on = parts.contacts.up_bits();

@@ -139,17 +139,12 @@ impl ToLeader {
         }
     }
 
-    /// A member left. Reads that wait only for it fail.
+    /// A member left.
     fn left(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize) {
-        if parts.contacts.at(contact).conn().is_some() {
-            parts.contacts.hang_up(step, contact);
-            parts.lost(step, self.current.leader, contact, "left the cluster".to_owned());
-        }
-        parts.contacts.leave(contact);
+        parts.left(step, self.current.leader, contact);
         if self.current.leader == Some(contact) {
             self.current.leader = None;
         }
-        parts.reads.left(step, contact, parts.contacts.at(contact).replica);
     }
 }
 
@@ -254,7 +249,7 @@ impl Reach for ToLeader {
     }
 
     /// Replicas that joined are dialed; those that left are not dialed any more.
-    fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, memberships: &Memberships) {
+    fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, _: usize, memberships: &Memberships) {
         let news = (memberships.now().number(), memberships.before().is_none());
         if news <= self.membership {
             return;
