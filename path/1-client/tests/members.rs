@@ -10,8 +10,8 @@ use quorate_client::{
 };
 use quorate_types::{MembershipId, ReplicaId, SessionKey, Span, View};
 use quorate_wire::{
-    LeaderNotice, Member, Membership, Memberships, REQUEST_HEADER, ReadStatus, ReplyStatus, RequestKind,
-    RequestSigner, SIGNATURE_BYTES, SharedKey, members_frame,
+    AnswerMode, LeaderNotice, Member, Membership, Memberships, REQUEST_HEADER, ReadStatus, ReplyStatus,
+    RequestKind, RequestSigner, SIGNATURE_BYTES, SharedKey, members_frame,
 };
 use std::sync::Arc;
 
@@ -262,6 +262,40 @@ fn the_old_members_may_be_gone_entirely() {
     assert_eq!(known(&hand), [4, 6, 7, 8], "one comes back");
 }
 
+fn repliers(hand: &Hand) -> usize {
+    let asked = |mode: &&Option<AnswerMode>| mode.is_some_and(|mode| mode < AnswerMode::Silent);
+    hand.modes.iter().filter(asked).count()
+}
+
+#[test]
+fn as_many_answer_as_the_new_members_need() {
+    let (mut hand, _) = session(8, config(3));
+    assert_eq!(repliers(&hand), 2);
+    tell(&mut hand, &[1, 3], &membership(2, &[1, 2, 3, 4, 5, 6, 7, 8]));
+    assert!(hand.modes.iter().all(Option::is_some), "each is told");
+    assert_eq!(repliers(&hand), 3);
+    let (mut hand, _) = session(5, config(3));
+    tell(&mut hand, &[0, 1], &membership(2, &[1, 2, 3, 5]));
+    assert!(hand.modes[4].is_some(), "also the one that has the place of another");
+}
+
+/// An answer that came before the change is no reason to hurry those that must answer again.
+#[test]
+fn nobody_is_late_for_what_was_asked_before() {
+    let (mut hand, handle) = session(5, config(3));
+    hand.call(1, handle, b"x");
+    let told = |hand: &Hand, mode| hand.modes.iter().position(|told| *told == Some(mode)).expect("one");
+    let (whole, silent) = (told(&hand, AnswerMode::Full), told(&hand, AnswerMode::Silent));
+    hand.done(whole, 1, b"yes");
+    hand.advance(Span::from_millis(40));
+    let stay: Vec<usize> = (0..4).filter(|replica| *replica != silent).collect();
+    let ids: Vec<u16> = stay.iter().map(|replica| *replica as u16 + 1).chain([5]).collect();
+    tell(&mut hand, &stay, &membership(2, &ids));
+    let modes = hand.modes.clone();
+    hand.advance(Span::from_millis(40));
+    assert_eq!(hand.modes, modes);
+}
+
 /// A new member that can not be reached yet holds nothing up, and gets everything when it is there.
 #[test]
 fn a_member_that_starts_late_gets_what_it_missed() {
@@ -308,6 +342,18 @@ fn reads_that_wait_are_asked_again() {
     let next = *hand.reads[4].last().expect("the new one is asked, too");
     [4, 0, 2].into_iter().for_each(|replica| hand.answer(replica, next, 10, ReadStatus::Done, b"newer"));
     assert_eq!(hand.ended(2), Some(Ok(read(10, b"newer"))));
+}
+
+#[test]
+fn a_quorum_of_the_new_members_answers_a_read() {
+    let (mut hand, _) = session(8, reading());
+    tell(&mut hand, &[0, 1], &membership(2, &[1, 2, 3, 4, 5, 6, 7, 8]));
+    hand.read(1, ReadConsistency::Strong, None, None);
+    let read = hand.reads[7][0];
+    (0..5).for_each(|replica| hand.answer(replica, read, 7, ReadStatus::Done, b"x"));
+    assert_eq!(hand.ended(1), None, "five of eight are no quorum where two may lie");
+    hand.answer(7, read, 7, ReadStatus::Done, b"x");
+    assert!(matches!(hand.ended(1), Some(Ok(Completion::Read { .. }))));
 }
 
 /// With too few of the new members connected it is ordered.
@@ -378,15 +424,17 @@ fn new_requests_have_tags_for_the_new_members_and_copies_stay_as_they_were() {
     assert_eq!(tags(got[9].last().expect("the fourth")), [2, 7, 8, 9, 10]);
 }
 
+/// These replicas say that replica 5 leads.
+fn leads(hand: &mut Hand, replicas: &[usize]) {
+    for replica in replicas {
+        let notice = LeaderNotice { view: View::new(1 << 40), leader: Some(ReplicaId::new(5)) };
+        hand.frame_from(*replica, frame(&notice.frame()));
+    }
+}
+
 #[test]
 fn the_leader_is_first_again_after_a_while() {
     let (mut hand, handle) = session(5, tagging());
-    let leads = |hand: &mut Hand, replicas: &[usize]| {
-        for replica in replicas {
-            let notice = LeaderNotice { view: View::new(1 << 40), leader: Some(ReplicaId::new(5)) };
-            hand.frame_from(*replica, frame(&notice.frame()));
-        }
-    };
     // Two told of the new leader before the client knew that it is a member.
     leads(&mut hand, &[0, 1]);
     assert_eq!(hand.client.leader(), None);
@@ -402,6 +450,16 @@ fn the_leader_is_first_again_after_a_while() {
     hand.call(2, handle, b"y");
     let got: Vec<usize> = hand.take().iter().map(Vec::len).collect();
     assert_eq!(got, [0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn as_many_name_the_leader_as_may_lie_and_one() {
+    let (mut hand, _) = session(8, tagging());
+    tell(&mut hand, &[1, 3], &membership(2, &[1, 2, 3, 4, 5, 6, 7, 8]));
+    leads(&mut hand, &[0, 7]);
+    assert_ne!(hand.client.leader(), Some(ReplicaId::new(5)));
+    leads(&mut hand, &[2]);
+    assert_eq!(hand.client.leader(), Some(ReplicaId::new(5)));
 }
 
 #[test]
