@@ -1,4 +1,4 @@
-//! A service for measurements of agreement: it counts commands, and answers each with as many bytes as the command asks for.
+//! A service for measurements of agreement: it counts commands, and answers each command or query with as many bytes as that asks for.
 
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, read_exact,
@@ -17,7 +17,13 @@ pub fn echo_command(request_bytes: usize, reply_bytes: usize) -> Vec<u8> {
     command
 }
 
-/// The service. Commands are those of [`echo_command`]; a query is answered with the number of commands so far, 8 bytes.
+/// A query that is answered with this number of bytes, which do not depend on the state.
+pub fn echo_query(reply_bytes: usize) -> Vec<u8> {
+    u32::try_from(reply_bytes).unwrap_or(u32::MAX).to_le_bytes().to_vec()
+}
+
+/// The service. Commands are those of [`echo_command`], queries those of [`echo_query`]; an empty query is answered with the number of commands
+/// so far, 8 bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Echo {
     count: u64,
@@ -26,16 +32,15 @@ pub struct Echo {
 impl Service for Echo {
     fn execute(&mut self, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         self.count += 1;
-        let wanted = command.first_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size));
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(REPLY_BYTES_MAX);
-        const ZEROS: [u8; 1024] = [0; 1024];
-        for begin in (0..wanted).step_by(ZEROS.len()) {
-            reply.write(&ZEROS[..ZEROS.len().min(wanted - begin)]);
-        }
+        answer(command, reply);
     }
 
-    fn query(&self, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
-        reply.write(&self.count.to_le_bytes());
+    fn query(&self, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        if query.is_empty() {
+            reply.write(&self.count.to_le_bytes());
+        } else {
+            answer(query, reply);
+        }
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
@@ -51,5 +56,15 @@ impl Service for Echo {
         } else {
             Err(CheckpointError::Malformed("bytes after the count"))
         }
+    }
+}
+
+/// Writes as many zeros as the first four bytes ask for.
+fn answer(request: &[u8], reply: &mut ReplySink<'_>) {
+    const ZEROS: [u8; 1024] = [0; 1024];
+    let wanted = request.first_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size));
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(REPLY_BYTES_MAX);
+    for begin in (0..wanted).step_by(ZEROS.len()) {
+        reply.write(&ZEROS[..ZEROS.len().min(wanted - begin)]);
     }
 }

@@ -14,7 +14,7 @@ mod tally;
 mod work;
 
 pub use codec::{Compare, Condition, KvCommand, KvError, KvQuery, KvReply, Malformed, Operation, Scan};
-pub use echo::{Echo, echo_command};
+pub use echo::{Echo, echo_command, echo_query};
 pub use service::{Kv, KvConfig};
 pub use tally::{Tally, Totals};
 pub use work::{Tables, Work, WorkCommand, compute};

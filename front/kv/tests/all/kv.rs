@@ -4,7 +4,7 @@ use crate::support::{self, checkpoint, ctx, delete, encoded, get, put, query, ra
 use quorate_execute::{BatchReplies, ReplySink, Service};
 use quorate_kv::{
     Compare, Condition, Echo, KvCommand, KvConfig, KvError, KvQuery, KvReply, Operation, Scan, Tally, Totals,
-    echo_command,
+    echo_command, echo_query,
 };
 use quorate_types::{Items, ItemsBuilder};
 
@@ -279,7 +279,13 @@ fn the_echo_answers_as_wished_and_counts() {
         echo.execute(&command, &ctx(), &mut sink);
         assert_eq!(out.len(), reply);
     }
-    assert_eq!(query(echo, &KvQuery::Get { key: b"" }), 4u64.to_le_bytes());
+    let asked = |query: &[u8]| {
+        let mut out = Vec::new();
+        echo.query(query, &ctx(), &mut ReplySink::new(&mut out, 1 << 20));
+        out
+    };
+    assert_eq!(asked(b""), 4u64.to_le_bytes());
+    assert_eq!([0, 3, 5000].map(|bytes| asked(&echo_query(bytes)).len()), [0, 3, 5000]);
     let restored = &mut Echo::default();
     restored.restore(&mut &checkpoint(echo)[..]).expect("a good checkpoint");
     assert_eq!(checkpoint(restored), 4u64.to_le_bytes());
