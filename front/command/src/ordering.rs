@@ -220,6 +220,11 @@ impl OrderArgs {
         Self { model, protocol: Some(protocol), ..Self::default() }
     }
 
+    /// The same; requests prove in this way which client sent them.
+    pub fn authenticated(self, authentication: AuthenticationWord) -> Self {
+        Self { authentication: Some(authentication), ..self }
+    }
+
     /// The choices for a new cluster.
     ///
     /// # Errors

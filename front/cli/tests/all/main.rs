@@ -10,6 +10,7 @@ mod bench_kv;
 mod bench_latency;
 mod bench_plot;
 mod bench_shop;
+mod bench_smart;
 mod bench_table;
 mod chaos;
 mod demo;

@@ -14,7 +14,7 @@ use quorate_command::arguments::seconds;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::ServiceChoice;
 use quorate_floor::Config as FloorConfig;
-use quorate_kv::echo_command;
+use quorate_kv::{echo_command, echo_query};
 use std::time::{Duration, Instant};
 
 /// The largest size; larger ones do not fit into a frame.
@@ -112,6 +112,63 @@ impl Work for Requests {
                 "a request was answered with {:?} bytes, not {}",
                 other.map(<[u8]>::len),
                 self.reply_bytes
+            ))),
+        }
+    }
+}
+
+/// Commands, or commands and reads in a fixed order, so that each run has the same share of each.
+pub(super) struct Mix {
+    commands: Requests,
+    query: Vec<u8>,
+    read_bytes: usize,
+    percent: u64,
+    sent: u64,
+    /// Of each slot, whether it reads.
+    reads: Vec<bool>,
+}
+
+impl Mix {
+    /// Commands alone.
+    pub(super) fn commands(request_bytes: usize, reply_bytes: usize) -> Self {
+        let (commands, query) = (Requests::new(request_bytes, reply_bytes), Vec::new());
+        Self { commands, query, read_bytes: 0, percent: 0, sent: 0, reads: Vec::new() }
+    }
+
+    /// So many of 100 read, and are answered with `read_bytes`; the others are commands of `request_bytes` that are answered with nothing.
+    pub(super) fn reading(percent: u32, request_bytes: usize, read_bytes: usize) -> Self {
+        let query = echo_query(read_bytes);
+        Self { query, read_bytes, percent: percent.into(), ..Self::commands(request_bytes, 0) }
+    }
+
+    /// How many commands were answered so far.
+    pub(super) fn executed(&self) -> u64 {
+        self.commands.answered
+    }
+}
+
+impl Work for Mix {
+    fn next(&mut self, slot: usize) -> Call {
+        let before = self.sent * self.percent / 100;
+        self.sent += 1;
+        let reads = self.sent * self.percent / 100 > before;
+        if self.reads.len() <= slot {
+            self.reads.resize(slot + 1, false);
+        }
+        self.reads[slot] = reads;
+        if reads { Call::Read(self.query.clone(), ReadOptions::STRONG) } else { self.commands.next(slot) }
+    }
+
+    fn answered(&mut self, slot: usize, answer: &Answer) -> Outcome<()> {
+        if !self.reads.get(slot).copied().unwrap_or_default() {
+            return self.commands.answered(slot, answer);
+        }
+        match answer.first() {
+            Some(reply) if reply.len() == self.read_bytes => Ok(()),
+            other => Err(Failure::new(format!(
+                "a read was answered with {:?} bytes, not {}",
+                other.map(<[u8]>::len),
+                self.read_bytes
             ))),
         }
     }

@@ -242,6 +242,8 @@ impl Drop for Temporary {
     }
 }
 
+/// The section of keys that stand in none.
+pub(super) const TOP: &str = "";
 /// Keys of the replicas' configuration that are not the default: section, key, value.
 pub(super) type Settings = Vec<(&'static str, &'static str, toml::Value)>;
 
@@ -264,7 +266,7 @@ fn configure(file: &Path, settings: &Settings, nets: Option<&Nets>) -> Outcome<(
     let mut text: toml::Table = fs::read_to_string(file).doing(&doing)?.parse().doing(&doing)?;
     for (section, key, value) in settings {
         // Sections may stand in others.
-        let section = section.split('.').try_fold(&mut text, |table, name| {
+        let section = section.split('.').filter(|name| *name != TOP).try_fold(&mut text, |table, name| {
             table.entry(name).or_insert_with(|| toml::Table::new().into()).as_table_mut()
         });
         if let Some(section) = section {

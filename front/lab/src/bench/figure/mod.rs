@@ -1,9 +1,11 @@
 //! `bench figure`: measurements that are drawn, each as one page without dependencies, and as JSON with all numbers.
 //!
-//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop`, `few`, `replies` and `eve` (the figures), `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints).
+//! Files: `dfc`, `catchup`, `niagara`, `links`, `cop`, `few`, `replies`, `eve` and `smart` (the figures), `closed` (kinds of clusters in a closed loop),
+//! `filling` and `shares` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints).
 //! `super::draw` makes the pages. Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 pub(super) mod catchup;
+mod closed;
 mod cop;
 mod dfc;
 mod eve;
@@ -15,6 +17,7 @@ mod niagara;
 pub(crate) mod replies;
 mod samples;
 mod shares;
+pub(super) mod smart;
 #[cfg(test)]
 mod tests;
 
@@ -91,6 +94,18 @@ pub(super) enum Name {
     /// Bandwidth against throughput of a pair, beside a primary that ships its state
     #[value(name = "eve-11")]
     Eve11,
+    /// Latency against throughput by sizes of requests and replies, of clusters that survive a crash or a lie
+    #[value(name = "bft-smart-4")]
+    BftSmart4,
+    /// Requests per second by the number of faults, of clusters that survive crashes or lies
+    #[value(name = "bft-smart-5")]
+    BftSmart5,
+    /// Requests per second by the share of reads, of clusters that survive a crash or a lie
+    #[value(name = "bft-smart-6")]
+    BftSmart6,
+    /// Signed requests per second by the number of threads that check signatures
+    #[value(name = "bft-smart-7")]
+    BftSmart7,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -115,6 +130,9 @@ pub(super) enum Name {
   quorate bench figure eve-8 --verified --rounds 1
   quorate bench figure eve-9 --durability memory --secs 3
   quorate bench figure eve-10 --durability memory --secs 3
+  quorate bench figure bft-smart-5 --durability memory --secs 3
+  quorate bench figure bft-smart-6 --durability memory --secs 3 --reads 0,50,100
+  quorate bench figure bft-smart-7 --durability memory --secs 3 --threads 0,1,2
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -165,7 +183,7 @@ pub(crate) struct FigureArgs {
     /// For niagara-3 and -4: what the curves differ in
     #[arg(long, value_enum, default_value_t = niagara::By::Instances)]
     curve: niagara::By,
-    /// For cop, niagara-3 and -4, and visigoth-3 to -6: how often to measure each cluster, in turns
+    /// For cop, niagara-3 and -4, visigoth-3 to -6 and bft-smart: how often to measure each cluster, in turns
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
     rounds: u32,
     /// For cop: which faults the replicas survive, one part of the figure each
@@ -186,7 +204,7 @@ pub(crate) struct FigureArgs {
     /// For niagara-3 and -4: the first rate, in commands per second; each next one is half as much again
     #[arg(long, value_name = "PER_SECOND")]
     rate_first: Option<f64>,
-    /// For cop, niagara and visigoth: without certificates and encryption
+    /// For cop, niagara, visigoth and bft-smart: without certificates and encryption
     #[arg(long)]
     plain: bool,
     /// For niagara-5: how many links each replica has, one measurement each
@@ -204,7 +222,11 @@ pub(crate) struct FigureArgs {
     #[command(flatten)]
     replies: replies::Options,
     #[command(flatten)]
+    closed: closed::ClosedArgs,
+    #[command(flatten)]
     few: few::FewArgs,
+    #[command(flatten)]
+    smart: smart::SmartArgs,
     #[command(flatten)]
     eve: eve::EveArgs,
     #[arg(long, hide = true)]
@@ -271,8 +293,7 @@ pub(super) fn run(args: &FigureArgs, output: &Output) -> Outcome {
         return Ok(std::process::ExitCode::SUCCESS);
     };
     args.measurement().check()?;
-    // Before minutes of measuring.
-    fs::create_dir_all(&args.out).doing(format_args!("make {}", args.out.display()))?;
+    make(&args.out)?;
     let drawn = match name {
         Name::Dfc => dfc::draw(args)?,
         Name::Catchup => catchup::draw(args)?,
@@ -294,11 +315,24 @@ pub(super) fn run(args: &FigureArgs, output: &Output) -> Outcome {
         Name::Eve9 => eve::masked::draw(args)?,
         Name::Eve10 => eve::shop::passive::draw(args, eve::shop::passive::What::Latency)?,
         Name::Eve11 => eve::shop::passive::draw(args, eve::shop::passive::What::Bandwidth)?,
+        Name::BftSmart4 => smart::curves::draw(args)?,
+        Name::BftSmart5 => smart::faults::draw(args)?,
+        Name::BftSmart6 => smart::mixes::draw(args)?,
+        Name::BftSmart7 => smart::signed::draw(args)?,
     };
-    let named = quorate_command::arguments::name(name);
-    let page = args.out.join(format!("{named}.html"));
+    written(&quorate_command::arguments::name(name), &drawn, &args.out, output)
+}
+
+/// Makes the directory, before minutes of measuring.
+fn make(out: &Path) -> Outcome<()> {
+    fs::create_dir_all(out).doing(format_args!("make {}", out.display()))
+}
+
+/// Writes what was drawn into this directory, and prints it.
+fn written(named: &str, drawn: &Drawn, out: &Path, output: &Output) -> Outcome {
+    let page = out.join(format!("{named}.html"));
     write(&page, &drawn.html)?;
-    write(&args.out.join(format!("{named}.json")), &drawn.json)?;
+    write(&out.join(format!("{named}.json")), &drawn.json)?;
     if output.is_json() {
         print::line(&drawn.json)?;
     } else {
@@ -317,7 +351,7 @@ fn list() -> String {
     for name in Name::value_variants() {
         let Some(value) = name.to_possible_value() else { continue };
         let help = value.get_help().map(ToString::to_string).unwrap_or_default();
-        lines.push(format!("  {:<10} {help}", value.get_name()));
+        lines.push(format!("  {:<12} {help}", value.get_name()));
     }
     lines.push("draw one with `quorate bench figure NAME`".into());
     lines.join("\n")

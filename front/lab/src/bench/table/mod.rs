@@ -1,4 +1,4 @@
-//! `bench table`: the table of docs/performance.md, measured by one command.
+//! `bench table`: the table of docs/performance.md, measured by one command; and tables of papers, which `super::figure` draws.
 //!
 //! Each round measures every line once, with the null program beside it, and then the other programs. Ratios are taken within a round,
 //! since the machine's other work changes from minute to minute.
@@ -14,6 +14,7 @@ mod result;
 #[cfg(test)]
 mod tests;
 
+use super::figure::smart::{self, Named};
 use super::output::Output;
 use lines::Line;
 use peers::{Peer, Said};
@@ -25,12 +26,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Measure the lines of the performance page's table, beside the null program and beside other programs.
+/// Measure the lines of the performance page's table, beside the null program and beside other programs; or a table of a paper.
 ///
 /// Lines take turns: each round measures all of them, with the null program beside each. The table shows medians of the rounds, with bounds;
 /// a ratio is taken within a round. The exit code is 1 if a line failed, or if a cluster did not keep what it had acknowledged.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_value_name = "NAME",
+    subcommand_help_heading = "Tables of papers",
+    after_help = "Examples:
+  quorate bench table bft-smart-1 --durability memory --secs 3
+  quorate bench table bft-smart-2 --durability memory --clients 50,200,400
   quorate bench table --out docs/performance.md
   quorate bench table --only append,kv-put-one --rounds 3 --secs 2
   quorate bench table --json > before.json
@@ -43,8 +50,11 @@ A file for --peers:
   command = \"other-bench --secs 5 | jq -c '{name: .what, per_s: .rate, p50_us: (.p50_ms * 1000)}'\"
 
 The command prints a line of JSON for each measurement: `name` (what was measured) and `per_s`, and `per_cpu_s`, `p50_us` and `p99_us` where
-it knows them. It is run by sh, once a round; nothing ends one that hangs (`timeout 60 other-bench` does).")]
+it knows them. It is run by sh, once a round; nothing ends one that hangs (`timeout 60 other-bench` does)."
+)]
 pub(super) struct TableArgs {
+    #[command(subcommand)]
+    named: Option<Named>,
     /// How often to measure each line
     #[arg(long, value_name = "COUNT", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -76,6 +86,9 @@ pub(super) struct TableArgs {
 }
 
 pub(super) fn run(args: &TableArgs, output: &Output) -> Outcome {
+    if let Some(named) = &args.named {
+        return smart::run(named, output);
+    }
     // What can not be used is said at once, and not after an hour of measuring.
     let lines = lines::chosen(args)?;
     let peers = args.peers.as_deref().map_or_else(|| Ok(Vec::new()), |file| read(file, peers::parse))?;

@@ -1,15 +1,23 @@
-//! Kinds of clusters under load in a closed loop, in turns.
+//! Kinds of clusters under load in a closed loop, in turns: the null program, and then a cluster that gets one load after the other, in every other
+//! round the last one first.
+//!
+//! Files: `kinds` (the clusters), `head` (what figures say of themselves). Tests: `tests.rs` in `few` and `smart`.
 
-use super::FewArgs;
-use super::kinds::{Kind, Shown};
-use crate::bench::bft::{self, Requests};
+mod head;
+mod kinds;
+
+pub(super) use head::{Head, drawn, floor_text, lines_about, listed};
+pub(super) use kinds::{Kind, Shown};
+
+use super::{FigureArgs, refuse, shares};
+use crate::bench::bft::{self, Mix};
 use crate::bench::cpu::{Cpu, tick_s};
-use crate::bench::figure::{FigureArgs, shares};
 use crate::bench::load::{self, Measured, Plan};
 use crate::bench::median::{self, Median};
 use crate::bench::options::Measurement;
 use crate::bench::report::{Check, Durability, FloorRun};
 use crate::bench::series::{floor_config, floor_run_among};
+use crate::bench::signatures::Signatures;
 use crate::bench::target::Target;
 use quorate_command::arguments::seconds;
 use quorate_command::failure::{Failure, Outcome};
@@ -18,11 +26,80 @@ use quorate_floor::Config as FloorConfig;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Clients with one request outstanding each, and the size of a request.
+/// The options of these figures about their load.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClosedArgs {
+    /// For visigoth and bft-smart: how many clients, one after the other, each with one request outstanding; figures that do not compare numbers of
+    /// clients take the largest [default: 1,4,16,64,128; 25,50,100,200,400 for the table bft-smart-2]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',')]
+    clients: Vec<usize>,
+    /// For visigoth and bft-smart: clients share connections, as callers in one program do; otherwise each has its own
+    #[arg(long)]
+    pub(super) shared: bool,
+}
+
+/// The usual numbers of clients.
+pub(super) const CLIENTS: [usize; 5] = [1, 4, 16, 64, 128];
+
+impl ClosedArgs {
+    /// Refuses options that can not be, and says why.
+    pub(super) fn check(&self) -> Outcome<()> {
+        if self.clients.iter().any(|clients| !(1..=10_000).contains(clients)) {
+            return refuse("--clients is a list of numbers from 1 to 10000");
+        }
+        Ok(())
+    }
+
+    /// The numbers of clients, or the usual ones.
+    pub(super) fn clients(&self, usual: &[usize]) -> Vec<usize> {
+        if self.clients.is_empty() { usual.to_vec() } else { self.clients.clone() }
+    }
+
+    /// The largest number of clients.
+    pub(super) fn clients_most(&self) -> usize {
+        self.clients(&CLIENTS).into_iter().max().unwrap_or(1)
+    }
+}
+
+/// How clusters are measured.
+pub(super) struct How {
+    /// What all of them have in common.
+    pub(super) base: Measurement,
+    /// Clients share connections.
+    pub(super) shared: bool,
+    pub(super) rounds: u32,
+}
+
+impl FigureArgs {
+    pub(super) fn how(&self) -> How {
+        How { base: self.measurement(), shared: self.closed.shared, rounds: self.rounds }
+    }
+}
+
+/// Clients with one request outstanding each, and the sizes of requests and replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) clients: usize,
     pub(super) request_bytes: usize,
+    pub(super) reply_bytes: usize,
+    /// `None`: each request is a command. Otherwise so many of 100 only read: they are small and are answered with `reply_bytes`, while
+    /// commands have `request_bytes` and are answered with nothing.
+    pub(super) reads_percent: Option<u32>,
+}
+
+impl Load {
+    /// Commands that are answered with nothing.
+    pub(super) const fn commands(clients: usize, request_bytes: usize) -> Self {
+        Self { clients, request_bytes, reply_bytes: 0, reads_percent: None }
+    }
+
+    fn mix(self) -> Mix {
+        let Self { request_bytes, reply_bytes, .. } = self;
+        match self.reads_percent {
+            None => Mix::commands(request_bytes, reply_bytes),
+            Some(percent) => Mix::reading(percent, request_bytes, reply_bytes),
+        }
+    }
 }
 
 /// A load in one round.
@@ -62,6 +139,8 @@ impl Run {
 struct Round {
     runs: Vec<Run>,
     floors: Vec<FloorRun>,
+    /// Where clients sign, with the last load.
+    signatures: Option<Signatures>,
     errors: u64,
     first_error: Option<String>,
     check: Check,
@@ -78,6 +157,9 @@ pub(super) struct Rounds {
 pub(super) struct Point {
     pub(super) clients: usize,
     pub(super) request_bytes: usize,
+    pub(super) reply_bytes: usize,
+    /// Of 100 requests, how many only read; null: none does, and commands are answered with `reply_bytes`.
+    pub(super) reads_percent: Option<u32>,
     pub(super) per_s: Median,
     /// Latency of a request.
     pub(super) mean_ms: Median,
@@ -116,6 +198,8 @@ pub(super) struct Curve {
     /// Null if it was refused.
     pub(super) check: Option<Check>,
     pub(super) points: Vec<Point>,
+    /// What signatures of clients cost, in the last round; null where clients do not sign.
+    pub(super) signatures: Option<Signatures>,
     pub(super) floors: Vec<Floor>,
 }
 
@@ -143,17 +227,16 @@ impl Curve {
 }
 
 /// Measures all kinds that are not refused, in turns.
-pub(super) fn measure(args: &FigureArgs, kinds: Vec<Kind>, loads: &[Load]) -> Outcome<Vec<Rounds>> {
-    let base = args.measurement();
+pub(super) fn measure(how: &How, kinds: Vec<Kind>, loads: &[Load]) -> Outcome<Vec<Rounds>> {
     let mut all: Vec<Rounds> = kinds.into_iter().map(|kind| Rounds { kind, rounds: Vec::new() }).collect();
-    for round in 1..=args.rounds {
+    for round in 1..=how.rounds {
         for at in median::order(round, all.len()) {
             let kind = &all[at].kind;
             if kind.refusal().is_some() {
                 continue;
             }
-            let title = format!("{} {round}/{}", kind.shown().name(), args.rounds);
-            let measured = once(&args.few, kind, &kind.measurement(&base), loads, &title)?;
+            let title = format!("{} {round}/{}", kind.shown().name(), how.rounds);
+            let measured = once(how, kind, (loads, round), &title)?;
             all[at].rounds.push(measured);
         }
     }
@@ -173,20 +256,29 @@ pub(super) fn floors(loads: &[Load]) -> Vec<Load> {
 }
 
 /// One round of a kind: the null program, and then a cluster that gets one load after the other.
-fn once(args: &FewArgs, kind: &Kind, own: &Measurement, loads: &[Load], title: &str) -> Outcome<Round> {
+fn once(how: &How, kind: &Kind, (loads, turn): (&[Load], u32), title: &str) -> Outcome<Round> {
+    let own = &kind.measurement(&how.base);
     let mut null = Vec::new();
     for load in if own.no_floor { Vec::new() } else { floors(loads) } {
         null.push(floor(kind, own, load)?);
     }
-    let mut target = Target::open(own, ServiceChoice::Echo)?;
+    let mut target = Target::configured(own, ServiceChoice::Echo, kind.settings())?;
     let most = loads.iter().map(|load| load.clients).max().unwrap_or(1);
-    if !args.shared {
+    if !how.shared {
         target.have_crowd(most, bft::TIMEOUT)?;
     }
-    let mut round =
-        Round { runs: Vec::new(), floors: null, errors: 0, first_error: None, check: Check::passed("") };
-    let mut answered = 0;
-    for load in loads {
+    let mut runs: Vec<Option<Run>> = loads.iter().map(|_| None).collect();
+    let mut round = Round {
+        runs: Vec::new(),
+        floors: null,
+        signatures: None,
+        errors: 0,
+        first_error: None,
+        check: Check::passed(""),
+    };
+    let mut executed = 0;
+    for (number, at) in (1..).zip(median::order(turn, loads.len())) {
+        let load = loads[at];
         let plan = Plan {
             sessions: load.clients,
             slots: load.clients,
@@ -194,15 +286,24 @@ fn once(args: &FewArgs, kind: &Kind, own: &Measurement, loads: &[Load], title: &
             warm: Duration::from_secs_f64(own.warm),
             measure: seconds("--secs", own.secs)?,
         };
-        let mut work = Requests::new(load.request_bytes, 0);
-        let measured = load::run(&mut target, &plan, &mut work, title)?;
-        answered += work.answered;
+        let mut work = load.mix();
+        let title =
+            if loads.len() > 1 { format!("{title}, load {number}/{}", loads.len()) } else { title.into() };
+        let before = kind.signed.map(|_| target.signatures_checked()).transpose()?;
+        let measured = load::run(&mut target, &plan, &mut work, &title)?;
+        executed += work.executed();
         round.errors += measured.errors;
-        round.runs.push(Run::of(&measured));
+        let run = Run::of(&measured);
+        if let Some(before) = before {
+            let checked = target.signatures_checked()? - before;
+            round.signatures = Some(Signatures::of(checked, work.executed(), run.per_s));
+        }
+        runs[at] = Some(run);
         round.first_error = round.first_error.or(measured.first_error);
     }
+    round.runs.extend(runs.into_iter().flatten());
     round.check = match round.errors {
-        0 => bft::verify(&target, answered)?,
+        0 => bft::verify(&target, executed)?,
         _ => Check::not_done("some requests failed"),
     };
     Ok(round)
@@ -239,6 +340,7 @@ impl Rounds {
             check: (!self.rounds.is_empty())
                 .then(|| shares::worst(self.rounds.iter().map(|round| &round.check))),
             points: points.collect::<Option<_>>().ok_or_else(nothing)?,
+            signatures: self.rounds.last().and_then(|round| round.signatures),
             floors: floors.collect::<Option<_>>().ok_or_else(nothing)?,
         })
     }
@@ -252,6 +354,8 @@ impl Rounds {
         Some(Point {
             clients: load.clients,
             request_bytes: load.request_bytes,
+            reply_bytes: load.reply_bytes,
+            reads_percent: load.reads_percent,
             per_s: all(|run| Some(run.per_s), 1.0)?,
             mean_ms: all(|run| Some(run.mean_ms), 1.0)?,
             p50_ms: all(|run| Some(run.p50_ms), 1.0)?,
@@ -271,6 +375,20 @@ impl Rounds {
     /// Requests for each replica if each had a core, divided by those of `other`, round by round.
     pub(super) fn times_each(&self, other: &Self, at: usize) -> Option<Median> {
         self.quotient(other, at, |kind, run| Some(run.per_busiest_cpu_s? / f64::from(kind.replicas)))
+    }
+
+    /// Requests per second under this load, divided by those of `other` under that one, round by round.
+    pub(super) fn rate_beside(&self, at: usize, (other, base): (&Self, usize)) -> Option<Median> {
+        let rate = |round: &Round, at: usize| round.runs.get(at).map(|run| run.per_s);
+        let each = self.rounds.iter().zip(&other.rounds);
+        Median::of(each.filter_map(|(mine, its)| Some(rate(mine, at)? / rate(its, base)?)).collect())
+    }
+
+    /// The most requests per second under any load, divided by those of `other`, round by round.
+    pub(super) fn most_beside(&self, other: &Self) -> Option<Median> {
+        let most = |round: &Round| round.runs.iter().map(|run| run.per_s).reduce(f64::max);
+        let each = self.rounds.iter().zip(&other.rounds);
+        Median::of(each.filter_map(|(mine, its)| Some(most(mine)? / most(its)?)).collect())
     }
 
     fn quotient(&self, other: &Self, at: usize, value: fn(&Kind, &Run) -> Option<f64>) -> Option<Median> {

@@ -1,9 +1,8 @@
 //! The figures `visigoth-4` and `visigoth-5`: latency against throughput in a closed loop, while the number of clients grows.
 
-use super::closed::{self, Curve, Point};
-use super::kinds::Kind;
-use super::{Head, drawn, lines_about, listed, worth};
+use super::{check, growing, head, worth};
 use crate::bench::draw::{Chart, Line, Page, Table, colour};
+use crate::bench::figure::closed::{self, CLIENTS, Curve, Head, Kind, Point, drawn, lines_about, listed};
 use crate::bench::figure::{Drawn, FigureArgs, shares};
 use quorate_command::failure::Outcome;
 use quorate_command::print::amount;
@@ -72,12 +71,12 @@ struct Document {
 
 /// Measures and draws.
 pub(in crate::bench::figure) fn draw(args: &FigureArgs, what: What) -> Outcome<Drawn> {
-    args.few.check()?;
+    check(args)?;
     let faults = args.few.faults.iter().copied().max().unwrap_or(1);
-    let loads = args.few.growing();
+    let loads = growing(args);
     let bytes = args.few.request_bytes_most().to_string();
-    let mut head = Head::new(args, what.name(), &bytes, &listed(&args.few.clients));
-    let measured = closed::measure(args, what.kinds(faults, args.few.t_ms), &loads)?;
+    let mut head = head(args, what.name(), &bytes, &listed(&args.closed.clients(&CLIENTS)));
+    let measured = closed::measure(&args.how(), what.kinds(faults, args.few.t_ms), &loads)?;
     let curves = measured.iter().map(|rounds| rounds.curve(&loads)).collect::<Outcome<Vec<Curve>>>()?;
     head.valid = curves.iter().all(Curve::is_valid);
     let document = Document { head, faults: (what == What::SameFaults).then_some(faults), curves };

@@ -1,14 +1,13 @@
 //! The parts that need no cluster.
 
 use super::curves::What;
-use super::kinds::Kind;
 use super::worth::{Ratio, goal};
-use super::{closed, listed, trace, worth};
+use super::{growing, trace, worth};
 use crate::bench::figure::FigureArgs;
+use crate::bench::figure::closed::{self, CLIENTS, Kind, Load, floor_text, listed};
 use crate::bench::median::Median;
 use crate::bench::report::FloorRun;
 use clap::Parser;
-use closed::Load;
 use quorate_command::ordering::OrderArgs;
 use quorate_order::{Feature, Protocol};
 
@@ -81,8 +80,8 @@ fn what_is_refused_is_a_line_with_the_reason() {
     assert!(why.starts_with("refused by this program: ") && why.contains("--protocol"), "{why}");
     assert_eq!(refused.shown().legend(), "byzantine (refused)");
     // Nothing is started for it.
-    let loads = [Load { clients: 1, request_bytes: 0 }];
-    let measured = closed::measure(&args(""), vec![refused], &loads).expect("nothing to do");
+    let loads = [Load::commands(1, 0)];
+    let measured = closed::measure(&args("").how(), vec![refused], &loads).expect("nothing to do");
     let curve = measured[0].curve(&loads).expect("a line");
     assert!(
         curve.is_valid() && curve.trouble().is_none() && curve.points.is_empty() && curve.check.is_none()
@@ -116,9 +115,9 @@ fn goals_are_those_for_three_faults() {
 #[test]
 fn loads_grow_with_the_largest_request() {
     let args = args("--clients 1,8,2 --request-bytes 16,0");
-    let load = |clients, request_bytes| Load { clients, request_bytes };
-    assert_eq!(args.few.growing(), [load(1, 16), load(8, 16), load(2, 16)]);
-    assert_eq!((args.few.clients_most(), listed(&args.few.clients)), (8, "1, 8, 2".into()));
+    let load = Load::commands;
+    assert_eq!(growing(&args), [load(1, 16), load(8, 16), load(2, 16)]);
+    assert_eq!((args.closed.clients_most(), listed(&args.closed.clients(&CLIENTS))), (8, "1, 8, 2".into()));
     let loads = [load(1, 0), load(8, 0), load(2, 0), load(4, 1024)];
     assert_eq!(closed::floors(&loads), [load(8, 0), load(4, 1024)], "the null program beside the most");
 }
@@ -138,18 +137,18 @@ fn the_null_program_is_a_median_too() {
         per_replica_cpu_s: (per_s > 2.0).then_some(100.0),
         replicas_agree: per_s < 9.0,
     };
-    let load = Load { clients: 8, request_bytes: 0 };
+    let load = Load::commands(8, 0);
     let runs = [run(1.0), run(3.0), run(2.0)];
     let floor = closed::null(&runs.iter().collect::<Vec<_>>(), load).expect("runs");
     assert_eq!((floor.per_s.median, floor.per_replica_cpu_s.map(|per| per.of)), (2.0, Some(1)));
     assert!(
-        super::floor(&floor).contains("commands of 16 B, 8 outstanding: 2.00 [1.00, 3.00]/s"),
+        floor_text(&floor).contains("commands of 16 B, 8 outstanding: 2.00 [1.00, 3.00]/s"),
         "{}",
-        super::floor(&floor)
+        floor_text(&floor)
     );
     assert!(closed::null(&[], load).is_none());
     let wrong = closed::null(&[&run(9.0)], load).expect("a run");
-    assert!(super::floor(&wrong).ends_with("NOT VALID: its replicas disagree"));
+    assert!(floor_text(&wrong).ends_with("NOT VALID: its replicas disagree"));
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! The figure `visigoth-6`: throughput over time while one replica crashes, and later another one sleeps and goes on.
 
-use super::closed::{self, Floor, Load};
-use super::kinds::{Kind, Shown};
-use super::{FewArgs, Head, drawn, floor};
+use super::{FewArgs, check, head};
 use crate::bench::bft::{self, Requests};
 use crate::bench::draw::{Chart, Line, Page, Table, colour};
 use crate::bench::events::Event;
+use crate::bench::figure::closed::{self, Floor, Head, Kind, Load, Shown, drawn, floor_text};
 use crate::bench::figure::filling::Recorder;
 use crate::bench::figure::marks::Span;
 use crate::bench::figure::samples::Bin;
@@ -94,9 +93,9 @@ pub(super) fn kinds(t_ms: u32) -> Vec<Kind> {
 
 /// Measures and draws.
 pub(in crate::bench::figure) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
-    args.few.check()?;
-    let load = Load { clients: args.few.clients_most(), request_bytes: args.few.request_bytes_most() };
-    let mut head = Head::new(args, "visigoth-6", &load.request_bytes.to_string(), &load.clients.to_string());
+    check(args)?;
+    let load = Load::commands(args.closed.clients_most(), args.few.request_bytes_most());
+    let mut head = head(args, "visigoth-6", &load.request_bytes.to_string(), &load.clients.to_string());
     head.seconds = scaled(&args.few, END_S).as_secs_f64();
     // The null program is measured no longer than the trace.
     let (warm, secs) = (scaled(&args.few, WARM_S).as_secs_f64(), args.secs.min(head.seconds));
@@ -113,7 +112,7 @@ pub(in crate::bench::figure) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
                 runs[at].1.push(closed::floor(kind, &own, load)?);
             }
             let title = format!("{} {round}/{}", kind.shown().name(), args.rounds);
-            runs[at].0.push(once(&args.few, &own, load, &title)?);
+            runs[at].0.push(once(args, &own, load, &title)?);
         }
     }
     let all = kinds.iter().zip(runs);
@@ -129,9 +128,10 @@ fn scaled(args: &FewArgs, seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds / args.divide)
 }
 
-fn once(args: &FewArgs, own: &Measurement, load: Load, title: &str) -> Outcome<Run> {
+fn once(all: &FigureArgs, own: &Measurement, load: Load, title: &str) -> Outcome<Run> {
+    let args = &all.few;
     let mut target = Target::open(own, ServiceChoice::Echo)?;
-    if !args.shared {
+    if !all.closed.shared {
         target.have_crowd(load.clients, bft::TIMEOUT)?;
     }
     let (warm, length) = (Duration::from_secs_f64(own.warm), scaled(args, END_S));
@@ -324,7 +324,7 @@ fn table(document: &Document) -> Table {
 
 fn facts(document: &Document) -> Vec<String> {
     let mut facts = document.head.facts();
-    let (divide, t_ms) = (document.divide, document.head.t_ms);
+    let (divide, t_ms) = (document.divide, document.head.t_ms.unwrap_or_default());
     facts.push(format!(
         "times are those of the paper divided by {divide}: a follower crashes, {:.1} s later another one sleeps for {:.2} s; shares are of \
          the rate before the crash; asleep: from {} ms after the sleep began",
@@ -342,7 +342,7 @@ fn facts(document: &Document) -> Vec<String> {
         let name = trace.shown.name();
         facts.extend(trace.shown.refused.as_ref().map(|why| format!("{name}: {why}")));
         facts.extend(trace.runs.iter().enumerate().map(|(at, run)| happened(&name, at + 1, run)));
-        facts.extend(trace.floor.as_ref().map(floor));
+        facts.extend(trace.floor.as_ref().map(floor_text));
     }
     facts.extend(document.head.machine());
     facts

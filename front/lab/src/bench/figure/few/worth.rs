@@ -1,10 +1,11 @@
 //! The figure `visigoth-3`: what a replica is worth. Requests for each second of processor time of all replicas, and for each replica, by the
 //! number of faults that the cluster survives.
 
-use super::closed::{self, Curve, Load, Point, Rounds};
-use super::kinds::Kind;
-use super::{Head, drawn, lines_about, listed};
+use super::{check, head};
 use crate::bench::draw::{Chart, Page, Table, colour};
+use crate::bench::figure::closed::{
+    self, Curve, Head, Kind, Load, Point, Rounds, drawn, lines_about, listed,
+};
 use crate::bench::figure::{Drawn, FigureArgs, shares};
 use crate::bench::median::Median;
 use quorate_command::failure::Outcome;
@@ -42,12 +43,12 @@ struct Document {
 
 /// Measures and draws.
 pub(in crate::bench::figure) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
-    args.few.check()?;
-    let (clients, bytes) = (args.few.clients_most(), &args.few.request_bytes);
-    let loads: Vec<Load> = bytes.iter().map(|bytes| Load { clients, request_bytes: *bytes }).collect();
-    let mut head = Head::new(args, "visigoth-3", &listed(bytes), &clients.to_string());
+    check(args)?;
+    let (clients, bytes) = (args.closed.clients_most(), &args.few.request_bytes);
+    let loads: Vec<Load> = bytes.iter().map(|bytes| Load::commands(clients, *bytes)).collect();
+    let mut head = head(args, "visigoth-3", &listed(bytes), &clients.to_string());
     let kinds = args.few.faults.iter().flat_map(|faults| kinds(*faults, args.few.t_ms)).collect();
-    let measured = closed::measure(args, kinds, &loads)?;
+    let measured = closed::measure(&args.how(), kinds, &loads)?;
     let curves = measured.iter().map(|rounds| rounds.curve(&loads)).collect::<Outcome<Vec<Curve>>>()?;
     head.valid = curves.iter().all(Curve::is_valid);
     let document = Document { head, curves, ratios: ratios(&measured, &loads) };
