@@ -341,21 +341,26 @@ fn words(payloads: &[Payload]) -> String {
     )
 }
 
-/// A chart with a line for each curve, from those of its points that `x` gives a place.
-fn chart(
-    curves: &[Curve],
-    (title, x_label): (String, &str),
-    x: impl Fn(&Curve, &Point) -> Option<f64>,
-) -> Chart {
+/// Each once, in their order.
+fn families(curves: &[Curve]) -> Vec<&str> {
     let mut families: Vec<&str> = Vec::new();
     for curve in curves {
         if !families.contains(&curve.shown.family.as_str()) {
             families.push(&curve.shown.family);
         }
     }
+    families
+}
+
+/// A chart with a line for each family of clusters, from those of its points that `x` gives a place.
+fn chart(
+    curves: &[Curve],
+    (title, x_label): (String, &str),
+    x: impl Fn(&Curve, &Point) -> Option<f64>,
+) -> Chart {
     let mut x_most: f64 = 0.0;
     let mut lines = Vec::new();
-    for (at, family) in families.into_iter().enumerate() {
+    for (at, family) in families(curves).into_iter().enumerate() {
         let own = curves.iter().filter(|curve| curve.shown.family == family);
         let points = own.flat_map(|curve| curve.points.iter().map(move |point| (curve, point)));
         let placed = points.filter_map(|(curve, point)| Some((x(curve, point)?, Some(point.per_s))));
@@ -379,7 +384,9 @@ fn chart(
 fn table(curves: &[Curve], own: &[&str], cells: impl Fn(&Curve, &Point) -> Vec<String>) -> Table {
     let measured = ["requests/s", "p50 ms", "p99 ms", "per replica CPU s"];
     let head = ["cluster"].iter().chain(own).chain(&measured).map(|name| (*name).to_owned()).collect();
-    let rows = curves.iter().enumerate().flat_map(|(at, curve)| {
+    let families = families(curves);
+    let rows = curves.iter().flat_map(|curve| {
+        let at = families.iter().position(|family| *family == curve.shown.family).unwrap_or(0);
         let row = |point: &Point| {
             let ms = |median: &Median| format!("{:.2}", median.median);
             let rate = |median: &Median| shares::cell(median, amount);

@@ -103,7 +103,7 @@ fn page(document: &Document) -> Page {
     let signatures =
         document.curves.iter().filter_map(|curve| Some((curve.shown.signed_workers?, curve.signatures?)));
     more.extend(
-        signatures.map(|(threads, signatures)| format!("{threads} threads, the last round: {signatures}")),
+        signatures.map(|(threads, signatures)| format!("threads {threads}, the last round: {signatures}")),
     );
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
     Page {
