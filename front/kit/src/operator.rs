@@ -96,6 +96,11 @@ impl Operator {
     pub async fn change(&self, request: MemberRequest) -> Result<(), OperatorError> {
         let before = self.look.now().await.unwrap_or_default();
         let text = self.ask_leader(&|| request.frame(), FrameKind::MemberReply).await?;
+        if text.starts_with("plan ") {
+            let why =
+                "where replicas may lie, administrators sign changes of the members: use `quorate member`";
+            return Err(OperatorError::Refused(why.to_owned()));
+        }
         let number = text.strip_prefix("begun m").and_then(|number| number.parse().ok());
         let number: u64 = number.ok_or(OperatorError::Refused(text.clone()))?;
         tracing::info!("a client of {} has the members changed: {request:?}, {text}", self.front);

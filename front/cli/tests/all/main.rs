@@ -1,5 +1,6 @@
 //! What the program prints and does, with clusters of real processes and real clients. One binary for all of it: each has to be linked with everything.
 
+mod admin;
 mod backup;
 mod bad_input;
 mod bench_compare;

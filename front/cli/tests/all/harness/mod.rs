@@ -382,16 +382,26 @@ impl Made {
         Self::with_instances(members, 1)
     }
 
+    /// Four members on free ports, of which one may lie.
+    pub(crate) fn byzantine() -> Self {
+        let members: Vec<(u16, String)> =
+            (1..).zip(free_ports(4)).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect();
+        Self::with(&members, &["--fault-model", "byzantine"])
+    }
+
     fn with_instances(members: &[(u16, String)], instances: u16) -> Self {
+        Self::with(members, &["--instances", &instances.to_string()])
+    }
+
+    fn with(members: &[(u16, String)], more: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let list: Vec<String> = members.iter().map(|(id, address)| format!("{id}={address}")).collect();
         let made = Self { directory };
         let path = made.path();
-        let (path, count) = (path.to_str().expect("UTF-8"), instances.to_string());
-        let init =
-            ["init", "--service", "kv", "--dir", path, "--members", &list.join(","), "--instances", &count];
+        let path = path.to_str().expect("UTF-8");
+        let init = ["init", "--service", "kv", "--dir", path, "--members", &list.join(",")];
         // Many tests run at once, and each port is one test's.
-        quorate(&[&init[..], &["--health-port", "0"]].concat()).ok();
+        quorate(&[&init[..], more, &["--health-port", "0"]].concat()).ok();
         for (id, _) in members {
             edit(&made.config(*id), "mode = \"group\"", "mode = \"group\"\nsegment_mib = 20");
         }
@@ -435,11 +445,17 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it, and does not wait.
     pub(crate) fn start(config: &Path) -> Self {
+        Self::start_with(config, &[])
+    }
+
+    /// The same, with more arguments.
+    pub(crate) fn start_with(config: &Path, more: &[&str]) -> Self {
         let log = tempfile::NamedTempFile::new().expect("a temporary file");
         let out = || log.as_file().try_clone().expect("a file can be shared");
         let child = program()
             .args(["serve", "--config"])
             .arg(config)
+            .args(more)
             .stdout(out())
             .stderr(out())
             .spawn()

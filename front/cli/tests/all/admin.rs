@@ -1,0 +1,113 @@
+//! Members of a cluster whose replicas may lie, changed by what administrators sign, with real processes.
+
+use crate::harness::kv::{client, has, put};
+use crate::harness::{Made, Ran, Server, free_ports, quorate, wait_until};
+use serde_json::Value;
+use std::path::Path;
+
+fn run(made: &Path, arguments: &[&str]) -> Ran {
+    let mut all = arguments.to_vec();
+    all.extend(["--dir", made.to_str().expect("UTF-8")]);
+    quorate(&all)
+}
+
+fn members(made: &Path) -> Vec<(u64, bool)> {
+    let ran = run(made, &["member", "list", "--json"]);
+    let Ok(list) = serde_json::from_str::<Value>(&ran.out) else { return Vec::new() };
+    let each = list["members"].as_array().into_iter().flatten();
+    each.map(|m| (m["replica"].as_u64().unwrap_or_default(), m["caught_up"] == true)).collect()
+}
+
+/// Four replicas that survive one that lies.
+fn four() -> (Made, Vec<Server>) {
+    let made = Made::byzantine();
+    let servers = (1..=4).map(|id| Server::start(&made.config(id))).collect();
+    wait_until("the cluster answers", || run(&made.path(), &["kv", "put", "begin", "now"]).code == Some(0));
+    (made, servers)
+}
+
+/// A replica that lies is replaced while a client goes on that knew only the first four; then another one by a command that was signed
+/// elsewhere. What was written is all there.
+#[test]
+fn a_liar_is_replaced_by_what_administrators_sign() {
+    let (made, mut servers) = four();
+    let directory = made.path();
+    let lies = directory.join("replica-3/lies");
+    drop(servers.remove(2).stop());
+    std::fs::write(&lies, "equivocate").expect("written");
+    servers.insert(
+        2,
+        Server::start_with(&made.config(3), &["--lies", lies.to_str().expect("UTF-8"), "--die-with-parent"]),
+    );
+    let client = client(&directory);
+    let session = client.open_session().expect("a session");
+    let write = |number: u32| session.call_one(&put(&format!("key-{number}"), &number.to_string())).map(drop);
+    write(1).expect("written");
+
+    let address = format!("127.0.0.1:{}", free_ports(1)[0]);
+    run(&directory, &["member", "add", "5", "--address", &address]).ok();
+    run(&directory, &["member", "promote", "5"]).fails(1, &["has not caught up"]);
+    servers.push(Server::start(&made.config(5)));
+    wait_until("it has caught up", || members(&directory).contains(&(5, true)));
+    run(&directory, &["member", "replace", "3", "5"]).ok();
+    let ids: Vec<u64> = members(&directory).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, [1, 2, 4, 5]);
+    drop(servers.remove(2).stop());
+    write(2).expect("written");
+
+    // Without a key at hand nothing is changed; a file is signed where the key is.
+    let key = directory.join("administrator.key");
+    let (away, later) = (directory.join("away.key"), directory.join("later.toml"));
+    std::fs::rename(&key, &away).expect("moved");
+    let (away, later) = (away.to_str().expect("UTF-8"), later.to_str().expect("UTF-8"));
+    run(&directory, &["member", "move", "2", "--address", "127.0.0.1:1"])
+        .fails(2, &["--admin-key", "--sign-later"]);
+    let address = format!("127.0.0.1:{}", free_ports(1)[0]);
+    run(&directory, &["member", "add", "6", "--address", &address, "--sign-later", later]).ok();
+    run(&directory, &["admin", "submit", later]).fails(1, &["the signatures of 1 of the 1 administrators"]);
+    assert!(quorate(&["admin", "show", later]).ok().contains("r6 at"), "it says what it does");
+    quorate(&["admin", "sign", later, "--admin-key", away]).ok();
+    run(&directory, &["admin", "submit", later]).ok();
+    run(&directory, &["admin", "submit", later]).fails(1, &["was executed before"]);
+    // It joins after members left, and begins with a checkpoint.
+    servers.push(Server::start(&made.config(6)));
+    wait_until("it has caught up", || members(&directory).contains(&(6, true)));
+    write(3).expect("written");
+
+    // A restart finds the members in the log.
+    drop(servers.remove(0).stop());
+    servers.insert(0, Server::start(&made.config(1)));
+    for number in 1..=3 {
+        assert!(has(&client, &format!("key-{number}"), &number.to_string()), "key {number}");
+    }
+    session.close().expect("closed");
+    drop(client);
+    assert_eq!(run(&directory, &["kv", "get", "begin"]).ok().trim(), "now");
+}
+
+/// From then on both have to sign.
+#[test]
+fn administrators_are_replaced() {
+    let (made, servers) = four();
+    let directory = made.path();
+    let file = |name: &str| directory.join(name).to_str().expect("UTF-8").to_owned();
+    let (anna, bert) = (file("anna.key"), file("bert.key"));
+    let keys = [&anna, &bert].map(|file| quorate(&["admin", "keygen", file]).ok().trim().to_owned());
+    quorate(&["admin", "keygen", &anna]).fails(2, &["a key is never replaced"]);
+    run(&directory, &["admin", "replace", "--key", &keys[0], "--key", &keys[1], "--threshold", "2"]).ok();
+    let add = ["member", "add", "5", "--address", "127.0.0.1:7"];
+    let alone = [&add[..], &["--admin-key", &anna]].concat();
+    run(&directory, &alone).fails(1, &["the signatures of 2 of the 2 administrators"]);
+    run(&directory, &add).fails(1, &["the signatures of 2 of the 2 administrators"]);
+    assert!(!directory.join("replica-5").exists(), "nothing is left of it");
+    run(&directory, &[&alone[..], &["--admin-key", &bert]].concat()).ok();
+    let status = run(&directory, &["admin", "status"]).ok();
+    for part in
+        ["2 of 2 administrators must sign", &keys[0], "2 commands were executed", "the change to m2 begins"]
+    {
+        assert!(status.contains(part), "`{part}` is missing in: {status}");
+    }
+    drop(servers);
+    let crash = Made::three();
+    run(&crash.path(), &["admin", "status"]).fails(2, &["survives crashes only"]);
+}
