@@ -7,13 +7,13 @@
 //!
 //! INV-EXEC-3: agreed time never goes back. Tests: `tests/all/leaders.rs`.
 
-use quorate_types::{AgreedTime, Seq, Span, planted};
+use quorate_types::{AgreedTime, InstanceId, Seq, Slot, Span, planted};
 use quorate_wire::BatchHeader;
 
 /// The most by which the agreed times of several leaders differ.
 pub const LEADERS_APART: Span = Span::from_secs(1);
 
-/// The agreed time and level at which a batch is executed, the same at every replica.
+/// The agreed time and level at which a batch is executed, and where it was decided. The same at every replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The agreed time of the batch.
@@ -22,6 +22,18 @@ pub struct Moment {
     pub due: AgreedTime,
     /// The cluster's feature level.
     pub level: u32,
+    /// The instance that decided it.
+    pub instance: InstanceId,
+    /// The slot of that instance.
+    pub slot: Slot,
+}
+
+/// The slot of an instance in which a batch was decided.
+pub(crate) type Decided = (InstanceId, Slot);
+
+/// The place of a seq in a cluster that always had one instance.
+pub(crate) fn alone(seq: Seq) -> Decided {
+    (InstanceId::new(1), Slot::new(seq.number()))
 }
 
 /// How far the global log was delivered, and the agreed time there.
@@ -76,11 +88,11 @@ impl Agreed {
         (self.seq, self.time, self.level) = (seq, time, level);
     }
 
-    /// Delivers the next batch, which has this header.
-    pub(crate) fn deliver(&mut self, seq: Seq, header: &BatchHeader) -> Moment {
+    /// Delivers the next batch, which has this header and was decided there.
+    pub(crate) fn deliver(&mut self, seq: Seq, (instance, slot): Decided, header: &BatchHeader) -> Moment {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are delivered in order, each once");
         (self.seq, self.time) = (seq, self.time_of(header));
-        Moment { time: self.time, due: self.time.minus(self.apart()), level: self.level }
+        Moment { time: self.time, due: self.time.minus(self.apart()), level: self.level, instance, slot }
     }
 
     /// Delivers an empty part of the global log, up to this seq.

@@ -1,15 +1,23 @@
 //! What a service may know about the command that it runs, and the only randomness that it may use.
+//!
+//! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014, section 4 (the context of a
+//! message: client, consensus instance, latency of the consensus, a time and nonces that are equal everywhere). Here a service does not
+//! learn the latency, which each replica measures for itself ([0059](../../../docs/decisions/0059-a-service-sees-what-is-agreed.md)).
+//! Tests: `tests/all/contexts.rs`, `host/quorate/tests/all/executors.rs`.
 
-use quorate_types::{AgreedTime, ClientId, Random, Seq, SessionId};
+use crate::agreed::Moment;
+use quorate_types::{AgreedTime, ClientId, InstanceId, Random, Seq, SessionId, Slot};
 use quorate_wire::FEATURE_LEVEL;
 
-/// The client, the position in the log and the agreed time of a command. They are the same on every replica. A service that takes time or
+/// The client, the positions in the logs and the agreed time of a command. They are the same on every replica. A service that takes time or
 /// randomness from anywhere else is not deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
     client: ClientId,
     session: SessionId,
     seq: Seq,
+    slot: Slot,
+    instance: InstanceId,
     time: AgreedTime,
     seed: u64,
     request: u32,
@@ -24,12 +32,24 @@ impl Context {
             client: ClientId::new(0),
             session: SessionId::NONE,
             seq,
+            slot: Slot::ZERO,
+            instance: InstanceId::new(0),
             time,
             seed: 0,
             request: 0,
             command: 0,
             level: FEATURE_LEVEL,
         }
+    }
+    /// The context of a batch's requests.
+    pub(crate) const fn of_batch(seq: Seq, moment: &Moment, seed: u64) -> Self {
+        let Moment { time, level, instance, slot, .. } = *moment;
+        Self::at(seq, time).with_seed(seed).with_level(level).with_place(instance, slot)
+    }
+    /// This context for the batch that this slot of this instance decided.
+    #[must_use]
+    pub const fn with_place(self, instance: InstanceId, slot: Slot) -> Self {
+        Self { instance, slot, ..self }
     }
     /// This context with another seed of the batch.
     #[must_use]
@@ -74,6 +94,15 @@ impl Context {
     /// The batch's position in the global log; in queries the last executed one.
     pub const fn seq(&self) -> Seq {
         self.seq
+    }
+    /// The instance that decided the batch, from 1; 0 in queries, and when the membership changed.
+    pub const fn instance(&self) -> InstanceId {
+        self.instance
+    }
+    /// The slot of that instance in which the batch was decided, from 1; 0 in queries, and when the membership changed. With one instance it
+    /// is the number of the seq.
+    pub const fn slot(&self) -> Slot {
+        self.slot
     }
     /// The agreed time.
     pub const fn time(&self) -> AgreedTime {

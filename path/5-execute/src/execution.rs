@@ -8,7 +8,7 @@
 //! INV-EXEC-7: batches, gaps and borders become final in the order of their delivery. Tests: `tests/all/stage.rs`, and check/sim with an
 //! execution that is late and takes batches back.
 
-use crate::agreed::{Agreed, Moment};
+use crate::agreed::{Agreed, Moment, alone};
 use crate::around::MembershipNow;
 use crate::checkpoint::CheckpointError;
 use crate::executor::Executor;
@@ -18,7 +18,7 @@ use crate::outcomes::Outcomes;
 use crate::verified::Verified;
 use crate::work::{Work, Worked};
 use quorate_state::store::{Changed, Version};
-use quorate_types::{Seq, Time};
+use quorate_types::{InstanceId, Seq, Slot, Time};
 use quorate_wire::{Batch, Ruling};
 use std::collections::VecDeque;
 
@@ -167,12 +167,20 @@ impl dyn Execution {
         self.state().agreed()
     }
 
-    /// Delivers a batch.
+    /// Delivers a batch of a cluster with one instance.
     ///
     /// # Panics
     /// When `seq` is not the next: a bug of ours.
     pub fn batch(&mut self, seq: Seq, batch: Batch) {
-        let moment = self.state_mut().deliver(seq, &batch.header());
+        self.batch_of(seq, alone(seq), batch);
+    }
+
+    /// Delivers the batch that this slot of this instance decided.
+    ///
+    /// # Panics
+    /// When `seq` is not the next: a bug of ours.
+    pub fn batch_of(&mut self, seq: Seq, place: (InstanceId, Slot), batch: Batch) {
+        let moment = self.state_mut().deliver(seq, place, &batch.header());
         self.deliver(Ordered::Batch(seq, moment, batch));
     }
 

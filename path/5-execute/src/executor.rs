@@ -10,7 +10,7 @@
 mod following;
 
 use crate::Lookup;
-use crate::agreed::{Agreed, Moment};
+use crate::agreed::{Agreed, Decided, Moment, alone};
 use crate::ahead;
 use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, read_u64};
@@ -113,20 +113,20 @@ impl Executor {
     ///
     /// # Panics
     /// When `seq` is not the next: a bug of ours.
-    pub(crate) fn deliver(&mut self, seq: Seq, header: &BatchHeader) -> Moment {
-        self.agreed.deliver(seq, header)
+    pub(crate) fn deliver(&mut self, seq: Seq, place: Decided, header: &BatchHeader) -> Moment {
+        self.agreed.deliver(seq, place, header)
     }
 
     pub(crate) fn deliver_nothing(&mut self, seq: Seq) {
         self.agreed.pass(seq);
     }
 
-    /// Delivers and runs the next batch. Afterwards `out` holds its outcomes, and only these.
+    /// Delivers and runs the next batch, of a cluster with one instance. Afterwards `out` holds its outcomes, and only these.
     ///
     /// # Panics
     /// When `seq` is not the next, or the batch was never checked: bugs of ours.
     pub fn execute(&mut self, seq: Seq, batch: &Batch, out: &mut Outcomes) {
-        let moment = self.deliver(seq, &batch.header());
+        let moment = self.deliver(seq, alone(seq), &batch.header());
         self.run_batch(seq, batch, moment, None, out);
         out.set_events(self.take_events());
     }
@@ -141,10 +141,10 @@ impl Executor {
         out: &mut Outcomes,
     ) {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are executed in order, each once");
-        let Moment { time, due, level } = moment;
+        let Moment { time, due, .. } = moment;
         (self.seq, self.time) = (seq, time);
         out.begin(seq);
-        let ctx = Context::at(seq, time).with_seed(batch.header().seed).with_level(level);
+        let ctx = Context::of_batch(seq, &moment, batch.header().seed);
         let before = self.watched(&results);
         let ended = self.sessions.expire(due);
         if !ended.is_empty() {

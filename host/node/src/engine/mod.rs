@@ -384,7 +384,7 @@ impl Engine {
         match delivered {
             Delivered::Batch { seq, place, payload } => {
                 self.meet_leaders();
-                self.execution.batch(seq, payload.clone());
+                self.execution.batch_of(seq, (place.instance, place.slot), payload.clone());
                 if place.instance == FIRST
                     && let (Some(verified), Some(record)) =
                         (self.execution.verified_mut(), self.merge.delivered_record(FIRST))
@@ -511,7 +511,8 @@ impl Engine {
     /// Lets run what will probably be delivered next. Whether anything runs early.
     pub(crate) fn foresee(&mut self) -> bool {
         let Some(record) = self.foreseeable() else { return false };
-        self.verified_mut().is_some_and(|verified| verified.foresee_behind(record))
+        let Place { instance, slot } = self.merge.cursor();
+        self.verified_mut().is_some_and(|verified| verified.foresee_behind(record, (instance, slot)))
     }
 
     /// The last record that is delivered, while the next ones of its instance are the next ones of the global log.

@@ -24,6 +24,8 @@ enum How {
 }
 
 const ACCOUNTS: u8 = 12;
+/// The query for what the newest command of each account saw, and the end of the key where that is.
+const SEEN: u8 = 255;
 const EACH: u64 = 1000;
 const CALLERS: u8 = 6;
 const MOVES: u8 = 25;
@@ -34,7 +36,7 @@ fn balance(view: &StateView<'_>, account: u8) -> u64 {
 }
 
 impl ParallelService for Accounts {
-    fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         let [from, to, amount] = *command else { return reply.write(b"what?") };
         std::thread::sleep(Duration::from_millis(1));
         let (has, gets) = (balance(view, from), balance(view, to));
@@ -43,10 +45,18 @@ impl ParallelService for Accounts {
             view.set(&[from], &(has - amount).to_le_bytes());
             view.set(&[to], &(gets + amount).to_le_bytes());
         }
+        // What it learns about itself is a part of the state, so replicas must agree on it.
+        let place = [ctx.seq().number(), ctx.slot().number(), ctx.instance().number().into()];
+        let seen = [ctx.client().number(), ctx.session().number(), place[0], place[1], place[2]];
+        view.set(&[from, SEEN], &seen.map(u64::to_le_bytes).concat());
         reply.write(&amount.to_le_bytes());
     }
 
-    fn query(&self, view: &StateView<'_>, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+    fn query(&self, view: &StateView<'_>, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        if query == [SEEN] {
+            let seen = |account| view.get(&[account, SEEN]).map(|seen| seen.to_vec()).unwrap_or_default();
+            return (0..ACCOUNTS).for_each(|account| reply.write(&seen(account)));
+        }
         (0..ACCOUNTS).for_each(|account| reply.write(&balance(view, account).to_le_bytes()));
     }
 
@@ -75,6 +85,17 @@ fn balances(client: &BlockingClient, replica: u16) -> Vec<u64> {
     let answer = client.read(Vec::new(), options).expect("an answer");
     let (chunks, _) = answer.body.as_chunks::<8>();
     chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect()
+}
+
+/// What the newest commands saw of themselves, read as in [`balances`]: client, session, seq, slot and instance.
+fn contexts(client: &BlockingClient, replica: u16) -> Vec<[u64; 5]> {
+    let options = ReadOptions { replica: Some(ReplicaId::new(replica)), ..ReadOptions::STRONG };
+    let answer = client.read(vec![SEEN], options).expect("an answer");
+    let (words, _) = answer.body.as_chunks::<8>();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let (seen, rest) = words.as_chunks::<5>();
+    assert!(rest.is_empty() && !seen.is_empty());
+    seen.to_vec()
 }
 
 /// Callers move amounts at the same time; a replica that executes otherwise than the others comes to the same balances.
@@ -118,6 +139,14 @@ fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16
     assert_eq!(all[0].iter().sum::<u64>(), u64::from(ACCOUNTS) * EACH, "nothing is lost or made");
     assert!(all[0].iter().any(|balance| *balance != EACH), "something moved");
     assert!(all.iter().all(|own| *own == all[0]), "{model:?}, R = {instances}: {all:?}");
+    let seen = contexts(&reader, 1);
+    for replica in 2..=replicas {
+        assert_eq!(contexts(&reader, replica), seen, "{model:?}, R = {instances}: what {replica} saw");
+    }
+    for [client, session, seq, slot, instance] in &seen {
+        assert!((1..=u64::from(instances)).contains(instance) && (1..=*seq).contains(slot), "{seen:?}");
+        assert!(*client != 0 && *session != 0, "{seen:?}");
+    }
     let mut early = false;
     for replica in 1..=replicas {
         let status = reader.status(ReplicaId::new(replica)).expect("a status");
@@ -133,6 +162,7 @@ fn moves(model: FaultModel, (replicas, instances): (u16, u16), sequential: &[u16
     cluster.stop(ReplicaId::new(1));
     cluster.restart(ReplicaId::new(1)).expect("it starts");
     assert_eq!(balances(&reader, 1), all[0], "{model:?}, R = {instances}: after a restart");
+    assert_eq!(contexts(&reader, 1), seen, "{model:?}, R = {instances}: seen after a restart");
 }
 
 #[test]

@@ -137,7 +137,7 @@ impl InOrder {
 
     /// Plans the requests of a batch that may run before their turn.
     fn plan(&mut self, (seq, moment, first): (Seq, Moment, u64), batch: &Batch) {
-        let ctx = Context::at(seq, moment.time).with_seed(batch.header().seed).with_level(moment.level);
+        let ctx = Context::of_batch(seq, &moment, batch.header().seed);
         for (index, (header, body, _)) in batch.requests().flatten().enumerate() {
             if let Some(entry) = self.entry(&header, &ctx.with_request(index as u32), batch, body) {
                 self.plan.add(first + 1 + index as u64, entry);

@@ -44,7 +44,7 @@ pub(super) fn plan(
     if executor.has_due(moment.due) {
         return None;
     }
-    let ctx = Context::at(seq, moment.time).with_seed(batch.header().seed).with_level(moment.level);
+    let ctx = Context::of_batch(seq, &moment, batch.header().seed);
     let (next, entries) = (BTreeMap::new(), BTreeMap::new());
     let mut planner = Planner {
         executor,

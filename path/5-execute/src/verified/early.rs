@@ -12,7 +12,7 @@ use super::items::{Item, is_quiet};
 use crate::agreed::Agreed;
 use crate::execution::Ordered;
 use crate::verify::OwnTokens;
-use quorate_types::{Digest, Seq, View, planted};
+use quorate_types::{Digest, InstanceId, Seq, Slot, View, planted};
 use quorate_wire::{Batch, SystemCommand};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -101,10 +101,12 @@ impl Verified {
         self.proposals.ripe > record && self.next_behind(record).is_some()
     }
 
-    /// Lets run what was proposed behind this record, the last one that is delivered. Whether anything runs early.
-    pub fn foresee_behind(&mut self, record: u64) -> bool {
+    /// Lets run what was proposed behind this record, the last one that is delivered. Whether anything runs early. The next batch is decided
+    /// by this instance in this slot, and those behind it in the slots that follow: tokens of what runs early count, so that must be sure.
+    pub fn foresee_behind(&mut self, record: u64, (instance, slot): (InstanceId, Slot)) -> bool {
         while let Some((next, view, batch)) = self.next_behind(record) {
-            self.foresee(next, view, &batch);
+            let slot = Slot::new(slot.number() + self.foreseen() as u64);
+            self.foresee((next, view), (instance, slot), &batch);
         }
         self.foreseen() > 0
     }
@@ -124,10 +126,10 @@ impl Verified {
     }
 
     /// The batch will probably be the next one behind those that are foreseen. It runs now.
-    fn foresee(&mut self, record: u64, view: View, batch: &Batch) {
+    fn foresee(&mut self, (record, view): (u64, View), place: (InstanceId, Slot), batch: &Batch) {
         let mut agreed = self.early.behind.take().unwrap_or_else(|| self.last.agreed().clone());
         let seq = agreed.seq().next();
-        let moment = agreed.deliver(seq, &batch.header());
+        let moment = agreed.deliver(seq, place, &batch.header());
         self.early.behind = Some(agreed);
         self.early.views.push_back((record, view));
         self.early.bytes += batch.bytes().len();

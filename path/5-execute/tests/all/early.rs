@@ -4,7 +4,7 @@ use crate::ordered::{Step, finals};
 use crate::support::{batch, commands, open, seq};
 use crate::verified::{Entry, ONE, Replica, bytes, ran, session};
 use quorate_execute::{Execution, Ordered, Verified};
-use quorate_types::{Random, Slot, View};
+use quorate_types::{InstanceId, Random, Slot, View};
 use quorate_wire::{Batch, Ruling};
 
 /// The view in which an entry of the log was proposed.
@@ -88,13 +88,19 @@ fn opened() -> Verified {
     stage
 }
 
+/// The place of the next batch, in a cluster with one instance.
+fn next(stage: &Verified) -> (InstanceId, Slot) {
+    (InstanceId::new(1), Slot::new(stage.state().agreed().seq().next().number()))
+}
+
 /// Batches that were proposed in view 3 run, from this record on.
 fn foresee(stage: &mut Verified, record: u64, batches: impl IntoIterator<Item = Batch>) {
     for (record, batch) in (record..).zip(batches) {
         stage.proposed(record, View::new(3), batch);
     }
     stage.end_turn();
-    stage.foresee_behind(record - 1);
+    let next = next(stage);
+    stage.foresee_behind(record - 1, next);
 }
 
 /// Orders a batch, with a ruling.
@@ -135,10 +141,11 @@ pub(crate) fn what_was_not_decided_leaves_nothing() {
 #[test]
 fn what_was_foreseen_runs_once() {
     let mut stage = opened();
+    let place = next(&stage);
     stage.proposed(1, View::new(3), put(2, 5));
-    assert!(!stage.foresees(0) && !stage.foresee_behind(0), "messages about it leave first");
+    assert!(!stage.foresees(0) && !stage.foresee_behind(0, place), "messages about it leave first");
     stage.end_turn();
-    assert!(stage.foresees(0) && stage.foresee_behind(0) && !stage.foresees(0));
+    assert!(stage.foresees(0) && stage.foresee_behind(0, place) && !stage.foresees(0));
     assert_eq!(ran(&mut stage), 0);
     let (_, early) = stage.take_early().expect("it ran");
     decide(&mut stage, 2, put(2, 5), None);
@@ -182,7 +189,8 @@ pub(crate) fn what_a_new_leader_proposes_runs_on_its_own_past() {
         stage.proposed(record, View::new(4), batch);
     }
     stage.end_turn();
-    assert!(stage.foresee_behind(0) && ran(&mut stage) == 0);
+    let place = next(&stage);
+    assert!(stage.foresee_behind(0, place) && ran(&mut stage) == 0);
     let told = stage.take_early().map(|(view, own)| (view, own.list)).expect("both ran");
     decide(&mut other, 2, put(2, 7), None);
     decide(&mut other, 3, put(3, 8), None);

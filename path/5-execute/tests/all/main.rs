@@ -2,6 +2,7 @@
 
 mod around;
 mod checkpoints;
+mod contexts;
 mod early;
 mod events;
 mod exactly_once;

@@ -7,7 +7,7 @@ use quorate_execute::{
     Ordered, Outcomes, Parallel, ParallelService, Parallelism, ReplySink, Sequential, SessionEnd,
     SessionLimits, StateView, Stopwatch, Work, Worked,
 };
-use quorate_types::{AgreedTime, MembershipId, Random, ReplicaId, SessionId, Span, Time};
+use quorate_types::{AgreedTime, InstanceId, MembershipId, Random, ReplicaId, SessionId, Slot, Span, Time};
 use quorate_wire::Batch;
 use std::any::Any;
 
@@ -61,8 +61,13 @@ impl ParallelService for Cells {
             }
             7 => {
                 let value = view.get(&one).map_or(1, |value| value[0].wrapping_mul(3).wrapping_add(amount));
-                view.put(&one, &[value, ctx.seed() as u8]);
-                reply.write(&ctx.client().number().to_le_bytes());
+                // All that a command learns about itself.
+                let (instance, slot) = (ctx.instance().number(), ctx.slot().number());
+                view.put(&one, &[value, ctx.seed() as u8, instance as u8, slot as u8]);
+                let who = (ctx.client().number(), ctx.session().number());
+                [who.0, who.1, ctx.seq().number(), ctx.time().nanos(), slot, instance.into()]
+                    .iter()
+                    .for_each(|number| reply.write(&number.to_le_bytes()));
             }
             // More than a reply may have.
             _ => reply.write(&vec![what; usize::from(amount) * 8]),
@@ -247,10 +252,15 @@ pub(crate) enum Step {
     Border,
 }
 
+/// Where a batch was decided: by an instance that left out slots before.
+pub(crate) fn place(number: u64) -> (InstanceId, Slot) {
+    (InstanceId::new(3), Slot::new(number + 7))
+}
+
 pub(crate) fn deliver(stage: &mut (dyn Execution + 'static), step: &Step) {
     match step {
         Step::Batch(number, batch, members) => {
-            stage.batch(seq(*number), batch.clone());
+            stage.batch_of(seq(*number), place(*number), batch.clone());
             if *members {
                 let (number, replicas) = (MembershipId::new(*number), vec![ReplicaId::new(1)]);
                 stage.deliver(Ordered::Members(MembershipNow { number, replicas }));

@@ -1,7 +1,7 @@
 //! Verified execution: replicas whose runs differ now and then come to one final history, and nothing is final before its ruling.
 
 use crate::early::Log;
-use crate::ordered::{AHEAD, Cells, Clients, Hints, Says, Step, Workers, deliver, finals, limits};
+use crate::ordered::{AHEAD, Cells, Clients, Hints, Says, Step, Workers, deliver, finals, limits, place};
 use crate::support::{batch, commands, open, query, seq};
 use quorate_execute::{
     Ahead, CheckpointError, Context, Execution, Executor, Final, ImageParts, InOrder, InStore, KeyUse, Known,
@@ -320,7 +320,8 @@ impl World {
         }
         if self.foresees {
             replica.log.grow(&mut replica.stage, &self.log, &mut self.random);
-            replica.stage.foresee_behind(replica.at as u64);
+            let next = place(replica.stage.state().agreed().seq().next().number());
+            replica.stage.foresee_behind(replica.at as u64, next);
         }
         let told = replica.turn(self.now, &mut self.random);
         self.tell_early(who);
