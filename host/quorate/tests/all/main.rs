@@ -3,6 +3,7 @@
 mod client;
 mod count;
 mod deadlines;
+mod examples;
 mod executors;
 mod exported;
 mod fake;
