@@ -158,8 +158,9 @@ impl Situation<'_> {
         }
         for SuspectStatus { replica, times, what } in self.suspects {
             problems.push(format!(
-                "r{replica} did what no honest replica does ({times} times, the last: {what}): the others go on without it. Stop it, look \
-                 after its machine, and make it anew"
+                "r{replica} did what no honest replica does ({times} times, the last: {what}): the others go on without it. Stop it and \
+                 look after its machine; then set up a replacement (`quorate member replace`), or where members can not change, `quorate backup \
+                 restore` into a new cluster"
             ));
         }
         if self.removed {

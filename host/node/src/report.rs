@@ -120,6 +120,7 @@ fn log(node: &Node) -> LogStatus {
         position: log.position(),
         disk_full: disk.is_full(),
         full: node.leading.full_disks(&look!(node, leading)),
+        takes_writes: node.leading.takes_writes(&look!(node, leading)),
         scrubbing: node.keeping.scrubbing(),
         rotten: node.keeping.rotten_segment(),
     }

@@ -234,6 +234,8 @@ pub struct LogStatus {
     pub disk_full: bool,
     /// Replicas whose disks are full: this one, and members that have said so.
     pub full: Vec<u16>,
+    /// Whether this replica takes writes where it leads: it has room, and with it a majority, as far as the others have said.
+    pub takes_writes: bool,
     /// The segment that a scrub is reading, if any.
     pub scrubbing: Option<u64>,
     /// The highest segment with rot that is not trimmed yet.

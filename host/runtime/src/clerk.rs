@@ -98,10 +98,10 @@ impl DiskRoom {
         Some(Self { free_bytes: bytes(stat.f_bavail), total_bytes: bytes(stat.f_blocks) })
     }
 
-    /// The problem to report when there is little space.
-    pub(crate) fn problem(&self) -> Option<String> {
+    /// The problem to report when there is little space. `full`: the log has said already that there is none.
+    pub(crate) fn problem(&self, full: bool) -> Option<String> {
         let little = LITTLE_ROOM.min(self.total_bytes / 20);
-        (self.free_bytes < little).then(|| {
+        (self.free_bytes < little && !full).then(|| {
             format!(
                 "the disk of this replica has only {} MiB left: free space before it is full and writes are refused (`quorate doctor` \
                  says what the configuration needs)",

@@ -20,13 +20,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
 
 /// How long to wait with a read after too many files were open.
 const READ_AGAIN: Duration = Duration::from_millis(20);
+/// How long nothing is logged about a segment that could not be prepared, once that was logged: the node asks again twice a second.
+const WARN_AGAIN: Duration = Duration::from_secs(10);
 
 /// What the other threads tell the lane.
 #[derive(Debug)]
@@ -239,14 +241,26 @@ fn run_batch(disk: &dyn Disk, batch: Vec<Job>, mailbox: &Mailbox) -> io::Result<
     Ok(())
 }
 
+/// Whether a warning is due that was last given at `last`; if so, that is now.
+fn is_due(last: &mut Option<Instant>, now: Instant) -> bool {
+    let due = last.is_none_or(|last| now.saturating_duration_since(last) >= WARN_AGAIN);
+    if due {
+        *last = Some(now);
+    }
+    due
+}
+
 fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, ending: &AtomicBool) {
+    let mut warned = None;
     while let Ok(job) = jobs.recv() {
         match job {
             SideJob::Prepare { segment, bytes } => match disk.prepare(segment, bytes) {
                 Ok(()) => mailbox.send(Completion::Prepared { segment, result: Ok(()) }),
                 Err(error) if is_full(&error) || too_many_files(&error) => {
                     // The node asks again after a while.
-                    tracing::warn!("preparing a segment: {error}");
+                    if is_due(&mut warned, Instant::now()) {
+                        tracing::warn!("preparing a segment: {error}");
+                    }
                     mailbox.send(Completion::Prepared { segment, result: Err(DiskFull) });
                 }
                 Err(error) => mailbox.send(Completion::Failed(format!("preparing a segment: {error}"))),

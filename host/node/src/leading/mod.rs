@@ -192,6 +192,12 @@ impl Leading {
         others(look.config).filter(|member| !self.rooms.has_all(*member)).collect()
     }
 
+    /// Whether a leader here takes requests that need room. While a segment is only being prepared it does, soon.
+    pub(crate) fn takes_writes(&self, look: &Look<'_>) -> bool {
+        let own = if look.journal.disk().is_full() { look.journal.room() } else { Room::Data };
+        self.room(own, look.config) == Room::Data
+    }
+
     /// The replicas that have said that their disks are full.
     pub(crate) fn full_disks(&self, look: &Look<'_>) -> Vec<u16> {
         let own = look.journal.disk().is_full().then_some(look.config.members.me());

@@ -72,3 +72,26 @@ fn what_a_liar_says_it_hears_deposes_nobody() {
         "and judges nobody by it"
     );
 }
+
+/// Three of four must have room. That a member's disk is full it says itself.
+#[test]
+fn a_leader_takes_writes_while_enough_members_have_room() {
+    let restoring = Restoring::new(joins(), Recovered::default()).expect("nothing was there");
+    let mut host = Host::restart(restoring, joins());
+    let takes = |host: &Host| {
+        let seen =
+            (host.node.leading.takes_writes(&look!(host.node, leading)), host.node.status().log.takes_writes);
+        assert_eq!(seen.0, seen.1, "the status says the same");
+        seen.0
+    };
+    assert!(takes(&host), "whoever says nothing has room");
+    for (member, room, expected) in [
+        (r(1), Room::Full, true),
+        (r(2), Room::Frees, false),
+        (r(2), Room::Data, true),
+        (r(3), Room::Full, false),
+    ] {
+        host.node.lead(Time::ZERO, In::Room(member, room), &mut Effects::new());
+        assert_eq!(takes(&host), expected, "{member} has {room:?}");
+    }
+}

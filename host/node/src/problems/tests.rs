@@ -192,7 +192,11 @@ fn problems_of_members() {
     let suspects = [SuspectStatus { replica: 2, times: 3, what }];
     let some_order = order();
     let lies = Situation { suspects: &suspects, ..well(&some_order, &seats) };
-    judge(&lies, "rN did what no honest replica does (X times, the last: X)", "make it anew");
+    judge(
+        &lies,
+        "rN did what no honest replica does (X times, the last: X)",
+        "`quorate backup restore` into a new cluster",
+    );
     one(|s| s.removed = true, "this replica was removed from the cluster", "stop it");
     let transfer = TransferStatus {
         why: "behind",

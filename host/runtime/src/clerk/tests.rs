@@ -44,10 +44,11 @@ fn old_lines_go_when_there_are_too_many() {
 #[test]
 fn little_room_is_a_problem() {
     let room = |free_bytes, total_bytes| DiskRoom { free_bytes, total_bytes };
-    assert_eq!(room(1 << 30, 1 << 40).problem(), None);
-    assert_eq!(room(6 << 20, 100 << 20).problem(), None, "a small disk");
-    assert_eq!(room(0, 0).problem(), None, "nobody looked yet");
-    let text = room(300 << 20, 1 << 40).problem().expect("a problem");
+    assert_eq!(room(1 << 30, 1 << 40).problem(false), None);
+    assert_eq!(room(6 << 20, 100 << 20).problem(false), None, "a small disk");
+    assert_eq!(room(0, 0).problem(false), None, "nobody looked yet");
+    assert_eq!(room(300 << 20, 1 << 40).problem(true), None, "the log says that the disk is full");
+    let text = room(300 << 20, 1 << 40).problem(false).expect("a problem");
     assert!(
         text.starts_with("the disk of this replica has only 300 MiB left")
             && text.contains("`quorate doctor`")

@@ -1,4 +1,4 @@
-use super::{Completion, DiskThreads, Mailbox};
+use super::{Completion, DiskThreads, Mailbox, WARN_AGAIN, is_due};
 use crate::disk::Disk;
 use bytes::Bytes;
 use crossbeam_channel::Receiver;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PANICS: u64 = 99;
 const EXTENT: Extent = Extent { id: RecordId::new(1), position: 0, segment: 0, offset: 0, len: 2 };
@@ -100,4 +100,14 @@ fn a_disk_thread_that_panics_is_reported() {
         "{completion:?}"
     );
     threads.stop();
+}
+
+#[test]
+fn a_full_disk_is_logged_now_and_then() {
+    let (mut last, begin) = (None, Instant::now());
+    let ms = Duration::from_millis;
+    let due: Vec<bool> = (0..60).map(|at| is_due(&mut last, begin + ms(500) * at)).collect();
+    let every = WARN_AGAIN.as_millis() as usize / 500;
+    let expected: Vec<bool> = (0..60).map(|at| at % every == 0).collect();
+    assert_eq!(due, expected);
 }

@@ -61,7 +61,8 @@ impl WholeStatus {
         self.node.problems.extend(self.tls.iter().flat_map(TlsStatus::problems));
         let asked = self.oracle.as_ref().and_then(OracleStatus::problem);
         let ran = self.executors.and_then(|executors| executors.problem());
-        let problems = [self.buffers.problem(), self.disk.problem(), self.workers.problem(), ran, asked];
+        let room = self.disk.problem(self.node.log.disk_full);
+        let problems = [self.buffers.problem(), room, self.workers.problem(), ran, asked];
         self.node.problems.extend(problems.into_iter().chain(hurt).flatten());
         self
     }
