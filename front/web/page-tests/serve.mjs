@@ -1,5 +1,5 @@
 // Serves ../src/page.html with a scripted fake of its API, to look at the page without a cluster.
-//   node serve.mjs [SCENARIO] [PORT]     scenarios: healthy, old, killed, byzantine, transfer, large, hostile, down
+//   node serve.mjs [SCENARIO] [PORT]     scenarios: healthy, old, killed, byzantine, transfer, large, hostile, down, full
 // States come from samples.json (recorded with `quorate status --json`; three replicas with two instances, and four of which
 // one lied) with counters that grow. The first states come fast, as if five minutes had passed. check.mjs imports `serve`.
 import http from 'node:http';
@@ -57,6 +57,12 @@ const SCENARIOS = {
     for (const m of s.replicas[0].status.members) if (m.replica === 3) m.lag_bytes = 18446744073709551615;
     return s;
   },
+  full(n) { // the leader knows of two full disks; and each replica counts what a fourth one does
+    const s = grow(clone(samples.healthy), n);
+    if (n > 205) Object.assign(s.replicas[0].status.log, { takes_writes: false, full: [2, 3] });
+    if (n > 200) for (const r of s.replicas) r.status.problems = [`r4 did what no honest replica does (${n * r.replica} times, the last: a vote for s${n} without a signature): the others go on without it`];
+    return s;
+  },
   large(n) { // 64 replicas, 8 instances
     const model = samples.healthy.replicas[0].status;
     const replicas = Array.from({ length: 64 }, (_, i) => {
@@ -84,7 +90,7 @@ const SCENARIOS = {
   },
   down(n) {
     const s = SCENARIOS.healthy(n);
-    if (n > 205) for (const i of [0, 1]) s.replicas[i] = { replica: i + 1, address: s.replicas[i].address, reachable: false, error: 'no answer in time', life: i ? 'paused' : 'ended' };
+    if (n > 205) for (const i of [0, 1]) s.replicas[i] = { replica: i + 1, address: s.replicas[i].address, reachable: false, error: 'no answer in time', life: i ? 'paused' : 'ended', ended: i ? null : 'its certificate is for replica 3' };
     return s;
   },
 };

@@ -21,7 +21,8 @@ fn the_page_shows_what_there_is_and_runs_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/page-tests/check.mjs");
     let update = std::env::var_os("QUORATE_UPDATE").is_some();
-    let scenarios: &[&str] = if update { &["healthy", "hostile", "killed"] } else { &["healthy", "hostile"] };
+    let scenarios: &[&str] =
+        if update { &["healthy", "hostile", "killed"] } else { &["healthy", "hostile", "full"] };
     let ran = Command::new("node").arg(script).arg(folder.path()).args(scenarios).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{said}");
