@@ -4,12 +4,13 @@
 //! replica from running is a problem, and makes the exit code 1.
 //!
 //! Files: `subject` (what is examined), `disk` (the measurement), `place` (file systems), `checks` (limits, clock, processors, space),
-//! `ports` (addresses), `expect` (plain words), `report` (what is printed), `visigoth` (another measurement, of a group of processes).
+//! `own` (data directory, certificate), `ports` (addresses), `expect` (plain words), `report` (what is printed), `visigoth` (another measurement, of a group of processes).
 //! Tests: `tests.rs` here, and front/cli/tests/all/doctor.rs with the real program.
 
 mod checks;
 mod disk;
 mod expect;
+mod own;
 mod place;
 mod ports;
 mod report;

@@ -52,7 +52,22 @@ pub(super) struct ReplicaReport {
 pub(super) fn look(subject: &Subject, findings: &mut Findings) -> Vec<ReplicaReport> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let reports = subject.patients.iter().map(|patient| one(patient, subject.one, &locks, findings));
-    reports.collect()
+    let reports: Vec<ReplicaReport> = reports.collect();
+    stopped(&reports, findings);
+    reports
+}
+
+/// Where some replicas of this machine run, the others should. In a cluster that was never started none does.
+pub(super) fn stopped(reports: &[ReplicaReport], findings: &mut Findings) {
+    let at = |at: Where| reports.iter().filter(move |report| report.at == at);
+    if at(Where::Running).next().is_some() {
+        for report in at(Where::Free) {
+            findings.warning(
+                format!("replica {} does not run, and others of its cluster run here", report.replica),
+                "Start it; if it ended by itself, the end of its log says why",
+            );
+        }
+    }
 }
 
 fn one(patient: &Patient, must_be_here: bool, locks: &str, findings: &mut Findings) -> ReplicaReport {

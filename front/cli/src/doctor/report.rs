@@ -53,10 +53,15 @@ pub(super) fn text(document: &Document) -> String {
         };
         lines.push(format!("{level}: {text}. {remedy}"));
     }
-    if document.findings.is_empty() {
-        lines.push("no problem found".into());
-    }
+    lines.extend(verdict(document));
     lines.join("\n")
+}
+
+/// What it comes to, where nothing above says so.
+fn verdict(document: &Document) -> Option<String> {
+    let idle = document.replicas.iter().all(|replica| replica.at == Where::Free);
+    let idle = if idle && !document.replicas.is_empty() { "; no replica runs" } else { "" };
+    document.findings.is_empty().then(|| format!("no problem found{idle}"))
 }
 
 fn machine(document: &Document) -> Vec<String> {

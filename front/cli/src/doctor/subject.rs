@@ -1,6 +1,6 @@
 //! What the doctor examines: replicas with their configurations, or only a directory.
 
-use super::{Args, Findings};
+use super::{Args, Findings, own};
 use crate::services::read_config;
 use quorate_command::cluster::{CLIENT_FILE, DEV_DIRECTORY};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
@@ -72,18 +72,7 @@ impl Subject {
     }
 
     fn of(patients: Vec<Patient>, directory: &Path, one: bool, findings: &mut Findings) -> Self {
-        for Patient { config, file } in &patients {
-            // `serve` says the same, but at a worse moment.
-            if !config.data.is_dir() {
-                findings.problem(
-                    format!("replica {} has no data directory at {}", config.replica, config.data.display()),
-                    format!(
-                        "Correct `data` in {}, or bring the directory back; a replica never makes its own",
-                        file.display()
-                    ),
-                );
-            }
-        }
+        patients.iter().for_each(|patient| own::look(patient, findings));
         let mut places: Vec<PathBuf> = patients.iter().map(|patient| patient.config.data.clone()).collect();
         if places.is_empty() {
             places.push(directory.to_owned());

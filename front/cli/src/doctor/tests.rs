@@ -3,11 +3,12 @@
 use super::checks::{self, System};
 use super::disk::{SIZES, Speed, SyncSpeed, measure};
 use super::subject::{Patient, Subject};
-use super::{Args, Finding, Findings, Level, expect, place, ports};
+use super::{Args, Finding, Findings, Level, expect, own, place, ports};
 use hdrhistogram::Histogram;
 use quorate_runtime::{Config, Durability, MemberConfig};
-use quorate_types::ClusterId;
-use std::path::PathBuf;
+use quorate_tls::{Authority, TlsFiles, Validity};
+use quorate_types::{ClusterId, Holder, ReplicaId};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn config() -> Config {
@@ -240,4 +241,98 @@ fn what_is_not_there_can_not_be_looked_at() {
     for args in [args(Some("/does/not/exist"), None), args(None, Some("/does/not/exist.toml"))] {
         assert!(Subject::find(&args, &mut Findings::default()).is_err());
     }
+}
+
+/// What is found of one replica alone. `files`: what lies in its data directory.
+fn alone(files: &[&str], change: impl FnOnce(&Path, &mut Config)) -> Vec<Finding> {
+    let place = tempfile::tempdir().expect("a directory");
+    let mut config = config();
+    config.data = place.path().join("replica-1/data");
+    std::fs::create_dir_all(&config.data).expect("made");
+    files.iter().for_each(|name| std::fs::write(config.data.join(name), "").expect("written"));
+    change(place.path(), &mut config);
+    let mut findings = Findings::default();
+    own::look(&Patient { config, file: place.path().join("replica-1/replica.toml") }, &mut findings);
+    findings.0
+}
+
+#[test]
+fn a_data_directory_that_was_emptied_is_a_problem() {
+    let nothing = |_: &Path, _: &mut Config| {};
+    assert!(alone(&["identity.toml", "fresh"], nothing).is_empty(), "never started");
+    assert!(alone(&["identity.toml", "log"], nothing).is_empty(), "started");
+    for (files, gone) in [(&[][..], "identity.toml is gone"), (&["identity.toml"], "its log is gone")] {
+        let found = alone(files, nothing);
+        assert!(found[0].level == Level::Problem && found[0].text.contains(gone), "{found:?}");
+        assert!(found[0].remedy.contains("vote twice"));
+    }
+    let memory = |_: &Path, config: &mut Config| config.durability.mode = Durability::Memory;
+    assert!(alone(&["identity.toml"], memory).is_empty(), "it has no log");
+}
+
+#[test]
+fn the_certificate_of_another_replica_is_a_problem() {
+    let with = |replica: u16, cluster: u128| {
+        alone(&["identity.toml", "log"], move |place, config| {
+            let own = Holder::Replica(ReplicaId::new(replica));
+            let made = Authority::create(ClusterId::new(cluster), Validity::days(2)).expect("an authority");
+            let made = Authority::read(&made).expect("it is one");
+            let issued = made.issue(&own, &[], Validity::days(2)).expect("a certificate");
+            let files = ["ca", "certificate", "key"].map(|name| place.join(name));
+            std::fs::write(&files[1], issued.certificate).expect("written");
+            let [ca, certificate, key] = files;
+            config.tls = Some(TlsFiles { ca, certificate, key });
+        })
+    };
+    assert!(with(1, 7).is_empty());
+    for (replica, cluster) in [(2, 7), (1, 8)] {
+        let found = with(replica, cluster);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].level == Level::Problem && found[0].text.contains("does not start"), "{found:?}");
+        assert!(found[0].remedy.contains("quorate cert issue --replica 1"), "{found:?}");
+    }
+    let none = alone(&["identity.toml", "log"], |place, config| {
+        let [ca, certificate, key] = ["ca", "certificate", "key"].map(|name| place.join(name));
+        config.tls = Some(TlsFiles { ca, certificate, key });
+    });
+    assert!(none[0].level == Level::Problem && none[0].text.contains("is not usable"), "{none:?}");
+}
+
+#[test]
+fn a_disk_that_is_full_on_purpose_is_named_while_dev_runs() {
+    let found = |runs: bool| {
+        alone(&["identity.toml", "log"], move |place, _| {
+            std::fs::write(place.join("replica-1/hurt"), "{\"disk_mib\":0}\n").expect("written");
+            if runs {
+                std::fs::write(place.join("control.sock"), "").expect("written");
+            }
+        })
+    };
+    assert!(found(false).is_empty());
+    assert!(found(true)[0].text.contains("full on purpose"));
+}
+
+#[test]
+fn one_that_stopped_among_others_that_run_is_named() {
+    let report = |replica, at| ports::ReplicaReport {
+        replica,
+        listen: "127.0.0.1:1".into(),
+        durability: "group".into(),
+        at,
+        pid: None,
+        log_bytes: 0,
+        checkpoint_bytes: 0,
+        reached_us: Default::default(),
+        not_reached: Vec::new(),
+    };
+    let said = |ats: [ports::Where; 3]| {
+        let reports: Vec<_> = (1..).zip(ats).map(|(replica, at)| report(replica, at)).collect();
+        let mut findings = Findings::default();
+        ports::stopped(&reports, &mut findings);
+        findings.0
+    };
+    let (free, running) = (ports::Where::Free, ports::Where::Running);
+    assert!(said([free; 3]).is_empty(), "a new cluster");
+    let found = said([running, free, running]);
+    assert!(found.len() == 1 && found[0].text.contains("replica 2 does not run"), "{found:?}");
 }
