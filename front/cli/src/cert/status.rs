@@ -112,6 +112,13 @@ fn wanted(files: &[PathBuf]) -> Outcome<BTreeMap<u16, String>> {
     let mut wanted = BTreeMap::new();
     for path in files {
         let (replica, serial) = of_replica(path)?;
+        if let Some(place) = place_of(path).filter(|place| *place != replica) {
+            return Err(Failure::usage(format!(
+                "{}: this is the certificate of replica {replica}, and lies where replica {place} has its own: replica {place} does not start \
+                 with it. Put its own back, or make one with `quorate cert issue --replica {place}`",
+                path.display()
+            )));
+        }
         if wanted.insert(replica, serial).is_some() {
             return Err(Failure::usage(format!(
                 "{}: another file is for replica {replica}, too",
@@ -120,6 +127,12 @@ fn wanted(files: &[PathBuf]) -> Outcome<BTreeMap<u16, String>> {
         }
     }
     Ok(wanted)
+}
+
+/// The replica in whose directory, as `init` and `dev` name it, a file lies.
+fn place_of(path: &Path) -> Option<u16> {
+    let names = path.ancestors().skip(1).filter_map(|place| place.file_name()?.to_str());
+    names.filter_map(|name| name.strip_prefix("replica-")?.parse().ok()).next()
 }
 
 /// Whose certificate is in this file, and its serial number.

@@ -421,6 +421,11 @@ fn one_sees_which_certificates_are_in_force() {
     running.run(&["cert", "status", &client]).fails(2, &["it is no replica's certificate"]);
     running.run(&["cert", "status", &files[0], &files[0]]).fails(2, &["another file is for replica 1"]);
     running.run(&["cert", "status", "--wait"]).fails(2, &["FILE"]);
+    // It blames the file that lies in the wrong place, whichever comes first.
+    let misplaced = text(&running.made.path().join("replica-3/tls/replica.pem"));
+    fs::copy(&files[0], &misplaced).expect("it can be copied");
+    let says = [misplaced.as_str(), "the certificate of replica 1", "--replica 3"];
+    running.run(&["cert", "status", &misplaced, &files[0]]).fails(2, &says);
 }
 
 #[test]
