@@ -49,7 +49,7 @@ enum Command {
     Make(MakeArgs),
     /// Let a learner vote, once it has caught up
     Promote(OneArgs),
-    /// Take a replica out of the cluster
+    /// Take a replica out of the cluster, for good: its id is never used again
     Remove(OneArgs),
     Replace(ReplaceArgs),
     Move(MoveArgs),
@@ -137,7 +137,7 @@ struct MakeArgs {
     common: Common,
 }
 
-/// One replica.
+// Without a text of its own: clap would show it for both commands.
 #[derive(Debug, clap::Args)]
 struct OneArgs {
     /// Which replica
