@@ -108,9 +108,21 @@ pub(crate) struct ChildReport {
     /// The replicas that it is cut off from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) apart: Vec<u16>,
+    /// Where it ended on its own: the last error in its log, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
 }
 
 impl ChildReport {
+    /// Why it ended on its own, and what to do; `dir`: what commands need to be about this cluster. `None` if it did not end so.
+    pub(crate) fn ended(&self, dir: &str) -> Option<String> {
+        let (again, error) = (format!("`quorate chaos restart {}{dir}`", self.replica), self.error.as_ref());
+        (self.life == Life::Ended).then(|| match error {
+            Some(why) => format!("its process ended: {why}. Do what that says, then {again}"),
+            None => format!("its process ended, and the end of its log, log.txt, says more; then {again}"),
+        })
+    }
+
     /// Whether it has no process.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self.life, Life::Killed | Life::Ended)

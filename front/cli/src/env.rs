@@ -1,4 +1,4 @@
-//! `quorate env`: what other programs need in their environment to reach a cluster. Tests: `env/tests.rs`, tests/all/pages.rs.
+//! `quorate env`: what other programs need in their environment to reach a cluster. Tests: tests/all/pages.rs.
 
 use quorate_command::admin::{self, Admin, Answer};
 use quorate_command::cluster::{Cluster, ClusterArgs};
@@ -6,9 +6,6 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::print;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-#[cfg(test)]
-mod tests;
 
 /// Print what other programs need in their environment to reach a cluster.
 ///
@@ -44,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let of = |(name, value): (String, String)| (name, value.into());
         serde_json::Value::Object(variables.into_iter().map(of).collect()).to_string()
     } else {
-        let line = |(name, value): &(String, String)| format!("export {name}={}", quoted(value));
+        let line = |(name, value): &(String, String)| format!("export {name}={}", print::quoted(value));
         variables.iter().map(line).collect::<Vec<_>>().join("\n")
     })?;
     Ok(ExitCode::SUCCESS)
@@ -75,13 +72,4 @@ pub(crate) fn of_etcd(cluster: &Cluster, answers: &[Answer]) -> Vec<(String, Str
 fn of_zookeeper(answers: &[Answer]) -> Option<(String, String)> {
     let addresses = admin::front("zookeeper", answers);
     (!addresses.is_empty()).then(|| ("ZOOKEEPER_SERVERS".to_owned(), addresses.join(",")))
-}
-
-/// A word of a shell that stands for exactly this text.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:,=@%+".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,8 +1,8 @@
 //! The problems of a cluster, each with what to do, as `quorate status` and `quorate top` show them. Tests: `problems/tests.rs`.
 
 use crate::control::{self, Action, ChildReport, Life, Request};
-use quorate_command::admin::Answer;
-use quorate_command::cluster::Cluster;
+use quorate_command::admin::{self, Answer};
+use quorate_command::cluster::{self, Cluster};
 use quorate_types::ReplicaId;
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub(crate) fn of(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId
             }
             Err(why) => {
                 let remedy = if cluster.is_dev() {
-                    remedy_in_dev(replica, lives.as_deref())
+                    remedy_in_dev(replica, lives.as_deref(), &cluster::dir_option(&cluster.directory))
                 } else {
                     "start it with `quorate serve`, or check the network".to_owned()
                 };
@@ -63,7 +63,20 @@ pub(crate) fn of(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId
         let text = "nobody leads now; an election takes less than a second, so ask again";
         problems.push(Problem::Whole(text.to_owned()));
     }
+    // It comes first: what the replicas say of their disks is the reason.
+    problems.splice(0..0, admin::refuses_writes(answers, leader).map(refused));
     problems
+}
+
+/// Too many disks are full, those of these replicas among them.
+fn refused(full: &[u16]) -> Problem {
+    let names: Vec<String> = full.iter().map(u16::to_string).collect();
+    let plural = if full.len() == 1 { "" } else { "s" };
+    Problem::Whole(format!(
+        "writes are refused: too few replicas have room on their disks (full: replica{plural} {}). Reads go on, and deletes while there is \
+         a little room; free space on those disks, and writes resume by themselves",
+        names.join(", ")
+    ))
 }
 
 /// The processes of a `dev` cluster, if a replica does not answer; `None`: no `dev` runs.
@@ -73,13 +86,17 @@ fn lives(cluster: &Cluster, answers: &[Answer]) -> Option<Vec<ChildReport>> {
     needed.then(|| control::call(&cluster.directory, &list).ok())?.map(|done| done.replicas)
 }
 
-/// What to do about a replica that does not answer.
-fn remedy_in_dev(replica: u16, lives: Option<&[ChildReport]>) -> String {
+/// What to do about a replica that does not answer. `dir`: what commands need to be about this cluster.
+fn remedy_in_dev(replica: u16, lives: Option<&[ChildReport]>, dir: &str) -> String {
     let Some(lives) = lives else {
         return "no `quorate dev` runs there: start it, and all replicas run".to_owned();
     };
-    match lives.iter().find(|report| report.replica == replica).map(|report| report.life) {
-        Some(Life::Paused) => format!("it is paused: `quorate chaos resume {replica}`"),
-        _ => format!("`quorate chaos restart {replica}`"),
+    let Some(report) = lives.iter().find(|report| report.replica == replica) else {
+        return "`quorate dev` did not start it: start it with `quorate serve`, as when it was added"
+            .to_owned();
+    };
+    match report.life {
+        Life::Paused => format!("it is paused: `quorate chaos resume {replica}{dir}`"),
+        _ => report.ended(dir).unwrap_or_else(|| format!("`quorate chaos restart {replica}{dir}`")),
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 
 /// Ask every replica how it is.
 ///
-/// Exit code 0 when a majority answers and one of them leads, 1 when not.
+/// Exit code 0 when a majority answers, one of them leads, and it takes writes; 1 when not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate status
@@ -37,7 +37,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let answers = Admin::new(&cluster)?.ask_all();
     let leader = admin::leader(&answers);
     let answered = answers.iter().filter(|answer| answer.status.is_ok()).count();
-    let healthy = leader.is_some() && answered >= cluster.majority();
+    let refuses = admin::refuses_writes(&answers, leader).is_some();
+    let healthy = leader.is_some() && answered >= cluster.majority() && !refuses;
     let problems = problems::of(&cluster, &answers, leader);
     let text = if args.json {
         json(&cluster, &answers, leader, healthy, &problems)

@@ -2,7 +2,7 @@
 
 use crate::control::{self, Action, Request, SOCKET};
 use quorate_command::admin::{Admin, Answer};
-use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::cluster::{CLIENT_FILE, Cluster, ClusterArgs};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::{print, random};
 use quorate_kit::Running;
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where it listens, unless somebody else does.
@@ -67,12 +67,7 @@ impl Shown {
     /// When it can not listen.
     pub(crate) fn start(cluster: &Cluster, listen: Option<&str>) -> Outcome<Self> {
         let token = format!("{:016x}{:016x}", random::number()?, random::number()?);
-        let looks = Arc::new(Looks {
-            admin: Admin::new(cluster)?,
-            cluster: cluster.id.to_string(),
-            needed: cluster.majority(),
-            directory: cluster.directory.clone(),
-        });
+        let looks = Arc::new(Looks { seen: Mutex::new((cluster.clone(), Arc::new(Admin::new(cluster)?))) });
         let start = |listen: &str| {
             Web { listen: listen.to_owned(), token: token.clone(), source: looks.clone() }.start()
         };
@@ -100,21 +95,31 @@ fn is_here(address: &str) -> bool {
 
 /// Asks replicas how they are, and a `dev` that looks after them to do something to them.
 struct Looks {
-    admin: Admin,
-    cluster: String,
-    /// How many replicas must answer so that it works.
-    needed: usize,
-    directory: PathBuf,
+    /// The cluster as it was seen last, and who asks its replicas.
+    seen: Mutex<(Cluster, Arc<Admin>)>,
 }
 
 impl Looks {
-    /// The processes, where a `dev` runs here.
-    fn lives(&self) -> Option<control::Done> {
-        if !self.directory.join(SOCKET).exists() {
-            return None;
+    /// The cluster now. Its `client.toml` is read each time, since a change of the members is written there; one that can not be read, or is of
+    /// another cluster, changes nothing.
+    fn now(&self) -> (Cluster, Arc<Admin>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = Cluster::read(&seen.0.directory.join(CLIENT_FILE), "").ok();
+        if let Some(now) = read.filter(|now| now.id == seen.0.id && *now != seen.0)
+            && let Ok(admin) = Admin::new(&now)
+        {
+            *seen = (now, Arc::new(admin));
         }
-        control::call(&self.directory, &Request { action: Action::List, replicas: Vec::new() }).ok()
+        seen.clone()
     }
+}
+
+/// The processes, where a `dev` runs in this directory.
+fn lives(directory: &Path) -> Option<control::Done> {
+    if !directory.join(SOCKET).exists() {
+        return None;
+    }
+    control::call(directory, &Request { action: Action::List, replicas: Vec::new() }).ok()
 }
 
 fn replica(answer: &Answer, lives: Option<&control::Done>) -> Value {
@@ -128,6 +133,7 @@ fn replica(answer: &Answer, lives: Option<&control::Done>) -> Value {
         "address": answer.address,
         "reachable": status.is_some(),
         "life": life.map(|one| one.life),
+        "ended": life.and_then(|one| one.error.as_ref()),
         "apart": life.map(|one| &one.apart),
         "status": status,
         "error": error,
@@ -136,14 +142,15 @@ fn replica(answer: &Answer, lives: Option<&control::Done>) -> Value {
 
 impl Source for Looks {
     fn state(&self) -> Value {
-        let (answers, lives) = (self.admin.ask_all(), self.lives());
+        let (cluster, admin) = self.now();
+        let (answers, lives) = (admin.ask_all(), lives(&cluster.directory));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let replicas: Vec<Value> = answers.iter().map(|answer| replica(answer, lives.as_ref())).collect();
         json!({
             "time_ms": now.as_millis() as u64,
-            "cluster": self.cluster,
+            "cluster": cluster.id.to_string(),
             "dev": lives.is_some(),
-            "needed": self.needed,
+            "needed": cluster.majority(),
             "replicas": replicas,
         })
     }
@@ -158,7 +165,7 @@ impl Source for Looks {
             Verb::Heal => (Action::Heal, "and all others reach each other again"),
         };
         let request = Request { action, replicas: vec![replica] };
-        control::call(&self.directory, &request).map_err(|why| why.to_string())?;
+        control::call(&self.now().0.directory, &request).map_err(|why| why.to_string())?;
         Ok(format!("replica {replica} {did}"))
     }
 }

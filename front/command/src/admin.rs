@@ -48,6 +48,16 @@ pub struct LogStatus {
     /// By how much every sync is delayed, in microseconds; for benchmarks.
     #[serde(default)]
     pub sync_delay_us: u64,
+    /// Replicas whose disks are full, as far as it knows.
+    #[serde(default)]
+    pub full: Vec<u16>,
+    /// Whether it takes writes where it leads: too many disks may be full. Older programs do not say so.
+    #[serde(default = "yes")]
+    pub takes_writes: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl LogStatus {
@@ -188,6 +198,13 @@ pub fn leader(answers: &[Answer]) -> Option<ReplicaId> {
         .filter(|(_, status)| status.leading)
         .max_by_key(|(replica, status)| (status.leader == Some(replica.number()), status.view))
         .map(|(replica, _)| replica)
+}
+
+/// The replicas whose disks are full, if the leader therefore refuses writes.
+pub fn refuses_writes(answers: &[Answer], leader: Option<ReplicaId>) -> Option<&[u16]> {
+    let answer = answers.iter().find(|answer| Some(answer.replica) == leader)?;
+    let log = &answer.status.as_ref().ok()?.log;
+    (!log.takes_writes).then_some(&log.full)
 }
 
 /// How many replicas know that `leader` leads.

@@ -3,6 +3,7 @@
 //! The order: `--config`, `--dir`, the environment variable `QUORATE_CONFIG`, then `./.quorate/dev`.
 
 use crate::failure::{Failure, Outcome};
+use crate::print;
 use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
 use quorate_types::{ClusterId, FaultModel, Faults, ReplicaId};
 use std::path::{Path, PathBuf};
@@ -152,4 +153,25 @@ impl Cluster {
     pub fn is_dev(&self) -> bool {
         self.directory.join(DEV_MARKER).exists()
     }
+}
+
+/// What a command of this program needs to be about the cluster in this directory: ` --dir DIR`; nothing where that is the one that it finds
+/// by itself. For commands that are printed, to be typed into the same shell.
+pub fn dir_option(directory: &Path) -> String {
+    let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    option_beside(directory, variable.map(PathBuf::from).as_deref())
+}
+
+/// The same, where this is the file that the environment names.
+fn option_beside(directory: &Path, variable: Option<&Path>) -> String {
+    let found = match variable {
+        Some(file) => file.parent().unwrap_or(Path::new("")),
+        None => Path::new(DEV_DIRECTORY),
+    };
+    let plain = |path: &Path| path.strip_prefix(".").unwrap_or(path).to_owned();
+    if plain(found) == plain(directory) {
+        return String::new();
+    }
+    let shown = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    format!(" --dir {}", print::quoted(&shown.display().to_string()))
 }

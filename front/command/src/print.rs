@@ -41,6 +41,15 @@ pub fn json(document: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(document).doing("write JSON")
 }
 
+/// A word of a shell that stands for exactly this text.
+pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:,=@%+".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// A text of somebody else for a terminal, which shows it and does not obey it: what can not be printed is escaped, as in `\u{1b}`.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());

@@ -61,6 +61,11 @@ const CLIENTS: usize = 32;
 const ALWAYS: u64 = 1000;
 
 impl How {
+    /// Whether only a leader lies so: a follower that is told to does nothing until it leads.
+    pub const fn needs_leader(self) -> bool {
+        matches!(self, Self::Slow | Self::Small | Self::Equivocate | Self::Forge | Self::Censor)
+    }
+
     fn trick(self) -> Option<Trick> {
         Some(match self {
             Self::None => return None,

@@ -13,8 +13,9 @@ use clap::ValueEnum;
 pub(crate) use look::{Look, Reaction};
 use probe::{Gap, Probe};
 use quorate_command::admin::{self, Admin};
-use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::cluster::{Cluster, ClusterArgs, dir_option};
 use quorate_command::failure::{Failure, Outcome};
+use quorate_command::layout::replica_directory;
 use quorate_command::print;
 use quorate_lab::hurt::{JUMP_MS_MAX, MIB_MAX};
 use quorate_lab::lies::How;
@@ -153,6 +154,8 @@ impl FromStr for Target {
 const LEADER: Duration = Duration::from_secs(10);
 /// How long a replica may take to be back.
 const BACK: Duration = Duration::from_secs(10);
+/// How often it is asked meanwhile.
+const BACK_AGAIN: Duration = Duration::from_millis(30);
 /// How long a scrub may take.
 const SCRUB: Duration = Duration::from_secs(120);
 
@@ -183,11 +186,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     // Before anything else: without a supervisor there is nothing to be done.
     let lives = control::call(&cluster.directory, &list)?.replicas;
     if args.target == Some(Target::Dead) && !lives.iter().any(ChildReport::is_dead) {
-        print::line(say::all_run(args.json, &lives))?;
+        print::line(say::all_run(args.json, &lives, &dir_option(&cluster.directory)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let result = cause(args, &cluster, &lives)?;
-    print::line(if args.json { say::json(args, &result) } else { say::text(args, &result) })?;
+    let dir = dir_option(&cluster.directory);
+    print::line(if args.json { say::json(args, &result, &dir) } else { say::text(args, &result, &dir) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -207,7 +211,7 @@ pub(crate) fn cause(args: &Args, cluster: &Cluster, lives: &[ChildReport]) -> Ou
     let done = control::call(&cluster.directory, &Request { action: action(args), replicas })?;
     let replicas = done.changed;
     if args.fault == Fault::Restart {
-        wait_until_back(&admin, &replicas)?;
+        wait_until_back(&admin, cluster, &replicas)?;
     }
     let scrubs = scrub_changed(&admin, cluster, &done.damage, &done.replicas);
     let serving = serving(&done.replicas, cluster.majority());
@@ -330,7 +334,9 @@ fn targets(
             Ok((vec![leader.number()], Some(leader)))
         }
         Some(Target::All) => {
-            Ok((cluster.members.iter().map(|(replica, _)| replica.number()).collect(), leader()))
+            // Members that `dev` did not start are none of its business, nor are those that it started and that are members no more.
+            let members = cluster.members.iter().map(|(replica, _)| replica.number());
+            Ok((members.filter(|id| ids(lives).any(|own| own == *id)).collect(), leader()))
         }
         Some(Target::Dead) => {
             let dead = lives.iter().filter(|report| report.is_dead());
@@ -346,15 +352,33 @@ fn ids(reports: &[ChildReport]) -> impl Iterator<Item = u16> + '_ {
     reports.iter().map(|report| report.replica)
 }
 
-fn wait_until_back(admin: &Admin, replicas: &[u16]) -> Outcome<()> {
-    match replicas.iter().find(|replica| !admin.wait_for(ReplicaId::new(**replica), BACK)) {
-        Some(silent) => Err(Failure::new(format!(
-            "replica {silent} was started and does not answer within {} s; the end of its log is printed by `quorate dev` if it \
-             ended",
-            BACK.as_secs()
-        ))),
-        None => Ok(()),
+/// Waits until these replicas, which were started, answer.
+///
+/// # Errors
+/// When one ends by itself, at once; or when one does not answer in time.
+fn wait_until_back(admin: &Admin, cluster: &Cluster, replicas: &[u16]) -> Outcome<()> {
+    let dir = dir_option(&cluster.directory);
+    for replica in replicas {
+        let until = Instant::now() + BACK;
+        while let Err(why) = admin.ask(ReplicaId::new(*replica)) {
+            let list = Request { action: Action::List, replicas: vec![] };
+            let lives = control::call(&cluster.directory, &list)?.replicas;
+            let report = lives.iter().find(|report| report.replica == *replica);
+            if let Some(ended) = report.and_then(|report| report.ended(&dir)) {
+                return Err(Failure::new(format!("replica {replica} was started, and {ended}")));
+            }
+            if Instant::now() >= until {
+                return Err(Failure::new(format!(
+                    "replica {replica} was started, and its process runs, but it does not answer within {} s ({why}): the end of its log, \
+                     {}, says what it does",
+                    BACK.as_secs(),
+                    replica_directory(&cluster.directory, *replica).join("log.txt").display()
+                )));
+            }
+            std::thread::sleep(BACK_AGAIN);
+        }
     }
+    Ok(())
 }
 
 /// Lets replicas whose disks were changed read them.
@@ -364,6 +388,7 @@ fn scrub_changed(
     damage: &[Damage],
     lives: &[ChildReport],
 ) -> Vec<(u16, Result<Scrubbed, String>)> {
+    let dir = dir_option(&cluster.directory);
     let scrub = |damage: &Damage| {
         let id = damage.replica;
         let runs = lives.iter().any(|report| report.replica == id && report.life == Life::Running);
@@ -373,7 +398,7 @@ fn scrub_changed(
                 scrub::scrub(admin, cluster, *replica, address, Instant::now() + SCRUB)
             }
             _ => Err(format!(
-                "it does not run, and reads this when it starts: `quorate chaos restart {id}`, then `quorate scrub {id}`"
+                "it does not run, and reads this when it starts: `quorate chaos restart {id}{dir}`, then `quorate scrub {id}{dir}`"
             )),
         };
         (id, done)

@@ -1,7 +1,7 @@
 //! How a fault and what the cluster did about it are told.
 
 use super::{Args, Fault, Happened, late, what};
-use crate::control::{ChildReport, What};
+use crate::control::{ChildReport, Life, What};
 use crate::scrub::Scrubbed;
 use clap::ValueEnum as _;
 use quorate_lab::lies::How;
@@ -19,16 +19,23 @@ const CLOCK: [&str; 4] = [
     "with `lease` in [reads] a strong read at a leader whose clock jumped back may miss what another leader acknowledged",
 ];
 
-/// All replicas run, so none was restarted.
-pub(super) fn all_run(as_json: bool, lives: &[ChildReport]) -> String {
+/// All replicas run, so none was restarted. `dir`, here and below: what commands need to be about this cluster.
+pub(super) fn all_run(as_json: bool, lives: &[ChildReport], dir: &str) -> String {
     if as_json {
         return json!({ "replicas": [], "alive": lives.len() }).to_string();
     }
-    "no replica is dead, so none was restarted; one that is paused goes on with `quorate chaos resume`"
-        .to_owned()
+    let paused = lives.iter().filter(|report| report.life == Life::Paused);
+    let paused: Vec<String> = paused.map(|report| report.replica.to_string()).collect();
+    match paused.is_empty() {
+        true => "no replica is dead, so none was restarted".to_owned(),
+        false => format!(
+            "no replica is dead, so none was restarted; what is paused goes on with `quorate chaos resume {}{dir}`",
+            paused.join(",")
+        ),
+    }
 }
 
-pub(super) fn json(args: &Args, result: &Happened) -> String {
+pub(super) fn json(args: &Args, result: &Happened, dir: &str) -> String {
     let reaction = &result.reaction;
     let suspicions: Vec<Value> = reaction
         .suspicions
@@ -63,14 +70,14 @@ pub(super) fn json(args: &Args, result: &Happened) -> String {
         "problems": problems,
         "damage": result.damage,
         "scrubs": result.scrubs.iter().map(scrub).collect::<Vec<_>>(),
-        "undo": undo(args, &result.replicas),
+        "undo": undo(args, &result.replicas, dir),
     })
     .to_string()
 }
 
-pub(super) fn text(args: &Args, result: &Happened) -> String {
+pub(super) fn text(args: &Args, result: &Happened, dir: &str) -> String {
     let mut lines = vec![headline(args, result)];
-    lines.extend(notes(args, result));
+    lines.extend(notes(args, result, dir));
     if !result.majority {
         let reaches = if result.parted { " and reaches each other" } else { "" };
         lines.push(format!("no majority runs{reaches} now: writes wait until there is one"));
@@ -84,7 +91,7 @@ pub(super) fn text(args: &Args, result: &Happened) -> String {
         lines.push(format!("replica {by} suspects replica {whom}: {what}"));
     }
     lines.extend(problems(result));
-    lines.extend(undo(args, &result.replicas).map(|undo| format!("undo it with `{undo}`")));
+    lines.extend(undo(args, &result.replicas, dir).map(|undo| format!("undo it with `{undo}`")));
     lines.join("\n")
 }
 
@@ -133,7 +140,7 @@ fn headline(args: &Args, result: &Happened) -> String {
 }
 
 /// What a user should know about this fault.
-fn notes(args: &Args, result: &Happened) -> Vec<String> {
+fn notes(args: &Args, result: &Happened, dir: &str) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     match args.fault {
         Fault::Partition => notes.push(
@@ -144,6 +151,7 @@ fn notes(args: &Args, result: &Happened) -> Vec<String> {
             "the files that its log has ready (two of 32 MiB, unless configured otherwise) still take writes; then it has no room for more"
                 .into(),
         ),
+        Fault::Lie => notes.extend(idle(args, result, dir)),
         Fault::ClockJump => notes.extend(CLOCK.map(str::to_owned)),
         _ => {}
     }
@@ -158,6 +166,16 @@ fn notes(args: &Args, result: &Happened) -> Vec<String> {
         });
     }
     notes
+}
+
+/// What to know of a lie that only a leader tells, where none of these replicas leads.
+fn idle(args: &Args, result: &Happened, dir: &str) -> Option<String> {
+    let how = args.how.filter(|how| how.needs_leader())?;
+    let leads = |leader: Option<ReplicaId>| leader.is_some_and(|id| result.replicas.contains(&id.number()));
+    let name = how.to_possible_value()?.get_name().to_owned();
+    (!leads(result.leader_before) && !leads(result.leader_after)).then(|| {
+        format!("this lie is one of a leader: nothing happens until such a replica leads. `quorate chaos lie leader --how {name}{dir}` tells the one that leads now")
+    })
 }
 
 /// Who leads, and how that came.
@@ -201,17 +219,17 @@ fn problems(result: &Happened) -> Vec<String> {
 }
 
 /// The command that ends the fault.
-fn undo(args: &Args, replicas: &[u16]) -> Option<String> {
+fn undo(args: &Args, replicas: &[u16], dir: &str) -> Option<String> {
     let lies = args.how.is_some_and(|how| how != How::None);
     let verb = match args.fault {
         Fault::Kill => "restart",
         Fault::Pause => "resume",
-        Fault::Partition => return Some("quorate chaos heal".into()),
+        Fault::Partition => return Some(format!("quorate chaos heal{dir}")),
         Fault::FillDisk if !args.off => "fill-disk --off",
         Fault::Lie if lies => "lie --how none",
         Fault::Slow if late(args) > 0 => "slow --ms 0",
         _ => return None,
     };
     let names: Vec<String> = replicas.iter().map(ToString::to_string).collect();
-    Some(format!("quorate chaos {verb} {}", names.join(",")))
+    Some(format!("quorate chaos {verb} {}{dir}", names.join(",")))
 }

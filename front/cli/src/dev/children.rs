@@ -1,15 +1,16 @@
 //! The replicas of `dev`: processes of this program that it starts, pauses, kills and watches.
 
+use super::logs;
 use super::rot::rot;
 use crate::control::{Action, ChildReport, Damage, Done, Life};
+use quorate_command::cluster::dir_option;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{REPLICA_FILE, replica_directory};
 use quorate_lab::hurt::{Hurt, JUMP_MS_MAX, MIB_MAX};
 use quorate_lab::slow;
 use quorate_runtime::Jumps;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::fs::{OpenOptions, metadata};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -18,8 +19,6 @@ use std::time::{Duration, Instant};
 const LOG_BYTES_MAX: u64 = 16 << 20;
 /// How long a replica may take to stop cleanly.
 const STOP: Duration = Duration::from_secs(5);
-/// How many lines of the end of a log are shown.
-const TAIL_LINES: usize = 8;
 
 /// One replica.
 pub(super) struct Replica {
@@ -35,8 +34,14 @@ pub(super) struct Replica {
     hurt: Hurt,
     /// Whether it keeps anything on its disk.
     on_disk: bool,
+    /// What commands need to be about this cluster.
+    dir: String,
     child: Option<Child>,
     life: Life,
+    /// Where its log ended when it was started, in bytes.
+    began: u64,
+    /// The last error in its log, once it ended on its own.
+    error: Option<String>,
 }
 
 /// A replica that ended on its own.
@@ -46,6 +51,8 @@ pub(super) struct Death {
     pub(super) log: PathBuf,
     /// The last lines of its log.
     pub(super) tail: String,
+    /// The last error there.
+    pub(super) error: Option<String>,
 }
 
 impl Replica {
@@ -53,6 +60,7 @@ impl Replica {
         let log = || OpenOptions::new().create(true).append(true).open(&self.log);
         let doing = format!("write {}", self.log.display());
         let (out, error) = (log().doing(&doing)?, log().doing(&doing)?);
+        (self.began, self.error) = (metadata(&self.log).map_or(0, |facts| facts.len()), None);
         let program = std::env::current_exe().doing("find this program's own file")?;
         // From the main thread only: the child ends with the thread that started it.
         let child = Command::new(program)
@@ -94,7 +102,7 @@ impl Replica {
 
     /// The reason why this action can not be done to the replica now.
     fn objection(&self, action: Action) -> Option<String> {
-        let id = self.id;
+        let (id, dir) = (self.id, &self.dir);
         match (action, self.life) {
             (
                 Action::Kill
@@ -104,9 +112,9 @@ impl Replica {
                 | Action::Slow(_)
                 | Action::ClockJump(_),
                 Life::Killed | Life::Ended,
-            ) => Some(format!("replica {id} is down: start it again with `quorate chaos restart {id}`")),
+            ) => Some(format!("replica {id} is down: start it again with `quorate chaos restart {id}{dir}`")),
             (Action::Pause, Life::Paused) => {
-                Some(format!("replica {id} is paused already: let it go on with `quorate chaos resume {id}`"))
+                Some(format!("replica {id} is paused already: let it go on with `quorate chaos resume {id}{dir}`"))
             }
             (Action::Lie(_), _) if self.lies.is_none() => Some(
                 "replicas lie only where that is survived: make another cluster with `quorate dev --fault-model byzantine --dir DIR`"
@@ -222,12 +230,12 @@ impl Replica {
 
     fn report(&self) -> ChildReport {
         let (pid, apart) = (self.child.as_ref().map(Child::id), self.hurt.apart.clone());
-        ChildReport { replica: self.id, pid, life: self.life, apart }
+        ChildReport { replica: self.id, pid, life: self.life, apart, error: self.error.clone() }
     }
 
     /// Moves the content of a log that is too long. The file stays, since the child holds it open and appends to it.
     fn bound_log(&self) {
-        let long = std::fs::metadata(&self.log).is_ok_and(|facts| facts.len() > LOG_BYTES_MAX);
+        let long = metadata(&self.log).is_ok_and(|facts| facts.len() > LOG_BYTES_MAX);
         if long && std::fs::copy(&self.log, self.log.with_extension("old.txt")).is_ok() {
             let _ = OpenOptions::new().write(true).open(&self.log).and_then(|file| file.set_len(0));
         }
@@ -255,8 +263,23 @@ impl Children {
                 let _ = std::fs::remove_file(told_before);
             }
             let lies = Some(lies).filter(|_| may_lie);
-            let (hurt, child, life) = (Hurt::default(), None, Life::Killed);
-            Replica { id, config, log, lies, slow, hurt_file, hurt, on_disk, child, life }
+            let (hurt, child, life, error) = (Hurt::default(), None, Life::Killed, None);
+            let dir = dir_option(directory);
+            Replica {
+                id,
+                config,
+                log,
+                lies,
+                slow,
+                hurt_file,
+                hurt,
+                on_disk,
+                dir,
+                child,
+                life,
+                began: 0,
+                error,
+            }
         };
         Self { replicas: ids.map(replica).collect() }
     }
@@ -272,7 +295,12 @@ impl Children {
     /// When no replica allows it, or the system refuses.
     pub(super) fn act(&mut self, action: Action, replicas: &[u16]) -> Outcome<Done> {
         if let Some(unknown) = replicas.iter().find(|id| !self.replicas.iter().any(|r| r.id == **id)) {
-            return Err(Failure::new(format!("there is no replica {unknown} in this cluster")));
+            let own: Vec<String> = self.replicas.iter().map(|replica| replica.id.to_string()).collect();
+            return Err(Failure::new(format!(
+                "there is no replica {unknown} that this `quorate dev` started: it looks after {} only. One that was added later was started \
+                 by hand, so end or start its process by hand; `quorate status --json` has its pid",
+                own.join(", ")
+            )));
         }
         match action {
             Action::Partition => self.part(replicas)?,
@@ -336,8 +364,10 @@ impl Children {
             let Some(status) = replica.reap() else { continue };
             if !asked {
                 replica.life = Life::Ended;
-                let (log, tail) = (replica.log.clone(), tail(&replica.log));
-                deaths.push(Death { replica: replica.id, status, log, tail });
+                replica.error = logs::last_error(&replica.log, replica.began);
+                let (log, tail, error) =
+                    (replica.log.clone(), logs::tail(&replica.log), replica.error.clone());
+                deaths.push(Death { replica: replica.id, status, log, tail, error });
             }
         }
         deaths
@@ -365,20 +395,4 @@ impl Drop for Children {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn tail(log: &Path) -> String {
-    let read = || {
-        let mut file = File::open(log)?;
-        let len = file.metadata()?.len();
-        file.seek(SeekFrom::Start(len.saturating_sub(8 << 10)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        std::io::Result::Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    last.iter().map(|line| format!("  | {line}\n")).collect()
 }

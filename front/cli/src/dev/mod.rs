@@ -7,6 +7,7 @@
 mod children;
 mod directory;
 mod export;
+mod logs;
 mod rot;
 
 pub(crate) use directory::{LOCK, adopt, free_ports};
@@ -15,11 +16,11 @@ use crate::control::{self, Request, Response, SOCKET};
 use crate::env;
 use crate::set::SetArgs;
 use crate::web::Shown;
-use children::Children;
+use children::{Children, Death};
 use directory::{Choices, DevDirectory};
 use quorate_command::admin::{self, Admin, Answer};
 use quorate_command::arguments;
-use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
+use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY, dir_option};
 use quorate_command::execution::ExecutionArgs;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, ServiceChoice};
@@ -163,8 +164,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     let _ = std::fs::remove_file(dev.directory.cluster.directory.join(SOCKET));
     ended?;
     if !dev.args.json {
-        let shown = dev.args.dir.display();
-        let stays = format!("stopped; the data is in {shown}, and the next `quorate dev` goes on with it");
+        let (shown, dir) = (dev.args.dir.display(), dir_option(&dev.args.dir));
+        let stays =
+            format!("stopped; the data is in {shown}, and the next `quorate dev{dir}` goes on with it");
         let _ = print::line(if on_disk { stays } else { "stopped; nothing was on a disk".to_owned() });
     }
     Ok(ExitCode::SUCCESS)
@@ -243,13 +245,7 @@ impl Dev {
         match event {
             Event::Signal(SIGCHLD) => {
                 for death in self.children.deaths() {
-                    let (replica, log) = (death.replica, death.log.display());
-                    eprintln!(
-                        "replica {replica} ended by itself ({}). The end of its log, {log}:\n{}Start it again with `quorate \
-                         chaos restart {replica}`",
-                        ending(death.status),
-                        death.tail
-                    );
+                    eprintln!("{}", self.told(&death));
                 }
                 for death in self.oracle.iter_mut().flat_map(Children::deaths) {
                     eprintln!(
@@ -273,6 +269,20 @@ impl Dev {
                 false
             }
         }
+    }
+
+    /// What a person must know of a replica that ended on its own.
+    fn told(&self, death: &Death) -> String {
+        let (replica, log, how) = (death.replica, death.log.display(), ending(death.status));
+        let (why, then) = match &death.error {
+            Some(why) => (format!(": {why}"), "Do what it says, then start it again"),
+            None => (String::new(), "Start it again"),
+        };
+        format!(
+            "replica {replica} ended by itself ({how}){why}. The end of its log, {log}:\n{}{then} with `quorate chaos restart {replica}{}`",
+            death.tail,
+            dir_option(&self.args.dir)
+        )
     }
 
     fn announce(&self, after: Duration, leader: ReplicaId, answers: &[Answer]) -> Outcome<()> {
@@ -324,7 +334,15 @@ impl Dev {
     fn ready_text(&self, after: Duration, leader: ReplicaId, answers: &[Answer]) -> String {
         let DevDirectory { cluster, choices, made, .. } = &self.directory;
         let mut text = format!("ready in {} ms: {} replicas", after.as_millis(), cluster.members.len());
+        let dir = dir_option(&self.args.dir);
         text.push_str(if *made { "\n" } else { ", with the data of the run before\n" });
+        if !*made {
+            let _ = writeln!(
+                text,
+                "made before: {} replicas, {}; `quorate dev{dir} --fresh` throws it away and makes a new one",
+                choices.replicas, choices.order
+            );
+        }
         cluster.spare().into_iter().for_each(|spare| text.push_str(&format!("{spare}\n")));
         for (replica, address) in &cluster.members {
             let role = if *replica == leader { "  leader" } else { "" };
@@ -339,11 +357,6 @@ impl Dev {
             arguments::name(choices.service),
             self.web.as_ref().map_or(String::new(), |web| format!("dashboard    {}\n", web.address)),
         );
-        let dir = if self.args.dir.as_os_str() == DEV_DIRECTORY {
-            String::new()
-        } else {
-            format!(" --dir {shown}")
-        };
         if self.oracle.is_some() {
             let _ = writeln!(
                 text,
@@ -358,7 +371,7 @@ impl Dev {
             let _ = writeln!(text, "  quorate {:<40} write", format!("kv put greeting hello{dir}"));
             let _ = writeln!(text, "  quorate {:<40} read", format!("kv get greeting{dir}"));
         }
-        text.push_str(&clients_of_others(cluster, choices, answers));
+        text.push_str(&clients_of_others(cluster, choices, answers, &dir));
         text.push_str("Ctrl-C stops it; the data stays.");
         text
     }
@@ -371,11 +384,14 @@ fn fronts_listen(answers: &[Answer]) -> bool {
 }
 
 /// How clients of etcd and of ZooKeeper reach the cluster.
-fn clients_of_others(cluster: &Cluster, choices: &Choices, answers: &[Answer]) -> String {
+fn clients_of_others(cluster: &Cluster, choices: &Choices, answers: &[Answer], dir: &str) -> String {
     let (etcd, zookeeper) = (env::of_etcd(cluster, answers), admin::front("zookeeper", answers));
     let mut text = String::new();
     if !etcd.is_empty() {
-        text.push_str("\nFor etcdctl and other clients of etcd (`eval \"$(quorate env)\"` sets this):\n");
+        let _ = writeln!(
+            text,
+            "\nFor etcdctl and other clients of etcd (`eval \"$(quorate env{dir})\"` sets this):"
+        );
         for (name, value) in etcd {
             let _ = writeln!(text, "  export {name}={value}");
         }

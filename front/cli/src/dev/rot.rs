@@ -4,6 +4,7 @@
 //! that is not written to any more. docs/formats/checkpoint.md and docs/formats/log.md. Tests: `rot/tests.rs`, tests/all/chaos.rs.
 
 use crate::control::{Damage, What};
+use quorate_command::cluster::dir_option;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -31,7 +32,7 @@ pub(super) fn rot(id: u16, place: &Path, what: What) -> Outcome<Damage> {
     let data = place.join("data");
     let (file, offset) = match what {
         What::Checkpoint => checkpoint(id, &data.join("checkpoints"))?,
-        What::Log => log(id, &data.join("log"))?,
+        What::Log => log(id, &data.join("log"), &dir_option(place.parent().unwrap_or(place)))?,
     };
     change(&file, offset).doing(format_args!("change {}", file.display()))?;
     Ok(Damage { replica: id, file, offset, bytes: BYTES })
@@ -84,14 +85,15 @@ fn number(file: &File, at: u64) -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// The newest segment that is full, and its middle.
-fn log(id: u16, directory: &Path) -> Outcome<(PathBuf, u64)> {
+/// The newest segment that is full, and its middle. `dir`: what commands need to be about this cluster.
+fn log(id: u16, directory: &Path, dir: &str) -> Outcome<(PathBuf, u64)> {
     let mut files = named(directory, &["segment"]).doing(format_args!("read {}", directory.display()))?;
     files.truncate(files.len().saturating_sub(SEGMENTS_IN_USE));
     let Some(file) = files.pop() else {
         return Err(Failure::new(format!(
             "no file of the log of replica {id} is full yet, and nobody reads those that are written to: write more, until \
-             there are three or more in {}",
+             there are three or more in {}. With the services kv and etcd: `for i in $(seq 80); do head -c 1000000 /dev/zero | tr '\\0' x | \
+             quorate kv put filler{dir}; done`",
             directory.display()
         )));
     };

@@ -1,16 +1,46 @@
-use super::{Problem, remedy_in_dev};
+use super::{Problem, refused, remedy_in_dev};
 use crate::control::{ChildReport, Life};
 
 #[test]
 fn what_to_do_depends_on_what_dev_knows_of_the_process() {
-    let report = |replica, life| ChildReport { replica, pid: None, life, apart: Vec::new() };
-    let lives =
-        [report(1, Life::Running), report(2, Life::Paused), report(3, Life::Killed), report(4, Life::Ended)];
-    assert_eq!(remedy_in_dev(2, Some(&lives)), "it is paused: `quorate chaos resume 2`");
-    for replica in [1, 3, 4] {
-        assert_eq!(remedy_in_dev(replica, Some(&lives)), format!("`quorate chaos restart {replica}`"));
+    let report = |replica, life| ChildReport { replica, pid: None, life, apart: Vec::new(), error: None };
+    let why = ChildReport { error: Some("no key".into()), ..report(5, Life::Ended) };
+    let lives = [
+        report(1, Life::Running),
+        report(2, Life::Paused),
+        report(3, Life::Killed),
+        report(4, Life::Ended),
+        why,
+    ];
+    let said = |replica, dir| remedy_in_dev(replica, Some(&lives), dir);
+    assert_eq!(said(2, ""), "it is paused: `quorate chaos resume 2`");
+    assert_eq!(said(2, " --dir ./d"), "it is paused: `quorate chaos resume 2 --dir ./d`");
+    for replica in [1, 3] {
+        assert_eq!(said(replica, ""), format!("`quorate chaos restart {replica}`"));
     }
-    assert!(remedy_in_dev(2, None).contains("no `quorate dev` runs"));
+    let ended = said(4, "");
+    assert!(ended.contains("log.txt") && ended.ends_with("then `quorate chaos restart 4`"), "{ended}");
+    assert_eq!(
+        said(5, " --dir ./d"),
+        "its process ended: no key. Do what that says, then `quorate chaos restart 5 --dir ./d`"
+    );
+    assert!(said(6, "").contains("`quorate serve`"), "one that was added later");
+    assert!(remedy_in_dev(2, None, "").contains("no `quorate dev` runs"));
+}
+
+#[test]
+fn full_disks_are_named_as_the_reason() {
+    let said = refused(&[2, 3]).to_string();
+    assert!(
+        said.starts_with(
+            "writes are refused: too few replicas have room on their disks (full: replicas 2, 3)"
+        ),
+        "{said}"
+    );
+    assert!(refused(&[2]).to_string().contains("(full: replica 2)"));
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/alarms.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    assert!(page.contains("`writes are refused: too few replicas have room on their disks`"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::harness::{Cluster, is_alive, quorate, wait_until};
 use serde_json::Value;
+use std::fs;
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
@@ -188,6 +189,21 @@ fn a_replica_that_ends_by_itself_is_reported() {
         let said = cluster.dev_said();
         said.contains("replica 1 ended by itself (signal 6)") && said.contains("is ready on")
     });
+    // One that can not start says why, at once, wherever one looks.
+    let identity = cluster.directory().join("replica-1/data/identity.toml");
+    let away = identity.with_extension("away");
+    fs::rename(&identity, &away).expect("it can be moved");
+    let (why, again) = ("identity.toml is gone", "then `quorate chaos restart 1`");
+    let restart = cluster.run(&["chaos", "restart", "1", "--no-probe"]);
+    restart.fails(1, &["was started, and its process ended: ", why, again]);
+    let said = cluster.run(&["status"]).out;
+    assert!(said.contains("its process ended: ") && said.contains(why) && said.contains(again), "{said}");
+    let said = cluster.dev_said();
+    assert!(
+        said.contains("replica 1 ended by itself (exit code 1): ") && said.contains("Do what it says"),
+        "{said}"
+    );
+    fs::rename(&away, &identity).expect("it can be moved");
     cluster.restart(1);
     cluster.wait_until_equal();
 }
@@ -210,9 +226,9 @@ fn one_directory_one_dev_and_fixed_choices() {
 #[test]
 fn dev_leaves_alone_what_it_did_not_make() {
     let home = tempfile::tempdir().expect("a temporary directory");
-    std::fs::write(home.path().join("thesis.tex"), "years of work").expect("a file can be written");
+    fs::write(home.path().join("thesis.tex"), "years of work").expect("a file can be written");
     let dir = home.path().to_str().expect("UTF-8");
     quorate(&["dev", "--dir", dir, "--fresh"]).fails(2, &["not empty", "did not make it"]);
-    let left = std::fs::read_to_string(home.path().join("thesis.tex")).expect("it is still there");
+    let left = fs::read_to_string(home.path().join("thesis.tex")).expect("it is still there");
     assert_eq!(left, "years of work");
 }

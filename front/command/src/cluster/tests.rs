@@ -1,7 +1,7 @@
-use super::Cluster;
+use super::{Cluster, option_beside};
 use quorate::client::Authentication;
 use quorate_types::{ClusterId, FaultModel, ReplicaId};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn cluster(replicas: u16, fault_model: FaultModel) -> Cluster {
     Cluster {
@@ -29,4 +29,21 @@ fn a_replica_that_adds_nothing_is_named() {
         assert_eq!(said(replicas).as_deref(), Some(says));
     }
     assert_eq!(cluster(4, FaultModel::Byzantine).spare(), None, "four survive one that lies");
+}
+
+#[test]
+fn a_command_names_the_directory_where_it_would_find_another_one() {
+    let said =
+        |directory, variable: Option<&str>| option_beside(Path::new(directory), variable.map(Path::new));
+    for (directory, variable, option) in [
+        (".quorate/dev", None, ""),
+        ("./.quorate/dev", None, ""),
+        ("./liars", None, " --dir ./liars"),
+        ("a b", None, " --dir 'a b'"),
+        ("", None, " --dir ."),
+        ("/srv/one", Some("/srv/one/client.toml"), ""),
+        (".quorate/dev", Some("/srv/one/client.toml"), " --dir .quorate/dev"),
+    ] {
+        assert_eq!(said(directory, variable), option, "{directory} {variable:?}");
+    }
 }

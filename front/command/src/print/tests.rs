@@ -1,5 +1,6 @@
-use super::{amount, clean, json_line};
+use super::{amount, clean, json_line, quoted};
 use serde_json::json;
+use std::process::Command;
 
 #[test]
 fn amounts_have_three_digits_and_a_letter() {
@@ -25,4 +26,16 @@ fn a_document_with_hostile_text_is_one_printable_line_and_keeps_it() {
     assert_eq!(clean(&line), line);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&line).expect("JSON"), document);
     assert!(line.contains(r"\u001b[2J") && line.contains(r"\u009b2J") && line.contains("größer"), "{line}");
+}
+
+#[test]
+fn a_shell_reads_back_what_is_quoted() {
+    for text in
+        ["", "/tmp/a b", "it's", "$HOME `id` \"x\"", "https://a:1,https://b:2", "a\nb", "-n", "~", "ü", "*"]
+    {
+        let script = format!("v={}; printf %s \"$v\"", quoted(text));
+        let out = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        assert_eq!(String::from_utf8_lossy(&out.stdout), text, "{script}");
+    }
+    assert_eq!(quoted("https://a:1,https://b:2"), "https://a:1,https://b:2", "what needs no quotes has none");
 }

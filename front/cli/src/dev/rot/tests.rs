@@ -66,6 +66,7 @@ fn a_segment_that_is_full_changes_and_none_that_is_in_use() {
     fs::write(directory.join("00000001.spare"), [1; 1000]).unwrap();
     let why = rot(1, place.path(), What::Log).unwrap_err().to_string();
     assert!(why.contains("no file of the log of replica 1 is full yet"), "{why}");
+    assert!(why.contains("quorate kv put filler --dir "), "how to write more: {why}");
     fs::write(segment(5), [1; 1000]).unwrap();
     let damage = rot(1, place.path(), What::Log).unwrap();
     assert_eq!((damage.file, damage.offset), (segment(3), 500));
