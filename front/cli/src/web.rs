@@ -1,4 +1,4 @@
-//! `quorate web`: the dashboard of a cluster, for an operator; `quorate dev` shows it, too.
+//! `quorate web`: the dashboard of a cluster, for an operator; `quorate dev` shows it, too. Tests: `web/tests.rs`.
 
 use crate::control::{self, Action, Request, SOCKET};
 use quorate_command::admin::{Admin, Answer};
@@ -15,6 +15,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+#[cfg(test)]
+mod tests;
 
 /// Where it listens, unless somebody else does.
 const ADDRESS: &str = "127.0.0.1:7979";
