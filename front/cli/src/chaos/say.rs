@@ -13,7 +13,7 @@ const PROBLEMS_MAX: usize = 4;
 /// What a jump of a clock may do. docs/operations/reads.md and docs/etcd.md have the promises.
 const CLOCK: [&str; 4] = [
     "it is the clock of this replica's timers, of agreed time as far as it leads, and of leases under strong reads; the dates in its log stay",
-    "it can not lose a write, nor change the order; a jump ahead costs an election at most, a jump back makes it late for so long",
+    "it can not lose a write, nor change the order; a jump ahead costs an election at most; after a jump back time goes on from where it was",
     "ahead by less than twice the time after which others elect: leases of clients end that much early if it leads; by more: it counts as a \
      pause, and they do not",
     "with `lease` in [reads] a strong read at a leader whose clock jumped back may miss what another leader acknowledged",
