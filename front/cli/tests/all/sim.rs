@@ -78,9 +78,9 @@ fn profiles_are_taken() {
 }
 
 #[test]
-fn members_change_with_mod_smart_where_nobody_lies() {
+fn members_change_with_mod_smart() {
     quorate(&["sim", "--seed", "5", "--protocol", "mod-smart", "--changes", "true"]).ok();
-    quorate(&["sim", "--fault-model", "byzantine", "--changes", "true"]).fails(2, &["--changes"]);
+    quorate(&["sim", "--seed", "5", "--fault-model", "byzantine", "--changes", "true"]).ok();
     quorate(&["sim", "--protocol", "mod-smart", "--resizes", "true"]).fails(2, &["--resizes"]);
 }
 
