@@ -10,7 +10,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::DurabilityChoice;
 use quorate_command::ordering::{ModelArgs, protocol_word};
 use quorate_command::print;
-use quorate_order::{Feature, Nature, Protocol};
+use quorate_order::{Changes, Feature, Nature, Protocol};
 use quorate_sim::command::{Options, Progress, execute};
 use quorate_sim::{ExecutorKind, Focus, Level, Profile, SyncMode, planted};
 use quorate_types::FaultModel;
@@ -317,7 +317,8 @@ fn options(args: Args) -> Outcome<Options> {
     }
     let byzantine = model.is_some_and(FaultModel::may_lie) || lies;
     let able = args.protocol.unwrap_or(if byzantine || few { sets } else { Protocol::default() }).able();
-    let cluster = Nature { lies: byzantine, ..able };
+    let membership = if byzantine && few { Changes::Fixed } else { able.membership };
+    let cluster = Nature { lies: byzantine, membership, ..able };
     let asked = [
         ("--protocol", byzantine, able, Feature::SurviveLies),
         ("--changes", args.changes == Some(true), cluster, Feature::ChangeMembers),

@@ -47,7 +47,9 @@ pub(crate) fn system() -> System {
 #[test]
 fn what_administrators_commanded_is_read_and_written() {
     let mut system = system();
-    system.roster.administration_mut().execute(3, "done".into());
+    for number in 1..=3 {
+        system.roster.administration_mut().execute(number, "done".into());
+    }
     let read = System::decode(&system.encode()).expect("what was written");
     assert_eq!(read, system);
     assert_eq!(read.roster.administration().executed(), 3);

@@ -4,7 +4,7 @@
 use super::{Config, ConfigError, invalid};
 use quorate_auth::Keys;
 use quorate_log::SyncMode;
-use quorate_order::{Feature, Nature, OrderConfig, Protocol};
+use quorate_order::{Changes, Feature, Nature, OrderConfig, Protocol};
 use quorate_types::{FaultModel, Faults, ReplicaId, Span, Visigoth};
 
 /// The least size of all instances' caches together in memory mode, where a replica that needs entries from before the cache is lost.
@@ -13,7 +13,9 @@ const MEMORY_CACHE_BYTES: usize = 128 << 20;
 impl Config {
     pub(super) fn check_protocol(&self) -> Result<(), ConfigError> {
         let able = self.protocol.able();
-        let cluster = Nature { lies: self.fault_model.may_lie(), ..able };
+        let (lies, few) = (self.fault_model.may_lie(), self.fault_model.few_are_slow());
+        let membership = if lies && few { Changes::Fixed } else { able.membership };
+        let cluster = Nature { lies, membership, ..able };
         let asked = [
             ("fault_model", cluster.lies, able, Feature::SurviveLies),
             ("fault_model", self.fault_model.few_are_slow(), able, Feature::CountOnFast),

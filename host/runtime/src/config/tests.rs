@@ -1,4 +1,7 @@
-use super::{CheckpointMode, Config, MemberConfig, OracleConfig, ServiceConfig, SigningConfig, SigningKey};
+use super::{
+    AdministrationConfig, CheckpointMode, Config, MemberConfig, OracleConfig, ServiceConfig, SigningConfig,
+    SigningKey,
+};
 use quorate_log::SyncMode;
 use quorate_order::Protocol;
 use quorate_types::{ClusterId, FaultModel, ReplicaId, Visigoth};
@@ -110,7 +113,18 @@ fn replicas_that_sign_need_their_keys() {
     );
     std::fs::write(directory.path().join("signing.key"), "12").unwrap();
     assert!(good.signing_keys().unwrap_err().to_string().contains("64 hexadecimal digits"));
-    assert_ne!(good.parameters(1), with(|c| c.members[2].key = c.members[1].key.clone()).parameters(1));
+    // Who joins later knows other members, but the same administrators.
+    let other = with(|c| c.members[2].key = c.members[1].key.clone());
+    assert_eq!(good.parameters(1), other.parameters(1));
+    let keys = vec![good.members[0].key.clone().unwrap()];
+    let administered =
+        Config { administration: Some(AdministrationConfig { keys, threshold: 1 }), ..good.clone() };
+    assert_eq!(administered.administrators().unwrap().unwrap().keys().len(), 1);
+    assert_ne!(good.parameters(1), administered.parameters(1));
+    for (threshold, key) in [(2, good.members[0].key.clone().unwrap()), (1, "12".to_owned())] {
+        let wrong = AdministrationConfig { keys: vec![key], threshold };
+        assert!(Config { administration: Some(wrong), ..good.clone() }.administrators().is_err());
+    }
 }
 
 /// Fewer faults than the members allow can be chosen, not more; and all replicas have to choose the same.
@@ -252,7 +266,8 @@ fn protocols_and_fault_models_that_do_not_go_together_are_refused() {
         (changed(|c| (c.protocol, c.reads.lease) = (Protocol::MOD_SMART, true)), "lease = false"),
         (
             changed(|c| {
-                (c.protocol, c.fault_model) = (Protocol::MOD_SMART, FaultModel::Byzantine);
+                let few = Visigoth { u: 2, s: 1, o: 1, t_ms: 20 };
+                (c.protocol, c.fault_model) = (Protocol::MOD_SMART, FaultModel::Visigoth(few));
                 (c.membership, c.created) = (2, Some(1));
             }),
             "backup",
