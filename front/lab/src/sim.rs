@@ -304,6 +304,12 @@ fn model_of(args: &Args) -> Outcome<Option<FaultModel>> {
     Ok(model)
 }
 
+/// The nature of a cluster by this protocol.
+fn nature_of(able: Nature, lies: bool, few: bool) -> Nature {
+    let membership = if lies && few { Changes::Fixed } else { able.membership };
+    Nature { lies, membership, ..able }
+}
+
 /// The options for the library; refuses what it can not do.
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
@@ -317,8 +323,7 @@ fn options(args: Args) -> Outcome<Options> {
     }
     let byzantine = model.is_some_and(FaultModel::may_lie) || lies;
     let able = args.protocol.unwrap_or(if byzantine || few { sets } else { Protocol::default() }).able();
-    let membership = if byzantine && few { Changes::Fixed } else { able.membership };
-    let cluster = Nature { lies: byzantine, membership, ..able };
+    let cluster = nature_of(able, byzantine, few);
     let asked = [
         ("--protocol", byzantine, able, Feature::SurviveLies),
         ("--changes", args.changes == Some(true), cluster, Feature::ChangeMembers),
