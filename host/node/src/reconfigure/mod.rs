@@ -415,32 +415,27 @@ impl Reconfigure {
     /// then, so those that stay have to have what was ruled while the others voted.
     fn end_change(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
-        let standing = look.first().standing();
-        if look.config.order.faults.may_lie()
-            && Plan::new(self, look).may_vouch(&SystemCommand::Changed(number))
-        {
+        if !self.is_complete(look, number) {
+            return;
+        }
+        if look.config.order.faults.may_lie() {
             self.watch_end(number, out);
         }
-        if !may_propose(look.first(), look.engine.merge())
-            || !standing.settled
-            || !look.journal.log().has_room()
-        {
-            return;
-        }
+        let standing = look.first().standing();
         let once = (standing.view, number);
-        let through = |group: &Group| group.status().committed_membership == number;
-        let mut present = look.groups.iter().filter(|group| group.stay().is_present());
-        if self.begun.end == Some(once) || !present.all(through) {
-            return;
-        }
-        if self
-            .begun
-            .staying_need(look, number)
-            .is_some_and(|seq| look.rulings.are_final(seq, look.engine.verified()))
-        {
+        let may = may_propose(look.first(), look.engine.merge());
+        if may && standing.settled && look.journal.log().has_room() && self.begun.end != Some(once) {
             self.begun.end = Some(once);
             out.push(Out::Propose(SystemCommand::Changed(number)));
         }
+    }
+
+    /// Whether all instances made this change, and results are final up to where the others voted.
+    fn is_complete(&mut self, look: &Look<'_>, number: MembershipId) -> bool {
+        let through = |group: &Group| group.status().committed_membership == number;
+        let mut present = look.groups.iter().filter(|group| group.stay().is_present());
+        let need = present.all(through).then(|| self.begun.staying_need(look, number)).flatten();
+        need.is_some_and(|seq| look.rulings.are_final(seq, look.engine.verified()))
     }
 
     /// Raises the level without a request, if all members could work at a higher one for long enough.

@@ -31,8 +31,8 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     command: Option<Pending>,
-    /// The end of this change is watched.
-    ending: Option<MembershipId>,
+    /// This change is complete in all instances here; its end is watched.
+    complete: Option<MembershipId>,
 }
 
 fn name_of(command: &SystemCommand) -> Digest {
@@ -61,15 +61,24 @@ impl Reconfigure {
             return format!("error: {why}");
         }
         let number = signed.number;
-        let name = name_of(&SystemCommand::Signed(signed.clone()));
-        match &self.waiting.command {
-            Some(pending) if pending.name == name => {}
-            before => {
-                out.extend(before.iter().map(|pending| Out::First(OrderInput::Unwatch(pending.name))));
-                out.push(Out::First(OrderInput::Watch(name)));
-                self.waiting.command = Some(Pending { signed, name, proposed: None });
-            }
+        self.forget_executed(out);
+        // What waits stays, and is watched from when it came: a liar that knows another form of it, with other signatures, or another command of
+        // this number, must not be able to begin the wait anew again and again.
+        if let Some(pending) = &self.waiting.command
+            && Plan::new(self, look).may_begin(&pending.signed.command).is_ok()
+        {
+            let same = pending.signed.command == signed.command;
+            return if same {
+                format!("begun {number}")
+            } else {
+                format!("error: another command {number} waits")
+            };
         }
+        let name = name_of(&SystemCommand::Signed(signed.clone()));
+        if let Some(before) = self.waiting.command.replace(Pending { signed, name, proposed: None }) {
+            out.push(Out::First(OrderInput::Unwatch(before.name)));
+        }
+        out.push(Out::First(OrderInput::Watch(name)));
         format!("begun {number}")
     }
 
@@ -79,8 +88,17 @@ impl Reconfigure {
         out.extend(overdue.map(|pending| Out::Spread(pending.signed.clone())));
     }
 
+    /// Forgets what waits if it was executed, also where a checkpoint says so.
+    fn forget_executed(&mut self, out: &mut Vec<Out>) {
+        let executed = self.roster.administration().executed();
+        if let Some(over) = self.waiting.command.take_if(|pending| pending.signed.number <= executed) {
+            out.push(Out::First(OrderInput::Unwatch(over.name)));
+        }
+    }
+
     /// Proposes at the end of a turn what waits, if the first instance leads here.
     pub(super) fn propose_signed(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
+        self.forget_executed(out);
         let Some(pending) = &self.waiting.command else { return };
         let (view, plan) = (look.view(), Plan::new(self, look));
         let again = pending.proposed == Some(view);
@@ -94,17 +112,17 @@ impl Reconfigure {
         out.push(Out::Propose(command));
     }
 
-    /// A change is complete in all instances here: no leader may leave its end out.
+    /// A change is complete in all instances here, and results are final up to where the others voted: this replica votes for its end, and no
+    /// leader may leave that out.
     pub(super) fn watch_end(&mut self, number: MembershipId, out: &mut Vec<Out>) {
-        if self.waiting.ending != Some(number) {
-            self.waiting.ending = Some(number);
+        if self.waiting.complete != Some(number) {
+            self.waiting.complete = Some(number);
             out.push(Out::First(OrderInput::Watch(name_of(&SystemCommand::Changed(number)))));
         }
     }
 
     /// A signed command was decided. All replicas give the same answer.
     pub(super) fn execute_signed(&mut self, look: &Look<'_>, signed: SignedCommand, out: &mut Vec<Out>) {
-        let name = name_of(&SystemCommand::Signed(signed.clone()));
         if let Err(why) = self.roster.administration().check(&signed, &signatures(look)) {
             return out.push(say(format!("a command of administrators was refused: {why}")));
         }
@@ -115,11 +133,7 @@ impl Reconfigure {
         };
         out.push(say(format!("command {number} of administrators: {result}")));
         self.roster.administration_mut().execute(number, result);
-        if let Some(over) = self.waiting.command.take_if(|pending| pending.signed.number <= number)
-            && over.name != name
-        {
-            out.push(Out::First(OrderInput::Unwatch(over.name)));
-        }
+        self.forget_executed(out);
     }
 
     fn carry_out_signed(
@@ -258,17 +272,12 @@ impl Plan<'_> {
                 let checked = self.of.roster.administration().check(signed, &signatures(self.look));
                 checked.and_then(|()| self.may_begin(&signed.command)).is_ok()
             }
-            SystemCommand::Changed(number) => self.is_through(*number),
+            SystemCommand::Changed(number) => {
+                let changes = self.of.roster.change().map(|change| change.now().number()) == Some(*number);
+                changes && (self.of.waiting.complete == Some(*number) || planted("ends-at-once"))
+            }
             _ => false,
         }
-    }
-
-    /// Whether all instances made this change, and results are final up to where the others voted.
-    fn is_through(&self, number: MembershipId) -> bool {
-        let changes = self.of.roster.change().is_some_and(|change| change.now().number() == number);
-        let through = |group: &&crate::group::Group| group.status().committed_membership != number;
-        let mut present = self.look.groups.iter().filter(|group| group.stay().is_present());
-        changes && (present.find(through).is_none() || planted("ends-at-once"))
     }
 
     /// Who administers the cluster, and what they commanded; nothing where no administrators are needed.
@@ -297,3 +306,6 @@ impl Plan<'_> {
         Ok(format!("plan {number} {}", hex(change.encode())))
     }
 }
+
+#[cfg(test)]
+mod tests;
