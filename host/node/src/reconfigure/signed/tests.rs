@@ -1,9 +1,19 @@
-//! What a change must be, whoever signed it.
+//! What a change must be, whoever signed it; and what waits to be decided.
 
 use super::is_lawful;
-use quorate_auth::{Ed25519, RequestChecks};
-use quorate_types::{MembershipId, ReplicaId};
-use quorate_wire::{Member, Membership, Memberships};
+use crate::config::NodeConfig;
+use crate::node::look;
+use crate::node::tests::{CLUSTER, Host, joins, r};
+use crate::recovered::Recovered;
+use crate::restoring::Restoring;
+use quorate_auth::{
+    Ed25519, Keyed, KeyedClient, Keys, RequestChecks, StatementSigner as _, administration_statement,
+};
+use quorate_order::{OrderConfig, Protocol};
+use quorate_types::{FaultModel, Faults, MembershipId, ReplicaId};
+use quorate_wire::{
+    AdminCommand, Administrators, Member, Membership, Memberships, RequestSigner as _, SignedCommand,
+};
 
 /// Members that vote if they are positive and learn if they are negative, each with the key that its number gives.
 fn membership(number: u64, members: &[i16]) -> Membership {
@@ -47,4 +57,45 @@ fn who_votes_was_a_member_and_keys_stay() {
     let first = but(&before(), 5, |member| member.key = None);
     assert_eq!(judged(first, now()), Ok(()));
     assert!(is_lawful(&Memberships::one(now()), RequestChecks::Ed25519).is_err(), "it changes nothing");
+}
+
+const SEED: u64 = 5;
+
+fn key(number: u64) -> KeyedClient {
+    KeyedClient::new(CLUSTER, SEED, number)
+}
+
+/// A command that names this administrator, signed by the first one, and by these others.
+fn names(administrator: u64, others: &[u64]) -> SignedCommand {
+    let named = Administrators::new(1, vec![key(administrator).key()]).expect("one");
+    let mut signed = SignedCommand::new(1, AdminCommand::Administrators(named));
+    let statement = administration_statement(CLUSTER, &signed);
+    for signer in [&[1][..], others].concat() {
+        signed.add(key(signer).key(), key(signer).sign_statement(&statement)).expect("few");
+    }
+    signed
+}
+
+/// A liar that could begin the wait anew would keep the others from complaining about a leader that leaves the command out.
+#[test]
+fn what_waits_is_watched_from_when_it_came() {
+    let order = OrderConfig::new(Protocol::MOD_SMART, r(4), (1..=4).map(r).collect(), 6);
+    let keys = Keys::Keyed(Keyed::new(r(4), SEED));
+    let order = OrderConfig { faults: Faults::of(FaultModel::Byzantine), cluster: CLUSTER, keys, ..order };
+    let made_with = Administrators::new(1, vec![key(1).key()]).expect("one");
+    let config = NodeConfig { order, administrators: Some(made_with), ..joins() };
+    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
+    let mut host = Host::restart(restoring, config);
+    let node = &mut host.node;
+    let mut submit = |signed: SignedCommand| {
+        let mut out = Vec::new();
+        let answer = node.reconfigure.submitted(&look!(node, reconfigure), signed, &mut out);
+        (answer, out.len())
+    };
+    assert_eq!(submit(names(2, &[])), ("begun 1".to_owned(), 1), "it is watched");
+    assert_eq!(submit(names(2, &[])), ("begun 1".to_owned(), 0));
+    assert_eq!(submit(names(2, &[7])), ("begun 1".to_owned(), 0), "the same with one more signature");
+    assert_eq!(submit(names(3, &[])), ("error: another command 1 waits".to_owned(), 0));
+    let unsigned = SignedCommand::new(1, names(2, &[]).command);
+    assert!(submit(unsigned).0.contains("the signatures of 1 of the 1 administrators"));
 }
