@@ -58,7 +58,7 @@ pub(crate) fn drafted(cluster: &Cluster, request: &MemberRequest) -> Outcome<(u6
     let text = agreed(cluster, &Asked { frame: &|| request.frame(), reply: FrameKind::MemberReply }, until)?;
     let mut words = text.split(' ').skip(1);
     let number = words.next().and_then(|word| word.parse().ok());
-    let change = words.next().and_then(super::file::unhex);
+    let change = words.next().and_then(|word| crate::kv::unhex(word.as_bytes()));
     let change = change.and_then(|bytes| Memberships::decode(bytes.into()).ok());
     number.zip(change).ok_or_else(|| {
         Failure::new(format!("the replicas answered `{text}`, which this program does not understand"))

@@ -1,5 +1,6 @@
 //! The file of a command, on its way between those who sign it.
 
+use crate::kv::{hex, unhex};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_types::ClusterId;
 use quorate_wire::{AdminCommand, Member, MemberRole, Memberships, SignedCommand};
@@ -41,7 +42,7 @@ impl CommandFile {
 
     pub(super) fn parse(text: &str) -> Option<Self> {
         let Text { cluster, command } = toml::from_str(text).ok()?;
-        let signed = SignedCommand::decode(unhex(&command)?.into()).ok()?;
+        let signed = SignedCommand::decode(unhex(command.as_bytes())?.into()).ok()?;
         Some(Self { cluster: ClusterId::parse(&cluster)?, signed })
     }
 
@@ -107,16 +108,4 @@ fn changes(change: &Memberships, text: &mut String) {
     for gone in before.members().iter().filter(|member| change.now().get(member.replica).is_none()) {
         let _ = writeln!(text, "  {} leaves", gone.replica);
     }
-}
-
-/// Bytes in hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Bytes from hexadecimal digits.
-pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let whole = text.len().is_multiple_of(2) && text.bytes().all(|c| c.is_ascii_hexdigit());
-    let pairs = (0..text.len()).step_by(2);
-    whole.then(|| pairs.map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap_or_default()).collect())
 }

@@ -68,5 +68,5 @@ pub(super) fn sign(signed: &mut SignedCommand, cluster: ClusterId, file: &Path) 
 
 /// 32 bytes in hexadecimal digits.
 pub(super) fn public(text: &str) -> Option<[u8; 32]> {
-    super::file::unhex(text)?.try_into().ok()
+    crate::kv::unhex(text.as_bytes())?.try_into().ok()
 }

@@ -13,6 +13,7 @@ use quorate_command::print;
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
 use quorate_types::{ReplicaId, Seq, Span};
 use show::Show;
+pub(crate) use show::{hex, unhex};
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;

@@ -55,7 +55,7 @@ fn plain(bytes: &[u8]) -> Option<&str> {
     text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t').then_some(text)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         let _ = write!(out, "{byte:02x}");
@@ -64,7 +64,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Decodes hexadecimal digits.
-pub(super) fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
     let digit = |c: u8| char::from(c).to_digit(16).and_then(|d| u8::try_from(d).ok());
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {

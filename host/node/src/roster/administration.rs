@@ -10,7 +10,7 @@
 //! INV-ADMIN-1: the number of executed commands grows by one with each. Tests: `administration/tests.rs`.
 
 use quorate_auth::{RequestChecks, is_signed_by};
-use quorate_types::{ClusterId, planted};
+use quorate_types::ClusterId;
 use quorate_wire::{Administrators, Put as _, Reader, SignedCommand};
 use std::collections::VecDeque;
 
@@ -58,8 +58,7 @@ impl Administration {
         &'a self,
         made_with: Option<&'a Administrators>,
     ) -> Option<&'a Administrators> {
-        let unchanged = planted("old-administrators").then_some(made_with).flatten();
-        unchanged.or(self.administrators.as_ref()).or(made_with)
+        self.administrators.as_ref().or(made_with)
     }
 
     /// Whether a command is the next one, and enough administrators signed it.
@@ -68,7 +67,7 @@ impl Administration {
     /// What is wrong with it, in words.
     pub(crate) fn check(&self, signed: &SignedCommand, by: &Signatures<'_>) -> Result<(), String> {
         let next = self.executed + 1;
-        if signed.number != next && !planted("administrators-repeat") {
+        if signed.number != next {
             let what = if signed.number < next { "was executed before" } else { "comes too early" };
             return Err(format!("command {} {what}: the next one is {next}", signed.number));
         }
@@ -77,7 +76,7 @@ impl Administration {
                 "this cluster was made without administrators: `[administration]` names their keys".into()
             );
         };
-        if is_signed_by(by.checks, by.cluster, signed, administrators) || planted("administrators-unsigned") {
+        if is_signed_by(by.checks, by.cluster, signed, administrators) {
             return Ok(());
         }
         Err(format!(
@@ -89,10 +88,7 @@ impl Administration {
 
     /// A command was executed, with this result.
     pub(crate) fn execute(&mut self, number: u64, mut result: String) {
-        assert!(
-            number == self.executed + 1 || planted("administrators-repeat"),
-            "INV-ADMIN-1: {number} follows"
-        );
+        assert!(number == self.executed + 1, "INV-ADMIN-1: {number} follows");
         self.executed = number;
         let end = (0..=RESULT_BYTES).rev().find(|at| result.is_char_boundary(*at)).unwrap_or(0);
         result.truncate(end);
