@@ -14,6 +14,7 @@ use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Req
 use crate::codec::{Put, Reader};
 use crate::frame::{Frame, FrameKind, OutFrame};
 use crate::keys::{SharedKey, read_keys};
+use crate::letters::{LetterFrame, Listen, read_listens};
 use crate::membership::Memberships;
 use bytes::Bytes;
 use quorate_types::{ItemsBuilder, Reject, ReplicaId, RequestNumber, Seq, SessionId, View};
@@ -32,6 +33,8 @@ pub enum ClientMessage {
     Keys(Vec<SharedKey>),
     /// How the replica is to answer requests from now on.
     AnswerMode(AnswerMode),
+    /// In which of its sessions it listens for letters.
+    Listen(Vec<Listen>),
 }
 
 impl ClientMessage {
@@ -54,6 +57,7 @@ impl ClientMessage {
             }
             FrameKind::Keys => read_keys(frame.payload).map(Self::Keys),
             FrameKind::AnswerMode => AnswerMode::decode(&frame.payload).map(Self::AnswerMode),
+            FrameKind::Listen => read_listens(frame.payload).map(Self::Listen),
             _ => Err(Reject::NotAllowed("this kind of frame from a client")),
         }
     }
@@ -70,6 +74,8 @@ pub enum ReplicaMessage {
     Leader(LeaderNotice),
     /// The members.
     Members(Memberships),
+    /// Letters; walk them with [`LetterFrame::walk`].
+    Letters(Bytes),
 }
 
 impl ReplicaMessage {
@@ -88,6 +94,10 @@ impl ReplicaMessage {
                 Ok(Self::ReadReplies(frame.payload))
             }
             FrameKind::Leader => LeaderNotice::decode(frame.payload).map(Self::Leader),
+            FrameKind::Letters => {
+                LetterFrame::walk(&frame.payload).try_for_each(|letter| letter.map(drop))?;
+                Ok(Self::Letters(frame.payload))
+            }
             FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
             _ => Err(Reject::NotAllowed("this kind of frame from a replica")),
         }
@@ -204,7 +214,14 @@ pub fn reply_header(
     put_tail(out, status as u8, len);
 }
 
-/// The second half of the three fixed parts: one byte, three zero bytes, and the length.
+/// Appends the fixed part of a message whose body of `len` bytes the caller appends next.
+pub(crate) fn put_header(out: &mut Vec<u8>, (first, second): (u64, u64), byte: u8, len: usize) {
+    out.put_u64(first);
+    out.put_u64(second);
+    put_tail(out, byte, len);
+}
+
+/// The second half of the fixed parts: one byte, three zero bytes, and the length.
 fn put_tail(out: &mut Vec<u8>, byte: u8, len: usize) {
     out.put_u8(byte);
     out.extend_from_slice(&[0; 3]);
@@ -360,15 +377,16 @@ impl LeaderNotice {
     }
 }
 
-struct Item<'a> {
-    first: u64,
-    second: u64,
-    byte: u8,
-    body: &'a [u8],
+/// What replies, reads, read replies and letters have in common.
+pub(crate) struct Item<'a> {
+    pub(crate) first: u64,
+    pub(crate) second: u64,
+    pub(crate) byte: u8,
+    pub(crate) body: &'a [u8],
 }
 
-/// The iteration that replies, reads and read replies share. An error ends it.
-fn walk<'a>(
+/// The iteration that replies, reads, read replies and letters share. An error ends it.
+pub(crate) fn walk<'a>(
     mut bytes: &'a [u8],
     what: &'static str,
 ) -> impl Iterator<Item = Result<Item<'a>, Reject>> + Clone {

@@ -80,6 +80,10 @@ kinds! {
     Keys = 37,
     /// How the replica is to answer requests, from a client.
     AnswerMode = 38,
+    /// In which of its sessions a client listens for letters.
+    Listen = 39,
+    /// Letters of the service to sessions.
+    Letters = 40,
     /// An operator asks for the replica's status.
     StatusRequest = 48,
     /// The answer, a JSON document.

@@ -2,11 +2,11 @@
 //! tests run them over the corpus.
 
 use crate::{
-    Batch, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships,
-    Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand, StateMessage, Tokens,
-    Welcome, caught_up_frame, fill_frame, keys_frame, order_frame, read_caught_up, read_fill,
-    read_instances_request, read_keys, read_lanes_request, read_order, read_room, read_upgrade_request,
-    room_frame,
+    Batch, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, LetterFrame, MemberRequest,
+    Memberships, Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand, StateMessage,
+    Tokens, Welcome, caught_up_frame, fill_frame, keys_frame, listen_frame, order_frame, read_caught_up,
+    read_fill, read_instances_request, read_keys, read_lanes_request, read_listens, read_order, read_room,
+    read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -117,6 +117,7 @@ fn payload(frame: Frame) {
                 assert_eq!(read_keys(reread(&keys_frame(&keys).to_vec())), Ok(keys));
             }
         }
+        FrameKind::Listen | FrameKind::Letters => letters(frame),
         FrameKind::Requests | FrameKind::Reads | FrameKind::AnswerMode => drop(ClientMessage::decode(frame)),
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
             drop(ReplicaMessage::decode(frame))
@@ -138,6 +139,24 @@ fn payload(frame: Frame) {
         FrameKind::UpgradeRequest => drop(read_upgrade_request(frame.payload)),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),
+    }
+}
+
+fn room(payload: &[u8]) {
+    if let Ok(room) = read_room(payload) {
+        assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
+    }
+}
+
+fn letters(frame: Frame) {
+    if frame.kind == FrameKind::Listen {
+        if let Ok(sessions) = read_listens(frame.payload) {
+            assert_eq!(read_listens(reread(&listen_frame(&sessions).to_vec())), Ok(sessions));
+        }
+    } else if let Ok(ReplicaMessage::Letters(bytes)) = ReplicaMessage::decode(frame) {
+        let mut again = Vec::new();
+        LetterFrame::walk(&bytes).flatten().for_each(|letter| letter.write_to(&mut again));
+        assert_eq!(again, bytes, "what is read is written alike");
     }
 }
 

@@ -15,6 +15,7 @@ mod frame;
 pub mod fuzzing;
 mod handshake;
 mod keys;
+mod letters;
 mod members;
 mod membership;
 mod memos;
@@ -45,6 +46,7 @@ pub use handshake::{
     Role, Welcome,
 };
 pub use keys::{KEY_ID_BYTES, RequestTagger, RequestTags, SharedKey, TAG_BYTES, keys_frame, read_keys};
+pub use letters::{LETTER_BYTES_MAX, LISTENS_MAX, LetterFrame, Listen, listen_frame, read_listens};
 pub use members::{
     Holds, MemberRequest, SystemCommand, instances_request, lanes_request, members_frame,
     read_instances_request, read_lanes_request, read_upgrade_request, upgrade_request,

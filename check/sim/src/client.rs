@@ -443,7 +443,7 @@ impl Client {
             Some(Asked::Open) => {
                 self.opening = false;
                 match result {
-                    Ok(Completion::Opened(session)) => self.session = Some(session),
+                    Ok(Completion::Opened(session, _)) => self.session = Some(session),
                     _ => self.open_at = now + 50_000_000,
                 }
                 Ended::Operations(Vec::new())

@@ -124,10 +124,10 @@ impl Node {
             ClientMessage::Reads(reads) => {
                 self.guide.place_reader(conn, self.config.links, out);
                 let may = (self.keeping.sound(), self.gate.rights(conn).map(|rights| &**rights));
-                let from = (conn, self.gate.peers().seats.number(conn));
-                self.engine.asked(now, from, &reads, may);
+                self.engine.asked(now, (conn, self.gate.peers().seats.number(conn)), &reads, may);
             }
             ClientMessage::Keys(keys) => self.intake.learn_keys(client, &keys),
+            ClientMessage::Listen(sessions) => self.engine.listen((conn, client), &sessions),
             ClientMessage::AnswerMode(mode) => match self.intake.takes_modes() {
                 Ok(()) => self.engine.set_mode(conn, mode),
                 Err(why) => self.reject(now, conn, why.into(), out),

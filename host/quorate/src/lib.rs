@@ -13,10 +13,10 @@ pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Entry, Events, FreshKeys,
-    InStore, KeyUse, Map, MembershipNow, ObjectService, Observer, OwnReplies, Parallel, ParallelService,
-    Published, ReplySink, Service, SessionEnd, Set, StateRange, StateView, Store, Tells, Tracked, Typed,
-    TypedError, TypedService, checkpoint_tracked, decode_reply, encode_command, read_all, read_append,
-    read_exact, restore_tracked,
+    InStore, KeyUse, Letter, LetterTooLong, Letters, Map, MembershipNow, ObjectService, Observer, OwnReplies,
+    Parallel, ParallelService, Published, ReplySink, Service, SessionEnd, Set, StateRange, StateView, Store,
+    Tells, Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_letter, decode_reply,
+    encode_command, read_all, read_append, read_exact, restore_tracked,
 };
 pub use quorate_order::Protocol;
 pub use quorate_runtime::{

@@ -1,6 +1,7 @@
 //! The settings of a client. The defaults suit a cluster in one or a few data centres.
 
 use crate::combiner::Combines;
+use crate::letters::LetterLimits;
 use quorate_types::{ClientId, ClusterId, FaultModel, Faults, Span};
 use quorate_wire::{RequestSigner, RequestTagger};
 use std::sync::Arc;
@@ -95,6 +96,12 @@ pub struct Config {
     pub full_patience: Option<Span>,
     /// Whether a session ends once one of its calls is given up. Then nothing that was asked for later is done without what came before.
     pub in_order: bool,
+    /// Whether the host is told of each member's reply ([`Effect::Replied`](crate::Effect::Replied)). Where replicas may lie, all members then
+    /// answer; those that would be silent send digests of long replies.
+    pub tells_replies: bool,
+    /// Whether the client listens for letters, and what it keeps of them. Replicas of versions that know no letters end the connection
+    /// of a client that listens.
+    pub letters: Option<LetterLimits>,
 }
 
 impl Config {
@@ -129,6 +136,8 @@ impl Config {
             retry_max: Span::from_millis(50),
             full_patience: None,
             in_order: false,
+            tells_replies: false,
+            letters: None,
         }
     }
 }

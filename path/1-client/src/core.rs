@@ -15,6 +15,7 @@ use crate::contacts::{Contacts, MEMBERS_MAX};
 use crate::effects::{Effect, Effects, Input};
 use crate::encode::READ_HEADER;
 use crate::error::Error;
+use crate::letters::Letters;
 use crate::parts::Parts;
 use crate::reach::Reach;
 use crate::reach::all::ToAll;
@@ -25,7 +26,8 @@ use crate::step::{NEVER, Step};
 use crate::votes::KeptAnswers;
 use quorate_types::{ConnId, Random, ReplicaId, Seq, Time};
 use quorate_wire::{
-    Frame, FrameKind, LeaderNotice, ReadReply, Refusal, RefusalReason, ReplicaMessage, Reply, Welcome,
+    Frame, FrameKind, LeaderNotice, LetterFrame, ReadReply, Refusal, RefusalReason, ReplicaMessage, Reply,
+    Welcome,
 };
 
 /// What replicas sent that was useless, and how reads went; for status and tests.
@@ -33,6 +35,8 @@ use quorate_wire::{
 pub struct Stats {
     /// Replies that fit nothing that waits: late ones, duplicates, and nonsense.
     pub replies_ignored: u64,
+    /// Letters that were known already, were not wanted, or for which there was no room.
+    pub letters_ignored: u64,
     /// Frames that could not be decoded or were not allowed; each ends its connection.
     pub frames_bad: u64,
     /// How often all unanswered requests of a session were sent again.
@@ -84,6 +88,7 @@ impl ClientCore {
             contacts: Contacts::new(members, config.cluster),
             sessions: Sessions::new(rules, probe_nonce, KeptAnswers::new(count, held_max)),
             reads: Reads::new(count, held_max),
+            letters: Letters::new(rules.needed, config.letters),
             stats: Stats::default(),
         };
         Self { random, parts, reach, announced: None, stopped: false, config }
@@ -141,6 +146,9 @@ impl ClientCore {
         }
         let (mut step, parts, _) = self.apart(now, out);
         parts.reads.send(&mut step, &mut parts.contacts);
+        if step.config.letters.is_some() {
+            parts.letters.listen(&mut step, &mut parts.contacts, &mut parts.sessions);
+        }
         if self.announced != self.leader() {
             self.announced = self.leader();
             out.push(Effect::Leader(self.announced));
@@ -156,7 +164,8 @@ impl ClientCore {
         }
         let parts = &self.parts;
         let own = parts.contacts.deadline().into_iter().chain(self.reach.deadline());
-        own.chain([parts.sessions.deadline(), parts.reads.deadline()]).min().filter(|due| *due != NEVER)
+        let due = [parts.sessions.deadline(), parts.reads.deadline(), parts.letters.deadline()];
+        own.chain(due).min().filter(|due| *due != NEVER)
     }
 
     /// The members that the client knows.
@@ -189,6 +198,7 @@ impl ClientCore {
     pub fn invariants(&self) {
         self.waiting();
         self.parts.contacts.check();
+        self.parts.letters.check();
     }
 }
 
@@ -311,6 +321,9 @@ impl ClientCore {
             ReplicaMessage::Replies(payload) => {
                 for reply in Reply::walk(&payload) {
                     let Ok(reply) = reply else { return };
+                    if step.config.tells_replies {
+                        parts.tell_reply(step, contact, &reply, &payload);
+                    }
                     let taken = reach.reply(step, parts, contact, &reply, &payload);
                     parts.stats.replies_ignored += u64::from(!taken);
                 }
@@ -323,6 +336,13 @@ impl ClientCore {
                     } else {
                         parts.stats.replies_ignored += 1;
                     }
+                }
+            }
+            ReplicaMessage::Letters(payload) => {
+                for letter in LetterFrame::walk(&payload) {
+                    let Ok(letter) = letter else { return };
+                    let used = parts.letters.arrived(step, &parts.sessions, contact, &letter, &payload);
+                    parts.stats.letters_ignored += u64::from(!used);
                 }
             }
             ReplicaMessage::Members(members) => reach.members(step, parts, contact, &members),
@@ -352,6 +372,9 @@ impl ClientCore {
         }
         if parts.reads.deadline() <= now {
             reads_due(&mut step, parts, reach);
+        }
+        if parts.letters.deadline() <= now {
+            parts.letters.due(&mut step);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The inputs and effects of a client.
 
 use crate::Error;
+use crate::votes::is_final;
 use bytes::Bytes;
-use quorate_types::{ConnId, ReplicaId, Seq, Time};
-use quorate_wire::{Frame, OutFrame};
+use quorate_types::{ConnId, Digest, ReplicaId, RequestNumber, Seq, SessionId, Time};
+use quorate_wire::{Frame, OutFrame, Reply, ReplyStatus, reply_digest};
 
 /// The caller's own number for something it asked. The answer carries it, and it comes exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,8 +113,8 @@ pub enum Input {
 /// The result of something that was asked and succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// The session is open.
-    Opened(SessionHandle),
+    /// The session is open, and this is its id in the cluster.
+    Opened(SessionHandle, SessionId),
     /// The commands ran. This is an encoded item list of their replies, which shares the memory of the frame it came in.
     Replies(Bytes),
     /// The session is closed.
@@ -125,6 +126,41 @@ pub enum Completion {
         /// The service's answer.
         body: Bytes,
     },
+}
+
+/// One member's reply to one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaReply {
+    /// The member.
+    pub replica: ReplicaId,
+    /// The session of the request.
+    pub session: SessionId,
+    /// The number of the request in the session. A session's calls are numbered from 1, in the order in which they were made.
+    pub number: RequestNumber,
+    /// How the member says that the request ended. A refusal is not the end: the request is sent again.
+    pub status: ReplyStatus,
+    /// The encoded list of replies ([`quorate_types::Items`]), its digest ([`ReplyStatus::DoneDigest`]), or what belongs to the status.
+    pub body: Bytes,
+}
+
+impl ReplicaReply {
+    /// Whether the member says how the request ended, rather than that it does not take it now.
+    pub fn is_end(&self) -> bool {
+        is_final(&self.reply())
+    }
+
+    /// The digest of what the member said: of its replies, if it sent those or their digest.
+    pub fn digest(&self) -> Digest {
+        match (self.status, <[u8; Digest::BYTES]>::try_from(&self.body[..])) {
+            (ReplyStatus::DoneDigest, Ok(digest)) => Digest::new(digest),
+            _ => reply_digest(&self.body),
+        }
+    }
+
+    fn reply(&self) -> Reply<'_> {
+        let Self { session, number, status, ref body, .. } = *self;
+        Reply { session, number, status, body }
+    }
 }
 
 /// One thing that the host is to do.
@@ -166,6 +202,29 @@ pub enum Effect {
         replica: ReplicaId,
         /// The event, as text.
         text: String,
+    },
+    /// A member answered a request of this client, if [`Config::tells_replies`](crate::Config::tells_replies). It may lie, and it may come after the answer that
+    /// counts.
+    Replied(ReplicaReply),
+    /// This is the answer that counts to a request of this client, if [`Config::tells_replies`](crate::Config::tells_replies).
+    Believed {
+        /// The session of the request.
+        session: SessionId,
+        /// Its number there.
+        number: RequestNumber,
+        /// The encoded list of replies, unless the request ended without.
+        replies: Option<Bytes>,
+    },
+    /// A letter of the service to a session of this client, if [`Config::letters`](crate::Config::letters).
+    Letter {
+        /// The session.
+        session: SessionId,
+        /// The number of the letter in the session, from 1.
+        number: u64,
+        /// How many letters before it, and after the one that was passed on last, are lost.
+        missed: u64,
+        /// What the service says.
+        body: Bytes,
     },
     /// From now on requests go to this replica first, or no leader is known.
     Leader(Option<ReplicaId>),

@@ -12,7 +12,7 @@
 //! once f+1 of those before told of it.
 //!
 //! Start with `core.rs` (the inputs), then `reach/` (where requests go and when an answer counts: to the leader, or to all), `sessions/`
-//! (numbers, queues, refusals, time-outs), `reads.rs`, `contacts.rs` (connections), `votes.rs` (equal answers) and `combiner.rs` (other
+//! (numbers, queues, refusals, time-outs), `reads.rs`, `contacts.rs` (connections), `letters.rs` (what the service sends unasked), `votes.rs` (equal answers) and `combiner.rs` (other
 //! ways to compare them). Tests beside each part step it alone.
 //! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs, tests/members.rs.
 
@@ -25,6 +25,7 @@ mod core;
 mod effects;
 mod encode;
 mod error;
+mod letters;
 mod parts;
 mod reach;
 mod reads;
@@ -35,5 +36,6 @@ mod votes;
 pub use combiner::{Combiner, Combines};
 pub use config::{Config, Macs, Signer};
 pub use core::{ClientCore, Stats};
-pub use effects::{CallId, Completion, Effect, Effects, Input, ReadConsistency, SessionHandle};
+pub use effects::{CallId, Completion, Effect, Effects, Input, ReadConsistency, ReplicaReply, SessionHandle};
 pub use error::Error;
+pub use letters::LetterLimits;

@@ -1,10 +1,15 @@
-//! What both reaches use: the connections, the sessions, the reads, and the counters.
+//! What both reaches use: the connections, the sessions, the reads, and the counters; and letters, which no reach looks at.
 
 use crate::contacts::Contacts;
 use crate::core::Stats;
+use crate::effects::{Effect, ReplicaReply};
+use crate::letters::Letters;
 use crate::reads::Reads;
 use crate::sessions::Sessions;
 use crate::step::Step;
+use crate::votes::keep;
+use bytes::Bytes;
+use quorate_wire::Reply;
 
 /// See the module. Each part keeps its own rules; a reach passes results from one part to another.
 #[derive(Debug)]
@@ -12,6 +17,7 @@ pub(crate) struct Parts {
     pub(crate) contacts: Contacts,
     pub(crate) sessions: Sessions,
     pub(crate) reads: Reads,
+    pub(crate) letters: Letters,
     pub(crate) stats: Stats,
 }
 
@@ -19,6 +25,15 @@ impl Parts {
     /// Queued bytes, as the limit counts them.
     pub(crate) const fn queued(&self) -> usize {
         self.sessions.queued() + self.reads.queued()
+    }
+
+    /// Passes on what a member says of a request that this client sent.
+    pub(crate) fn tell_reply(&self, step: &mut Step<'_>, from: usize, reply: &Reply<'_>, payload: &Bytes) {
+        if self.sessions.was_sent(reply.session, reply.number) {
+            let (replica, body) = (self.contacts.at(from).replica, keep(reply.body, payload));
+            let Reply { session, number, status, .. } = *reply;
+            step.out.push(Effect::Replied(ReplicaReply { replica, session, number, status, body }));
+        }
     }
 
     /// A connection is lost. Reads that waited there go to other members, strong ones to `leader` first. Returns whether the member was

@@ -470,7 +470,7 @@ fn a_liar_names_another_session() {
     hand.say(0, SESSION, nonce, SessionOpened, b"");
     assert_eq!(hand.ended(1), None);
     hand.say(2, SESSION, nonce, SessionOpened, b"");
-    let Some(Ok(Completion::Opened(handle))) = hand.ended(1) else { panic!("opened") };
+    let Some(Ok(Completion::Opened(handle, _))) = hand.ended(1) else { panic!("opened") };
     hand.take();
     hand.call(2, handle, b"x");
     assert_eq!(hand.take()[3][0].session, SESSION);
@@ -484,7 +484,7 @@ fn an_opening_that_came_too_late_is_answered_anew() {
     // That one expired before anybody else heard of it.
     hand.say(1, SESSION, nonce, SessionOpened, b"");
     hand.say(0, SESSION, nonce, SessionOpened, b"");
-    assert!(matches!(hand.ended(1), Some(Ok(Completion::Opened(_)))));
+    assert!(matches!(hand.ended(1), Some(Ok(Completion::Opened(..)))));
 }
 
 #[test]

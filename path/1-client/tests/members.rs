@@ -210,7 +210,7 @@ fn an_opening_goes_on() {
     hand.say(0, SESSION, nonce, ReplyStatus::SessionOpened, b"");
     assert_eq!(hand.ended(1), None);
     hand.say(4, SESSION, nonce, ReplyStatus::SessionOpened, b"");
-    assert!(matches!(hand.ended(1), Some(Ok(Completion::Opened(_)))));
+    assert!(matches!(hand.ended(1), Some(Ok(Completion::Opened(..)))));
 }
 
 /// Requests wait while one change follows the other; the second is told of before the first one is believed.

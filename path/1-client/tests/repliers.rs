@@ -5,9 +5,9 @@ mod many;
 use AnswerMode::{Digests, Full, Silent};
 use many::hand::{Hand, SESSION};
 use many::{config, list};
-use quorate_client::SessionHandle;
+use quorate_client::{Config, Effect, LetterLimits, ReplicaReply, SessionHandle};
 use quorate_types::Span;
-use quorate_wire::{AnswerMode, ReplyStatus, reply_digest};
+use quorate_wire::{AnswerMode, Listen, ReplyStatus, reply_digest};
 
 const WAIT: Span = Span::from_millis(60);
 
@@ -240,4 +240,77 @@ fn who_lies_once_all_were_asked_in_vain_is_found_out() {
         hand.advance(Span::from_millis(500));
     }
     hand.replied(1, &long());
+}
+
+// What a host is told of each member.
+
+fn hearing() -> Hand {
+    Hand::with(4, Config { tells_replies: true, letters: Some(LetterLimits::default()), ..config(3) })
+}
+
+/// Who said what, and what counts, in the order in which it came.
+fn lines(hand: &mut Hand) -> Vec<String> {
+    let line = |effect| match effect {
+        Effect::Replied(ReplicaReply { replica, session, number, status, body }) => {
+            assert_eq!(session, SESSION);
+            format!("{replica} {number} {status:?} {}", body.len())
+        }
+        Effect::Believed { session, number, replies } => {
+            assert_eq!(session, SESSION);
+            format!("{number} counts: {:?}", replies.map(|replies| replies.len()))
+        }
+        Effect::Letter { number, missed, .. } => format!("letter {number}, {missed} missed"),
+        other => panic!("{other:?}"),
+    };
+    std::mem::take(&mut hand.told).into_iter().map(line).collect()
+}
+
+/// With a host that is told replies nobody is silent, and late and wrong answers are passed on, too.
+#[test]
+fn each_members_reply_is_told() {
+    let mut hand = hearing();
+    let handle = hand.opened(1000, SESSION);
+    assert!(hand.modes.iter().all(|mode| matches!(mode, Some(AnswerMode::Full | AnswerMode::Digests))));
+    hand.call(1, handle, b"x");
+    hand.done(0, 1, b"lie");
+    hand.done(2, 1, b"yes!");
+    assert_eq!(lines(&mut hand), ["r1 #1 Done 11", "r3 #1 Done 12"]);
+    hand.done(1, 1, b"yes!");
+    assert_eq!(lines(&mut hand), ["r2 #1 Done 12", "#1 counts: Some(12)"]);
+    hand.replied(1, b"yes!");
+    hand.done(3, 1, b"yes!");
+    hand.done(3, 2, b"of nothing");
+    assert_eq!(lines(&mut hand), ["r4 #1 Done 12"], "late, and a request that was never sent");
+}
+
+/// Members are told once in which sessions the client listens, and again when they are connected anew, with the letters that it has.
+#[test]
+fn members_are_told_where_the_client_listens() {
+    let mut hand = hearing();
+    hand.opened(1000, SESSION);
+    let first = vec![Listen { session: SESSION, after: 0 }];
+    assert_eq!(hand.listens, vec![first; 4]);
+    for replica in [0, 1, 3] {
+        hand.letter(replica, 1, b"news");
+    }
+    assert_eq!(lines(&mut hand), ["letter 1, 0 missed"]);
+    assert_eq!(hand.client.stats().letters_ignored, 1);
+    hand.listens.iter_mut().for_each(Vec::clear);
+    hand.lose(2);
+    hand.back(2);
+    assert_eq!(hand.listens[2], [Listen { session: SESSION, after: 1 }]);
+    assert!([0, 1, 3].iter().all(|replica| hand.listens[*replica].is_empty()));
+    hand.letter(2, 3, b"more");
+    hand.letter(0, 3, b"more");
+    hand.advance(Span::from_millis(1001));
+    assert_eq!(lines(&mut hand), ["letter 3, 1 missed"]);
+}
+
+/// A client that wants no letters says nothing of them, and ignores those that come.
+#[test]
+fn nobody_need_listen() {
+    let (mut hand, _) = Hand::with_session();
+    (0..4).for_each(|replica| hand.letter(replica, 1, b"news"));
+    assert!(hand.told.is_empty() && hand.listens.iter().all(Vec::is_empty));
+    assert_eq!(hand.client.stats().letters_ignored, 4);
 }

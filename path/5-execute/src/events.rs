@@ -1,29 +1,51 @@
-//! Ordered events: what batches change, for watches.
+//! Ordered events: what batches change, for watches. Letters ([`Letter`]) go the same way.
 //!
 //! Events are no part of the state. A service collects them while it executes. They leave with the outcomes of their batch once that is
 //! final, in the order of the global log; events of a batch that is taken back are dropped. Only the service and its observer know their
 //! type. Tests: `tests/all/events.rs`.
 
+use crate::letters::Letter;
 use std::any::Any;
 use std::fmt;
 
 /// The changes of a batch, or a note that another state replaced the present one.
-pub struct Events(Box<dyn Any + Send>);
+pub struct Events {
+    told: Option<Box<dyn Any + Send>>,
+    letters: Vec<Letter>,
+}
 
 impl Events {
     /// Wraps events of the service's own type.
     pub fn new<T: Any + Send>(events: T) -> Self {
-        Self(Box::new(events))
+        Self { told: Some(Box::new(events)), letters: Vec::new() }
+    }
+
+    /// Both together, if there is something.
+    pub(crate) fn with_letters(events: Option<Self>, letters: Vec<Letter>) -> Option<Self> {
+        if letters.is_empty() {
+            return events;
+        }
+        Some(Self { told: events.and_then(|events| events.told), letters })
+    }
+
+    /// Takes the letters that leave with these events.
+    pub fn take_letters(&mut self) -> Vec<Letter> {
+        std::mem::take(&mut self.letters)
+    }
+
+    /// Whether there is something for the observer.
+    pub fn are_told(&self) -> bool {
+        self.told.is_some()
     }
 
     /// Looks at the events, if they have this type.
     pub(crate) fn get<T: Any>(&self) -> Option<&T> {
-        self.0.downcast_ref()
+        self.told.as_ref()?.downcast_ref()
     }
 
     /// The events, if they have this type.
     pub fn of<T: Any>(self) -> Option<T> {
-        self.0.downcast().ok().map(|events| *events)
+        self.told?.downcast().ok().map(|events| *events)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::ahead;
 use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, read_u64};
 use crate::context::Context;
-use crate::events::{Events, Observer};
+use crate::events::{Events, Observer, Tells};
 use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
 use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies};
@@ -236,9 +236,11 @@ impl Executor {
         self.service.tells()?.observer()
     }
 
-    /// Takes the events that the service reported since the last call: those of a batch, or that another state replaced the one here.
+    /// Takes the events that the service reported since the last call, with its letters: those of a batch, or that another state replaced
+    /// the one here.
     pub fn take_events(&mut self) -> Option<Events> {
-        self.service.tells()?.take_events()
+        let letters = self.service.take_letters();
+        Events::with_letters(self.service.tells().and_then(Tells::take_events), letters)
     }
 
     /// Delivers and executes a gap: the global log has no batches after the executed ones, up to this seq.

@@ -11,6 +11,7 @@ use crate::checkpoint::{
 };
 use crate::context::Context;
 use crate::events::Tells;
+use crate::letters::Letter;
 use crate::parallel::{ParallelService, Ran};
 use crate::service::{BatchReplies, KeyUse, ReplySink, Service};
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
@@ -96,6 +97,11 @@ pub trait ObjectService: Send {
     /// This service as one that reports its changes, as [`Service::tells`] says.
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         None
+    }
+
+    /// Takes the letters since the last call, as [`Service::take_letters`] says. Their numbers must follow from the contents of the store.
+    fn take_letters(&mut self) -> Vec<Letter> {
+        Vec::new()
     }
 
     /// The service whose commands may run at the same time, as [`Service::parallel`] says.
@@ -194,6 +200,9 @@ impl<S: ObjectService + 'static> Service for InStore<S> {
     }
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         self.service.tells()
+    }
+    fn take_letters(&mut self) -> Vec<Letter> {
+        self.service.take_letters()
     }
     fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
         self.service.parallel()

@@ -7,6 +7,7 @@
 use crate::around::{MembershipNow, SessionEnd};
 use crate::context::Context;
 use crate::events::{Events, Observer, Tells};
+use crate::letters::Letter;
 use crate::objects::ObjectService;
 use crate::service::{BatchReplies, KeyUse, ReplySink};
 use crate::view::{Noted, StateView, Told};
@@ -163,6 +164,17 @@ impl<S: ParallelService + 'static> ObjectService for Parallel<S> {
     }
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         Some(self)
+    }
+    /// What commands told that is a letter.
+    fn take_letters(&mut self) -> Vec<Letter> {
+        if !self.told.iter().any(|told| told.is::<Letter>()) {
+            return Vec::new();
+        }
+        let (letters, told) =
+            std::mem::take(&mut self.told).into_iter().partition(|told| told.is::<Letter>());
+        self.told = told;
+        let letters: Vec<Told> = letters;
+        letters.into_iter().filter_map(|letter| letter.downcast().ok()).map(|letter| *letter).collect()
     }
     fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
         Some(self.service.clone())

@@ -4,6 +4,7 @@ use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::context::Context;
 use crate::events::Tells;
+use crate::letters::Letter;
 use crate::parallel::{ParallelService, Ran};
 use crate::tracked::Tracked;
 use quorate_state::store::Store;
@@ -100,6 +101,12 @@ pub trait Service: Send {
     /// This service as one that reports its changes, if it does.
     fn tells(&mut self) -> Option<&mut dyn Tells> {
         None
+    }
+
+    /// Takes the letters to sessions that this service wrote since the last call, in their order. Called after each batch. Letters of a batch
+    /// that is taken back are dropped.
+    fn take_letters(&mut self) -> Vec<Letter> {
+        Vec::new()
     }
 
     /// How each replica changes its replies before it sends them, if it does.

@@ -6,6 +6,7 @@
 use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all};
 use crate::context::Context;
+use crate::letters::Letter;
 use crate::service::{ReplySink, Service};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -41,6 +42,10 @@ pub trait TypedService: Serialize + DeserializeOwned + Send {
     fn membership_changed(&mut self, now: &MembershipNow, ctx: &Context) {
         let _ = (now, ctx);
     }
+    /// Takes the letters since the last call, as [`Service::take_letters`] says.
+    fn take_letters(&mut self) -> Vec<Letter> {
+        Vec::new()
+    }
 }
 
 /// The adapter from [`TypedService`] to [`Service`].
@@ -68,6 +73,10 @@ impl<T: TypedService> Service for Typed<T> {
 
     fn membership_changed(&mut self, now: &MembershipNow, ctx: &Context) {
         self.0.membership_changed(now, ctx);
+    }
+
+    fn take_letters(&mut self) -> Vec<Letter> {
+        self.0.take_letters()
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
@@ -132,6 +141,14 @@ impl std::error::Error for TypedError {}
 /// When the value's own `Serialize` fails.
 pub fn encode_command(command: &impl Serialize) -> Result<Vec<u8>, TypedError> {
     postcard::to_stdvec(command).map_err(|why| TypedError::Command(why.to_string()))
+}
+
+/// Decodes the value in a letter, which the service encoded with [`encode_command`].
+///
+/// # Errors
+/// When the letter has another type.
+pub fn decode_letter<V: DeserializeOwned>(body: &[u8]) -> Result<V, TypedError> {
+    decode(body).ok_or(TypedError::UnknownReply)
 }
 
 /// Decodes the value in a typed service's reply or answer.

@@ -213,7 +213,8 @@ impl<'a> StateView<'a> {
         }
     }
 
-    /// Tells the service's observer something about this command. The observer hears it once the command is final, in the order of the
+    /// Tells the service's observer something about this command. A [`Letter`](crate::Letter) goes to its session instead, unless the batch runs
+    /// again from a memo. The observer hears it once the command is final, in the order of the
     /// log; of a run that does not count it hears nothing.
     #[inline]
     pub fn tell<T: Any + Send>(&mut self, what: T) {

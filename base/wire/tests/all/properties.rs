@@ -9,10 +9,11 @@ use quorate_types::{
     View,
 };
 use quorate_wire::{
-    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, KEY_ID_BYTES, LINKS_MAX, Link,
-    MANIFEST_MAX, OutFrame, REQUEST_HEADER, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
-    RefusalReason, RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
-    SIGNATURE_BYTES, SharedKey, StateMessage, TAG_BYTES, Welcome, fuzzing, keys_frame, read_keys,
+    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, KEY_ID_BYTES, LETTER_BYTES_MAX,
+    LINKS_MAX, LISTENS_MAX, LetterFrame, Link, Listen, MANIFEST_MAX, OutFrame, REQUEST_HEADER,
+    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, Reply,
+    ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey,
+    StateMessage, TAG_BYTES, Welcome, fuzzing, keys_frame, listen_frame, read_keys, read_listens,
     read_opening, read_reply_header, write_opening, write_read_request,
 };
 
@@ -190,6 +191,23 @@ proptest! {
         prop_assert_eq!(ReadReply::walk(&answered).collect::<Result<Vec<_>, _>>(), Ok(replies));
     }
 
+    #[test]
+    fn letters_and_who_listens_survive_the_wire(
+        letters in prop::collection::vec((1u64.., 1u64.., prop::collection::vec(any::<u8>(), 0..30)), 0..8),
+        listens in prop::collection::vec((1u64.., any::<u64>()), 0..40),
+    ) {
+        let letters: Vec<LetterFrame<'_>> = letters
+            .iter()
+            .map(|(id, number, body)| LetterFrame { session: session(*id), number: *number, body })
+            .collect();
+        let mut sent = vec![];
+        letters.iter().for_each(|letter| letter.write_to(&mut sent));
+        prop_assert_eq!(LetterFrame::walk(&sent).collect::<Result<Vec<_>, _>>(), Ok(letters));
+        let listens: Vec<Listen> =
+            listens.into_iter().map(|(id, after)| Listen { session: session(id), after }).collect();
+        prop_assert_eq!(read_listens(payload_of(&listen_frame(&listens))), Ok(listens));
+    }
+
     /// However the network cuts the stream, the same frames come out.
     #[test]
     fn frames_do_not_depend_on_how_the_stream_is_cut(
@@ -292,6 +310,26 @@ fn a_message_that_is_cut_off_is_refused() {
 }
 
 /// A frame header as a peer would make it: its checksum is right.
+/// Letters and sessions that no replica and no client sends.
+#[test]
+fn letters_without_a_session_or_a_number_are_refused() {
+    let letter = |session: u64, number: u64, body: &[u8]| {
+        let mut sent = vec![];
+        LetterFrame { session: SessionId::from_number(session), number, body }.write_to(&mut sent);
+        LetterFrame::walk(&sent).all(|letter| letter.is_ok())
+    };
+    assert!(letter(1, 1, b"x") && letter(1, 1, &vec![0; LETTER_BYTES_MAX]));
+    assert!(!letter(0, 1, b"x") && !letter(1, 0, b"x") && !letter(1, 1, &vec![0; LETTER_BYTES_MAX + 1]));
+    let listens = |count: usize| {
+        let one = [1u64.to_le_bytes(), 0u64.to_le_bytes()].concat();
+        read_listens(one.repeat(count).into()).map(|sessions| sessions.len())
+    };
+    assert_eq!((listens(0), listens(LISTENS_MAX)), (Ok(0), Ok(LISTENS_MAX)));
+    assert!(listens(LISTENS_MAX + 1).is_err());
+    assert!(read_listens(vec![0; 16].into()).is_err(), "no session");
+    assert!(read_listens(vec![1; 15].into()).is_err(), "a byte is missing");
+}
+
 fn header(len: u32, kind: u32) -> Vec<u8> {
     let mut bytes = [len.to_le_bytes(), kind.to_le_bytes(), [0; 4]].concat();
     let crc = crc32c::crc32c(&bytes);

@@ -692,6 +692,8 @@ impl World {
                 }
             }
             ClientEffect::Address { .. } | ClientEffect::Problem { .. } | ClientEffect::Leader(_) => {}
+            // No client of the simulation wants them.
+            ClientEffect::Replied(_) | ClientEffect::Believed { .. } | ClientEffect::Letter { .. } => {}
         }
     }
 

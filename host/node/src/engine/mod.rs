@@ -28,13 +28,13 @@ use quorate_execute::{
     Ordered, Outcome, Outcomes, Parallelism, Publisher, Verified, Version, Worked,
 };
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
-use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
+use quorate_reply::{LetterLimits, LetterRoutes, ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
     AgreedTime, ClientId, ConnId, Halt, InstanceId, RecordId, ReplicaId, Seq, SessionId, Slot, Span, Time,
     Trust, View,
 };
 use quorate_wire::{
-    AnswerMode, Batch, FrameKind, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
+    AnswerMode, Batch, FrameKind, Listen, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
     write_position,
 };
 use std::collections::VecDeque;
@@ -162,6 +162,8 @@ struct Outside {
     publisher: Option<Box<dyn Publisher>>,
     /// Hears what happens to batches.
     witness: Option<Box<dyn Witness>>,
+    /// The service's observer of ordered events, which are handed on when their batch is final.
+    observer: Option<Box<dyn Observer>>,
 }
 
 impl Outside {
@@ -193,13 +195,12 @@ pub(crate) struct Engine {
     /// The descriptions of the other parts at borders whose state is not final yet.
     borders: VecDeque<Box<System>>,
     outcomes: Outcomes,
-    /// The service's observer of ordered events, which are handed on when their batch is final.
-    observer: Option<Box<dyn Observer>>,
     outside: Outside,
     timing: Timing,
     reads: ReadPath,
     answers: Answers,
     routes: Routes,
+    letters: LetterRoutes,
     leaving: Leaving,
     wants: Wants,
     counts: Counts,
@@ -216,12 +217,12 @@ impl Engine {
             under_way: UnderWay::default(),
             borders: VecDeque::new(),
             outcomes: Outcomes::new(),
-            observer,
-            outside: Outside::default(),
+            outside: Outside { observer, ..Outside::default() },
             timing: Timing::new(config),
             reads: ReadPath::new(config.reads.clone()),
             answers: Answers::new(&config.reads),
             routes: Routes::new(RouteLimits::default()),
+            letters: LetterRoutes::new(LetterLimits::default()),
             leaving: Leaving::default(),
             wants: Wants::default(),
             counts: Counts::default(),
@@ -230,11 +231,25 @@ impl Engine {
         engine
     }
 
-    /// Hands final events to the observer.
+    /// Hands final events to the observer, and letters to the connections that listen for them.
     fn tell(&mut self, events: Option<Events>) {
-        if let Some((observer, events)) = self.observer.as_mut().zip(events) {
+        let Some(mut events) = events else { return };
+        for letter in events.take_letters() {
+            // Nobody gets a letter to a session that is over by now.
+            if let Some(client) = self.execution.state().client(letter.to) {
+                self.letters.send(client, letter);
+            }
+        }
+        if events.are_told()
+            && let Some(observer) = &mut self.outside.observer
+        {
             observer.told(events);
         }
+    }
+
+    /// A client listens for the letters of these sessions.
+    pub(crate) fn listen(&mut self, from: (ConnId, ClientId), sessions: &[Listen]) {
+        self.letters.listen(from, sessions);
     }
 
     /// Sets who hears what happens to batches.
@@ -332,6 +347,7 @@ impl Engine {
             In::Closed(conn) => {
                 self.leaving.forget(conn);
                 self.routes.unbind_conn(conn);
+                self.letters.unbind_conn(conn);
                 self.reads.drop_conn(conn);
             }
             In::Unbound(conn, instance) => {
@@ -724,6 +740,9 @@ impl Engine {
                 write_position(&mut body, self.execution.state().seq());
                 out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
             }
+        }
+        for (conn, body) in self.letters.drain() {
+            out.send(conn, OutFrame::new(FrameKind::Letters, &[], vec![Bytes::from(body)]));
         }
         self.send_answers(out);
         self.outside.tells(Moment::Replied);

@@ -3,7 +3,7 @@
 use super::oneshot::block_on;
 use super::{Client, Encoded, Error, ReadOptions, ReadResult, Replies, Session};
 use bytes::Bytes;
-use quorate_types::{ReplicaId, Seq};
+use quorate_types::{ReplicaId, Seq, SessionId};
 
 /// A [`Client`] whose calls wait on the calling thread. Not for use inside an asynchronous runtime.
 #[derive(Clone, Debug)]
@@ -42,6 +42,17 @@ impl BlockingClient {
         block_on(self.client.read(query, options))
     }
 
+    /// As [`Client::read_each`], and waits for all of them.
+    pub fn read_each(
+        &self,
+        query: impl Into<Bytes>,
+        replicas: impl IntoIterator<Item = ReplicaId>,
+        options: ReadOptions,
+    ) -> Vec<(ReplicaId, Result<ReadResult, Error>)> {
+        let reads = self.client.read_each(query, replicas, options);
+        reads.into_iter().map(|(replica, read)| (replica, block_on(read))).collect()
+    }
+
     /// As [`Client::status`].
     ///
     /// # Errors
@@ -69,6 +80,11 @@ impl BlockingSession {
     /// The asynchronous session behind it.
     pub const fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// As [`Session::id`].
+    pub const fn id(&self) -> SessionId {
+        self.session.id()
     }
 
     /// Runs commands, all or none, and waits for the replies.

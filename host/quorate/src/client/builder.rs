@@ -1,7 +1,10 @@
 //! Describes and builds clients.
 
+use super::replies::Outlets;
 use super::tls::ClientTls;
-use super::{Authentication, BlockingClient, Client, ClientFile, ClientFileError, thread};
+use super::{
+    Authentication, BlockingClient, Client, ClientFile, ClientFileError, LetterQueue, ReplyListener, thread,
+};
 use quorate_client::{Combiner, Combines, Config};
 use quorate_tls::{CredentialsError, TlsFiles};
 use quorate_types::{ClientId, ClusterId, FaultModel, Faults, ReplicaId, Span};
@@ -54,6 +57,7 @@ pub struct ClientBuilder {
     tls: Option<TlsFiles>,
     admin_tls: Option<TlsFiles>,
     authentication: Authentication,
+    outlets: Outlets,
 }
 
 impl Clone for ClientBuilder {
@@ -64,6 +68,7 @@ impl Clone for ClientBuilder {
             members: self.members.clone(),
             tls: self.tls.clone(),
             admin_tls: self.admin_tls.clone(),
+            outlets: self.outlets.clone(),
             ..*self
         }
     }
@@ -79,6 +84,7 @@ impl Default for ClientBuilder {
             tls: None,
             admin_tls: None,
             authentication: Authentication::default(),
+            outlets: Outlets::default(),
         }
     }
 }
@@ -155,6 +161,23 @@ impl ClientBuilder {
     #[must_use]
     pub fn combiner(mut self, combiner: impl Combiner + 'static) -> Self {
         self.config.combiner = Some(Combines(Arc::new(combiner)));
+        self
+    }
+    /// Tells this listener what each replica replies, whatever counts. Where replicas may lie, all of them then answer; those that would be
+    /// silent send digests of long replies. With crash faults only the leader is asked, so only it replies. Without a listener nothing of
+    /// this costs anything.
+    #[must_use]
+    pub fn reply_listener(mut self, listener: impl ReplyListener + 'static) -> Self {
+        self.config.tells_replies = true;
+        self.outlets.replies = Some(Arc::new(listener));
+        self
+    }
+    /// Listens for letters, which the service sends to this client's sessions without being asked, and puts them into this queue. All
+    /// replicas must have a version that knows letters. Limits: [`LetterLimits`](super::LetterLimits), by [`Self::configure`].
+    #[must_use]
+    pub fn letters(mut self, queue: LetterQueue) -> Self {
+        self.config.letters.get_or_insert_default();
+        self.outlets.letters = Some(queue);
         self
     }
     /// The id of this client; random by default. Limits on sessions hold per client.
@@ -240,7 +263,8 @@ impl ClientBuilder {
         };
         let mut configs: Vec<Config> = (0..count).map(config).collect();
         configs.iter_mut().try_for_each(|config| self.authentication.prepare(config))?;
-        let handles = thread::start(configs, &self.members, tls.as_ref()).map_err(BuildError::Io)?;
+        let handles =
+            thread::start(configs, &self.members, tls.as_ref(), &self.outlets).map_err(BuildError::Io)?;
         let members = Arc::new(self.members);
         let client = |handle| Client {
             handle,

@@ -5,6 +5,7 @@
 
 use super::completions::{Answer, Completed, Shared as QueueShared};
 use super::oneshot::{Outcome, Shot};
+use super::replies::Outlets;
 use super::resolve;
 use super::socket::{Broken, READ_MAX, ReadEnd, Socket};
 use super::thread::Wake;
@@ -224,6 +225,7 @@ pub(super) struct Driver {
     /// What the thread fetched from the queue and has not taken yet.
     asks: VecDeque<(Ask, Waiter)>,
     ends_at: Option<Instant>,
+    outlets: Outlets,
 }
 
 impl Driver {
@@ -233,6 +235,7 @@ impl Driver {
         members: Vec<(ReplicaId, String)>,
         tls: Option<ClientTls>,
         (registry, index, wake): (Registry, usize, Arc<Wake>),
+        outlets: Outlets,
     ) -> (Self, Arc<Handle>) {
         let start = wake.start;
         let shared = Arc::new(Shared {
@@ -265,6 +268,7 @@ impl Driver {
             readable: Vec::new(),
             asks: VecDeque::new(),
             ends_at: None,
+            outlets,
         };
         (driver, Arc::new(Handle { shared }))
     }
@@ -390,7 +394,7 @@ impl Driver {
         match waiter {
             Waiter::Nobody => {}
             Waiter::Future(shot) => {
-                if let Some(Ok(Completion::Opened(session))) = shot.deliver(outcome) {
+                if let Some(Ok(Completion::Opened(session, _))) = shot.deliver(outcome) {
                     self.core.step(now, Input::Close { call: None, session, deadline: None }, &mut self.out);
                 }
             }
@@ -455,6 +459,9 @@ impl Driver {
             }
             Effect::Completed { call, result } => self.complete(now, call, result),
             Effect::Problem { replica, text } => tracing::debug!(%replica, text, "connection lost"),
+            effect @ (Effect::Replied(_) | Effect::Believed { .. } | Effect::Letter { .. }) => {
+                self.outlets.put(effect);
+            }
             Effect::Leader(leader) => {
                 let number = leader.map_or(0, ReplicaId::number);
                 self.shared.leader.store(number, Ordering::Relaxed);

@@ -14,7 +14,9 @@ mod commands;
 mod completions;
 mod driver;
 mod file;
+mod letters;
 mod oneshot;
+mod replies;
 mod resolve;
 mod session;
 mod socket;
@@ -28,9 +30,12 @@ pub use builder::{BuildError, ClientBuilder};
 pub use commands::{Commands, Encoded, Replies};
 pub use completions::{Answer, Completed, CompletionQueue};
 pub use file::{ClientFile, ClientFileError, ClientFiles};
-pub use quorate_client::{Combiner, Error, ReadConsistency};
+pub use letters::{LetterQueue, NextLetter, ReceivedLetter};
+pub use quorate_client::{Combiner, Error, LetterLimits, ReadConsistency, ReplicaReply};
 pub use quorate_tls::{Credentials, CredentialsError, TlsFiles};
-pub use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Seq};
+pub use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, RequestNumber, Seq, SessionId};
+pub use quorate_wire::ReplyStatus;
+pub use replies::{ReplyListener, ReplyWatch, WatchedReply};
 pub use session::{CallFuture, Session};
 
 use admin::Question;
@@ -133,7 +138,7 @@ impl Client {
     pub async fn open_session(&self) -> Result<Session, Error> {
         let deadline = self.handle.shared.deadline(self.timeout);
         match self.ask(Ask::Open { deadline }).await? {
-            Completion::Opened(session) => Ok(Session::new(self.clone(), session)),
+            Completion::Opened(session, id) => Ok(Session::new(self.clone(), session, id)),
             _ => Err(Error::SessionClosed),
         }
     }
@@ -141,6 +146,24 @@ impl Client {
     /// Reads. The request is under way when this returns; the future waits for the answer.
     pub fn read(&self, query: impl Into<Bytes>, options: ReadOptions) -> ReadFuture {
         ReadFuture { waiting: self.ask(self.question_of(query.into(), options)) }
+    }
+
+    /// Asks each of these replicas by itself, weakly: the answer of each is the state of that replica, however old, and its own word. For
+    /// comparing them; a read that must be true asks for another consistency and names no replica. All are under way when this returns.
+    /// `options`: its `after` and `timeout` count.
+    pub fn read_each(
+        &self,
+        query: impl Into<Bytes>,
+        replicas: impl IntoIterator<Item = ReplicaId>,
+        options: ReadOptions,
+    ) -> Vec<(ReplicaId, ReadFuture)> {
+        let query = query.into();
+        let ask = |replica| {
+            let options =
+                ReadOptions { consistency: ReadConsistency::Weak, replica: Some(replica), ..options };
+            (replica, self.read(query.clone(), options))
+        };
+        replicas.into_iter().map(ask).collect()
     }
 
     /// Reads and reports the end to `queue` under this tag: for many reads from one thread.

@@ -85,7 +85,7 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         // A session that opened for nobody is closed, or it would hold its place until it expires.
-        if let Some(Ok(Completion::Opened(session))) = self.shot.leave() {
+        if let Some(Ok(Completion::Opened(session, _))) = self.shot.leave() {
             self.handle.close_unwatched(session);
         }
     }

@@ -4,6 +4,7 @@ use super::driver::Ask;
 use super::oneshot::Waiting;
 use super::{Client, Encoded, Error, Replies};
 use quorate_client::{Completion, SessionHandle};
+use quorate_types::SessionId;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,14 +16,20 @@ use std::time::Duration;
 pub struct Session {
     client: Client,
     handle: SessionHandle,
+    id: SessionId,
     timeout: Duration,
     open: bool,
 }
 
 impl Session {
-    pub(crate) fn new(client: Client, handle: SessionHandle) -> Self {
+    pub(crate) fn new(client: Client, handle: SessionHandle, id: SessionId) -> Self {
         let timeout = client.timeout;
-        Self { client, handle, timeout, open: true }
+        Self { client, handle, id, timeout, open: true }
+    }
+
+    /// Its id in the cluster: what the service sees as the session of its commands, and what letters and replies of single replicas name.
+    pub const fn id(&self) -> SessionId {
+        self.id
     }
 
     pub(crate) const fn handle(&self) -> SessionHandle {

@@ -4,6 +4,7 @@
 //! burst.
 
 use super::driver::{CONN_BITS, Driver, Handle};
+use super::replies::Outlets;
 use super::tls::ClientTls;
 use mio::{Events, Poll, Token, Waker};
 use quorate_client::Config;
@@ -53,13 +54,14 @@ pub(super) fn start(
     configs: Vec<Config>,
     members: &[(ReplicaId, String)],
     tls: Option<&ClientTls>,
+    outlets: &Outlets,
 ) -> io::Result<Vec<Arc<Handle>>> {
     let poll = Poll::new()?;
     let wake = Arc::new(Wake::new(&poll)?);
     let (mut drivers, mut handles) = (Vec::new(), Vec::new());
     for (index, config) in configs.into_iter().enumerate() {
         let place = (poll.registry().try_clone()?, index, Arc::clone(&wake));
-        let (driver, handle) = Driver::new(config, members.to_vec(), tls.cloned(), place);
+        let (driver, handle) = Driver::new(config, members.to_vec(), tls.cloned(), place, outlets.clone());
         drivers.push(Some(driver));
         handles.push(handle);
     }

@@ -8,6 +8,7 @@ mod executors;
 mod exported;
 mod fake;
 mod few;
+mod letters;
 mod liars;
 mod long_commands;
 mod own_replies;

@@ -4,11 +4,11 @@ use super::entry::{Entry, TooLarge};
 use super::session::{Death, Phase, Session};
 use super::{Sessions, end};
 use crate::config::Config;
-use crate::effects::{Completion, SessionHandle};
+use crate::effects::{Completion, Effect, SessionHandle};
 use crate::error::Error;
 use crate::step::{NEVER, Step};
 use bytes::Bytes;
-use quorate_types::{Items, Seq, SessionId, Time, planted};
+use quorate_types::{Items, RequestNumber, Seq, SessionId, Time, planted};
 use quorate_wire::{Reply, ReplyStatus, RequestKind};
 
 /// The effect of an answer.
@@ -128,6 +128,14 @@ impl Sessions {
         let close = entry.kind == RequestKind::CloseSession;
         let result = result_of(entry, result);
         let Some((call, freed)) = session.finish(number, step.now, &mut self.held) else { return Taken::No };
+        if step.config.tells_replies && !session.queries {
+            let (session, number) = (session.id, RequestNumber::new(number));
+            let replies = match &result {
+                Ok(Completion::Replies(body)) => Some(body.clone()),
+                _ => None,
+            };
+            step.out.push(Effect::Believed { session, number, replies });
+        }
         let more = session.next_to_send(step.config.window).is_some();
         // The last answer starts the clock of the keep-alive.
         let idle_at = (!session.waits()).then(|| step.now.plus(step.config.session_ttl.divided(3)));
@@ -187,7 +195,10 @@ impl Sessions {
         if queries {
             self.mark_dirty(index);
         } else if call.is_some() {
-            step.out.complete(call, Ok(Completion::Opened(handle)));
+            if step.config.letters.is_some() {
+                self.fresh.push(reply.session);
+            }
+            step.out.complete(call, Ok(Completion::Opened(handle, reply.session)));
         } else {
             // The caller gave up, so the session will never be used.
             self.close(step, None, handle, None);

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::step::{NEVER, Step};
 use crate::votes::{KeptAnswers, Votes};
 use bytes::Bytes;
-use quorate_types::{Items, Seq, SessionId, Time};
+use quorate_types::{Items, RequestNumber, Seq, SessionId, Time};
 use quorate_wire::RequestKind;
 use session::{Death, Opening, Phase};
 use std::collections::{BTreeMap, VecDeque};
@@ -70,6 +70,8 @@ pub(crate) struct Sessions {
     held: KeptAnswers,
     /// The cell of the session in which reads are ordered.
     query_session: Option<u32>,
+    /// Sessions that were opened since they were last taken, for letters.
+    fresh: Vec<SessionId>,
 }
 
 // What there is.
@@ -88,6 +90,7 @@ impl Sessions {
             queued: 0,
             held,
             query_session: None,
+            fresh: Vec::new(),
         }
     }
 
@@ -129,6 +132,24 @@ impl Sessions {
     /// The cell of an open session.
     pub(crate) fn cell_of(&self, id: SessionId) -> Option<u32> {
         self.by_id.get(&id).copied()
+    }
+
+    /// Whether this client sent a request with this number, and a caller asked for it.
+    pub(crate) fn was_sent(&self, session: SessionId, number: RequestNumber) -> bool {
+        let cell = self.by_id.get(&session).and_then(|cell| self.cells.get(*cell as usize));
+        let session = cell.and_then(|cell| cell.session.as_ref()).filter(|session| !session.queries);
+        session.is_some_and(|session| (1..session.high()).contains(&number.number()))
+    }
+
+    /// The sessions that callers opened, and that are open.
+    pub(crate) fn open_ids(&self) -> Vec<SessionId> {
+        let open = self.live().filter(|session| !session.queries && matches!(session.phase, Phase::Open));
+        open.map(|session| session.id).collect()
+    }
+
+    /// Takes the sessions that were opened since the last call.
+    pub(crate) fn take_fresh(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.fresh)
     }
 
     /// The cell of a session that is opened with this nonce.

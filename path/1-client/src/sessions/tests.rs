@@ -21,7 +21,7 @@ fn sessions(rules: Rules) -> (Desk, Sessions) {
 fn opened(rules: Rules) -> (Desk, Sessions) {
     let (mut desk, mut sessions) = sessions(rules);
     desk.open(&mut sessions, 1, ID);
-    assert_eq!(desk.ended(), [(1, Ok(Completion::Opened(FIRST)))]);
+    assert_eq!(desk.ended(), [(1, Ok(Completion::Opened(FIRST, ID)))]);
     (desk, sessions)
 }
 

@@ -6,6 +6,7 @@ use crate::contacts::Contacts;
 use crate::core::Stats;
 use crate::effects::{CallId, Completion, Effect, Effects};
 use crate::error::Error;
+use crate::letters::Letters;
 use crate::parts::Parts;
 use crate::reads::Reads;
 use crate::sessions::{Rules, Sessions};
@@ -90,6 +91,7 @@ impl Desk {
             contacts: Contacts::new(&ids, None),
             sessions: Sessions::new(rules, PROBE, KeptAnswers::new(ids.len(), 1 << 20)),
             reads: Reads::new(ids.len(), 1 << 20),
+            letters: Letters::new(rules.needed, self.config.letters),
             stats: Stats::default(),
         };
         for contact in 0..ids.len() {

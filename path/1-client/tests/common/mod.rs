@@ -173,7 +173,7 @@ impl World {
         self.open(call, None);
         self.run_until(|world| world.done.contains_key(&CallId(call)));
         match self.done[&CallId(call)].clone().expect("opens") {
-            Completion::Opened(handle) => handle,
+            Completion::Opened(handle, _) => handle,
             other => panic!("{other:?}"),
         }
     }
@@ -259,6 +259,9 @@ impl World {
                 }
                 Effect::Problem { replica, text } => self.problems.push(format!("{replica}: {text}")),
                 Effect::Leader(_) => {}
+                Effect::Replied(_) | Effect::Believed { .. } | Effect::Letter { .. } => {
+                    panic!("nobody wants it")
+                }
                 Effect::Address { replica, address } => drop(self.addresses.insert(replica, address)),
             }
         }
@@ -342,6 +345,7 @@ impl World {
             ClientMessage::Requests(payload) => self.requests(conn, replica, &payload),
             ClientMessage::Reads(payload) => self.reads(conn, replica, &payload),
             ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
+            ClientMessage::Listen(_) => panic!("it wants no letters"),
         }
     }
 

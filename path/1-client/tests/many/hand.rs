@@ -7,8 +7,8 @@ use quorate_client::{
 };
 use quorate_types::{ConnId, ReplicaId, RequestNumber, Seq, SessionId, Span, Time};
 use quorate_wire::{
-    AnswerMode, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, Refusal, RefusalReason,
-    Reply, ReplyStatus, RequestKind, Requests, read_reply_header,
+    AnswerMode, ClientMessage, Frame, FrameKind, LetterFrame, Listen, OutFrame, ReadRequest, ReadStatus,
+    Refusal, RefusalReason, Reply, ReplyStatus, RequestKind, Requests, read_reply_header,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +43,10 @@ pub struct Hand {
     /// How each was told to answer.
     pub modes: Vec<Option<AnswerMode>>,
     pub done: BTreeMap<u64, Result<Completion, Error>>,
+    /// In which sessions each was told that the client listens, and from which letter on.
+    pub listens: Vec<Vec<Listen>>,
+    /// Replies, what counts, and letters, as the host is told of them.
+    pub told: Vec<Effect>,
     pub cluster: u64,
     /// Where the client was told that replicas are.
     pub addresses: BTreeMap<ReplicaId, String>,
@@ -77,6 +81,8 @@ impl Hand {
             keys: vec![vec![]; replicas],
             modes: vec![None; replicas],
             done: BTreeMap::new(),
+            listens: vec![vec![]; replicas],
+            told: Vec::new(),
             cluster: 9,
             addresses: BTreeMap::new(),
         }
@@ -105,7 +111,7 @@ impl Hand {
         }
         self.take();
         match self.done.remove(&call) {
-            Some(Ok(Completion::Opened(handle))) => handle,
+            Some(Ok(Completion::Opened(handle, _))) => handle,
             other => panic!("{other:?}"),
         }
     }
@@ -184,6 +190,9 @@ impl Hand {
             }
             Effect::Address { replica, address } => drop(self.addresses.insert(replica, address)),
             Effect::Problem { .. } | Effect::Leader(_) => {}
+            told @ (Effect::Replied(_) | Effect::Believed { .. } | Effect::Letter { .. }) => {
+                self.told.push(told)
+            }
         }
     }
 
@@ -216,6 +225,7 @@ impl Hand {
             }
             ClientMessage::Keys(keys) => self.keys[replica].extend(keys),
             ClientMessage::AnswerMode(mode) => self.modes[replica] = Some(mode),
+            ClientMessage::Listen(sessions) => self.listens[replica].extend(sessions),
             ClientMessage::Reads(payload) => {
                 let reads = ReadRequest::walk(&payload).map(|read| read.expect("well formed").read);
                 self.reads[replica].extend(reads);
@@ -253,6 +263,13 @@ impl Hand {
     /// It answers a request of [`SESSION`] with one reply.
     pub fn done(&mut self, replica: usize, number: u64, reply: &[u8]) {
         self.say(replica, SESSION, number, ReplyStatus::Done, &list(&[reply]));
+    }
+
+    /// It sends a letter to [`SESSION`].
+    pub fn letter(&mut self, replica: usize, number: u64, body: &[u8]) {
+        let mut payload = Vec::new();
+        LetterFrame { session: SESSION, number, body }.write_to(&mut payload);
+        self.frame_from(replica, Frame { kind: FrameKind::Letters, payload: payload.into() });
     }
 
     /// It answers a read.

@@ -146,7 +146,7 @@ impl World {
         self.input(Input::Open { call: CallId(call), deadline: None });
         self.run_until(|world| world.done.contains_key(&CallId(call)));
         match self.done.remove(&CallId(call)) {
-            Some(Ok(Completion::Opened(handle))) => handle,
+            Some(Ok(Completion::Opened(handle, _))) => handle,
             other => panic!("{other:?}"),
         }
     }
@@ -220,6 +220,7 @@ impl World {
                 assert_eq!(address, format!("{replica}:1"), "believed a liar about it");
             }
             Effect::Problem { .. } | Effect::Leader(_) => {}
+            Effect::Replied(_) | Effect::Believed { .. } | Effect::Letter { .. } => panic!("nobody wants it"),
         }
     }
 
@@ -269,6 +270,7 @@ impl World {
             }
             let payload = match ClientMessage::decode(frame).expect("well formed") {
                 ClientMessage::Requests(payload) => payload,
+                ClientMessage::Listen(_) => panic!("it wants no letters"),
                 ClientMessage::AnswerMode(mode) => {
                     state.mode = mode;
                     continue;

@@ -125,7 +125,7 @@ pub(super) fn write_told(
     outcomes: &Outcomes,
     out: &mut Vec<u8>,
 ) -> bool {
-    let told = outcomes.events().map(|events| events.get::<Vec<Told>>());
+    let told = outcomes.events().filter(|events| events.are_told()).map(|events| events.get::<Vec<Told>>());
     let Some(Some(told)) = told else {
         out.extend_from_slice(&0_u32.to_le_bytes());
         return told.is_none();

@@ -10,6 +10,7 @@ mod histories;
 mod images;
 mod kinds;
 mod leaders;
+mod letters;
 mod ordered;
 #[cfg(planted)]
 mod planted;

@@ -7,13 +7,13 @@ use quorate_types::{
 };
 use quorate_wire::{
     AdminCommand, AnswerMode, Batch, BatchHeader, ClientMessage, EarlyTokens, Frame, FrameKind, Hello,
-    LeaderNotice, Link, Member, MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted,
-    OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy,
-    ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
-    SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand, StateMessage, Tokens, Welcome,
-    caught_up_frame, fill_frame, keys_frame, lanes_request, order_frame, read_caught_up, read_fill,
-    read_instances_request, read_lanes_request, read_order, read_reply_header, read_room,
-    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
+    LeaderNotice, LetterFrame, Link, Listen, Member, MemberRequest, MemberRole, Membership, Memberships,
+    Memos, MemosWanted, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
+    RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof,
+    Requests, Role, SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand, StateMessage, Tokens,
+    Welcome, caught_up_frame, fill_frame, keys_frame, lanes_request, listen_frame, order_frame,
+    read_caught_up, read_fill, read_instances_request, read_lanes_request, read_order, read_reply_header,
+    read_room, read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -415,6 +415,14 @@ fn clients(list: &mut Vec<Sample>) {
         let story = "How a replica is to answer a client.";
         add(name, story, FrameKind::AnswerMode, &mode.frame().to_vec()[16..]);
     }
+    let other = SessionId { index: 9, generation: 2 };
+    let listens = [Listen { session: session(), after: 0 }, Listen { session: other, after: 9 }];
+    let story = "A client listens in two sessions; of one it has nine letters.";
+    add("listen", story, FrameKind::Listen, &listen_frame(&listens).to_vec()[16..]);
+    let mut letters = vec![];
+    LetterFrame { session: session(), number: 1, body: b"news" }.write_to(&mut letters);
+    LetterFrame { session: session(), number: 2, body: b"" }.write_to(&mut letters);
+    add("letters", "Two letters to one session.", FrameKind::Letters, &letters);
     add("status_request", "An operator asks.", FrameKind::StatusRequest, b"");
     add("status", "The answer is a JSON document.", FrameKind::Status, br#"{"replica":1}"#);
     add("transfer_request", "An operator asks the leader to hand over.", FrameKind::TransferRequest, b"");
@@ -514,21 +522,26 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             vec![format!("{instance} protocol {protocol} {} bytes", bytes.len())]
         }
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
-        FrameKind::Requests | FrameKind::Reads | FrameKind::Keys | FrameKind::AnswerMode => {
-            match ClientMessage::decode(frame)? {
-                ClientMessage::Requests(bytes) => Requests::new(&bytes)
-                    .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))
-                    .collect::<Result<_, _>>()?,
-                ClientMessage::Reads(bytes) => ReadRequest::walk(&bytes)
-                    .map(|r| r.map(|r| format!("{r:?}")))
-                    .collect::<Result<_, _>>()?,
-                ClientMessage::Keys(keys) => {
-                    keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
-                }
-                ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
+        FrameKind::Requests
+        | FrameKind::Reads
+        | FrameKind::Keys
+        | FrameKind::AnswerMode
+        | FrameKind::Listen => match ClientMessage::decode(frame)? {
+            ClientMessage::Requests(bytes) => Requests::new(&bytes)
+                .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))
+                .collect::<Result<_, _>>()?,
+            ClientMessage::Reads(bytes) => {
+                ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?
             }
+            ClientMessage::Keys(keys) => {
+                keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
+            }
+            ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
+            ClientMessage::Listen(sessions) => sessions.iter().map(|listen| format!("{listen:?}")).collect(),
+        },
+        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader | FrameKind::Letters => {
+            replica_lines(frame)?
         }
-        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => replica_lines(frame)?,
         FrameKind::Fill => vec![format!("{:?}", read_fill(&frame.payload)?)],
         FrameKind::Room => vec![format!("{:?}", read_room(&frame.payload)?)],
         FrameKind::StatusRequest
@@ -581,6 +594,9 @@ fn replica_lines(frame: Frame) -> Result<Vec<String>, Reject> {
             .map(|r| r.map(|r| format!("read {} {:?} {:?} {}", r.read, r.seq, r.status, text(r.body))))
             .collect::<Result<_, _>>()?,
         ReplicaMessage::Leader(notice) => vec![format!("{notice:?}")],
+        ReplicaMessage::Letters(bytes) => LetterFrame::walk(&bytes)
+            .map(|letter| letter.map(|l| format!("{:?} letter {} {}", l.session, l.number, text(l.body))))
+            .collect::<Result<_, _>>()?,
     })
 }
 

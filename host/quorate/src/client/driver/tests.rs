@@ -11,7 +11,7 @@ fn driver(queue_bytes_max: usize) -> (Driver, Arc<Handle>, mio::Poll) {
     let config = Config { queue_bytes_max, ..Config::new(ClientId::new(1), 1) };
     let members = vec![(ReplicaId::new(1), "127.0.0.1:1".to_owned())];
     let registry = poll.registry().try_clone().expect("a registry");
-    let (driver, handle) = Driver::new(config, members, None, (registry, 0, wake));
+    let (driver, handle) = Driver::new(config, members, None, (registry, 0, wake), Outlets::default());
     (driver, handle, poll)
 }
 

@@ -169,6 +169,7 @@ impl State {
                 ClientMessage::Keys(_) => vec![],
                 ClientMessage::Requests(payload) => self.requests(replica, *mode, &payload),
                 ClientMessage::Reads(payload) => self.reads(replica, &payload),
+                ClientMessage::Listen(_) => panic!("it wants no letters"),
                 ClientMessage::AnswerMode(wanted) => {
                     *mode = wanted;
                     vec![]

@@ -256,7 +256,7 @@ impl Repliers {
                 0 => AnswerMode::Full,
                 // A client that combines answers needs all of them.
                 _ if rank < asked && step.config.combiner.is_some() => AnswerMode::Full,
-                _ if rank < asked => AnswerMode::Digests,
+                _ if rank < asked || step.config.tells_replies => AnswerMode::Digests,
                 _ => AnswerMode::Silent,
             };
             if self.tell(step, contacts, contact, mode) {

@@ -34,7 +34,7 @@ impl Bench {
         assert!(bench.say(0, nonce, ReplyStatus::SessionOpened, b""));
         assert_eq!(bench.desk.ended(), [], "one may lie");
         assert!(bench.say(3, nonce, ReplyStatus::SessionOpened, b""));
-        assert_eq!(bench.desk.ended(), [(1, Ok(Completion::Opened(session)))]);
+        assert_eq!(bench.desk.ended(), [(1, Ok(Completion::Opened(session, ID)))]);
         bench
     }
 

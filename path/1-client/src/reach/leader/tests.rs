@@ -153,7 +153,7 @@ fn one_answer_is_the_answer() {
         bench.desk.ended()
     };
     let ended = say(&mut bench, nonce, ReplyStatus::SessionOpened, b"");
-    let Some((1, Ok(crate::effects::Completion::Opened(handle)))) = ended.first().cloned() else {
+    let Some((1, Ok(crate::effects::Completion::Opened(handle, _)))) = ended.first().cloned() else {
         panic!("{ended:?}")
     };
     let step = &mut bench.desk.step();
