@@ -42,6 +42,13 @@ impl PublicKey {
     pub(super) const fn unchecked(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
+    /// Whether the owner of this key signed this statement, under the rules of this module.
+    pub fn verifies(&self, statement: &[u8], signature: &Signature) -> bool {
+        let (Ok(key), Some(inner)) = (VerificationKey::try_from(self.0), Ed25519::inner(signature)) else {
+            return false;
+        };
+        key.verify(&inner, statement).is_ok()
+    }
     /// Its bytes.
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0
@@ -118,6 +125,10 @@ impl Authenticator for Ed25519 {
             return false;
         };
         key.verify(&inner, statement).is_ok()
+    }
+
+    fn key(&self, member: ReplicaId) -> Option<PublicKey> {
+        self.members.get(&member).map(|(_, key)| *key)
     }
 
     fn verify_all(&self, claims: &[Claim<'_>]) -> bool {

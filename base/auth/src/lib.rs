@@ -57,6 +57,11 @@ pub trait Authenticator: Send + Debug {
     fn know(&mut self, member: ReplicaId, key: &[u8; 32]) {
         let _ = (member, key);
     }
+
+    /// The public key with which anybody can check what this member signed. There is none where nothing is signed, and in simulators.
+    fn key(&self, _member: ReplicaId) -> Option<PublicKey> {
+        None
+    }
     /// Whether all of these are right. All replicas come to the same result, which is that of checking one by one.
     fn verify_all(&self, claims: &[Claim<'_>]) -> bool {
         claims.iter().all(|(signer, statement, signature)| self.verify(*signer, statement, signature))

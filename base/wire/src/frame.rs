@@ -116,6 +116,10 @@ kinds! {
     SignedCommand = 62,
     /// Whether the replica passes it on, a line of text.
     SignedReply = 63,
+    /// An operator asks for the evidence against members that a replica keeps.
+    EvidenceRequest = 64,
+    /// The evidence.
+    Evidence = 65,
 }
 
 /// A decoded frame header.

@@ -4,9 +4,9 @@
 use crate::{
     Batch, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, LetterFrame, MemberRequest,
     Memberships, Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand, StateMessage,
-    Tokens, Welcome, caught_up_frame, fill_frame, keys_frame, listen_frame, order_frame, read_caught_up,
-    read_fill, read_instances_request, read_keys, read_lanes_request, read_listens, read_order, read_room,
-    read_upgrade_request, room_frame,
+    Tokens, Welcome, caught_up_frame, evidence_frame, fill_frame, keys_frame, listen_frame, order_frame,
+    read_caught_up, read_evidence, read_fill, read_instances_request, read_keys, read_lanes_request,
+    read_listens, read_order, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -60,6 +60,12 @@ fn room(payload: &[u8]) {
 fn signed(payload: Bytes) {
     if let Ok(signed) = SignedCommand::decode(payload) {
         assert_eq!(SignedCommand::decode(reread(&signed.frame().to_vec())), Ok(signed));
+    }
+}
+
+fn evidence(payload: Bytes) {
+    if let Ok(all) = read_evidence(payload) {
+        assert_eq!(read_evidence(reread(&evidence_frame(&all).to_vec())), Ok(all));
     }
 }
 
@@ -131,20 +137,16 @@ fn payload(frame: Frame) {
         | FrameKind::MemberReply
         | FrameKind::UpgradeReply
         | FrameKind::InstancesReply
+        | FrameKind::EvidenceRequest
         | FrameKind::LanesReply
         | FrameKind::SignedReply => {}
         FrameKind::SignedCommand => signed(frame.payload),
+        FrameKind::Evidence => evidence(frame.payload),
         FrameKind::InstancesRequest => drop(read_instances_request(frame.payload)),
         FrameKind::LanesRequest => drop(read_lanes_request(frame.payload)),
         FrameKind::UpgradeRequest => drop(read_upgrade_request(frame.payload)),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),
-    }
-}
-
-fn room(payload: &[u8]) {
-    if let Ok(room) = read_room(payload) {
-        assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
     }
 }
 

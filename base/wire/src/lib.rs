@@ -10,6 +10,7 @@ mod caught_up;
 mod client;
 mod codec;
 mod crc;
+mod evidence;
 mod fill;
 mod frame;
 pub mod fuzzing;
@@ -39,6 +40,7 @@ pub use client::{
     ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,
 };
 pub use codec::{Put, Reader};
+pub use evidence::{EVIDENCE_MAX, evidence_frame, read_evidence};
 pub use fill::{fill_frame, read_fill};
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, OutFrame, Payload};
 pub use handshake::{

@@ -393,7 +393,10 @@ impl World {
                     self.events.push(Event::Behind(id, slot));
                 }
                 Effect::Rejected { from, why } => self.events.push(Event::Rejected(id, from, why)),
-                Effect::Overdue { .. } | Effect::SmallQuorums { .. } | Effect::Proposed { .. } => {}
+                Effect::Overdue { .. }
+                | Effect::SmallQuorums { .. }
+                | Effect::Proposed { .. }
+                | Effect::Proved(_) => {}
                 Effect::Oracle(request) => asked.push(request),
                 Effect::Examine { slot, digest, .. } => {
                     replica.examining.push_back((slot, digest));

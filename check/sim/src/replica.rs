@@ -206,6 +206,7 @@ impl Replica {
             },
             borders: plan.borders,
             log_bytes_max: plan.log_bytes_max,
+            evidence: Vec::new(),
             fetch: plan.fetch.clone(),
             serve: plan.serve.clone(),
             sync_delay: Span::ZERO,

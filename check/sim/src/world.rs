@@ -52,7 +52,7 @@ use hosting::Hosting;
 use judge::Judge;
 use operator::Operator;
 use oracle::Oracle;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
 /// After the last fault a run takes at most this many times its bound, as long as clients are answered in each.
@@ -296,6 +296,12 @@ impl World {
 
     fn operations(&self) -> impl Iterator<Item = &Done> {
         self.cluster.clients.iter().flat_map(|client| &client.done)
+    }
+
+    /// What honest replicas hold at the end that proves something: the kind, and against which replica.
+    pub fn proved(&self) -> BTreeSet<(&'static str, u16)> {
+        let held = self.cluster.honest_nodes().flat_map(|(_, node)| node.status().evidence);
+        held.map(|evidence| (evidence.kind, evidence.replica)).collect()
     }
 
     /// When the last operation of a client ended, in virtual nanoseconds.

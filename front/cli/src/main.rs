@@ -16,6 +16,7 @@ mod doctor;
 mod drain;
 mod env;
 mod etcd;
+mod evidence;
 mod fronts;
 mod health;
 mod init;
@@ -90,6 +91,7 @@ enum Command {
     Backup(backup::Args),
     Etcd(etcd::Args),
     Zookeeper(zookeeper::Args),
+    Evidence(evidence::Args),
     Scrub(scrub::Args),
     Drain(drain::Args),
     Restart(restart::Args),
@@ -136,6 +138,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => backup::run(args),
         Command::Etcd(args) => etcd::run(args),
         Command::Zookeeper(args) => zookeeper::run(args),
+        Command::Evidence(args) => evidence::run(&args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Drain(args) => drain::run(&args),
         Command::Restart(args) => restart::run(&args),

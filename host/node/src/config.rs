@@ -1,6 +1,6 @@
 //! The configuration of a node at its start.
 
-use crate::gate::SeatLimits;
+use crate::gate::{Found, SeatLimits};
 use crate::keeping::BorderConfig;
 use crate::lanes::Placement;
 use crate::reconfigure::LevelConfig;
@@ -73,6 +73,8 @@ pub struct NodeConfig {
     pub scrub_every: Option<Span>,
     /// How long a leader's disk may finish nothing before the leader hands over.
     pub disk_stall: Span,
+    /// Evidence against members that earlier lives found and kept. What does not prove anything is left out.
+    pub evidence: Vec<Found>,
     /// Limits of a transfer at this replica when it fetches.
     pub fetch: FetchLimits,
     /// Limits of a transfer when it sends.

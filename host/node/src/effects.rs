@@ -257,6 +257,15 @@ pub enum Effect {
         /// The result.
         outcome: String,
     },
+    /// Keep this evidence in a file, at any time: it is found once, and given back at the next start. It is kept here until then.
+    Proved {
+        /// What it proves, in words.
+        text: String,
+        /// The name of the file.
+        name: String,
+        /// Its bytes.
+        bytes: Bytes,
+    },
     /// Tell the operator.
     Event(Event),
     /// Stop this replica: its disk can not be trusted, or going on would be wrong.

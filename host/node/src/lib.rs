@@ -45,7 +45,7 @@ mod witness;
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, OracleWork, Unneeded};
-pub use gate::{Access, ConnClass, Permissions, SeatLimits};
+pub use gate::{Access, ConnClass, Found, Permissions, SeatLimits};
 pub use group::{Bridge, Bridges, Inbox, Mail, OwnLane, Reports};
 pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
 pub use lanes::{Part, Placement, link_of};

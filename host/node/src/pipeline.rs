@@ -148,6 +148,7 @@ impl Node {
                 let members = self.config.members.all().iter().map(|member| member.replica).collect();
                 return self.keep(now, In::Asked { conn, members, message }, out);
             }
+            Asks::Evidence => return out.send(conn, self.gate.proofs().frame()),
             Asks::Lanes(wish) => {
                 self.gate.audit(conn, what.unwrap_or_default(), "passed on to its lanes".into(), out);
                 return out.push(Effect::Lanes { conn, wish });
@@ -326,11 +327,10 @@ impl Node {
             OrderEffect::ReadFailed { read } => self.engine.step(engine::In::ReadFailed(read)),
             OrderEffect::Load { load, records } => self.journal.load(volume, load, &records, out),
             OrderEffect::Rejected { from, why } => {
-                self.gate.count_wrong();
                 self.intake.note(now, from, &why);
-                let text = format!("{from} sent what the protocol does not know: {why}");
-                out.event(Event::Refused { text });
+                self.gate.refuses(from, &why, out);
             }
+            OrderEffect::Proved(it) => self.gate.prove(self.engine.agreed_time(now), *it, out),
             OrderEffect::Halt(halt) => out.push(Effect::Halt(halt)),
         }
     }

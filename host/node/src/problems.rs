@@ -1,7 +1,7 @@
 //! The problems of a replica, in words, each with what to do. docs/operations/alarms.md explains every text.
 //! Tests: `problems/tests.rs`, which compares the texts with that page.
 
-use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
+use crate::status::{EvidenceStatus, PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
 use quorate_order::visigoth::SmallQuorums;
 use quorate_types::{InstanceId, ReplicaId, Span};
@@ -36,6 +36,7 @@ pub(crate) struct Situation<'a> {
     pub(crate) kept: (u64, u64),
     pub(crate) peers: &'a [PeerStatus],
     pub(crate) suspects: &'a [SuspectStatus],
+    pub(crate) evidence: &'a [EvidenceStatus],
     /// Instances that have small quorums, or may be bound by them.
     pub(crate) few: Vec<(InstanceId, SmallQuorums)>,
     /// Instances in whose small quorums this replica does not count.
@@ -156,13 +157,7 @@ impl Situation<'_> {
                  checkpoint. Look after its disk, which did not keep what it had synced, and restart this replica when that is done"
             ));
         }
-        for SuspectStatus { replica, times, what } in self.suspects {
-            problems.push(format!(
-                "r{replica} did what no honest replica does ({times} times, the last: {what}): the others go on without it. Stop it and \
-                 look after its machine; then set up a replacement (`quorate member replace`), or where members can not change, `quorate backup \
-                 restore` into a new cluster"
-            ));
-        }
+        self.liars(problems);
         if self.removed {
             problems.push(
                 "this replica was removed from the cluster, and its id is never used again: stop it".into(),
@@ -174,6 +169,25 @@ impl Situation<'_> {
                  again by itself",
                 transfer.bytes_done >> 20,
                 transfer.bytes_total >> 20
+            ));
+        }
+    }
+
+    /// What is proved against members; and what this replica alone saw of others.
+    fn liars(&self, problems: &mut Vec<String>) {
+        for EvidenceStatus { what, file, .. } in self.evidence {
+            problems.push(format!(
+                "{what}: proved, `quorate evidence show {file}`. Stop it, look after its machine and its key; then set up a replacement with a \
+                 new key (`quorate member replace`), or where members can not change, `quorate backup restore` into a new cluster"
+            ));
+        }
+        let is_proved = |id: u16| self.evidence.iter().any(|evidence| evidence.replica == id);
+        let suspects = self.suspects.iter().filter(|suspect| !is_proved(suspect.replica));
+        for SuspectStatus { replica, times, what } in suspects {
+            problems.push(format!(
+                "r{replica} is suspected: this replica saw it do what no honest replica does ({times} times, the last: {what}), and can not \
+                 prove it to others, who go on without it. Stop it and look after its machine; then set up a replacement (`quorate member \
+                 replace`), or where members can not change, `quorate backup restore` into a new cluster"
             ));
         }
     }

@@ -86,6 +86,7 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
         rejected: node.gate.rejected(),
         problems: problems(node, &peers, &order, &seats),
         suspects: suspects(node),
+        evidence: node.gate.proofs().status(),
         signatures_checked: node.intake.signatures_checked(),
         held_back: node.intake.held_back(),
         latencies: LatencyStatus { ordered: *node.engine.ordered(), written: *node.journal.disk().took() },
@@ -181,6 +182,7 @@ fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &Seat
     let sessions = node.engine.executor().sessions();
     let limits = sessions.limits();
     let (checkpoints, suspects) = (node.keeping.status(node.now), suspects(node));
+    let evidence = node.gate.proofs().status();
     let (disk, me) = (node.journal.disk(), node.config.members.me());
     let situation = Situation {
         unknown: node.unknown_members(),
@@ -199,6 +201,7 @@ fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &Seat
         kept: (sessions.kept_bytes(), limits.reply_bytes_total_max),
         peers,
         suspects: &suspects,
+        evidence: &evidence,
         few: node
             .groups
             .iter()

@@ -93,6 +93,8 @@ pub struct NodeStatus {
     pub rejected: u64,
     /// Replicas that did what no honest one does; only where replicas may lie.
     pub suspects: Vec<SuspectStatus>,
+    /// What was proved against replicas; only where replicas may lie.
+    pub evidence: Vec<EvidenceStatus>,
     /// Client signatures checked since the start of the process.
     pub signatures_checked: u64,
     /// Votes that this replica holds back, since it can not vouch for the requests in the proposal.
@@ -121,6 +123,29 @@ pub struct SuspectStatus {
     /// How often it did so, since the start of this process.
     pub times: u64,
     /// What it did last.
+    pub what: String,
+}
+
+/// Something that a replica signed and no honest one signs; it can be shown to anybody.
+#[derive(Clone, Debug, Serialize)]
+pub struct EvidenceStatus {
+    /// The replica.
+    pub replica: u16,
+    /// The rule that it broke: `two-accepts`, `two-statements`, `accept-denied` or `impossible-statement`.
+    pub kind: &'static str,
+    /// The instance.
+    pub instance: u16,
+    /// The view of the statement that completes the proof.
+    pub view: u64,
+    /// The slot that this statement is about.
+    pub slot: u64,
+    /// The name of the file that holds the proof, in the directory `evidence` of the data directory.
+    pub file: String,
+    /// When it was found, in seconds since the Unix epoch, by the cluster's time.
+    pub at: u64,
+    /// How often this kind was proved since the start of this process; the first one is kept. 0: an earlier process found it.
+    pub times: u64,
+    /// The same in words.
     pub what: String,
 }
 

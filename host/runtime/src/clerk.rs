@@ -1,4 +1,5 @@
-//! The thread for rare and small work with files: it checks the certificates and the space on the disk, and writes the audit log.
+//! The thread for rare and small work with files: it checks the certificates and the space on the disk, and writes the audit log and files
+//! of evidence.
 //!
 //! Certificates are read again when their files change, or on request. New connections then use the new ones; files that do not work change
 //! nothing. The audit log is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
@@ -6,14 +7,16 @@
 
 use crate::disk::Quota;
 use crate::disk_thread::{Completion, Mailbox};
+use crate::evidence::EvidenceFiles;
+use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use quorate_tls::{Credentials, Watched};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
@@ -55,6 +58,8 @@ pub(crate) enum Errand {
     Look,
     /// Record this action.
     Note(Act),
+    /// Keep this evidence in a file of this name.
+    Keep(String, Bytes),
     /// Stop; nothing follows.
     Stop,
 }
@@ -116,6 +121,8 @@ impl DiskRoom {
 struct Seen {
     free_bytes: AtomicU64,
     total_bytes: AtomicU64,
+    /// The problem with evidence that could not be written.
+    unwritten: Mutex<Option<String>>,
 }
 
 /// The thread's handle.
@@ -133,12 +140,12 @@ impl Clerk {
         mailbox: Mailbox,
     ) -> io::Result<Self> {
         let (sender, receiver) = bounded(ERRANDS_MAX);
-        let audit = Audit::new(data.join("audit.jsonl"));
+        let (audit, evidence) = (Audit::new(data.join("audit.jsonl")), EvidenceFiles::new(data));
         let (seen, data) = (Arc::new(Seen::default()), data.to_owned());
         let room = Room { data, quota, seen: seen.clone() };
         let thread = std::thread::Builder::new()
             .name("clerk".into())
-            .spawn(move || Work { watched, audit, room, mailbox, warned: None }.run(&receiver))?;
+            .spawn(move || Work { watched, audit, evidence, room, mailbox, warned: None }.run(&receiver))?;
         Ok(Self { seen, errands: Some(Errands(sender)), thread: Some(thread) })
     }
 
@@ -150,6 +157,23 @@ impl Clerk {
     pub(crate) fn disk(&self) -> DiskRoom {
         let load = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
         DiskRoom { free_bytes: load(&self.seen.free_bytes), total_bytes: load(&self.seen.total_bytes) }
+    }
+
+    /// Keeps evidence in a file of this name. `text` says what it proves.
+    pub(crate) fn keep(&self, text: &str, name: String, bytes: Bytes) {
+        tracing::error!("{text}: proved, `quorate evidence show {name}`");
+        if let Some(Errands(sender)) = &self.errands
+            && sender.try_send(Errand::Keep(name, bytes)).is_err()
+        {
+            tracing::error!(
+                "this evidence is not written to a file, since too much is at once: fetch it from this replica"
+            );
+        }
+    }
+
+    /// The problem with evidence that could not be written.
+    pub(crate) fn unwritten(&self) -> Option<String> {
+        self.seen.unwritten.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the thread once all recorded actions are written.
@@ -183,6 +207,7 @@ impl Room {
 struct Work {
     watched: Option<Watched>,
     audit: Audit,
+    evidence: EvidenceFiles,
     room: Room,
     mailbox: Mailbox,
     /// When the last warning about a certificate was given.
@@ -194,10 +219,16 @@ impl Work {
         loop {
             self.warn(SystemTime::now());
             self.room.look();
+            *self.room.seen.unwritten.lock().unwrap_or_else(PoisonError::into_inner) =
+                self.evidence.problem();
             match errands.recv_timeout(LOOK_EVERY) {
                 Ok(Errand::Look) => self.look(true),
                 Ok(Errand::Note(act)) => self.audit.note(&act),
-                Err(RecvTimeoutError::Timeout) => self.look(false),
+                Ok(Errand::Keep(name, bytes)) => self.evidence.keep(name, bytes),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look(false);
+                    self.evidence.write();
+                }
                 Ok(Errand::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }

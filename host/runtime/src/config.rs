@@ -759,6 +759,7 @@ impl Config {
             seats: self.limits.seats(),
             borders: self.checkpoints.borders(),
             log_bytes_max: self.checkpoints.log_bytes_max,
+            evidence: crate::evidence::read(&self.data),
             disk_stall: Span::from_millis(self.timing.disk_stall_ms),
             scrub_every: self.checkpoints.scrub_every(),
             sync_delay: Span::from_nanos(self.durability.sync_delay_us * 1000),

@@ -6,6 +6,7 @@
 //! run.toml        how the last run kept its data, whether it ended cleanly, and with what the log is executed
 //! lock            held while a process uses the directory
 //! log/            the segments
+//! evidence/       what was proved against other replicas, if anything was
 //! ```
 
 use crate::config::{Config, Durability};

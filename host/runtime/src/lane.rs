@@ -586,6 +586,7 @@ impl Lane {
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
                 Effect::Lanes { conn, wish } => self.place(now, conn, &wish, &mut written),
                 Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
+                Effect::Proved { text, name, bytes } => self.clerk.keep(&text, name, bytes),
                 Effect::Event(event) => {
                     if matches!(event, Event::Leader { .. }) {
                         self.pulse.renew();
@@ -663,7 +664,8 @@ impl Lane {
             fronts: self.fronts.addresses.clone(),
             calls: self.fronts.calls.status(),
         };
-        whole.with_problems(self.hurt.problems())
+        let [one, two, three] = self.hurt.problems();
+        whole.with_problems([self.clerk.unwritten(), one, two, three])
     }
 
     /// An operator wants instances on these lanes, counted from 1.

@@ -13,6 +13,7 @@ mod connection;
 mod directory;
 mod disk;
 mod disk_thread;
+mod evidence;
 mod facts;
 mod files;
 mod health;

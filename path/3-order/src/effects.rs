@@ -1,6 +1,7 @@
 //! What a protocol asks of its host, in order.
 
 use crate::OrderMessage;
+use crate::mod_smart::evidence::Evidence;
 use crate::visigoth::OracleRequest;
 use bytes::Bytes;
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, View};
@@ -106,6 +107,9 @@ pub enum Effect {
         /// What was wrong with its message.
         why: Reject,
     },
+    /// A member signed what no honest member signs, and this proves it to whoever has its public key. At most one for each member and
+    /// kind in one life of the protocol. The host keeps it.
+    Proved(Box<Evidence>),
     /// A watched request ([`crate::Input::Watch`]) has waited for too long. The host sends it to the leader. If that does not help, the
     /// protocol complains about the leader.
     Overdue {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{approved, corpus, oracle, samples};
+use common::{approved, corpus, evidence, oracle, samples};
 use quorate_order::fuzzing::{self, Members};
 use quorate_order::visigoth::Register;
 use quorate_wire::FRAME_HEADER;
@@ -38,6 +38,12 @@ fn messages() {
 #[test]
 fn claims() {
     check("oracle_claims", &oracle::claims(), |bytes| drop(fuzzing::claims(bytes)));
+}
+
+/// These files are also the pinned bytes of the format: docs/formats/versions.md.
+#[test]
+fn evidence() {
+    check("evidence", &evidence::files(), fuzzing::evidence);
 }
 
 #[test]

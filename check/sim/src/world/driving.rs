@@ -422,6 +422,10 @@ impl World {
                 let wait = self.cluster.plan.apart.map_or(0, |apart| apart.draw(self.time.rng()));
                 self.time.after(wait, Event::Run { who, life: self.processes.life(who), part });
             }
+            Effect::Proved { text, bytes, .. } => {
+                self.time.note(Level::Events, Some(who), "proved", || text);
+                self.judge.proved(&self.cluster, who, &bytes);
+            }
             Effect::Status { .. } | Effect::Lanes { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
             Effect::Event(event) => {
                 if let NodeEvent::Level { level, begun: true } = event

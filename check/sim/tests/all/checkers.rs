@@ -1,7 +1,11 @@
 //! Each checker by itself sees what it is there for. The planted bugs (`planted.rs`) prove it again on whole runs.
 
+use bytes::Bytes;
+use quorate_auth::{Authenticator, Keyed};
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_node::SuspectStatus;
+use quorate_order::mod_smart::Statements;
+use quorate_order::mod_smart::evidence::{Evidence, EvidenceKind, SignedAccept, Statement};
 use quorate_sim::checks::agreement::Agreement;
 use quorate_sim::checks::alarm::Alarm;
 use quorate_sim::checks::members::MembershipCheck;
@@ -10,7 +14,7 @@ use quorate_sim::checks::time::{Bounds, Times};
 use quorate_sim::checks::{acked, answers, asked, bounded, leases, linear, progress, reads, suspects};
 use quorate_sim::client::{Done, Way};
 use quorate_sim::service::Row;
-use quorate_types::{MembershipId, ReplicaId, View};
+use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
 use quorate_wire::{Member, Membership};
 
 /// Client 1 puts `value` under `k0`, as its operation `number`.
@@ -171,6 +175,36 @@ fn suspects_sees_evidence_against_the_honest() {
     assert_eq!(judge(&[]), Ok(()));
     assert_eq!(judge(&[suspect(3)]), Ok(()));
     assert!(judge(&[suspect(3), suspect(2)]).is_err());
+}
+
+/// Evidence of another cluster, with a wrong key, that is cut, or that accuses the honest.
+#[test]
+fn suspects_sees_evidence_that_proves_nothing() {
+    let (cluster, signer) = (ClusterId::new(5), Keyed::new(ReplicaId::new(3), 9));
+    let accept = |value: u8| {
+        let (view, slot, digest) = (View::new(2), Slot::new(17), Digest::new([value; 32]));
+        let statements =
+            Statements { cluster, membership: MembershipId::FIRST, instance: InstanceId::new(1) };
+        let signature = signer.sign(&statements.accept(view, slot, digest));
+        Statement::Accept(SignedAccept { view, slot, digest, signature })
+    };
+    let evidence = |values: [u8; 2]| {
+        let (membership, instance, accused) = (MembershipId::FIRST, InstanceId::new(1), ReplicaId::new(3));
+        let statements = values.map(accept).to_vec();
+        let kind = EvidenceKind::TwoAccepts;
+        Evidence { cluster, membership, instance, accused, kind, statements, key: None }.encode()
+    };
+    let judge = |bytes: &Bytes, seed, of: u128, liar: u16| {
+        let keys = Keyed::new(ReplicaId::new(1), seed);
+        suspects::proved("r1", bytes, (ClusterId::new(of), &keys), |replica| replica == liar)
+    };
+    let proof = evidence([1, 2]);
+    assert_eq!(judge(&proof, 9, 5, 3), Ok(()));
+    assert!(judge(&proof, 9, 5, 2).is_err(), "it accuses an honest replica");
+    assert!(judge(&proof, 8, 5, 3).is_err(), "the keys are others");
+    assert!(judge(&proof, 9, 6, 3).is_err(), "it is of another cluster");
+    assert!(judge(&evidence([1, 1]), 9, 5, 3).is_err(), "it is no contradiction");
+    assert!(judge(&proof.slice(..proof.len() - 1), 9, 5, 3).is_err(), "it is cut");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use quorate_sim::liars::clients::ClientTrick;
 use quorate_sim::plan::Liar;
 use quorate_sim::{Fault, Level, Plan, Profile, Report, World};
 use quorate_types::FaultModel;
+use std::collections::BTreeSet;
 
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(4)
@@ -68,6 +69,34 @@ fn a_liar_hears_what_is_said_to_it() {
         let done = world.agreed_times().iter().filter(|(at, _)| alone.contains(at)).count();
         assert!(done > 20, "{lanes} lanes: {done} commands while another replica is cut off");
     }
+}
+
+/// What honest replicas prove against the last of four, which lies so while views change.
+fn proved_of(trick: Trick, seed: u64) -> BTreeSet<(&'static str, u16)> {
+    let mut plan = busy(seed);
+    (plan.clients, plan.workload.operations) = (3, 200);
+    plan.liars = vec![Liar { who: 3, tricks: vec![trick], often: 1000, since: 0 }];
+    let apart = |at: u64| (at * 400 * MS, Fault::Partition { group: 1 << (at % 3), time: 300 * MS });
+    (plan.faults, plan.heal_at) = ((1..6).map(apart).collect(), 3000 * MS);
+    let mut world = World::new(plan, Level::Hash);
+    let report = world.run();
+    assert!(report.failure.is_none(), "{trick:?} seed {seed} {:?}", report.failure);
+    world.proved()
+}
+
+/// Who signs two accepts for one slot, hides what it locked, or claims what can not be, can be shown to lie. The checks look at each proof.
+#[test]
+fn what_liars_sign_is_proved() {
+    for (trick, kind) in [
+        (Trick::FalseVotes, "two-accepts"),
+        (Trick::Forgetful, "accept-denied"),
+        (Trick::Inventive, "two-statements"),
+        (Trick::Inventive, "impossible-statement"),
+    ] {
+        let proved = (1..=8).any(|seed| proved_of(trick, seed).contains(&(kind, 4)));
+        assert!(proved, "{trick:?}");
+    }
+    assert_eq!(proved_of(Trick::Silent, 1), BTreeSet::new(), "who signs nothing");
 }
 
 /// When the last client has its last answer.

@@ -4,7 +4,7 @@
 //!
 //! Everything from one connection reaches the main lane in order, its end last. Tests: apart/tests.rs, check/sim.
 
-use super::{Arrived, Change, Gate, In, Lives, Peers};
+use super::{Arrived, Change, Gate, In, Lives, Peers, Proofs};
 use crate::config::NodeConfig;
 use crate::effects::Effects;
 use quorate_admit::Members;
@@ -211,6 +211,7 @@ impl Gate {
             own_life: self.own_life,
             access: self.access.clone(),
             rejected: self.rejected,
+            proofs: Proofs::default(),
             lane: None,
         };
         self.lane = Some(Box::new(GateLane::new(gate, config, notice, durable)));

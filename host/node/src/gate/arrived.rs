@@ -77,6 +77,8 @@ pub(crate) enum Wish {
 pub(crate) enum Asks {
     /// The status of this replica.
     Status,
+    /// The evidence against members.
+    Evidence,
     /// To hand leadership over to this replica; 0 stands for any.
     Transfer(Option<u16>),
     /// To change the membership, the level or the number of instances.
@@ -160,6 +162,7 @@ impl Asks {
         let asks = match frame.kind {
             FrameKind::StatusRequest => return Ok(Self::Status),
             FrameKind::ScrubRequest => return Ok(Self::Scrub),
+            FrameKind::EvidenceRequest => return Ok(Self::Evidence),
             FrameKind::TransferRequest => {
                 let to = frame.payload.first_chunk::<2>().map(|id| u16::from_le_bytes(*id));
                 return Ok(Self::Transfer(to));
@@ -186,7 +189,7 @@ impl Asks {
     /// The text for the audit log, if the request belongs there. A backup is recorded when it begins, not with each of its parts.
     pub(crate) fn what(&self) -> Option<String> {
         Some(match self {
-            Self::Status => return None,
+            Self::Status | Self::Evidence => return None,
             Self::Transfer(to) => {
                 format!("hand over leadership to replica {} (0: any)", to.unwrap_or_default())
             }

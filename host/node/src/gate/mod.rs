@@ -2,13 +2,14 @@
 //! operator, keeps the seats for each, and closes connections that break the rules. It reads frames as their sender may send them, and does
 //! not look at their meaning.
 //!
-//! `peers.rs` has the connections and the handshake, `links.rs` the connections to and from one member, `seats.rs` how many there
+//! `evidence.rs` has what was proved against members; `peers.rs` has the connections and the handshake, `links.rs` the connections to and from one member, `seats.rs` how many there
 //! may be, `lives.rs` whether a member is still the same, and `access.rs` the rights of clients. Tests: gate/tests.rs, and beside each
 //! file.
 
 mod access;
 mod apart;
 mod arrived;
+mod evidence;
 mod levels;
 mod links;
 mod lives;
@@ -18,6 +19,8 @@ mod seats;
 pub use access::{Access, Permissions};
 pub(crate) use apart::{GateLane, Said};
 pub(crate) use arrived::{Arrived, Asks, Says, Wish};
+pub use evidence::Found;
+use evidence::Proofs;
 pub(crate) use levels::too_low;
 pub(crate) use links::link_of;
 pub(crate) use lives::Lives;
@@ -31,7 +34,8 @@ use peers::Us;
 use quorate_admit::Members;
 use quorate_log::Record;
 use quorate_order::OrderConfig;
-use quorate_types::{ConnId, Identity, RecordId, ReplicaId, Time};
+use quorate_order::mod_smart::evidence::Evidence;
+use quorate_types::{AgreedTime, ConnId, Identity, RecordId, Reject, ReplicaId, Time};
 use quorate_wire::{Frame, LeaderNotice, OutFrame, Refusal, RefusalReason, StateMessage};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -94,6 +98,8 @@ pub(crate) struct Gate {
     access: Access,
     /// Broken rules since the start of the process.
     rejected: u64,
+    /// What members signed that no honest one signs.
+    proofs: Proofs,
     /// The lane of the connections, if they have one of their own; then this gate shows them as the lane did last.
     lane: Option<Box<GateLane>>,
 }
@@ -107,6 +113,7 @@ impl Gate {
             own_life: (0, RecordId::ZERO),
             access: Access::default(),
             rejected: 0,
+            proofs: Proofs::new(config),
             lane: None,
         }
     }
@@ -134,6 +141,16 @@ impl Gate {
     /// Broken rules since the start of the process.
     pub(crate) const fn rejected(&self) -> u64 {
         self.rejected
+    }
+
+    /// What members signed that no honest one signs.
+    pub(crate) const fn proofs(&self) -> &Proofs {
+        &self.proofs
+    }
+
+    /// The protocol proved this. [mod_smart L167]
+    pub(crate) fn prove(&mut self, at: AgreedTime, evidence: Evidence, out: &mut Effects) {
+        self.proofs.prove(at, evidence, out);
     }
 
     /// The rights of the peer at the other end; it may do everything if there are none.
@@ -296,6 +313,12 @@ impl Gate {
             out.send(conn, Refusal { reason: RefusalReason::NoHello, text }.frame());
         }
         out.push(Effect::Close(conn));
+    }
+
+    /// A member sent what no honest one sends.
+    pub(crate) fn refuses(&mut self, from: ReplicaId, why: &Reject, out: &mut Effects) {
+        self.count_wrong();
+        out.event(Event::Refused { text: format!("{from} sent what the protocol does not know: {why}") });
     }
 
     /// Counts something else that broke a rule.

@@ -88,6 +88,7 @@ pub(crate) fn joins() -> NodeConfig {
             full_every: 1,
         },
         log_bytes_max: 1 << 30,
+        evidence: Vec::new(),
         sync_delay: Span::ZERO,
         scrub_every: None,
         disk_stall: Span::from_secs(1),

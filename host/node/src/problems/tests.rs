@@ -1,5 +1,5 @@
 use super::Situation;
-use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
+use crate::status::{EvidenceStatus, PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
 use quorate_order::visigoth::{Grant, SmallQuorums};
 use quorate_types::{InstanceId, MembershipId, ReplicaId, Slot, Span, Time, View};
@@ -65,6 +65,7 @@ fn well<'a>(order: &'a OrderStatus, seats: &'a SeatsStatus) -> Situation<'a> {
         kept: (0, 100 << 20),
         peers: &[],
         suspects: &[],
+        evidence: &[],
         few: Vec::new(),
         uncounted: Vec::new(),
         oracle: true,
@@ -188,15 +189,6 @@ fn problems_of_members() {
         "Look at its process",
     );
     judge(&silent(&gone), "rN at X is not connected", "start it");
-    let what = "two different writes in one view".to_owned();
-    let suspects = [SuspectStatus { replica: 2, times: 3, what }];
-    let some_order = order();
-    let lies = Situation { suspects: &suspects, ..well(&some_order, &seats) };
-    judge(
-        &lies,
-        "rN did what no honest replica does (X times, the last: X)",
-        "`quorate backup restore` into a new cluster",
-    );
     one(|s| s.removed = true, "this replica was removed from the cluster", "stop it");
     let transfer = TransferStatus {
         why: "behind",
@@ -229,6 +221,34 @@ fn problems_of_members() {
     let peers = [peer(false, Some("r3 refuses this replica: why"))];
     let refused = Situation { peers: &peers, ..well(&order, &seats) };
     judge(&refused, "rN refuses this replica: X", "why");
+}
+
+/// What is proved is told apart from what this replica alone saw; of a replica that is proved to lie nothing else is said.
+#[test]
+fn problems_with_liars() {
+    let seats = seats();
+    let what = "two different writes in one view".to_owned();
+    let suspects = [SuspectStatus { replica: 2, times: 3, what }];
+    let some_order = order();
+    let lies = Situation { suspects: &suspects, ..well(&some_order, &seats) };
+    judge(
+        &lies,
+        "rN is suspected: this replica saw it do what no honest replica does (X times, the last: X)",
+        "`quorate member replace`",
+    );
+    let evidence = [EvidenceStatus {
+        replica: 2,
+        kind: "two-accepts",
+        instance: 1,
+        view: 2,
+        slot: 17,
+        file: "r2-two-accepts-i1-v2-s17.proof".into(),
+        at: 0,
+        times: 1,
+        what: "r2 signed two different accepts for slot 17 in view 2".into(),
+    }];
+    let proved = Situation { evidence: &evidence, ..lies };
+    judge(&proved, "rN signed X: proved", "`quorate evidence show r2-two-accepts-i1-v2-s17.proof`");
 }
 
 #[test]

@@ -56,14 +56,14 @@ pub(crate) struct Fronts {
 }
 
 impl WholeStatus {
-    /// With the problems of the process, and those that it was given on purpose, behind those of the node.
-    pub(super) fn with_problems(mut self, hurt: [Option<String>; 3]) -> Self {
+    /// With the problems of the process, these, and those that it was given on purpose, behind those of the node.
+    pub(super) fn with_problems(mut self, others: [Option<String>; 4]) -> Self {
         self.node.problems.extend(self.tls.iter().flat_map(TlsStatus::problems));
         let asked = self.oracle.as_ref().and_then(OracleStatus::problem);
         let ran = self.executors.and_then(|executors| executors.problem());
         let room = self.disk.problem(self.node.log.disk_full);
         let problems = [self.buffers.problem(), room, self.workers.problem(), ran, asked];
-        self.node.problems.extend(problems.into_iter().chain(hurt).flatten());
+        self.node.problems.extend(problems.into_iter().chain(others).flatten());
         self
     }
 }

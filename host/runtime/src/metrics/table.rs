@@ -76,7 +76,13 @@ pub const METRICS: &[Metric] = &[
         "Votes held back, since this replica can not vouch for the requests.",
     ),
     once("quorate_problems", Kind::Count, "/problems", "Problems that status tells, with what to do."),
-    once("quorate_suspects", Kind::Count, "/suspects", "Replicas that did what no honest one does."),
+    once(
+        "quorate_suspects",
+        Kind::Count,
+        "/suspects",
+        "Replicas that did what no honest one does, as this replica saw it.",
+    ),
+    once("quorate_evidence", Kind::Count, "/evidence", "Proofs against replicas that this one keeps."),
     once("quorate_lease", Kind::Is, "/lease", "Whether this replica answers strong reads by a lease."),
     once(
         "quorate_ordered_seconds",

@@ -30,6 +30,7 @@ pub(super) fn check(smart: &ModSmart, thorough: bool) {
         );
     }
     smart.voting.check(core, thorough);
+    assert!(smart.testimony.is_bounded(voters), "INV-SMART-13: a statement of each member");
     assert!(smart.gathered.is_bounded(voters), "INV-SMART-8: a statement of each member");
     let f = core.members.trust().faults();
     assert!(smart.rotation.is_bounded(f), "INV-SMART-7: f are passed over at most");

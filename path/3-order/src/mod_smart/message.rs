@@ -493,7 +493,7 @@ fn read_value(r: &mut Reader) -> Result<(View, Digest), Reject> {
     Ok((View::new(r.u64()?), read_digest(r)?))
 }
 
-fn put_collect(out: &mut Vec<u8>, collect: &Collect) {
+pub(super) fn put_collect(out: &mut Vec<u8>, collect: &Collect) {
     assert!(collect.writes.len() <= WRITES_MAX, "a statement names few values");
     out.put_u16(collect.from.number());
     out.put_u64(collect.decided.number());
@@ -504,7 +504,7 @@ fn put_collect(out: &mut Vec<u8>, collect: &Collect) {
     put_signature(out, &collect.signature);
 }
 
-fn read_collect(r: &mut Reader) -> Result<Collect, Reject> {
+pub(super) fn read_collect(r: &mut Reader) -> Result<Collect, Reject> {
     let (from, decided) = (ReplicaId::new(r.u16()?), Slot::new(r.u64()?));
     let lock = if r.bool()? { Some(read_value(r)?) } else { None };
     let count = bounded(usize::from(r.u8()?), WRITES_MAX, "values written")?;

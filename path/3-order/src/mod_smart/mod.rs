@@ -10,13 +10,15 @@
 //! The parts read what the replica knows (`core`, with `members` and `tenures` for who takes part, `statements` for what is signed,
 //! `persist` for records). Each part keeps what only it needs: `normal` votes on slots; `examine` asks whether clients sent what is
 //! proposed; `stops` asks for views; `sync` gathers what binds a view, by the `rules`; `watch` measures how long things wait; `rates` finds
-//! slow leaders; `rotation` counts shifts; `fetch` gets decided slots from others; `reads` confirms reads; `restore` takes records back. A
+//! slow leaders; `rotation` counts shifts; `fetch` gets decided slots from others; `reads` confirms reads; `testimony` finds who
+//! contradicts itself, and makes `evidence` of it; `restore` takes records back. A
 //! part returns what came of a step. This file, `slots` and `views` act on that, in order; `status` and `invariants` only read.
 //!
-//! Invariants: INV-SMART-1 to INV-SMART-12, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
+//! Invariants: INV-SMART-1 to INV-SMART-13, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
 //! `liars` adversaries), the common suite in check/script/tests/all/order_suite.rs.
 
 mod core;
+pub mod evidence;
 mod examine;
 mod fetch;
 mod few;
@@ -39,6 +41,7 @@ mod status;
 mod stops;
 mod sync;
 mod tenures;
+mod testimony;
 mod unaided;
 mod views;
 mod watch;
@@ -71,6 +74,7 @@ use std::collections::BTreeSet;
 use stops::Stops;
 use sync::Gathered;
 use tenures::number_of;
+use testimony::Testimony;
 use unaided::Unaided;
 use watch::Watch;
 
@@ -176,6 +180,8 @@ pub struct ModSmart {
     rotation: Rotation,
     fetching: Fetching,
     reads: Reads,
+    /// What members signed, to find who contradicts itself.
+    testimony: Testimony,
     /// Small quorums, where few members are slow.
     few: Few,
     /// The same, where there is no oracle.
@@ -202,6 +208,7 @@ impl ModSmart {
             rotation: Rotation::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
+            testimony: Testimony::default(),
             few: Few::new(seed),
             unaided: Unaided::new(seed),
             pace: Pace::default(),
@@ -363,6 +370,7 @@ impl ModSmart {
         self.repeat(out);
         self.fetching.go_on(&self.core, out);
         self.reads.expire(&self.core, out);
+        self.testimony.tick(&self.core, out);
     }
 }
 

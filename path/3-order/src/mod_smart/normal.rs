@@ -7,10 +7,12 @@
 //! by a proof of that. Tests: tests/parts.rs, tests/normal.rs, tests/liars.rs, tests/chaos.rs.
 
 use super::core::Core;
+use super::evidence::SignedAccept;
 use super::examine::Vouched;
 use super::office::Phase;
 use super::persist::{RECORD_LOCKED, RECORD_WROTE, vote_head};
 use super::statements::digest_of;
+use super::testimony::Testimony;
 use super::{reject, rotation};
 use crate::ledger::{Proof, Votes};
 use crate::mod_smart::message::{Collect, ModSmartBody as Body, WRITES_MAX};
@@ -283,18 +285,46 @@ impl Voting {
         from: ReplicaId,
         (slot, digest): (Slot, Digest),
         signature: Signature,
+        (core, testimony): (&Core, &mut Testimony),
         out: &mut Effects,
     ) -> bool {
-        let known = self.tallies.get(&slot).and_then(|tally| tally.accepts.get(&from));
-        if let Some(first) = known {
+        if let Some(first) = self.accept_of(from, slot, core) {
             if first.digest != digest {
                 reject(out, from, Reject::NotAllowed("two different accepts in one view"));
+                testimony.accepts(from, first, SignedAccept { digest, signature, ..first }, core, out);
             }
             return false;
         }
         let vote = Accepted { digest, signature, checked: false };
         self.tallies.entry(slot).or_default().accepts.insert(from, vote);
         true
+    }
+
+    /// What this member accepted for this slot in the present view. Its signature may be wrong.
+    pub(super) fn accept_of(&self, member: ReplicaId, slot: Slot, core: &Core) -> Option<SignedAccept> {
+        let vote = self.tallies.get(&slot)?.accepts.get(&member)?;
+        let (digest, signature) = (vote.digest, vote.signature);
+        Some(SignedAccept { view: core.office.view(), slot, digest, signature })
+    }
+
+    /// Who accepted something else for this slot, in the present view, which is that of the proof.
+    pub(super) fn odd(&self, proof: &Proof, core: &Core) -> impl Iterator<Item = (ReplicaId, SignedAccept)> {
+        let (slot, view) = (proof.slot, core.office.view());
+        let here = self.tallies.get(&slot).filter(|_| proof.view == view && core.may_lie());
+        let accepts = here.map(|tally| &tally.accepts).into_iter().flatten();
+        let others = accepts.filter(|(_, vote)| vote.digest != proof.digest);
+        others.map(move |(member, Accepted { digest, signature, .. })| {
+            (*member, SignedAccept { view, slot, digest: *digest, signature: *signature })
+        })
+    }
+
+    /// What members accepted for the open slot in the view that ends, `core` being in that view still.
+    pub(super) fn accepts_of_open(&self, core: &Core) -> impl Iterator<Item = (ReplicaId, SignedAccept)> {
+        let (slot, view) = (core.decided().next(), core.office.view());
+        let accepts = self.tallies.get(&slot).map(|tally| &tally.accepts).into_iter().flatten();
+        accepts.map(move |(member, Accepted { digest, signature, .. })| {
+            (*member, SignedAccept { view, slot, digest: *digest, signature: *signature })
+        })
     }
 
     /// The value that a quorum accepted with right signatures, if there is one. Only as many signatures are checked as are needed, all at

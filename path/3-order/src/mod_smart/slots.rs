@@ -88,7 +88,11 @@ impl ModSmart {
         signature: Signature,
         out: &mut Effects,
     ) {
-        if self.keeps_votes_on(from, slot) && self.voting.on_accept(from, (slot, digest), signature, out) {
+        if !self.keeps_votes_on(from, slot) {
+            return;
+        }
+        let signed = (&self.core, &mut self.testimony);
+        if self.voting.on_accept(from, (slot, digest), signature, signed, out) {
             self.progress(out);
         }
     }
@@ -295,6 +299,8 @@ impl ModSmart {
         assert!(slot == self.core.decided().next(), "INV-SMART-6: slots are decided in order, {slot}");
         self.watch.decided(&batch);
         self.rates.decide(slot, self.core.now());
+        self.testimony.decided(&proof, &self.voting, &self.core, out);
+        self.testimony.note_odd(self.voting.odd(&proof, &self.core));
         self.send_decision(&proof, &batch, out);
         let tenure = self.core.members.tenure_after(slot, &batch);
         // [mod_smart L78]
@@ -350,6 +356,7 @@ impl ModSmart {
 
     /// [mod_smart L74]
     pub(super) fn on_decision(&mut self, from: ReplicaId, proof: Proof, batch: Batch, out: &mut Effects) {
+        self.testimony.shown(&proof, &self.core, out);
         let got = self.fetching.on_decision(from, (proof, batch), &mut self.core, out);
         match got {
             Got::Nothing => {}

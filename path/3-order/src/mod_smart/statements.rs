@@ -154,13 +154,17 @@ impl Core {
     /// Whether a member said this on entering this view, and it is possible: at that time it had not voted in that view or a later one.
     /// [mod_smart L42]
     pub(super) fn collect_holds(&self, view: View, collect: &Collect) -> bool {
+        self.collect_holds_if(self.collect_is_signed(view, collect), view, collect)
+    }
+
+    /// The same, where it is known whether the sender signed it.
+    pub(super) fn collect_holds_if(&self, signed: bool, view: View, collect: &Collect) -> bool {
         let begins = self.members.tenures().now().begins;
         let before = |(voted, _): &(View, Digest)| *voted >= begins && *voted < view;
         let sensible = collect.lock.iter().all(before) && collect.writes.iter().all(before);
         let mut digests: Vec<_> = collect.writes.iter().map(|(_, digest)| digest).collect();
         digests.sort_unstable();
         let once = digests.is_sorted_by(|one, next| one < next);
-        let signed = self.collect_is_signed(view, collect);
         self.is_member(collect.from)
             && (signed || planted("smart-collect-unsigned"))
             && ((sensible && once) || planted("smart-collect-of-any-view"))

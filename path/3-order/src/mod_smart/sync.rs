@@ -11,6 +11,7 @@ use super::core::Core;
 use super::normal::Open;
 use super::rules::{Binding, binding_of, judged};
 use super::statements::digest_of;
+use super::testimony::Testimony;
 use super::{SLOT_MAX, reject};
 use crate::Effects;
 use crate::ledger::Proof;
@@ -89,29 +90,35 @@ impl Gathered {
         from: ReplicaId,
         collect: Collect,
         last: Option<Proof>,
-        core: &Core,
+        (core, testimony): (&Core, &mut Testimony),
         out: &mut Effects,
     ) -> Option<(Collect, Option<Proof>)> {
         if !core.is_mine() {
             return None;
         }
+        let view = core.office.view();
         if let Some(sync) = &self.sync {
             let lately = |at: &Time| core.now().since(*at) < core.config.repeat;
             if self.resent.get(&from).is_some_and(lately) && !planted("smart-answers-floods") {
                 return None;
             }
-            if collect.from != from || !core.collect_is_signed(core.office.view(), &collect) {
+            if collect.from != from || !core.collect_is_signed(view, &collect) {
                 return refuse(out, from, "a statement that does not hold");
             }
+            testimony.hear(view, &collect, core, out);
             // It did not get it, or restarted.
             self.resent.insert(from, core.now());
             core.tell_granted(Some(from), out);
             core.send(out, from, sync.clone(), None);
             return None;
         }
+        let signed = collect.from == from && core.collect_is_signed(view, &collect);
+        if signed {
+            testimony.hear(view, &collect, core, out);
+        }
         if collect.from != from
             || collect.decided > SLOT_MAX
-            || !core.collect_holds(core.office.view(), &collect)
+            || !core.collect_holds_if(signed, view, &collect)
         {
             return refuse(out, from, "a statement that does not hold");
         }

@@ -22,5 +22,6 @@ mod rules;
 mod stops;
 mod sync;
 mod tenures;
+mod testimony;
 mod unaided;
 mod world;

@@ -168,6 +168,9 @@ impl ModSmart {
             self.watch.shift_was_whole();
             self.rates.keep(leader);
         }
+        if self.core.may_lie() {
+            self.testimony.keep(self.voting.accepts_of_open(&self.core));
+        }
         self.core.enter(view, stops, self.core.first_phase(), out);
         self.voting.enter();
         self.stops.enter(view);
@@ -251,7 +254,8 @@ impl ModSmart {
         batches: Vec<Batch>,
         out: &mut Effects,
     ) {
-        if let Some((collect, last)) = self.gathered.on_stop_data(from, collect, last, &self.core, out) {
+        let hears = (&self.core, &mut self.testimony);
+        if let Some((collect, last)) = self.gathered.on_stop_data(from, collect, last, hears, out) {
             self.add_collect(collect, last, batches, out);
         }
     }
@@ -337,6 +341,9 @@ impl ModSmart {
         let last = of_tenure(last, &self.core);
         match check_sync(&self.core, &collects, last.as_ref(), value.as_ref()) {
             Ok(decided) => {
+                for collect in &collects {
+                    self.testimony.hear(view, collect, &self.core, out);
+                }
                 if let Some(proof) = last {
                     if self.decide_shown(&proof, out) {
                         return;
@@ -348,7 +355,13 @@ impl ModSmart {
                 self.adopt(decided, value, out);
             }
             Err(SHOWS_TOO_LITTLE) if self.core.slow_after().is_some() => {}
-            Err(why) => reject(out, from, Reject::NotAllowed(why)),
+            Err(why) => {
+                let own = collects.iter().find(|collect| collect.from == from);
+                if let Some(own) = own.filter(|own| self.core.collect_is_signed(view, own)) {
+                    self.testimony.hear(view, own, &self.core, out);
+                }
+                reject(out, from, Reject::NotAllowed(why));
+            }
         }
     }
 
@@ -409,6 +422,7 @@ impl ModSmart {
         self.core.enter(view, Signed::new(), Phase::free_after(since), out);
         self.voting.enter();
         self.voting.open = Default::default();
+        self.testimony.forget();
         self.stops.forget();
         self.rotation.begin();
         self.rates.forget_leaders();

@@ -12,6 +12,7 @@ use quorate_wire::{Batch, BatchHeader, Frame, Member, MemberRole, Membership, Me
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) mod evidence;
 pub(crate) mod mod_smart;
 pub(crate) mod oracle;
 

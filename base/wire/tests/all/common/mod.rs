@@ -11,9 +11,10 @@ use quorate_wire::{
     Memos, MemosWanted, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
     RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof,
     Requests, Role, SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand, StateMessage, Tokens,
-    Welcome, caught_up_frame, fill_frame, keys_frame, lanes_request, listen_frame, order_frame,
-    read_caught_up, read_fill, read_instances_request, read_lanes_request, read_order, read_reply_header,
-    read_room, read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
+    Welcome, caught_up_frame, evidence_frame, fill_frame, keys_frame, lanes_request, listen_frame,
+    order_frame, read_caught_up, read_evidence, read_fill, read_instances_request, read_lanes_request,
+    read_order, read_reply_header, read_room, read_upgrade_request, room_frame, write_opening,
+    write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -499,6 +500,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         ("instances_reply", "The answer is a line of text.", FrameKind::InstancesReply, &b"begun 4"[..]),
         ("instances_request", "An operator asks for 4 instances.", FrameKind::InstancesRequest, &count),
         ("lanes_reply", "The answer is a line of text.", FrameKind::LanesReply, &b"begun"[..]),
+        ("evidence_request", "An operator asks for evidence.", FrameKind::EvidenceRequest, &[]),
     ] {
         list.push(Sample { name: name.into(), story, frame: OutFrame::new(kind, body, vec![]) });
     }
@@ -506,6 +508,11 @@ pub(crate) fn samples() -> Vec<Sample> {
         name: "lanes_request".into(),
         story: "An operator wants instance 2 on lane 3, and instance 4 on lane 1.",
         frame: lanes_request(&[(InstanceId::new(2), 3), (InstanceId::new(4), 1)]),
+    });
+    list.push(Sample {
+        name: "evidence".into(),
+        story: "A replica keeps two pieces of evidence.",
+        frame: evidence_frame(&["first".into(), "second".into()]),
     });
     list
 }
@@ -553,10 +560,12 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::MemberReply
         | FrameKind::UpgradeReply
         | FrameKind::InstancesReply
+        | FrameKind::EvidenceRequest
         | FrameKind::LanesReply
         | FrameKind::SignedReply => {
             vec![text(&frame.payload)]
         }
+        FrameKind::Evidence => read_evidence(frame.payload)?.iter().map(|piece| text(piece)).collect(),
         FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
         FrameKind::Sight => {
             let sight = Sight::decode(&frame.payload)?;

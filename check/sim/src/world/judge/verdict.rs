@@ -3,11 +3,14 @@
 use super::Judge;
 use crate::checks::{Failure, acked, bounded, linear, reads, suspects};
 use crate::client::{Client, Done};
-use crate::replica::Replica;
+use crate::replica::{CLUSTER, Replica};
 use crate::trace::name;
 use crate::world::adversary::Adversary;
 use crate::world::cluster::Cluster;
+use bytes::Bytes;
+use quorate_auth::Keyed;
 use quorate_log::SyncMode;
+use quorate_types::ReplicaId;
 use std::collections::BTreeSet;
 
 /// Now and then.
@@ -25,6 +28,14 @@ impl Judge {
         let Some(node) = cluster.node(who).filter(|_| !cluster.plan.is_liar(who)) else { return };
         let lies = |replica| cluster.plan.is_liar(usize::from(replica).saturating_sub(1));
         self.note(suspects::judge(&name(who, cluster.plan.replicas), &node.status().suspects, lies));
+    }
+
+    /// A replica proved something against another one. Whoever it is, that must be so.
+    pub(in crate::world) fn proved(&mut self, cluster: &Cluster, who: usize, bytes: &Bytes) {
+        let keys = Keyed::new(ReplicaId::new(1), cluster.plan.seed);
+        let lies = |replica| cluster.plan.is_liar(usize::from(replica).saturating_sub(1));
+        let name = name(who, cluster.plan.replicas);
+        self.note(suspects::proved(&name, bytes, (CLUSTER, &keys), lies));
     }
 
     /// Whether clients are answered and alarms ring, once nothing else fails; and whether replicas know the same members and instances.

@@ -5,6 +5,7 @@
 //! world find contradictions.
 
 mod few;
+mod proofs;
 
 use super::chaos;
 use super::world::{Plan, World, another, batch, encode, place, replica, value};

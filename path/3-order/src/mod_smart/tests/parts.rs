@@ -13,6 +13,7 @@ use crate::mod_smart::reads::{Look, Reads};
 use crate::mod_smart::rotation::{Ended, Rotation};
 use crate::mod_smart::stops::Stops;
 use crate::mod_smart::sync::{Gathered, collect};
+use crate::mod_smart::testimony::Testimony;
 use crate::mod_smart::watch::Watch;
 use crate::visigoth::{Grant, OracleAnswer, Register, Wish};
 use crate::{Effect, Effects};
@@ -194,7 +195,13 @@ fn a_quorum_of_accepts_decides() {
     assert!(voting.on_propose(core.leader(), (slot, of_it.clone()), &core, &mut out));
     assert_eq!(voting.take(&mut core, &mut out).map(|taken| taken.0), Some(slot));
     assert_eq!(voting.take(&mut core, &mut out), None, "it votes once");
-    assert!(voting.on_accept(core.leader(), (slot, value(&of_it)), Signature::NONE, &mut out));
+    assert!(voting.on_accept(
+        core.leader(),
+        (slot, value(&of_it)),
+        Signature::NONE,
+        (&core, &mut Testimony::default()),
+        &mut out
+    ));
     assert!(matches!(voting.next(&core, &mut out), Next::Open), "its own vote is not durable");
     core.ledger.on_durable(core.ledger.records().last());
     assert!(voting.count_own(&core).is_none() && voting.waiting() == 0);

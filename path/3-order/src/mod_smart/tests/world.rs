@@ -9,6 +9,7 @@ mod oracle;
 
 use super::liars::Lies;
 use crate::OrderMessage;
+use crate::mod_smart::evidence::Evidence;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::mod_smart::office::Phase;
 use crate::mod_smart::statements::digest_of;
@@ -187,6 +188,8 @@ pub(super) struct World {
     wrote: BTreeMap<(usize, Slot, View), Digest>,
     /// What honest ones refused from liars.
     pub(super) evidence: u64,
+    /// What was proved against liars.
+    pub(super) proved: Vec<Evidence>,
     pub(super) overdue: u64,
     /// Whether leaders take up what clients ask for.
     pub(super) served: bool,
@@ -220,6 +223,7 @@ impl World {
             accepted: BTreeMap::new(),
             wrote: BTreeMap::new(),
             evidence: 0,
+            proved: Vec::new(),
             overdue: 0,
             served: true,
             changes: Changes::new(plan.members),
@@ -497,6 +501,20 @@ impl World {
                 let liars = gone || !self.is_honest(at) || !self.is_honest(place(from));
                 assert!(liars, "replica {at} refuses what the honest {from} sent: {why}");
                 self.evidence += 1;
+            }
+            Effect::Proved(evidence) => {
+                let accused = evidence.accused;
+                assert!(
+                    !self.is_honest(place(accused)),
+                    "replica {at} accuses the honest {accused}: {evidence:?}"
+                );
+                let auth = self.auth(at);
+                let right = evidence
+                    .key
+                    .map_or_else(|| evidence.verify_as_member(&auth), |key| evidence.verify(&key));
+                assert_eq!(right, Ok(()), "replica {at} proves nothing");
+                assert_eq!(Evidence::decode(evidence.encode()).as_ref(), Ok(&*evidence));
+                self.proved.push(*evidence);
             }
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
