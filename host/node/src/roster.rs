@@ -16,7 +16,7 @@
 //!
 //! INV-ROSTER-1: numbers grow by one; only the change that began can end. Tests: roster/tests.rs.
 
-mod administration;
+pub(crate) mod administration;
 
 pub(crate) use administration::{Administration, Signatures};
 

@@ -181,10 +181,10 @@ impl Leading {
 
     /// The room for requests of clients at this replica, if it leads.
     pub(crate) fn room(&self, own: Room, config: &NodeConfig) -> Room {
-        self.rooms.to_take(own, others(config))
+        self.rooms.to_take(own, others(config), config.order.faults)
     }
 
-    /// The members without room, if they keep a majority from taking requests.
+    /// The members without room, if they keep a quorum from taking requests.
     pub(crate) fn without_room(&self, look: &Look<'_>) -> Vec<ReplicaId> {
         if self.room(look.journal.room(), look.config) == Room::Data {
             return Vec::new();
@@ -286,12 +286,13 @@ impl Leading {
         }
     }
 
-    /// The member that leads better since this replica's disk is full. It has room, and with it a majority has.
+    /// The member that leads better since this replica's disk is full. It has room, and with it a quorum has.
     fn with_room(&self, look: &Look<'_>) -> Option<ReplicaId> {
-        let majority = self.rooms.of_majority(Room::Full, others(look.config)) == Room::Data;
+        let faults = look.config.order.faults;
+        let enough = self.rooms.of_quorum(Room::Full, others(look.config), faults) == Room::Data;
         let able =
             |member: &ReplicaId| look.gate.peers().to(*member).is_some() && self.rooms.has_all(*member);
-        others(look.config).find(able).filter(|_| majority)
+        others(look.config).find(able).filter(|_| enough)
     }
 
     /// Tells the members if the room has changed. While a segment is only being prepared there is room.

@@ -36,7 +36,7 @@ fn reread(administration: &Administration) -> Administration {
 }
 
 #[test]
-fn each_command_is_executed_once_and_in_order() {
+pub(crate) fn each_command_is_executed_once_and_in_order() {
     let made_with = administrators(1, &[1, 2]);
     let by = Signatures { cluster: CLUSTER, checks: RequestChecks::Keyed(SEED), made_with: Some(&made_with) };
     let mut state = Administration::default();
@@ -53,7 +53,7 @@ fn each_command_is_executed_once_and_in_order() {
 
 /// Who was replaced administers nothing any more.
 #[test]
-fn administrators_are_replaced() {
+pub(crate) fn administrators_are_replaced() {
     let made_with = administrators(1, &[1]);
     let by = Signatures { cluster: CLUSTER, checks: RequestChecks::Keyed(SEED), made_with: Some(&made_with) };
     let mut state = Administration::default();
