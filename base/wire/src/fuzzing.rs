@@ -57,6 +57,13 @@ fn room(payload: &[u8]) {
     }
 }
 
+fn caught_up(payload: &[u8]) {
+    if let Ok((instance, all)) = read_caught_up(payload) {
+        let again = reread(&caught_up_frame(instance, &all).to_vec());
+        assert_eq!(read_caught_up(&again), Ok((instance, all)));
+    }
+}
+
 fn signed(payload: Bytes) {
     if let Ok(signed) = SignedCommand::decode(payload) {
         assert_eq!(SignedCommand::decode(reread(&signed.frame().to_vec())), Ok(signed));
@@ -103,12 +110,7 @@ fn payload(frame: Frame) {
                 assert_eq!(read_fill(&reread(&fill_frame(slot, instance).to_vec())), Ok((slot, instance)));
             }
         }
-        FrameKind::CaughtUp => {
-            if let Ok((instance, all)) = read_caught_up(&frame.payload) {
-                let again = reread(&caught_up_frame(instance, &all).to_vec());
-                assert_eq!(read_caught_up(&again), Ok((instance, all)));
-            }
-        }
+        FrameKind::CaughtUp => caught_up(&frame.payload),
         FrameKind::Sight => {
             if let Ok(sight) = Sight::decode(&frame.payload) {
                 assert_eq!(Sight::decode(&reread(&sight.frame().to_vec())), Ok(sight));

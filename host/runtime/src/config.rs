@@ -741,13 +741,7 @@ impl Config {
                 queue_bytes_max: self.limits.queue_bytes,
                 cells_max: self.sessions.max as usize,
             },
-            sessions: SessionLimits {
-                sessions_max: self.sessions.max,
-                sessions_per_client_max: self.sessions.per_client,
-                ttl: Span::from_secs(self.sessions.ttl_s),
-                window: self.sessions.window,
-                ..SessionLimits::default()
-            },
+            sessions: self.sessions.limits(),
             extra_protection: self.execution.extra_protection,
             reads: ReadLimits::default(),
             start_time: AgreedTime::from_nanos(identity.start_time_ns),

@@ -1,6 +1,7 @@
 //! `[sessions]`: limits of sessions.
 
 use quorate_execute::SessionLimits;
+use quorate_types::Span;
 use serde::{Deserialize, Serialize};
 
 /// `[sessions]`; must be the same on all replicas
@@ -29,6 +30,19 @@ impl Default for SessionsConfig {
             ttl_s: limits.ttl.millis() / 1000,
             window: limits.window,
             require_signed: false,
+        }
+    }
+}
+
+impl SessionsConfig {
+    /// The limits for the executor; the others are the same everywhere.
+    pub(super) fn limits(&self) -> SessionLimits {
+        SessionLimits {
+            sessions_max: self.max,
+            sessions_per_client_max: self.per_client,
+            ttl: Span::from_secs(self.ttl_s),
+            window: self.window,
+            ..SessionLimits::default()
         }
     }
 }

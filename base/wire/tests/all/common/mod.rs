@@ -533,19 +533,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::Reads
         | FrameKind::Keys
         | FrameKind::AnswerMode
-        | FrameKind::Listen => match ClientMessage::decode(frame)? {
-            ClientMessage::Requests(bytes) => Requests::new(&bytes)
-                .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))
-                .collect::<Result<_, _>>()?,
-            ClientMessage::Reads(bytes) => {
-                ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?
-            }
-            ClientMessage::Keys(keys) => {
-                keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
-            }
-            ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
-            ClientMessage::Listen(sessions) => sessions.iter().map(|listen| format!("{listen:?}")).collect(),
-        },
+        | FrameKind::Listen => client_lines(frame)?,
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader | FrameKind::Letters => {
             replica_lines(frame)?
         }
@@ -589,6 +577,23 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],
         FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
         FrameKind::SignedCommand => vec![format!("{:?}", SignedCommand::decode(frame.payload)?)],
+    })
+}
+
+/// What a client says to a replica.
+fn client_lines(frame: Frame) -> Result<Vec<String>, Reject> {
+    Ok(match ClientMessage::decode(frame)? {
+        ClientMessage::Requests(bytes) => Requests::new(&bytes)
+            .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))
+            .collect::<Result<_, _>>()?,
+        ClientMessage::Reads(bytes) => {
+            ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?
+        }
+        ClientMessage::Keys(keys) => {
+            keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
+        }
+        ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
+        ClientMessage::Listen(sessions) => sessions.iter().map(|listen| format!("{listen:?}")).collect(),
     })
 }
 
