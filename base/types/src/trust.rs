@@ -4,7 +4,7 @@
 //! `trust/tests.rs` compares each size with a brute-force search over all sets.
 //!
 //! Sources: Raft (majorities); Mod-SMaRt, EDCC 2012; Visigoth, EuroSys 2015 (u, s and o, and section 3.2.2 for the two sizes); UpRight,
-//! SOSP 2009, and Eve, OSDI 2012 (u and o apart).
+//! SOSP 2009, and Eve, OSDI 2012 (u and o apart); WHEAT, SRDS 2015 (votes that count more).
 
 mod visigoth;
 mod written;
@@ -86,6 +86,8 @@ pub struct Faults {
     most: Option<u32>,
     /// Exactly these, whatever the number of members.
     chosen: Option<Visigoth>,
+    /// The votes of some members count more.
+    weighted: bool,
 }
 
 impl Faults {
@@ -97,12 +99,18 @@ impl Faults {
             Some(sizes) => sizes.o > 0,
             None => matches!(model, FaultModel::Byzantine),
         };
-        Self { lies, most: None, chosen }
+        Self { lies, most: None, chosen, weighted: false }
     }
 
     /// The same kind of faults, but at most this many. Numbers that were chosen one by one stay.
     pub const fn at_most(self, faults: u32) -> Self {
         Self { most: Some(faults), ..self }
+    }
+
+    /// The same, where the votes of some members count more, if there are more members than the faults need ([`Trust::heavy`]).
+    #[must_use]
+    pub const fn weighted(self) -> Self {
+        Self { weighted: self.chosen.is_none(), ..self }
     }
 
     /// Whether a member may lie, so that its word alone counts for nothing.
@@ -138,7 +146,7 @@ impl Faults {
         if let Some(sizes) = self.chosen {
             return match Trust::new(n, sizes.u, sizes.s, sizes.o) {
                 Some(trust) => trust,
-                None => Trust { n, u: 0, s: n, o: n - 1 },
+                None => Trust { n, u: 0, s: n, o: n - 1, weighted: false },
             };
         }
         let most = if self.lies { (n - 1) / 3 } else { (n - 1) / 2 };
@@ -146,7 +154,8 @@ impl Faults {
             Some(chosen) if chosen < most => chosen,
             _ => most,
         };
-        Trust { n, u, s: n, o: if self.lies { u } else { 0 } }
+        let o = if self.lies { u } else { 0 };
+        Trust { n, u, s: n, o, weighted: self.weighted && u > 0 && n > 2 * u + o + 1 }
     }
 }
 
@@ -167,6 +176,8 @@ pub struct Trust {
     s: u32,
     /// How many of the faulty ones may lie, in concert.
     o: u32,
+    /// The votes of some members count more. Only where nothing is known of how fast members are.
+    weighted: bool,
 }
 
 impl Trust {
@@ -177,7 +188,7 @@ impl Trust {
         if o > u || n <= u.saturating_add(slow).saturating_add(o) {
             return None;
         }
-        Some(Self { n, u, s, o })
+        Some(Self { n, u, s, o, weighted: false })
     }
 
     /// How many members there are.
@@ -189,9 +200,32 @@ impl Trust {
         self.u
     }
     /// The quorum that decides a slot, elects a leader, installs a view, or confirms a read. Any two such sets share a member that tells
-    /// the truth. Crash: a majority. Byzantine: floor((n+f)/2)+1. Where few are slow: all members but those.
+    /// the truth. Crash: a majority. Byzantine: floor((n+f)/2)+1. Where few are slow: all members but those. Where some votes count more,
+    /// so many members are a quorum whoever they are: all but the faulty ones. Fewer may be one, too ([`Self::weigh_enough`]).
     pub const fn agreement(self) -> u32 {
-        if self.s < self.u { self.n - self.s } else { (self.n + self.o) / 2 + 1 }
+        if self.s < self.u {
+            self.n - self.s
+        } else if self.weighted {
+            self.n - self.u
+        } else {
+            (self.n + self.o) / 2 + 1
+        }
+    }
+    /// The votes of so many members count more than those of the others; 0: all count alike. There are d members more than the faults need.
+    /// A heavy vote counts u+d, another one u: 1+d/u against 1, in whole numbers (WHEAT, section 4.2).
+    pub const fn heavy(self) -> u32 {
+        if self.weighted { self.u + self.o } else { 0 }
+    }
+    /// Whether a set of `count` members, `heavy` of them with heavy votes, is a quorum by weight: any two such sets share more than the most
+    /// that liars weigh. The smallest has 2f+1 members where members may lie and f+1 where they only crash, however many there are in all.
+    pub const fn weigh_enough(self, count: u32, heavy: u32) -> bool {
+        if !self.weighted {
+            return false;
+        }
+        let Self { n, u, o, .. } = self;
+        let spare = n - (2 * u + o + 1);
+        let (all, lies) = (u * n + spare * self.heavy(), o * (u + spare));
+        2 * (u * count + spare * heavy) > all + lies
     }
     /// The most answers that can be awaited without waiting for a faulty member. Where few members are slow, this is also the small quorum:
     /// it shares a member that tells the truth with each quorum of the usual size. Two small quorums may share none, so each needs a reason

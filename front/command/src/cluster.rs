@@ -5,7 +5,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::print;
 use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
-use quorate_types::{ClusterId, FaultModel, Faults, ReplicaId};
+use quorate_types::{ClusterId, FaultModel, Faults, ReplicaId, Trust};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub struct Cluster {
     pub fault_model: FaultModel,
     /// How many replicas may be faulty, if fewer than the number of members allows.
     pub faults: Option<u32>,
+    /// Whether the votes of some replicas count more.
+    pub weighted: bool,
     /// How requests prove which client sent them.
     pub authentication: Authentication,
     /// The certificates that clients show to replicas; `None` where connections are plain.
@@ -82,9 +84,9 @@ impl Cluster {
     /// Reads a `client.toml`.
     pub fn read(file: &Path, remedy: &str) -> Outcome<Self> {
         let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
-        let ClientFile { cluster, members, fault_model, faults, authentication, tls } = parsed;
+        let ClientFile { cluster, members, fault_model, faults, weighted, authentication, tls } = parsed;
         let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { id: cluster, members, fault_model, faults, authentication, tls, directory })
+        Ok(Self { id: cluster, members, fault_model, faults, weighted, authentication, tls, directory })
     }
 
     /// A client of this cluster.
@@ -106,8 +108,8 @@ impl Cluster {
     /// The contents of the cluster's `client.toml`.
     pub fn file(&self) -> ClientFile {
         let (members, tls) = (self.members.clone(), self.tls.clone());
-        let Self { id, fault_model, faults, authentication, .. } = *self;
-        ClientFile { cluster: id, members, fault_model, faults, authentication, tls }
+        let Self { id, fault_model, faults, weighted, authentication, .. } = *self;
+        ClientFile { cluster: id, members, fault_model, faults, weighted, authentication, tls }
     }
 
     /// The text of the `client.toml` of this cluster.
@@ -117,16 +119,19 @@ impl Cluster {
 
     /// The number of replicas that must agree: a majority; more where replicas may lie. Where few are slow, an oracle makes fewer enough.
     pub fn majority(&self) -> usize {
+        self.trust().smallest() as usize
+    }
+
+    fn trust(&self) -> Trust {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
         let faults = Faults::of(self.fault_model);
-        self.faults.map_or(faults, |most| faults.at_most(most)).among(members).smallest() as usize
+        let faults = self.faults.map_or(faults, |most| faults.at_most(most));
+        (if self.weighted { faults.weighted() } else { faults }).among(members)
     }
 
     /// How many replicas must say the same so that one of them does not lie.
     pub fn truth(&self) -> usize {
-        let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
-        let faults = Faults::of(self.fault_model);
-        self.faults.map_or(faults, |most| faults.at_most(most)).among(members).truth() as usize
+        self.trust().truth() as usize
     }
 
     /// What to know of a number of replicas that survives no more stops than one replica fewer.

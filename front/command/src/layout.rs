@@ -251,9 +251,9 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
     let tls = office.zip(plan.certificates).map(|(office, days)| clients(dir, &office, days)).transpose()?;
-    let OrderChoice { fault_model, faults, authentication, .. } = plan.order;
+    let OrderChoice { fault_model, faults, authentication, weighted, .. } = plan.order;
     let (members, directory) = (members.collect(), dir.to_owned());
-    let cluster = Cluster { id, members, fault_model, faults, authentication, tls, directory };
+    let cluster = Cluster { id, members, fault_model, faults, weighted, authentication, tls, directory };
     let file = dir.join(CLIENT_FILE);
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
     let tls = cluster.tls.map(|tls| tls.relative_to(dir));
@@ -332,6 +332,13 @@ fn front_toml(plan: &Plan, address: &str) -> String {
     format!("\n[front.{name}]\nlisten = \"{address}\"\n{plain}")
 }
 
+/// The members whose votes count more: the first ones.
+fn heavy_toml(plan: &Plan) -> String {
+    let heavy = plan.order.heavy(plan.members.len());
+    let ids: Vec<u16> = plan.members.iter().map(|(replica, _)| *replica).take(heavy).collect();
+    if ids.is_empty() { String::new() } else { format!("heavy = {ids:?}\n") }
+}
+
 /// `at`: its place among the members; one that joins has none.
 fn replica_toml(origin: &Origin, (replica, at): (u16, Option<usize>), lives: &[Life], plan: &Plan) -> String {
     let cluster = origin.cluster;
@@ -357,7 +364,7 @@ fn replica_toml(origin: &Origin, (replica, at): (u16, Option<usize>), lives: &[L
          mode = \"{}\"\n",
         plan.made_by,
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
-        plan.order.to_toml(),
+        plan.order.to_toml() + &heavy_toml(plan),
         lanes_toml(plan),
         health.unwrap_or_default(),
         origin.level,

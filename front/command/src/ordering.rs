@@ -26,6 +26,10 @@ pub struct OrderArgs {
     /// With mod-smart: the next replica leads after this many slots; 0: a leader stays as long as it does well [default: 0]
     #[arg(long, value_name = "SLOTS")]
     rotate_after: Option<u64>,
+    /// With mod-smart, and more replicas than --faults needs: the votes of the first 2f replicas count more (f with crash faults), so that these
+    /// and one other decide, and nobody waits for replicas that are far away
+    #[arg(long)]
+    weighted: bool,
 }
 
 /// The options for a cluster's faults.
@@ -131,6 +135,9 @@ pub struct OrderChoice {
     /// The number of slots after which the next replica leads; 0: leaders do not rotate.
     #[serde(default)]
     pub rotate_after: u64,
+    /// Whether the votes of the first replicas count more.
+    #[serde(default)]
+    pub weighted: bool,
 }
 
 impl From<AuthenticationWord> for Authentication {
@@ -247,6 +254,7 @@ impl OrderArgs {
             ("--protocol", lies, Feature::SurviveLies),
             ("--protocol", few, Feature::CountOnFast),
             ("--rotate-after", self.rotate_after.is_some_and(|slots| slots > 0), Feature::Rotate),
+            ("--weighted", self.weighted, Feature::WeighVotes),
         ];
         for (option, is_asked, feature) in asked {
             if let (true, Err(why)) = (is_asked, able.can(feature)) {
@@ -277,7 +285,8 @@ impl OrderArgs {
         let authentication = self.authentication.map_or(before.authentication, Authentication::from);
         let rotate_after = self.rotate_after.unwrap_or(before.rotate_after);
         let faults = self.model.count().or(before.faults).filter(|_| fault_model.visigoth().is_none());
-        Ok(OrderChoice { fault_model, faults, protocol, authentication, rotate_after })
+        let weighted = self.weighted || before.weighted;
+        Ok(OrderChoice { fault_model, faults, protocol, authentication, rotate_after, weighted })
     }
 }
 
@@ -312,8 +321,28 @@ impl OrderChoice {
                 "{count} replicas survive {most} {} faults at most: leave --faults {chosen} out, or name more replicas",
                 self.fault_model.name()
             ))),
+            _ if self.weighted && self.heavy(count) == 0 => Err(Failure::usage(format!(
+                "--weighted: {count} replicas are no more than are needed for the faults that they survive, so all votes count alike. Add \
+                 replicas, or say --faults {}",
+                most.saturating_sub(1).max(1)
+            ))),
             _ => Ok(()),
         }
+    }
+
+    /// The faults that the cluster survives.
+    pub const fn survives(self) -> Faults {
+        let faults = Faults::of(self.fault_model);
+        let faults = match self.faults {
+            Some(most) => faults.at_most(most),
+            None => faults,
+        };
+        if self.weighted { faults.weighted() } else { faults }
+    }
+
+    /// The votes of so many of `count` replicas, the first ones, count more.
+    pub const fn heavy(self, count: usize) -> usize {
+        if count == 0 { 0 } else { self.survives().among(count as u32).heavy() as usize }
     }
 
     /// The choices as lines of a configuration; what is left out is the default.

@@ -106,6 +106,7 @@ pub(crate) fn of_member(
         members: Vec::new(),
         fault_model: config.fault_model,
         faults: config.faults,
+        weighted: !config.heavy.is_empty(),
         // It sends only an operator's requests.
         authentication: Authentication::Links,
         tls: config.tls.clone().map(|client| ClientFiles { client, admin: None }),

@@ -301,6 +301,9 @@ pub struct Config {
     /// How many faults the cluster survives, if fewer than its members allow: then its quorums are smaller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<u32>,
+    /// The replicas whose votes count more, where there are more members than `faults` needs; empty: all votes count alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heavy: Vec<u16>,
     /// How replicas agree.
     #[serde(default)]
     pub protocol: Protocol,
@@ -437,6 +440,7 @@ impl Config {
             data,
             fault_model: FaultModel::default(),
             faults: None,
+            heavy: Vec::new(),
             protocol: Protocol::default(),
             rotate_after: 0,
             instances: one(),

@@ -19,6 +19,9 @@ pub struct OrderConfig {
     pub members: Vec<ReplicaId>,
     /// Which faults the cluster survives.
     pub faults: Faults,
+    /// The members whose votes count more, where [`Faults::weighted`] says that some do; the same list on every replica. If not just as many
+    /// of them vote as [`quorate_types::Trust::heavy`] says, all votes count alike. Only where [`Nature::weighs`].
+    pub heavy: Vec<ReplicaId>,
     /// Whether there is an oracle, where few members are slow. Without one the members gather small quorums by themselves, and the cluster
     /// splits if ever more than s of them are slow.
     pub oracle: bool,
@@ -66,6 +69,7 @@ impl OrderConfig {
             me,
             members,
             faults: Faults::of(FaultModel::Crash),
+            heavy: Vec::new(),
             oracle: true,
             cluster: ClusterId::new(0),
             seed,

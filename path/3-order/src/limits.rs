@@ -20,6 +20,8 @@ pub enum Feature {
     ChangeInstances,
     /// Go on with fewer members than a quorum where few of them are slow.
     CountOnFast,
+    /// Let the votes of some members count more.
+    WeighVotes,
 }
 
 /// One row: clusters of some natures can not do something.
@@ -52,6 +54,11 @@ const LIMITS: &[Limit] = &[
         feature: Feature::CountOnFast,
         lacks: |nature| !nature.few,
         why: "this protocol does not count on fast replicas, as s below u asks",
+    },
+    Limit {
+        feature: Feature::WeighVotes,
+        lacks: |nature| !nature.weighs,
+        why: "with this protocol all votes count alike",
     },
     Limit {
         feature: Feature::ChangeMembers,

@@ -24,6 +24,8 @@ pub struct Nature {
     pub fetches: bool,
     /// Where few members are slow, it goes on with small quorums.
     pub few: bool,
+    /// The votes of some members may count more.
+    pub weighs: bool,
 }
 
 impl Nature {
@@ -38,6 +40,7 @@ impl Nature {
         lies: false,
         fetches: false,
         few: false,
+        weighs: false,
     };
 }
 

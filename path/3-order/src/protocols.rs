@@ -88,6 +88,7 @@ static MOD_SMART_ROW: Row = Row {
         lies: true,
         fetches: true,
         few: true,
+        weighs: true,
         ..Nature::PLAIN
     },
     decode: |bytes| ModSmartMessage::decode(bytes).map(OrderMessage::of),

@@ -1,7 +1,8 @@
 //! Which sets of members are quorums in a view.
 //!
 //! Usually the size decides. Where few members are slow ([`Trust`] with s < u), a smaller set may be a quorum of one view as well: it was
-//! granted (visigoth). Any two quorums share a member that tells the truth, whatever their sizes.
+//! granted (visigoth). Where there are more members than the faults need, the votes of some may count more (WHEAT): then these with one other
+//! are a quorum, too. Any two quorums share a member that tells the truth, whatever their sizes.
 //!
 //! Tests: tests of the protocols; visigoth/tests.
 
@@ -79,17 +80,27 @@ pub(crate) struct Quorums<'a> {
     usual: usize,
     /// Small sets that are quorums of this view, too.
     granted: &'a [Vec<ReplicaId>],
+    /// The members whose votes count more; none if all count alike.
+    heavy: &'a [ReplicaId],
 }
 
 impl<'a> Quorums<'a> {
     /// The quorums among members that are trusted so far, with these small ones.
     pub(crate) const fn new(trust: Trust, granted: &'a [Vec<ReplicaId>]) -> Self {
-        Self { trust, usual: trust.agreement() as usize, granted }
+        Self { trust, usual: trust.agreement() as usize, granted, heavy: &[] }
+    }
+
+    /// The same, where the votes of these members count more. If not just as many of them vote as the trust says, all votes count alike: no
+    /// other number of heavy votes is safe.
+    pub(crate) fn weighing(self, heavy: &'a [ReplicaId], voters: &[ReplicaId]) -> Self {
+        let voting = || heavy.iter().filter(|id| voters.contains(id)).count();
+        let fits = self.trust.heavy() > 0 && voting() == self.trust.heavy() as usize;
+        Self { heavy: if fits { heavy } else { &[] }, ..self }
     }
 
     /// As if every small set was granted: what could be concluded then.
     pub(crate) const fn as_if_granted(trust: Trust) -> Self {
-        Self { trust, usual: trust.smallest() as usize, granted: &[] }
+        Self { trust, usual: trust.smallest() as usize, granted: &[], heavy: &[] }
     }
 
     /// So many members are a quorum, whoever they are.
@@ -104,16 +115,37 @@ impl<'a> Quorums<'a> {
 
     /// Whether a set of `count` members is a quorum, or holds one; `has` tells which members are in the set.
     pub(crate) fn hold(self, count: usize, has: impl Fn(ReplicaId) -> bool) -> bool {
-        count >= self.usual || self.small(has).is_some()
+        count >= self.usual || self.weighs(count, &has) || self.small(has).is_some()
+    }
+
+    /// Whether a set of `count` members is a quorum by weight.
+    pub(crate) fn weighs(self, count: usize, has: impl Fn(ReplicaId) -> bool) -> bool {
+        if self.heavy.is_empty() {
+            return false;
+        }
+        let heavy = self.heavy.iter().filter(|id| has(**id)).count();
+        self.trust.weigh_enough(count as u32, heavy as u32)
     }
 
     /// The highest number that a quorum reached; `of` tells how far a member got.
     pub(crate) fn reach(self, members: &[ReplicaId], of: impl Fn(ReplicaId) -> Option<u64>) -> u64 {
         let mut all: Vec<u64> = members.iter().filter_map(|id| of(*id)).collect();
         all.sort_unstable_by(|one, next| next.cmp(one));
-        let usual = all.get(self.usual - 1).copied();
+        let usual = all.get(self.usual - 1).copied().max(self.reach_by_weight(&all, &of));
         let least = |set: &Vec<ReplicaId>| set.iter().map(|id| of(*id)).min().flatten();
         usual.max(self.granted.iter().filter_map(least).max()).unwrap_or(0)
+    }
+
+    /// The same by weight; `all`: how far members got, the highest first.
+    fn reach_by_weight(self, all: &[u64], of: impl Fn(ReplicaId) -> Option<u64>) -> Option<u64> {
+        if self.heavy.is_empty() {
+            return None;
+        }
+        let got = |number: u64| {
+            let count = all.iter().filter(|reached| **reached >= number).count();
+            self.weighs(count, |id| of(id).is_some_and(|reached| reached >= number))
+        };
+        all.iter().copied().find(|number| got(*number))
     }
 
     /// The granted quorum that the set holds, if there is one.

@@ -43,7 +43,7 @@ fn agreement_quorums_are_the_smallest_that_intersect_in_a_truthful_member() {
 #[test]
 fn so_many_results_are_enough() {
     for trust in (1..=7).flat_map(all).chain(usual().map(|(_, trust)| trust)) {
-        let Trust { n, u, s, o } = trust;
+        let Trust { n, u, s, o, .. } = trust;
         let enough = trust.results();
         assert!(enough > u.max(o) && enough <= n, "{trust:?}: {enough}");
         if s >= u {
@@ -84,7 +84,7 @@ fn with_fewer_executors_a_read_may_meet_only_a_liar() {
 
 #[test]
 fn as_many_faults_are_survived_as_the_members_allow() {
-    for (model, Trust { n, u, s, o }) in usual() {
+    for (model, Trust { n, u, s, o, .. }) in usual() {
         let more = Trust::new(n, u + 1, s, if o == u && model == FaultModel::Byzantine { u + 1 } else { o });
         assert_eq!(Trust::new(n, u, s, o), Some(Faults::of(model).among(n)));
         assert_eq!(more, None, "{model:?} n={n} u={u}");
@@ -103,7 +103,7 @@ fn as_many_faults_are_survived_as_the_members_allow() {
 fn whatever_is_chosen_the_sizes_fit() {
     let mut seen = 0;
     for trust in (1..=7).flat_map(all) {
-        let Trust { n, u, s, o } = trust;
+        let Trust { n, u, s, o, .. } = trust;
         let (big, small) = (trust.agreement(), trust.collect());
         assert!(shared(n, big, big) > o, "{trust:?}: quorums of {big}");
         assert!(shared(n, big, small) > o || s >= u, "{trust:?}: quorums of {big} and {small}");
@@ -125,7 +125,7 @@ fn what_spreads_convinces_the_others_and_waits_for_nobody_who_stopped() {
     let mut seen = 0;
     let makes_sense = |Trust { u, s, o, .. }: &Trust| s >= u || o <= s;
     for trust in (1..=9).flat_map(all).filter(makes_sense) {
-        let Trust { n, u, s, o } = trust;
+        let Trust { n, u, s, o, .. } = trust;
         let spreads = trust.spreads();
         assert!(spreads <= n - u, "{trust:?}: {spreads} of {n}");
         assert!(spreads - o >= trust.truth(), "{trust:?}: {spreads} with {o} liars");
@@ -162,7 +162,7 @@ fn fewer_faults_may_be_chosen_than_the_members_allow() {
     assert_eq!(size(liars.at_most(5), 8), (2, 6, 3), "no more than eight members allow");
     for (n, most) in (1..=N_MAX).flat_map(|n| (0..n).map(move |most| (n, most))) {
         for model in [FaultModel::Crash, FaultModel::Byzantine] {
-            let trust @ Trust { n, u, s, o } = Faults::of(model).at_most(most).among(n);
+            let trust @ Trust { n, u, s, o, .. } = Faults::of(model).at_most(most).among(n);
             assert_eq!(Trust::new(n, u, s, o), Some(trust));
             assert_eq!(trust.agreement(), smallest_intersecting(n, o), "{model:?} {trust:?}");
         }
@@ -369,4 +369,45 @@ fn the_page_about_choosing_has_the_right_sizes() {
     row("`visigoth`, s = 1, o = 1", &few(1));
     let table = page.split("| model | u = 1 |").nth(1).and_then(|rest| rest.split("\n\n").next());
     assert_eq!(table.map(|table| table.lines().count()), Some(2 + 6), "each row of the table is compared");
+}
+
+/// The first members have the heavy votes.
+fn quorums_by_weight(trust: Trust) -> Vec<u32> {
+    let heavy = (1 << trust.heavy()) - 1;
+    let is_one = |set: &u32| trust.weigh_enough(set.count_ones(), (set & heavy).count_ones());
+    (0..1 << trust.n).filter(is_one).collect()
+}
+
+/// Any two quorums share a member that tells the truth, whoever lies; all members but the faulty ones are a quorum, and the heavy ones with
+/// one more are the smallest.
+#[test]
+fn quorums_by_weight_meet_and_can_be_had() {
+    let mut seen = 0;
+    for model in [FaultModel::Crash, FaultModel::Byzantine] {
+        for (n, u) in (1..=9).flat_map(|n| (1..=n).map(move |u| (n, u))) {
+            let trust = Faults::of(model).at_most(u).weighted().among(n);
+            if trust.heavy() == 0 {
+                assert!(trust == Faults::of(model).at_most(u).among(n), "{trust:?}");
+                continue;
+            }
+            seen += 1;
+            let quorums = quorums_by_weight(trust);
+            // The smallest ones are enough: whoever has more meets others all the more.
+            let least = quorums.iter().filter(|set| {
+                (0..n).filter(|id| *set & 1 << id != 0).all(|id| !quorums.contains(&(*set & !(1 << id))))
+            });
+            let least: Vec<u32> = least.copied().collect();
+            for one in &least {
+                let meets = |other: &u32| (one & other).count_ones() > trust.o;
+                assert!(least.iter().all(meets), "{trust:?}: {one:b}");
+            }
+            let size = least.iter().map(|set| set.count_ones()).min();
+            assert_eq!(size, Some(trust.u + trust.o + 1), "{trust:?}");
+            assert!(sets(n, trust.agreement()).all(|set| quorums.contains(&set)), "{trust:?}");
+            // A reader asks as many as can be there, and so one that accepted what was decided and tells the truth.
+            let reads = |read: u32| least.iter().all(|set| (read & set).count_ones() > trust.o);
+            assert!(sets(n, trust.agreement()).all(reads), "{trust:?}");
+        }
+    }
+    assert!(seen > 20, "{seen}");
 }

@@ -9,6 +9,7 @@ fn cluster(replicas: u16, fault_model: FaultModel) -> Cluster {
         members: (1..=replicas).map(|id| (ReplicaId::new(id), format!("10.0.0.{id}:7000"))).collect(),
         fault_model,
         faults: None,
+        weighted: false,
         authentication: Authentication::default(),
         tls: None,
         directory: PathBuf::new(),

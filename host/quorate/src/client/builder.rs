@@ -157,6 +157,12 @@ impl ClientBuilder {
         self.config.faults = self.config.faults.at_most(most);
         self
     }
+    /// The votes of some replicas count more: the cluster's configuration has `heavy`. Call it after [`Self::fault_model`].
+    #[must_use]
+    pub const fn weighted(mut self) -> Self {
+        self.config.faults = self.config.faults.weighted();
+        self
+    }
     /// Compares and combines the replies of replicas in another way than byte by byte; with Byzantine faults only.
     #[must_use]
     pub fn combiner(mut self, combiner: impl Combiner + 'static) -> Self {

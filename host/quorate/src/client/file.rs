@@ -18,6 +18,8 @@ pub struct ClientFile {
     pub fault_model: FaultModel,
     /// How many replicas may be faulty, if the cluster is configured for fewer than its members allow.
     pub faults: Option<u32>,
+    /// Whether the votes of some replicas count more: their configuration has `heavy`. A read that is not ordered then asks more of them.
+    pub weighted: bool,
     /// How requests prove which client sent them.
     pub authentication: Authentication,
     /// The certificates; `None` where connections are plain.
@@ -53,6 +55,8 @@ struct Text {
     fault_model: FaultModel,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     faults: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    weighted: bool,
     #[serde(default, skip_serializing_if = "is_links")]
     authentication: Authentication,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -125,7 +129,7 @@ impl ClientFile {
             }
         };
         let members = text.members.into_iter().map(|member| (ReplicaId::new(member.replica), member.address));
-        let Text { fault_model, faults, authentication, .. } = text;
+        let Text { fault_model, faults, weighted, authentication, .. } = text;
         if !fault_model.may_lie() && authentication != Authentication::Links {
             return Err("authentication: where no replica lies nobody checks it: leave it out".into());
         }
@@ -137,7 +141,7 @@ impl ClientFile {
             }
             numbers.check_members(members.len() as u32).map_err(|why| format!("members: {why}"))?;
         }
-        Ok(Self { cluster, members: members.collect(), fault_model, faults, authentication, tls })
+        Ok(Self { cluster, members: members.collect(), fault_model, faults, weighted, authentication, tls })
     }
 
     /// The text of the file.
@@ -157,6 +161,7 @@ impl ClientFile {
             cluster: self.cluster.to_string(),
             fault_model: self.fault_model,
             faults: self.faults,
+            weighted: self.weighted,
             authentication: self.authentication,
             plain: tls.is_none(),
             tls,
@@ -174,6 +179,7 @@ impl ClientFile {
         let builder = ClientBuilder::default().members(self.members.clone()).cluster(self.cluster);
         let builder = builder.fault_model(self.fault_model).authentication(self.authentication);
         let builder = self.faults.into_iter().fold(builder, ClientBuilder::faults);
+        let builder = if self.weighted { builder.weighted() } else { builder };
         let Some(tls) = &self.tls else { return builder };
         let builder = builder.tls(tls.client.clone());
         match tls.for_operators() {

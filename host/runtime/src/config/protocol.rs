@@ -21,6 +21,7 @@ impl Config {
             ("fault_model", self.fault_model.few_are_slow(), able, Feature::CountOnFast),
             ("reads", self.reads.lease, able, Feature::Leases),
             ("rotate_after", self.rotate_after > 0, able, Feature::Rotate),
+            ("heavy", !self.heavy.is_empty(), able, Feature::WeighVotes),
             ("membership", self.membership > 1, cluster, Feature::ChangeMembers),
         ];
         for (key, is_asked, nature, feature) in asked {
@@ -34,7 +35,8 @@ impl Config {
     /// The faults that the cluster is made to survive, whatever the number of its members.
     pub fn survives(&self) -> Faults {
         let faults = Faults::of(self.fault_model);
-        self.faults.map_or(faults, |most| faults.at_most(most))
+        let faults = self.faults.map_or(faults, |most| faults.at_most(most));
+        if self.heavy.is_empty() { faults } else { faults.weighted() }
     }
 
     /// Checks `faults`. It can not be checked for a replica that joins, whose list of members is not that of the beginning.
@@ -49,14 +51,44 @@ impl Config {
                 "faults: {members} members survive {most} \"{model}\" faults at most: write 1 or more and no more than that, not {faults}, or \
                  leave it out"
             )),
-            _ => Ok(()),
+            _ => self.check_heavy(),
         }
+    }
+
+    /// Checks `heavy`. A replica that joins has another list of members than that of the beginning.
+    fn check_heavy(&self) -> Result<(), ConfigError> {
+        if self.heavy.is_empty() || self.membership > 1 {
+            return Ok(());
+        }
+        let members = self.members.len().clamp(1, 64) as u32;
+        let needed = self.survives().among(members).heavy();
+        if needed == 0 {
+            return invalid(format!(
+                "heavy: {members} members are no more than are needed for the faults that they survive, so all votes count alike: write a \
+                 smaller number under faults, add members, or leave heavy out"
+            ));
+        }
+        let mut known: Vec<u16> = self.heavy.clone();
+        known.sort_unstable();
+        known.dedup();
+        known.retain(|id| self.members.iter().any(|member| member.replica == *id));
+        if known.len() != self.heavy.len() || known.len() != needed as usize {
+            return invalid(format!(
+                "heavy: name exactly {needed} of the members, each once: those that reach one another soonest, the first leader among them"
+            ));
+        }
+        Ok(())
     }
 
     fn check_visigoth(&self, numbers: Visigoth) -> Result<(), ConfigError> {
         if self.faults.is_some() {
             return invalid(
                 "faults: with fault_model \"visigoth\" the number of faults is u: leave it out".to_owned(),
+            );
+        }
+        if !self.heavy.is_empty() {
+            return invalid(
+                "heavy: with fault_model \"visigoth\" all votes count alike: leave it out".to_owned(),
             );
         }
         let t_ms = numbers.t_ms;
@@ -95,6 +127,7 @@ impl Config {
             } else {
                 Faults::of(FaultModel::Crash)
             },
+            heavy: self.heavy.iter().copied().map(ReplicaId::new).collect(),
             oracle: !self.does_without_an_oracle(),
             cluster: self.cluster_id()?,
             heartbeat: Span::from_millis(self.timing.heartbeat_ms),
@@ -121,6 +154,11 @@ impl Config {
             return faults;
         }
         let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model.counting());
+        if !self.heavy.is_empty() {
+            let mut heavy = self.heavy.clone();
+            heavy.sort_unstable();
+            text.push_str(&format!(" heavy {heavy:?}"));
+        }
         text.push_str(&self.agreed_oracle());
         text.push_str(&self.agreed_administration());
         // Who joins later knows other members.
@@ -141,6 +179,9 @@ fn instead_of(feature: Feature) -> String {
         }
         Feature::Leases => ": write lease = false, or leave it out".to_owned(),
         Feature::Rotate => format!(": leave it out, or write protocol = \"{}\"", feature.protocol().name()),
+        Feature::WeighVotes => {
+            format!(": leave it out, or write protocol = \"{}\"", feature.protocol().name())
+        }
         Feature::ChangeMembers | Feature::ChangeInstances => String::new(),
     }
 }

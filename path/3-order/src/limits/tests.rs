@@ -4,13 +4,14 @@ use super::*;
 use crate::OrderConfig;
 use quorate_types::{FaultModel, ReplicaId, Visigoth};
 
-const ALL: [Feature; 6] = [
+const ALL: [Feature; 7] = [
     Feature::SurviveLies,
     Feature::Leases,
     Feature::Rotate,
     Feature::ChangeMembers,
     Feature::ChangeInstances,
     Feature::CountOnFast,
+    Feature::WeighVotes,
 ];
 
 /// Nobody is told to take a protocol that can not do it either.
@@ -35,6 +36,7 @@ fn each_row_is_about_one_property() {
         lies: false,
         fetches: true,
         few: true,
+        weighs: true,
     };
     let lacks =
         |nature: Nature| ALL.into_iter().filter(|feature| nature.can(*feature).is_err()).collect::<Vec<_>>();
@@ -43,6 +45,7 @@ fn each_row_is_about_one_property() {
     assert_eq!(lacks(Nature { rotates: false, ..all }), [Feature::SurviveLies, Feature::Rotate]);
     assert_eq!(lacks(Nature { stays: false, ..all }), [Feature::SurviveLies, Feature::ChangeInstances]);
     assert_eq!(lacks(Nature { few: false, ..all }), [Feature::SurviveLies, Feature::CountOnFast]);
+    assert_eq!(lacks(Nature { weighs: false, ..all }), [Feature::SurviveLies, Feature::WeighVotes]);
     let fixed = Nature { membership: Changes::Fixed, ..all };
     assert_eq!(lacks(fixed), [Feature::SurviveLies, Feature::ChangeMembers]);
     assert_eq!(lacks(Nature { lies: true, ..all }), []);

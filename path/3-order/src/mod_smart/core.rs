@@ -14,7 +14,7 @@ use crate::life::Life;
 use crate::quorums::{Granted, Quorums};
 use crate::{Effect, Effects, OrderMessage};
 use quorate_auth::{Authenticator, Signed};
-use quorate_types::{MembershipId, RecordId, ReplicaId, Slot, Time, View};
+use quorate_types::{MembershipId, RecordId, ReplicaId, Slot, Time, View, planted};
 
 /// What a replica knows; see the module.
 #[derive(Debug)]
@@ -102,11 +102,17 @@ impl Core {
     }
     /// The quorums of the present view.
     pub(super) fn quorums(&self) -> Quorums<'_> {
-        Quorums::new(self.members.trust(), self.granted.of(self.office.view()))
+        let quorums = Quorums::new(self.members.trust(), self.granted.of(self.office.view()));
+        quorums.weighing(&self.config.heavy, self.members.voters())
     }
     /// The quorums of a view in this tenure.
     pub(super) fn quorums_in(&self, tenure: &Tenure, view: View) -> Quorums<'_> {
-        Quorums::new(tenure.trust(self.config.faults), self.granted.of(view))
+        let quorums = Quorums::new(tenure.trust(self.config.faults), self.granted.of(view));
+        if self.config.heavy.is_empty() {
+            return quorums;
+        }
+        let tenure = if planted("weights-of-other-members") { self.members.tenures().now() } else { tenure };
+        quorums.weighing(&self.config.heavy, &tenure.voters())
     }
     /// The least number of members of which one tells the truth.
     pub(super) fn truth(&self) -> usize {

@@ -93,6 +93,8 @@ pub struct ModSmartConfig {
     pub members: Vec<ReplicaId>,
     /// Which faults the cluster survives.
     pub faults: Faults,
+    /// The members whose votes count more, where `faults` says that some do.
+    pub heavy: Vec<ReplicaId>,
     /// Whether there is an oracle, where few members are slow.
     pub oracle: bool,
     /// The cluster's id, which is part of everything that is signed.
@@ -122,6 +124,7 @@ impl ModSmartConfig {
     pub fn of(config: &OrderConfig, instance: InstanceId) -> Self {
         Self {
             cluster: config.cluster,
+            heavy: config.heavy.clone(),
             oracle: config.oracle,
             instance,
             heartbeat: config.heartbeat,
@@ -141,6 +144,7 @@ impl ModSmartConfig {
             me,
             members,
             faults: faults.into(),
+            heavy: Vec::new(),
             oracle: true,
             cluster: ClusterId::new(0),
             instance: InstanceId::new(1),

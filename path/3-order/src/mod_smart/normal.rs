@@ -114,10 +114,14 @@ impl Tally {
         let of_it = self.accepts.iter().filter(|(_, vote)| vote.digest == digest);
         let checked = of_it.clone().filter(|(_, vote)| vote.checked).count();
         let new = of_it.clone().filter(|(_, vote)| !vote.checked).map(|(id, vote)| (*id, vote.signature));
-        if of_it.count() >= quorums.usual() {
+        if of_it.clone().count() >= quorums.usual() {
             return new.take(quorums.usual().saturating_sub(checked)).collect();
         }
-        let small = quorums.small(|id| self.accepts.get(&id).is_some_and(|vote| vote.digest == digest));
+        let accepted = |id| self.accepts.get(&id).is_some_and(|vote| vote.digest == digest);
+        if quorums.weighs(of_it.count(), accepted) {
+            return new.collect();
+        }
+        let small = quorums.small(accepted);
         new.filter(|(id, _)| small.is_some_and(|small| small.contains(id))).collect()
     }
     fn written(&self, digest: Digest) -> usize {

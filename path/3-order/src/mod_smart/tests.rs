@@ -24,4 +24,5 @@ mod sync;
 mod tenures;
 mod testimony;
 mod unaided;
+mod weights;
 mod world;

@@ -33,7 +33,7 @@ pub(super) fn holds(tenures: &Tenures, change: &Memberships, leader: usize) -> H
     Holds { change: change.clone(), since: now.since, begins: now.begins, leader: replica(leader) }
 }
 
-fn batch_of(holds: Holds) -> Batch {
+pub(super) fn batch_of(holds: Holds) -> Batch {
     let header =
         BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 0, border: false, base: None, ruling: None };
     SystemCommand::Holds(holds).batch(header)

@@ -11,7 +11,7 @@ use quorate_auth::{Signature, Signed};
 use quorate_types::{Digest, FaultModel, MembershipId, RecordId, Slot, Span, Time, View};
 use quorate_wire::{Batch, Verified};
 
-const SEED: u64 = 77;
+pub(super) const SEED: u64 = 77;
 
 pub(super) struct One {
     pub(super) order: ModSmart,

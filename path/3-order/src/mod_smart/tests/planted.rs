@@ -7,7 +7,7 @@ use super::liars::{ALL, How};
 use super::world::Plan;
 use super::{
     checkpoints, examine, fetch, founded, members, normal, referee, restart, rotation, rules, stops, sync,
-    testimony,
+    testimony, weights,
 };
 use crate::visigoth::tests::{counted, rounds};
 use quorate_types::plant;
@@ -29,7 +29,7 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 58] = [
+const BUGS: [Bug; 59] = [
     ("visigoth-grants-unmet", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("visigoth-floor-too-high", || schedules(Plan::visigoth(2, 1, 0), &[])),
     ("visigoth-floor-unproven", referee::only_what_was_decided_raises_the_floor),
@@ -41,6 +41,7 @@ const BUGS: [Bug; 58] = [
     ("visigoth-counted-at-once", counted::a_member_counts_once_the_log_names_its_tag),
     ("smart-leaves-when-idle", stops::a_leader_that_can_not_finish_hands_over_all_the_same),
     ("smart-change-unwatched", members::a_leader_that_leaves_a_change_out_is_complained_about),
+    ("weights-of-other-members", weights::a_slot_is_proven_by_the_weights_of_its_own_membership),
     ("smart-evidence-of-any-view", testimony::accepts_of_two_views_accuse_nobody),
     ("smart-false-writes-unseen", normal::who_writes_what_was_not_proposed_is_told_by_the_leader),
     ("smart-two-faces-unseen", normal::a_leader_with_two_faces_is_told_by_what_others_write),
