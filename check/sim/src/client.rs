@@ -150,7 +150,7 @@ impl Client {
             }),
             leader_first: plan.tags.then_some(Span::from_millis(250)),
             keys_last: Span::from_millis(500),
-            faults: plan.fault_model.into(),
+            faults: plan.survives(),
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,
             // Where a rate is wanted, calls that wait long are not lost.

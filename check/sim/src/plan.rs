@@ -433,6 +433,8 @@ pub struct Plan {
     pub executor: Option<SideBySide>,
     /// Whether replicas compare results before they are final.
     pub verified: Option<Verifying>,
+    /// Whether one fault is survived, and the votes of the first members count more, where there are members enough.
+    pub weighted: bool,
     /// How well the oracle does, where there is one.
     pub oracle: Option<OraclePlan>,
     /// Whether clients put tags for the replicas under their requests, and send to the leader first.
@@ -559,6 +561,7 @@ impl Plan {
             workers: None,
             executor: None,
             verified: None,
+            weighted: profile.weighted && profile.protocol().able().weighs,
             oracle: None,
             tags: false,
             rotate_after: 0,

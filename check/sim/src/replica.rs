@@ -21,7 +21,7 @@ use quorate_node::{Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring,
 use quorate_order::OrderConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Keeper, OpenError};
-use quorate_types::{AgreedTime, ClusterId, Faults, Halt, Incarnation, MembershipId, ReplicaId, Span};
+use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, MembershipId, ReplicaId, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -103,7 +103,8 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
     let lies = plan.fault_model.may_lie();
     let keys = if lies { Keys::Keyed(Keyed::new(me, plan.seed)) } else { Keys::Trusting };
     OrderConfig {
-        faults: Faults::of(plan.fault_model),
+        faults: plan.survives(),
+        heavy: plan.heavy(),
         oracle: plan.oracle.is_some(),
         cluster: CLUSTER,
         heartbeat: Span::from_millis(heartbeat),

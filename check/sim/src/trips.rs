@@ -176,6 +176,7 @@ impl Trip {
             founders: replicas,
             protocol: self.protocol,
             fault_model: self.fault_model,
+            weighted: false,
             liars: Vec::new(),
             lying_clients: Vec::new(),
             lateness: None,

@@ -123,6 +123,10 @@ pub struct Args {
     /// the cluster splits
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     oracle: bool,
+    /// Whether clusters survive one fault only, and the votes of the first members count more where there are members enough: with mod-smart,
+    /// 4 and more where replicas crash, 5 and more where they lie
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set)]
+    weighted: bool,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,
@@ -328,6 +332,7 @@ fn options(args: Args) -> Outcome<Options> {
         ("--protocol", byzantine, able, Feature::SurviveLies),
         ("--changes", args.changes == Some(true), cluster, Feature::ChangeMembers),
         ("--resizes", args.resizes == Some(true), cluster, Feature::ChangeInstances),
+        ("--weighted", args.weighted, able, Feature::WeighVotes),
     ];
     for (option, is_asked, nature, feature) in asked {
         if let (true, Err(why)) = (is_asked, nature.can(feature)) {
@@ -351,6 +356,7 @@ fn options(args: Args) -> Outcome<Options> {
         adapts: args.adapts,
         executor: executor_of(args.executor),
         oracle: args.oracle,
+        weighted: args.weighted,
         focus,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

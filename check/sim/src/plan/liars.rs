@@ -4,7 +4,7 @@ use super::{Fault, Plan, Profile};
 use crate::liars::clients::ClientTrick;
 use crate::liars::{KEEPERS, TRICKS, Trick};
 use crate::random::Rng;
-use quorate_types::Faults;
+use quorate_types::{Faults, ReplicaId};
 use std::collections::BTreeSet;
 
 /// A replica that lies.
@@ -21,9 +21,21 @@ pub struct Liar {
 }
 
 impl Plan {
+    /// The faults that the cluster survives.
+    pub fn survives(&self) -> Faults {
+        let faults = Faults::of(self.fault_model);
+        if self.weighted { faults.at_most(1).weighted() } else { faults }
+    }
+
+    /// The members whose votes count more: the first ones.
+    pub fn heavy(&self) -> Vec<ReplicaId> {
+        let heavy = self.survives().among(self.founders as u32).heavy();
+        (1..=heavy as u16).map(ReplicaId::new).collect()
+    }
+
     /// How many replicas may lie.
     pub fn may_lie(&self) -> usize {
-        Faults::of(self.fault_model).among(self.fewest()).truth() as usize - 1
+        self.survives().among(self.fewest()).truth() as usize - 1
     }
 
     /// How few voters there may be at some time.
@@ -34,8 +46,9 @@ impl Plan {
 
     /// With so many founders something may be decided.
     pub fn enough(&self) -> usize {
-        let trust = Faults::of(self.fault_model).among(self.founders as u32);
-        (self.founders / 2 + 1).min(trust.smallest() as usize)
+        let trust = self.survives().among(self.founders as u32);
+        let by_weight = if self.weighted { trust.heavy() as usize + 1 } else { self.founders };
+        (self.founders / 2 + 1).min(trust.smallest() as usize).min(by_weight)
     }
 
     /// How many replicas may be lost, or may lie, whatever else happens. Where few members are slow no more than that: other faults
@@ -44,7 +57,7 @@ impl Plan {
         if let Some(numbers) = self.fault_model.visigoth().filter(|_| self.fault_model.few_are_slow()) {
             return numbers.s.max(numbers.o) as usize;
         }
-        Faults::of(self.fault_model).among(self.fewest()).faults() as usize
+        self.survives().among(self.fewest()).faults() as usize
     }
 
     /// Whether a replica lies.

@@ -48,6 +48,8 @@ pub struct Profile {
     pub adapts: Option<bool>,
     /// Whether there is an oracle, where few members are slow. Without one more slow members than are assumed split the cluster.
     pub oracle: bool,
+    /// Whether one fault is survived, and the votes of some members count more, where there are members enough.
+    pub weighted: bool,
     /// The focus of the runs; none: the seed decides, mostly for no focus.
     pub focus: Option<Focus>,
 }
@@ -74,6 +76,7 @@ impl Default for Profile {
             moves: None,
             adapts: None,
             oracle: true,
+            weighted: false,
             focus: None,
         }
     }
@@ -128,6 +131,7 @@ impl Profile {
             ("apart", self.apart.map(|word| word.to_string())),
             ("moves", self.moves.map(|word| word.to_string())),
             ("adapts", self.adapts.map(|word| word.to_string())),
+            ("weighted", self.weighted.then(|| "true".to_owned())),
             ("oracle", (!self.oracle).then(|| "false".to_owned())),
             (
                 "executor",
