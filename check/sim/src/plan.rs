@@ -535,8 +535,7 @@ fn sizes(rng: &mut Rng) -> (usize, usize, usize) {
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
-        let fault_model = profile.model();
-        let (protocol, focus) = (profile.protocol(), profile.focus_of(seed));
+        let (fault_model, protocol, focus) = (profile.model(), profile.protocol(), profile.focus_of(seed));
         let (profile, mut rng) = (&profile.with(focus, seed).of(protocol), Rng::of(seed, 1));
         let usual = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let (founders, spares) = joiners(seed, profile, founders(seed, profile, usual));
@@ -544,7 +543,7 @@ impl Plan {
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
         let (heal_at, heartbeat) = (rng.range(2_000, 8_000) * MS, rng.pick(&[20, 50]));
         let election = heartbeat * rng.range(5, 8);
-        // Time-outs that lie close together split votes.
+        // Those that lie close together split votes.
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
         let mut plan = Self {
             seed,
@@ -561,7 +560,7 @@ impl Plan {
             workers: None,
             executor: None,
             verified: None,
-            weighted: profile.weighted && profile.protocol().able().weighs,
+            weighted: profile.weighted,
             oracle: None,
             tags: false,
             rotate_after: 0,

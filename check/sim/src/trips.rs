@@ -198,19 +198,7 @@ impl Trip {
             carriers: 0,
             log: LOG,
             net: NET,
-            workload: Workload {
-                since: 0,
-                operations,
-                of_liars: 0,
-                at_once: self.load.1,
-                batch: self.load.0,
-                keys: 64,
-                pause: self.pause,
-                shares: self.shares,
-                deadlines: 0,
-                padding: 64,
-                pinned: 0,
-            },
+            workload: self.workload(operations),
             timing: (50, 300, 600),
             sizes: (1 << 20, 64 << 10, 1 << 20),
             admission: (64 << 10, 1 << 20),
@@ -235,6 +223,22 @@ impl Trip {
             faults: Vec::new(),
             heal_at: 100 * MS,
             bound: 60_000 * MS,
+        }
+    }
+
+    fn workload(&self, operations: u32) -> Workload {
+        Workload {
+            since: 0,
+            operations,
+            of_liars: 0,
+            at_once: self.load.1,
+            batch: self.load.0,
+            keys: 64,
+            pause: self.pause,
+            shares: self.shares,
+            deadlines: 0,
+            padding: 64,
+            pinned: 0,
         }
     }
 

@@ -314,6 +314,14 @@ fn nature_of(able: Nature, lies: bool, few: bool) -> Nature {
     Nature { lies, membership, ..able }
 }
 
+const fn sync_mode(choice: DurabilityChoice) -> SyncMode {
+    match choice {
+        DurabilityChoice::Group => SyncMode::Group,
+        DurabilityChoice::Async => SyncMode::Async,
+        DurabilityChoice::Memory => SyncMode::Memory,
+    }
+}
+
 /// The options for the library; refuses what it can not do.
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
@@ -359,11 +367,7 @@ fn options(args: Args) -> Outcome<Options> {
         weighted: args.weighted,
         focus,
         faults: !args.no_faults,
-        sync: args.durability.map(|choice| match choice {
-            DurabilityChoice::Group => SyncMode::Group,
-            DurabilityChoice::Async => SyncMode::Async,
-            DurabilityChoice::Memory => SyncMode::Memory,
-        }),
+        sync: args.durability.map(sync_mode),
         length: args.length,
     };
     check_profile(&args, &profile)?;

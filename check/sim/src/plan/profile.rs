@@ -109,7 +109,7 @@ impl Profile {
             changes => changes,
         };
         let resizes = if able.stays { self.resizes } else { Some(false) };
-        Self { changes, resizes, ..self }
+        Self { changes, resizes, weighted: self.weighted && able.weighs, ..self }
     }
 
     /// The arguments of `quorate sim` that choose it.

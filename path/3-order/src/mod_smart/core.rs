@@ -100,12 +100,12 @@ impl Core {
     pub(super) fn votes(&self) -> bool {
         self.is_member(self.config.me)
     }
-    /// The quorums of the present view.
+    /// The quorums of the present view. [mod_smart L210]
     pub(super) fn quorums(&self) -> Quorums<'_> {
         let quorums = Quorums::new(self.members.trust(), self.granted.of(self.office.view()));
         quorums.weighing(&self.config.heavy, self.members.voters())
     }
-    /// The quorums of a view in this tenure.
+    /// The quorums of a view in this tenure. [mod_smart L211]
     pub(super) fn quorums_in(&self, tenure: &Tenure, view: View) -> Quorums<'_> {
         let quorums = Quorums::new(tenure.trust(self.config.faults), self.granted.of(view));
         if self.config.heavy.is_empty() {

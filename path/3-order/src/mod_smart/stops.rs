@@ -172,7 +172,7 @@ impl Stops {
     }
 
     /// How many STOPs make this view: the usual quorum, or the smallest where few are slow and the others were waited for. A few members that
-    /// are ahead must not pull the others out of each view, before its leader knows what it decided. [mod_smart L40]
+    /// are ahead must not pull the others out of each view, before its leader knows what it decided. [mod_smart L40, L212]
     fn needed(&self, view: View, core: &Core) -> usize {
         let trust = core.members.trust();
         let stands = |heard: &&Heard| heard.asked == view && core.now().since(heard.at) <= counts_for(core);
