@@ -73,3 +73,17 @@ fn numbers_that_do_not_fit_are_refused_with_what_to_write() {
     };
     assert!(number.over(hybrid).is_err(), "u says it");
 }
+
+#[test]
+fn heavy_votes_need_spare_replicas() {
+    let args =
+        OrderArgs { weighted: true, ..OrderArgs::surviving_by(FaultModel::Crash, Protocol::MOD_SMART) };
+    let choice = OrderChoice { faults: Some(1), ..args.choice().expect("mod-smart weighs votes") };
+    choice.check_members(4).expect("one more than are needed");
+    assert_eq!([3, 4, 5].map(|count| choice.heavy(count)), [0, 1, 1]);
+    let why = choice.check_members(3).expect_err("no more than are needed").to_string();
+    assert!(why.contains("all votes count alike") && why.contains("Add replicas"), "{why}");
+    let raft = OrderArgs { weighted: true, ..OrderArgs::default() };
+    let why = raft.choice().expect_err("Raft counts them alike").to_string();
+    assert!(why.contains("leave --weighted out, or say --protocol mod-smart"), "{why}");
+}

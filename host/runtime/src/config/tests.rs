@@ -76,6 +76,38 @@ fn byzantine(directory: &std::path::Path) -> Config {
     config
 }
 
+/// Heavy votes need spare members, and just as many heavy ones as the faults ask for.
+#[test]
+fn heavy_members_are_just_as_many_as_are_needed() {
+    let crash = |members: usize, change: fn(&mut Config)| {
+        let mut config =
+            changed(|c| (c.protocol, c.faults, c.heavy) = (Protocol::MOD_SMART, Some(1), vec![1]));
+        let first = config.members[0].clone();
+        config.members =
+            (1..=members as u16).map(|replica| MemberConfig { replica, ..first.clone() }).collect();
+        change(&mut config);
+        config
+    };
+    let good = crash(5, |_| {});
+    good.check_protocol().unwrap();
+    assert_eq!(good.survives().among(5).heavy(), 1);
+    assert!(good.agreed_protocol().ends_with(" faults 1 heavy [1]"), "{}", good.agreed_protocol());
+    let refused = [
+        (crash(3, |_| {}), "3 members are no more than are needed"),
+        (crash(5, |c| c.faults = None), "5 members are no more than are needed"),
+        (crash(5, |c| c.heavy = vec![1, 2]), "name exactly 1 of the members"),
+        (crash(5, |c| c.heavy = vec![9]), "name exactly 1 of the members"),
+        (crash(5, |c| c.heavy = vec![1, 1]), "name exactly 1 of the members"),
+        (crash(5, |c| c.protocol = Protocol::RAFT), "all votes count alike: leave it out, or write protocol"),
+    ];
+    for (config, what) in refused {
+        let why = config.check_protocol().expect_err(what).to_string();
+        assert!(why.contains("heavy: ") && why.contains(what), "{why}");
+    }
+    // Who joins has another list of members.
+    crash(3, |c| c.membership = 2).check_protocol().unwrap();
+}
+
 /// Each refusal names the key and what to write instead.
 #[test]
 fn replicas_that_sign_need_their_keys() {
