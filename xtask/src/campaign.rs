@@ -7,7 +7,7 @@ mod table;
 use crate::commands::Done;
 use serde_json::{Value, json};
 use std::path::Path;
-use table::{Campaign, Step, TABLE};
+use table::{BUILD, Campaign, Step, TABLE, What};
 
 const HELP: &str = "cargo xtask campaign [NAME] [--sample] [--json]
 
@@ -76,7 +76,10 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Campaign>, String> {
 }
 
 fn steps(chosen: &[&'static Campaign], sample: bool) -> Vec<&'static Step> {
-    chosen.iter().flat_map(|campaign| if sample { campaign.sample } else { campaign.steps }).collect()
+    let steps = chosen.iter().flat_map(|campaign| if sample { campaign.sample } else { campaign.steps });
+    let steps: Vec<&'static Step> = steps.collect();
+    let needs = steps.iter().any(|step| step.what == What::Debug);
+    needs.then_some(&BUILD).into_iter().chain(steps).collect()
 }
 
 /// The table as text.

@@ -1,7 +1,7 @@
 //! Runs the steps of a campaign: their output goes to a log, their progress to the terminal.
 
-use super::table::Step;
-use crate::commands::Done;
+use super::table::{Step, What};
+use crate::commands::{Done, built};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -46,8 +46,11 @@ pub(super) fn run(root: &Path, name: &str, steps: &[&Step]) -> Done {
 
 fn start(root: &Path, step: &Step, log: &File) -> std::io::Result<Child> {
     let words = step.words();
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| words[0].into());
-    let mut command = Command::new(cargo);
+    let program = match step.what {
+        What::Debug => built(root).map_err(std::io::Error::other)?.into_os_string(),
+        _ => std::env::var_os("CARGO").unwrap_or_else(|| words[0].into()),
+    };
+    let mut command = Command::new(program);
     command.args(&words[1..]).envs(step.variables()).current_dir(root).stdin(Stdio::null());
     command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()
 }

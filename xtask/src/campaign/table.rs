@@ -23,7 +23,7 @@ pub(super) struct Step {
 pub(super) enum What {
     /// `quorate` in a release build.
     Release,
-    /// `quorate` in the tests' build.
+    /// `quorate` as the tests built it. `cargo run` would build most packages once more, since their dependencies have other features then.
     Debug,
     Tests,
     /// Tests of packages, built with the planted bugs.
@@ -36,7 +36,7 @@ impl What {
     pub(super) fn command(self) -> &'static str {
         match self {
             What::Release => "cargo run --release --package quorate-cli --",
-            What::Debug => "cargo run --package quorate-cli --",
+            What::Debug => "target/debug/quorate",
             What::Tests | What::PlantedTests => "cargo test",
             What::Xtask => "cargo xtask",
         }
@@ -84,6 +84,9 @@ const fn few(arguments: &'static str) -> Step {
 const fn tests(arguments: &'static str, environment: Environment) -> Step {
     step(What::Tests, arguments, environment)
 }
+
+/// Builds what [`What::Debug`] runs, unless the tests did already.
+pub(super) const BUILD: Step = step(What::Tests, "--workspace --no-run", &[]);
 
 /// Names the same packages as `cargo test --workspace`, so that nothing is built anew for them.
 const SOME_KILLS: &str =
