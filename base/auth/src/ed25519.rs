@@ -8,12 +8,12 @@
 //! Checking many at once needs random factors that the signers can not foresee. They are drawn from a hash of everything that is checked:
 //! equal on all replicas, and different as soon as one bit of one signature differs. Tests: auth/tests.rs.
 
-use super::{Authenticator, Claim};
+use super::{Authenticator, Claim, Secret, Text};
 use crate::Signature;
+use crate::by_membership::ByMembership;
 use ed25519_zebra::{Signature as Inner, SigningKey, VerificationKey, VerificationKeyBytes, batch};
-use quorate_types::{Reject, ReplicaId};
+use quorate_types::{MembershipId, Reject, ReplicaId, planted};
 use rand_core::{TryCryptoRng, TryRng};
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 
@@ -63,28 +63,65 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// This replica's key pair and the members' public keys.
+/// A member's key, ready to check with.
+#[derive(Clone, Copy)]
+struct Known {
+    inner: VerificationKey,
+    public: PublicKey,
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        self.public == other.public
+    }
+}
+
+impl Known {
+    fn new(key: [u8; 32]) -> Result<Self, Reject> {
+        match VerificationKey::try_from(key) {
+            Ok(inner) => Ok(Self { inner, public: PublicKey(key) }),
+            Err(_) => Err(Reject::Malformed("public key")),
+        }
+    }
+}
+
+/// This replica's key pairs and the members' public keys.
 #[derive(Clone)]
 pub struct Ed25519 {
-    own: SigningKey,
-    members: BTreeMap<ReplicaId, (VerificationKey, PublicKey)>,
+    me: ReplicaId,
+    own: Vec<(PublicKey, SigningKey)>,
+    members: ByMembership<Known>,
 }
 
 impl Ed25519 {
-    /// Makes one of this replica's secret key (32 random bytes) and the public keys of all members.
+    /// Makes one of this replica's secret key and the public keys that all members have from the first membership on.
     ///
     /// # Errors
     /// When a public key is invalid.
     pub fn new(
+        me: ReplicaId,
         secret: [u8; 32],
         members: impl IntoIterator<Item = (ReplicaId, PublicKey)>,
     ) -> Result<Self, Reject> {
-        let read = |(id, key): (ReplicaId, PublicKey)| match VerificationKey::try_from(key.0) {
-            Ok(inner) => Ok((id, (inner, key))),
-            Err(_) => Err(Reject::Malformed("public key")),
-        };
-        let members = members.into_iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { own: SigningKey::from(secret), members })
+        Self::since(MembershipId::FIRST, me, &[Secret::new(secret)], members)
+    }
+
+    /// The same of several secret keys, and of the public keys that all members have in this membership.
+    ///
+    /// # Errors
+    /// When a public key is invalid.
+    pub fn since(
+        membership: MembershipId,
+        me: ReplicaId,
+        secrets: &[Secret],
+        members: impl IntoIterator<Item = (ReplicaId, PublicKey)>,
+    ) -> Result<Self, Reject> {
+        let mut keys = Self { me, own: Vec::new(), members: ByMembership::default() };
+        for (id, key) in members {
+            keys.members.know(id, membership, Known::new(key.0)?);
+        }
+        secrets.iter().for_each(|secret| keys.hold(secret));
+        Ok(keys)
     }
 
     /// The public key that belongs to a secret one.
@@ -92,9 +129,26 @@ impl Ed25519 {
         PublicKey(VerificationKeyBytes::from(&SigningKey::from(secret)).into())
     }
 
-    /// The public key of a member, if it is known.
+    /// The public key of a member, as it is first known.
     pub fn public_of(&self, member: ReplicaId) -> Option<[u8; 32]> {
-        self.members.get(&member).map(|(_, key)| *key.bytes())
+        self.members.first_of(member).map(|key| *key.public.bytes())
+    }
+
+    /// Whether this replica holds the secret half of this public key.
+    pub fn holds(&self, public: &[u8; 32]) -> bool {
+        self.own.iter().any(|(own, _)| own.bytes() == public)
+    }
+
+    /// The key of a member in a membership. One who joins later may not know the keys of before; the first ones that he knows stand for them,
+    /// so that he can check what he is shown of earlier times.
+    fn known(&self, member: ReplicaId, membership: MembershipId) -> Option<&Known> {
+        self.members.of(member, membership).or_else(|| self.members.first_of(member))
+    }
+
+    /// The key with which this replica signs in a membership, if it holds it.
+    fn own(&self, membership: MembershipId) -> Option<&SigningKey> {
+        let public = self.known(self.me, membership)?.public;
+        self.own.iter().find(|(own, _)| *own == public).map(|(_, key)| key)
     }
 
     fn inner(signature: &Signature) -> Option<Inner> {
@@ -103,49 +157,63 @@ impl Ed25519 {
 }
 
 impl fmt::Debug for Ed25519 {
-    /// Without the secret.
+    /// Without the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.members.iter().map(|(id, (_, key))| (id, key))).finish()
+        f.debug_map().entries(self.members.first().map(|(id, key)| (id, key.public))).finish()
     }
 }
 
 impl Authenticator for Ed25519 {
-    fn know(&mut self, member: ReplicaId, key: &[u8; 32]) {
-        if let (Ok(public), Ok(inner)) = (PublicKey::new(*key), VerificationKey::try_from(*key)) {
-            self.members.entry(member).or_insert((inner, public));
+    fn know(&mut self, member: ReplicaId, membership: MembershipId, key: &[u8; 32]) {
+        if let (Ok(_), Ok(known)) = (PublicKey::new(*key), Known::new(*key)) {
+            self.members.know(member, membership, known);
         }
     }
-    fn sign(&self, statement: &[u8]) -> Signature {
+    fn hold(&mut self, secret: &Secret) {
+        let public = secret.public();
+        if !self.holds(public.bytes()) {
+            self.own.push((public, SigningKey::from(*secret.bytes())));
+        }
+    }
+    fn can_sign(&self, membership: MembershipId) -> bool {
+        self.own(membership).is_some()
+    }
+    fn sign(&self, text: &Text) -> Signature {
+        let Some(own) = self.own(text.membership) else { return Signature::NONE };
         // 64 bytes always fit.
-        Signature::new(&self.own.sign(statement).to_bytes()).unwrap_or(Signature::NONE)
+        Signature::new(&own.sign(&text.bytes).to_bytes()).unwrap_or(Signature::NONE)
     }
 
-    fn verify(&self, signer: ReplicaId, statement: &[u8], signature: &Signature) -> bool {
-        let (Some((key, _)), Some(inner)) = (self.members.get(&signer), Self::inner(signature)) else {
+    fn verify(&self, signer: ReplicaId, text: &Text, signature: &Signature) -> bool {
+        let (Some(key), Some(inner)) = (self.known(signer, text.membership), Self::inner(signature)) else {
             return false;
         };
-        key.verify(&inner, statement).is_ok()
+        let old =
+            || self.members.first_of(signer).is_some_and(|old| old.inner.verify(&inner, &text.bytes).is_ok());
+        key.inner.verify(&inner, &text.bytes).is_ok() || (planted("smart-old-key") && old())
     }
 
-    fn key(&self, member: ReplicaId) -> Option<PublicKey> {
-        self.members.get(&member).map(|(_, key)| *key)
+    fn key(&self, member: ReplicaId, membership: MembershipId) -> Option<PublicKey> {
+        self.known(member, membership).map(|key| key.public)
     }
 
     fn verify_all(&self, claims: &[Claim<'_>]) -> bool {
-        if claims.len() < TOGETHER_MIN {
-            return claims.iter().all(|(signer, statement, sig)| self.verify(*signer, statement, sig));
+        if claims.len() < TOGETHER_MIN || planted("smart-old-key") {
+            return claims.iter().all(|(signer, text, sig)| self.verify(*signer, text, sig));
         }
         let mut verifier = batch::Verifier::new();
         let mut hasher = factors();
-        for (signer, statement, signature) in claims {
-            let (Some((_, key)), Some(inner)) = (self.members.get(signer), Self::inner(signature)) else {
+        for (signer, text, signature) in claims {
+            let key = self.known(*signer, text.membership);
+            let (Some(key), Some(inner)) = (key, Self::inner(signature)) else {
                 return false;
             };
-            hasher.update(&key.0);
+            let key = key.public.bytes();
+            hasher.update(key);
             hasher.update(signature.bytes());
-            hasher.update(&(statement.len() as u64).to_le_bytes());
-            hasher.update(statement);
-            verifier.queue((VerificationKeyBytes::from(key.0), inner, *statement));
+            hasher.update(&(text.bytes.len() as u64).to_le_bytes());
+            hasher.update(&text.bytes);
+            verifier.queue((VerificationKeyBytes::from(*key), inner, &text.bytes));
         }
         verifier.verify(Factors(hasher.finalize_xof())).is_ok()
     }

@@ -16,10 +16,12 @@
 //! Tests: base/auth/src/tests.rs.
 
 mod administration;
+mod by_membership;
 mod ed25519;
 mod keyed;
 mod macs;
 mod requests;
+mod secret;
 mod signature;
 
 pub use administration::{administration_statement, is_signed_by};
@@ -29,12 +31,13 @@ pub use macs::{ClientMacs, Tag, is_tag, tag_at};
 pub use requests::{
     CheckWork, ClientKey, KeyedClient, RequestChecks, RequestClaim, StatementSigner, request_statement,
 };
+pub use secret::Secret;
 pub use signature::{
     SIGNATURE_MAX, Signature, Signed, bounded, decode_signed, put_signature, put_signed, read_signature,
     read_signed, write_signed,
 };
 
-use quorate_types::{Digest, ReplicaId};
+use quorate_types::{Digest, MembershipId, ReplicaId};
 use std::fmt::Debug;
 
 /// The digest of all bytes of a request, which stands for the request.
@@ -42,29 +45,51 @@ pub fn digest_of_request(bytes: &[u8]) -> Digest {
     Digest::new(*blake3::hash(bytes).as_bytes())
 }
 
-/// A member, a statement, and the signature that the member is said to have made of it.
-pub type Claim<'a> = (ReplicaId, &'a [u8], &'a Signature);
+/// What a member signs: the bytes of a statement, and the membership in which it is made. That tells which key counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// The membership.
+    pub membership: MembershipId,
+    /// The bytes; they name the membership, too.
+    pub bytes: Vec<u8>,
+}
 
-/// Makes this replica's signatures and checks those of all members.
+/// A member, what it is said to have signed, and its signature.
+pub type Claim<'a> = (ReplicaId, &'a Text, &'a Signature);
+
+/// Makes this replica's signatures and checks those of all members. A member's key may be another one from some membership on; what was
+/// signed in earlier memberships is still checked with the key of then.
 pub trait Authenticator: Send + Debug {
-    /// Signs a statement as this replica.
-    fn sign(&self, statement: &[u8]) -> Signature;
+    /// Signs as this replica, with the key that is its own in the text's membership. [`Signature::NONE`] where it does not hold that key: it
+    /// never signs with another one.
+    fn sign(&self, text: &Text) -> Signature;
 
-    /// Whether this member signed this statement.
-    fn verify(&self, signer: ReplicaId, statement: &[u8], signature: &Signature) -> bool;
-
-    /// A member joined, with this public key. The key that is known for a member stays.
-    fn know(&mut self, member: ReplicaId, key: &[u8; 32]) {
-        let _ = (member, key);
+    /// Whether this replica holds the key that is its own in this membership.
+    fn can_sign(&self, _membership: MembershipId) -> bool {
+        true
     }
 
-    /// The public key with which anybody can check what this member signed. There is none where nothing is signed, and in simulators.
-    fn key(&self, _member: ReplicaId) -> Option<PublicKey> {
+    /// Whether this member signed this, with the key that was its own in the text's membership.
+    fn verify(&self, signer: ReplicaId, text: &Text, signature: &Signature) -> bool;
+
+    /// In this membership the member has this public key. What was said of a membership before stays.
+    fn know(&mut self, member: ReplicaId, membership: MembershipId, key: &[u8; 32]) {
+        let _ = (member, membership, key);
+    }
+
+    /// From now on this replica holds this secret key, too.
+    fn hold(&mut self, secret: &Secret) {
+        let _ = secret;
+    }
+
+    /// The public key with which anybody can check what this member signed in this membership. There is none where nothing is signed, and in
+    /// simulators.
+    fn key(&self, _member: ReplicaId, _membership: MembershipId) -> Option<PublicKey> {
         None
     }
     /// Whether all of these are right. All replicas come to the same result, which is that of checking one by one.
     fn verify_all(&self, claims: &[Claim<'_>]) -> bool {
-        claims.iter().all(|(signer, statement, signature)| self.verify(*signer, statement, signature))
+        claims.iter().all(|(signer, text, signature)| self.verify(*signer, text, signature))
     }
 }
 
@@ -73,10 +98,10 @@ pub trait Authenticator: Send + Debug {
 pub struct Trusting;
 
 impl Authenticator for Trusting {
-    fn sign(&self, _statement: &[u8]) -> Signature {
+    fn sign(&self, _text: &Text) -> Signature {
         Signature::NONE
     }
-    fn verify(&self, _signer: ReplicaId, _statement: &[u8], _signature: &Signature) -> bool {
+    fn verify(&self, _signer: ReplicaId, _text: &Text, _signature: &Signature) -> bool {
         true
     }
 }
@@ -93,7 +118,7 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// The public key of a member's signatures, if it is known and there are such keys.
+    /// The public key of a member's signatures, as the configuration names it, if there are such keys.
     pub fn public_of(&self, member: ReplicaId) -> Option<[u8; 32]> {
         match self {
             Self::Ed25519(keys) => keys.public_of(member),
@@ -101,11 +126,29 @@ impl Keys {
         }
     }
 
+    /// Whether this replica holds the secret half of this public key. Where nothing is signed it needs none.
+    pub fn holds(&self, public: &[u8; 32]) -> bool {
+        match self {
+            Self::Trusting => true,
+            Self::Keyed(keyed) => keyed.holds(public),
+            Self::Ed25519(keys) => keys.holds(public),
+        }
+    }
+
+    /// From now on this replica holds this secret key, too.
+    pub fn hold(&mut self, secret: &Secret) {
+        match self {
+            Self::Trusting => {}
+            Self::Keyed(keyed) => keyed.hold(secret),
+            Self::Ed25519(keys) => keys.hold(secret),
+        }
+    }
+
     /// The authenticator of one instance.
     pub fn build(&self) -> Box<dyn Authenticator> {
         match self {
             Self::Trusting => Box::new(Trusting),
-            Self::Keyed(keyed) => Box::new(*keyed),
+            Self::Keyed(keyed) => Box::new(keyed.clone()),
             Self::Ed25519(keys) => keys.clone(),
         }
     }

@@ -6,7 +6,8 @@
 //!                  or leader u16, slot u64, view u64, memberships (5, they hold in this instance from the next slot on)
 //!                  or count u8, (replica u16 | tag u64) ... (6, these members count in small quorums again)
 //!                  or a signed command (7, `administration.rs`)
-//! member request   kind u8 | replica u16 | other u16 | incarnation u64 | key 32 (kind 6, add with a key) | address, to the end
+//! member request   kind u8 | replica u16 | other u16 | incarnation u64 | key 32 (kind 6, add with a key, and 7, another key)
+//!                  | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at
 //! instances request  count u16
 //! ```
@@ -26,6 +27,8 @@ use quorate_types::{
 
 /// The kind of a member request that adds a replica with a key.
 const ADD_WITH_KEY: u8 = 6;
+/// The kind of a request for another key.
+const REKEY: u8 = 7;
 /// The offset of the kind in a request's header.
 const KIND_AT: usize = 28;
 
@@ -212,6 +215,13 @@ pub enum MemberRequest {
         /// The learner.
         new: ReplicaId,
     },
+    /// A replica signs with another key from then on. Only where replicas may lie.
+    Rekey {
+        /// The replica.
+        replica: ReplicaId,
+        /// The public half of its new key.
+        key: [u8; 32],
+    },
     /// A replica has another address from now on.
     Move {
         /// The replica.
@@ -233,9 +243,14 @@ impl MemberRequest {
             Self::Remove(replica) => (3, *replica, none.0, none.1, none.2),
             Self::Replace { old, new } => (4, *old, *new, none.1, none.2),
             Self::Move { replica, address } => (5, *replica, none.0, none.1, address.as_str()),
+            Self::Rekey { replica, .. } => (REKEY, *replica, none.0, none.1, none.2),
         };
-        let key = if let Self::Add { key, .. } = self { *key } else { None };
-        let kind = if key.is_some() { ADD_WITH_KEY } else { kind };
+        let key = match self {
+            Self::Add { key, .. } => *key,
+            Self::Rekey { key, .. } => Some(*key),
+            _ => None,
+        };
+        let kind = if key.is_some() && kind != REKEY { ADD_WITH_KEY } else { kind };
         let mut out = Vec::with_capacity(48 + address.len());
         out.put_u8(kind);
         out.put_u16(replica.number());
@@ -255,7 +270,7 @@ impl MemberRequest {
         let kind = r.u8()?;
         let (replica, other) = (ReplicaId::new(r.u16()?), ReplicaId::new(r.u16()?));
         let incarnation = Incarnation::new(r.u64()?);
-        let key = if kind == ADD_WITH_KEY { Some(r.array()?) } else { None };
+        let key = if matches!(kind, ADD_WITH_KEY | REKEY) { Some(r.array()?) } else { None };
         let address = r.rest();
         let malformed = Err(Reject::Malformed("member request"));
         if address.len() > ADDRESS_MAX {
@@ -269,6 +284,10 @@ impl MemberRequest {
             2 if single && bare => Self::Promote(replica),
             3 if single && bare => Self::Remove(replica),
             4 if bare => Self::Replace { old: replica, new: other },
+            REKEY if single && address.is_empty() && incarnation == Incarnation::default() => match key {
+                Some(key) => Self::Rekey { replica, key },
+                None => return malformed,
+            },
             5 if single && plain => Self::Move { replica, address },
             _ => return malformed,
         })

@@ -274,6 +274,8 @@ fn is_done(step: &MemberRequest, seen: &Seen) -> bool {
         MemberRequest::Promote(replica) => votes(replica),
         MemberRequest::Remove(replica) => !is_there(replica),
         MemberRequest::Replace { old, new } => !is_there(old) && votes(new),
+        // No client of zookeeper asks for that.
+        MemberRequest::Rekey { .. } => false,
     }
 }
 

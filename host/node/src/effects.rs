@@ -4,7 +4,7 @@ use crate::keeping::SegmentScrub;
 use crate::lanes::Part;
 use crate::status::NodeStatus;
 use bytes::Bytes;
-use quorate_auth::CheckWork;
+use quorate_auth::{CheckWork, Secret};
 use quorate_execute::{Work, Worked};
 use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, WriteId};
 use quorate_order::visigoth::{OracleAnswer, OracleRequest};
@@ -109,6 +109,8 @@ pub enum Input {
         /// What the register holds.
         answer: OracleAnswer,
     },
+    /// This replica was given a secret key, with which it perhaps signs from some membership on.
+    Secret(Secret),
     /// The lane of this part has a turn: the answer to [`Effect::Run`].
     Run(Part),
     /// The moment that [`crate::Node::deadline`] named has come.

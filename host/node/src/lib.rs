@@ -54,7 +54,7 @@ pub use quorate_admit::ServedByReplicas;
 pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use reconfigure::LevelConfig;
 pub use recovered::Recovered;
-pub use report::draft;
+pub use report::{draft, memberships_in_force};
 pub use restoring::Restoring;
 pub use status::{
     AdministrationStatus, CheckpointStatus, GrantStatus, InstanceStatus, InstancesStatus, LevelStatus,

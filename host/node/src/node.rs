@@ -20,8 +20,7 @@ use quorate_admit::{Intake, KnownMember};
 use quorate_execute::{Agreed, Executor, Publisher, Worked};
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
-use quorate_order::visigoth::OracleAnswer;
-use quorate_order::{Input as OrderInput, Nature};
+use quorate_order::{Input as OrderInput, Nature, visigoth::OracleAnswer};
 use quorate_types::{
     ClientId, ConnId, Halt, InstanceId, MembershipId, ReplicaId, Room, Time, Trust, View, planted,
 };
@@ -401,6 +400,12 @@ impl Node {
     /// The oracle answered a question about an instance.
     pub(crate) fn on_oracle(&mut self, now: Time, of: InstanceId, answer: OracleAnswer, out: &mut Effects) {
         self.groups.step_named(now, of, OrderInput::Oracle(answer));
+        self.after_order(now, out);
+    }
+
+    /// This replica was given a secret key. [mod_smart L175]
+    pub(crate) fn on_secret(&mut self, now: Time, secret: &quorate_auth::Secret, out: &mut Effects) {
+        self.groups.hold(now, &mut self.config.order.keys, secret);
         self.after_order(now, out);
     }
 

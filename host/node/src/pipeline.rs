@@ -55,6 +55,7 @@ impl Node {
             Input::Worked(done) => self.on_worked(now, done, out),
             Input::Oracle { instance, answer } => self.on_oracle(now, instance, answer, out),
             Input::Deadline => self.on_deadline(now, out),
+            Input::Secret(secret) => self.on_secret(now, &secret, out),
             Input::Accepted { conn, from } => self.at_gate(now, At::Accepted { conn, from }, out),
             Input::Identified { conn, identity } => self.at_gate(now, At::Identified { conn, identity }, out),
             Input::Unsafe { conn, why } => self.on_unsafe(now, conn, why, out),

@@ -43,6 +43,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) uncounted: Vec<InstanceId>,
     /// Whether there is an oracle, where few replicas are slow.
     pub(crate) oracle: bool,
+    /// The public key with which this replica has to sign, and whose secret half it does not hold.
+    pub(crate) lacks_key: Option<[u8; 32]>,
 }
 
 impl Situation<'_> {
@@ -53,6 +55,7 @@ impl Situation<'_> {
         self.few(&mut problems);
         self.uncounted(&mut problems);
         self.disk(&mut problems);
+        self.key(&mut problems);
         self.members(&mut problems);
         of_checkpoints(&mut problems);
         self.limits(&mut problems);
@@ -101,6 +104,15 @@ impl Situation<'_> {
                 "this replica does not count where few go on (instances {}), since it started, stood still, or took a checkpoint. Until it \
                  does it is one of those that have stopped: see that enough others are there",
                 instances.join(", ")
+            ));
+        }
+    }
+
+    fn key(&self, problems: &mut Vec<String>) {
+        if let Some(key) = &self.lacks_key {
+            let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            problems.push(format!(
+                "this replica lacks the secret half of its signing key {key}, and votes for nothing without it: put the file beside its                  other key (`quorate member newkey` made it), or give it another key (`quorate member rekey`)"
             ));
         }
     }

@@ -15,6 +15,7 @@ use quorate_order::Status as OrderStatus;
 use quorate_order::visigoth::SmallQuorums;
 use quorate_types::{InstanceId, ReplicaId, Time};
 use quorate_wire::{MemberRequest, Memberships};
+use std::sync::Arc;
 
 /// How results are verified.
 fn verification(node: &Node) -> Option<VerificationStatus> {
@@ -42,6 +43,11 @@ fn verification(node: &Node) -> Option<VerificationStatus> {
 /// Why it can not be now.
 pub fn draft(node: &Node, request: &MemberRequest) -> Result<(u64, Memberships), String> {
     Plan::new(&node.reconfigure, &look!(node, reconfigure)).drafted(request)
+}
+
+/// The memberships in force in a replica's instances, as far back as their logs know them.
+pub fn memberships_in_force(node: &Node) -> Vec<Arc<Memberships>> {
+    node.groups.iter().flat_map(|group| group.status().memberships).collect()
 }
 
 /// The whole status.
@@ -214,6 +220,7 @@ fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &Seat
             .map(|group| group.id())
             .collect(),
         oracle: node.config.order.oracle,
+        lacks_key: node.reconfigure.lacks_key(&node.config),
     };
     situation.problems(|problems| node.keeping.problems(problems))
 }

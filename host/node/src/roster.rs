@@ -7,9 +7,11 @@
 //! ```text
 //! roster  created u16 | ids count u16, (replica u16) ... | current length u32, memberships | change length u32, memberships
 //!         | administration length u32, administration (`roster/administration.rs`)
+//!         | keys count u32, (key 32) ...
 //! ```
 //!
-//! The administration is there if `created` has the highest bit: once administrators commanded something.
+//! The administration is there if `created` has the highest bit: once administrators commanded something. The keys are there if it has the
+//! bit below: those that members had and have no more, in ascending order. None of them is ever a member's key again.
 //!
 //! Until the first change there is only the number of replicas with which the cluster was made; the configuration of each replica then says
 //! who they are.
@@ -21,12 +23,16 @@ pub(crate) mod administration;
 pub(crate) use administration::{Administration, Signatures};
 
 use quorate_types::{MembershipId, ReplicaId, planted};
-use quorate_wire::{Membership, Memberships, SystemCommand};
+use quorate_wire::{Member, Membership, Memberships, SystemCommand};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The bit of the number of founders that says that administrators commanded something.
 pub(crate) const COMMANDED: u16 = 1 << 15;
+/// The bit of the number of founders that says that members gave up keys.
+pub(crate) const GAVE_UP: u16 = 1 << 14;
+/// Once so many keys were given up, members get no other ones. Those of members that leave are kept beyond that.
+const KEYS_MAX: usize = 1 << 14;
 
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +55,8 @@ pub(crate) struct Roster {
     /// The present membership; none until the first change.
     current: Option<Membership>,
     change: Option<Memberships>,
+    /// The public keys that members had and have no more.
+    former_keys: BTreeSet<[u8; 32]>,
     /// What administrators commanded, where replicas may lie.
     administration: Administration,
 }
@@ -57,7 +65,8 @@ impl Roster {
     /// The roster of a cluster that was made with this many replicas.
     pub(crate) fn new(created: usize) -> Self {
         let (created, administration) = (created as u16, Administration::default());
-        Self { created, used: BTreeSet::new(), current: None, change: None, administration }
+        let (used, former_keys) = (BTreeSet::new(), BTreeSet::new());
+        Self { created, used, current: None, change: None, former_keys, administration }
     }
 
     /// What administrators commanded.
@@ -127,6 +136,25 @@ impl Roster {
         if added.any(|id| self.used.contains(&id)) {
             return Err("an id that was used before is never used again");
         }
+        self.check_keys(before, change.now())
+    }
+
+    /// Whether keys that are new are nobody's and never were. Whoever stole a member's old key must not sign as any member.
+    fn check_keys(&self, before: &Membership, now: &Membership) -> Result<(), &'static str> {
+        let had = |id, key| before.get(id).is_some_and(|member| member.key == key);
+        let all = now.members().iter().filter(|member| !had(member.replica, member.key));
+        for key in all.filter_map(|member| member.key) {
+            if before.members().iter().any(|member| member.key == Some(key)) {
+                return Err("a key is another member's: each member has one of its own");
+            }
+            if self.former_keys.contains(&key) && !planted("key-used-again") {
+                return Err("a key that was a member's before is never used again: make another one");
+            }
+        }
+        let rekeys = |member: &Member| before.get(member.replica).is_some_and(|was| was.key != member.key);
+        if self.former_keys.len() >= KEYS_MAX && now.members().iter().any(rekeys) {
+            return Err("so many keys were given up that no more are kept: replace the member by a new one");
+        }
         Ok(())
     }
 
@@ -138,6 +166,11 @@ impl Roster {
                     return Done::Refused(why);
                 }
                 self.used.extend(change.replicas());
+                let keys = |membership: &Membership| -> BTreeSet<[u8; 32]> {
+                    membership.members().iter().filter_map(|member| member.key).collect()
+                };
+                let before = change.before().map(keys).unwrap_or_default();
+                self.former_keys.extend(before.difference(&keys(change.now())));
                 self.change = Some(change.clone());
                 Done::Begun(change)
             }
@@ -161,7 +194,9 @@ impl Roster {
     /// Appends the roster's bytes.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         let commanded = self.administration != Administration::default();
-        let created = self.created | if commanded { COMMANDED } else { 0 };
+        let gave_up = !self.former_keys.is_empty();
+        let created =
+            self.created | if commanded { COMMANDED } else { 0 } | if gave_up { GAVE_UP } else { 0 };
         out.extend_from_slice(&created.to_le_bytes());
         out.extend_from_slice(&(self.used.len() as u16).to_le_bytes());
         self.used.iter().for_each(|id| out.extend_from_slice(&id.number().to_le_bytes()));
@@ -171,13 +206,28 @@ impl Roster {
             out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
             out.extend_from_slice(&bytes);
         }
-        if !commanded {
-            return;
+        if commanded {
+            let mut bytes = Vec::new();
+            self.administration.write_to(&mut bytes);
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(&bytes);
         }
-        let mut bytes = Vec::new();
-        self.administration.write_to(&mut bytes);
-        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        out.extend_from_slice(&bytes);
+        if gave_up {
+            out.extend_from_slice(&(self.former_keys.len() as u32).to_le_bytes());
+            self.former_keys.iter().for_each(|key| out.extend_from_slice(key));
+        }
+    }
+
+    /// The same with these keys that members gave up, as [`Self::write_to`] wrote them.
+    ///
+    /// # Errors
+    /// When they are none, or not in ascending order.
+    pub(crate) fn with_former_keys(self, keys: Vec<[u8; 32]>) -> Result<Self, &'static str> {
+        let sorted = keys.is_sorted_by(|one, next| one < next);
+        if keys.is_empty() || !sorted || self.used.is_empty() {
+            return Err("what it says of members' keys does not fit together");
+        }
+        Ok(Self { former_keys: keys.into_iter().collect(), ..self })
     }
 
     /// The roster from its parts, as [`Self::write_to`] wrote them.
@@ -201,7 +251,8 @@ impl Roster {
         if !sorted || joint || !follows || begun == used.is_empty() || created == 0 {
             return Err("what it says of the membership does not fit together");
         }
-        Ok(Self { created, used: used.into_iter().collect(), current, change, administration })
+        let (used, former_keys) = (used.into_iter().collect(), BTreeSet::new());
+        Ok(Self { created, used, current, change, former_keys, administration })
     }
 }
 

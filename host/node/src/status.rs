@@ -315,6 +315,9 @@ pub struct MembershipStatus {
     /// Where replicas may lie: who administers the cluster, and what they commanded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub administration: Option<AdministrationStatus>,
+    /// Where replicas may lie: the public key with which this replica has to sign, and whose secret half it does not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacks_key: Option<String>,
 }
 
 /// What administrators commanded, as executed here.

@@ -19,7 +19,7 @@
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
-use crate::roster::{Administration, COMMANDED, Roster};
+use crate::roster::{Administration, COMMANDED, GAVE_UP, Roster};
 use bytes::Bytes;
 use quorate_execute::{CheckpointError, system_begins_anew};
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
@@ -297,7 +297,11 @@ impl Parts {
             }
             administration = Administration::read(Reader::new(self.bytes.split_to(len), "administration"))?;
         }
-        Roster::from_parts(created & !COMMANDED, used, current, change, administration)
+        let keys = if created & GAVE_UP > 0 { u32::from_le_bytes(self.array()?) } else { 0 };
+        let keys = (0..keys).map(|_| self.array()).collect::<Result<Vec<_>, &'static str>>()?;
+        let founders = created & !(COMMANDED | GAVE_UP);
+        let roster = Roster::from_parts(founders, used, current, change, administration)?;
+        if created & GAVE_UP > 0 { roster.with_former_keys(keys) } else { Ok(roster) }
     }
     fn anchor(&mut self) -> Result<Anchor, &'static str> {
         let len = self.u16()?;

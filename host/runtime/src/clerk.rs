@@ -1,10 +1,11 @@
-//! The thread for rare and small work with files: it checks the certificates and the space on the disk, and writes the audit log and files
-//! of evidence.
+//! The thread for rare and small work with files: it checks the certificates and the space on the disk, reads new signing keys, and writes the
+//! audit log and files of evidence.
 //!
 //! Certificates are read again when their files change, or on request. New connections then use the new ones; files that do not work change
 //! nothing. The audit log is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
 //! Tests: `clerk/tests.rs`.
 
+use crate::config::{Config, NewKeys};
 use crate::disk::Quota;
 use crate::disk_thread::{Completion, Mailbox};
 use crate::evidence::EvidenceFiles;
@@ -135,17 +136,19 @@ pub(crate) struct Clerk {
 impl Clerk {
     /// Starts the thread, with the certificates in force if connections are not plain.
     pub(crate) fn start(
-        (data, quota): (&Path, Option<Quota>),
+        (config, quota): (&Config, Option<Quota>),
         watched: Option<Watched>,
         mailbox: Mailbox,
     ) -> io::Result<Self> {
         let (sender, receiver) = bounded(ERRANDS_MAX);
+        let (data, keys) = (&config.data, config.signing.as_ref());
+        let keys = keys.map(|signing| NewKeys::beside(&signing.key));
         let (audit, evidence) = (Audit::new(data.join("audit.jsonl")), EvidenceFiles::new(data));
         let (seen, data) = (Arc::new(Seen::default()), data.to_owned());
         let room = Room { data, quota, seen: seen.clone() };
-        let thread = std::thread::Builder::new()
-            .name("clerk".into())
-            .spawn(move || Work { watched, audit, evidence, room, mailbox, warned: None }.run(&receiver))?;
+        let thread = std::thread::Builder::new().name("clerk".into()).spawn(move || {
+            Work { watched, keys, audit, evidence, room, mailbox, warned: None }.run(&receiver)
+        })?;
         Ok(Self { seen, errands: Some(Errands(sender)), thread: Some(thread) })
     }
 
@@ -206,6 +209,7 @@ impl Room {
 
 struct Work {
     watched: Option<Watched>,
+    keys: Option<NewKeys>,
     audit: Audit,
     evidence: EvidenceFiles,
     room: Room,
@@ -227,6 +231,7 @@ impl Work {
                 Ok(Errand::Keep(name, bytes)) => self.evidence.keep(name, bytes),
                 Err(RecvTimeoutError::Timeout) => {
                     self.look(false);
+                    self.look_at_keys();
                     self.evidence.write();
                 }
                 Ok(Errand::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -253,6 +258,24 @@ impl Work {
         let who = if asked { "this machine, by a signal" } else { "this machine, by changed files" };
         let (who, what) = (who.to_owned(), "read certificates".to_owned());
         self.audit.note(&Act { who, from: String::new(), what, outcome });
+    }
+
+    /// A new file of a key is read once. A key that is not this replica's yet does no harm.
+    fn look_at_keys(&mut self) {
+        for found in self.keys.iter_mut().flat_map(NewKeys::look) {
+            let outcome = match found {
+                Ok(key) => {
+                    self.mailbox.send(Completion::Secret(key.secret()));
+                    format!("held: {}", key.public())
+                }
+                Err(why) => {
+                    tracing::error!("{why}");
+                    format!("error: {why}")
+                }
+            };
+            let (who, what) = ("this machine, by a new file".to_owned(), "read a signing key".to_owned());
+            self.audit.note(&Act { who, from: String::new(), what, outcome });
+        }
     }
 
     /// Warns once a day of a certificate that expires soon.

@@ -49,6 +49,7 @@ pub use opaque::ServiceConfig;
 pub use oracle::{NEEDS_AN_ORACLE, NEEDS_THE_RULE, OracleConfig};
 pub use reads::ReadsConfig;
 use sessions::SessionsConfig;
+pub(crate) use signing::NewKeys;
 pub use signing::{SigningConfig, SigningKey};
 pub use telemetry::TelemetryConfig;
 pub use upgrade::UpgradeConfig;

@@ -6,6 +6,7 @@ use crate::lane::WholeStatus;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
+use quorate_auth::Secret;
 use quorate_execute::Worked;
 use quorate_log::{DiskFull, Extent, LogEffect, Rot, ScrubOk, SyncId, Write, WriteId};
 use quorate_node::{NodeStatus, SegmentScrub};
@@ -72,6 +73,8 @@ pub(crate) enum Completion {
     },
     /// The certificates of new connections from now on.
     Credentials(Arc<Credentials>),
+    /// A signing key of this replica, whose file is new.
+    Secret(Secret),
     /// The health endpoint asks for the status of the node.
     Asked(Sender<NodeStatus>),
     /// It asks for all that is known of the replica.

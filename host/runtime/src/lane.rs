@@ -527,6 +527,7 @@ impl Lane {
             Completion::Kept(report) => self.step(now, Input::Kept(report)),
             Completion::Checked { id, right } => self.step(now, Input::Checked { id, right }),
             Completion::Worked(done) => self.step(now, Input::Worked(done)),
+            Completion::Secret(secret) => self.step(now, Input::Secret(secret)),
             Completion::Oracle { instance, answer } => self.step(now, Input::Oracle { instance, answer }),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
             Completion::Resolved { replica, link, addresses } => {

@@ -204,7 +204,7 @@ impl Replica {
             .map_err(io_error("starting a thread"))?;
         let (crew, oracles) = (crew(&config, &mailbox)?, oracles(&config, options.oracle, &mailbox)?);
         let (credentials, calls) = (watched.as_ref().map(|w| w.current().clone()), FrontCalls::default());
-        let clerk = Clerk::start((&config.data, hurt.quota.clone()), watched, mailbox.clone())
+        let clerk = Clerk::start((&config, hurt.quota.clone()), watched, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
         let (asker, reloader) = (Asker(mailbox.clone()), Reloader(clerk.errands().cloned()));

@@ -36,6 +36,7 @@ pub use nature::{Changes, Nature};
 pub use protocols::Protocol;
 pub use quorate_types::{Random, Waited};
 
+use quorate_auth::Secret;
 use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};
 use quorate_wire::{Batch, Memberships, Verified};
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub enum Input {
     /// A request, by the digest of its bytes, arrived here and was authenticated. If it is not decided in time, something is wrong with the
     /// leader. Protocols that do not suspect their leaders ignore this.
     Watch(Digest),
+    /// From now on this replica holds this secret key, too. It may be the one that is its own from some membership on.
+    Hold(Secret),
     /// The host no longer watches this request: it can not be decided any more, or it was answered without being decided.
     Unwatch(Digest),
     /// The answer to [`Effect::Examine`]: every request in the batch is from the client that it names. The answer may come at any time, or

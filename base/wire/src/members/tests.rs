@@ -56,6 +56,7 @@ fn requests_come_back() {
         MemberRequest::Promote(id(4)),
         MemberRequest::Remove(id(1)),
         MemberRequest::Replace { old: id(1), new: id(4) },
+        MemberRequest::Rekey { replica: id(2), key: [9; 32] },
         MemberRequest::Move { replica: id(2), address },
     ];
     for request in all {

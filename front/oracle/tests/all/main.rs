@@ -74,7 +74,7 @@ fn judges(mut one: Box<dyn Oracle>, mut other: Box<dyn Oracle>) {
             keys().map(|(id, _)| id).filter(|id| !set.contains(&id.number())).collect();
         let statements = Statements { cluster: group.cluster, membership: MembershipId::FIRST, instance };
         let said = set.map(|at| {
-            let auth = Ed25519::new(secret(at), keys()).expect("keys of ours");
+            let auth = Ed25519::new(ReplicaId::new(at), secret(at), keys()).expect("keys of ours");
             let signature = auth.sign(&statements.misses(View::new(2), 5, &missed));
             Missing { from: ReplicaId::new(at), misses: missed.clone(), signature }
         });

@@ -30,6 +30,7 @@ fn short(change: &Change) -> Result<String, Option<ZkError>> {
         MemberRequest::Remove(replica) => format!("remove {replica}"),
         MemberRequest::Replace { old, new } => format!("replace {old} by {new}"),
         MemberRequest::Move { replica, address } => format!("move {replica} to {address}"),
+        MemberRequest::Rekey { replica, .. } => format!("rekey {replica}"),
     });
     Ok(shown.collect::<Vec<_>>().join(", "))
 }

@@ -43,7 +43,14 @@ impl Proofs {
         for found in found {
             let Found { evidence, .. } = &found;
             let ours = evidence.cluster == config.order.cluster && config.order.faults.may_lie();
-            if ours && evidence.verify_as_member(&*auth).is_ok() {
+            // The configuration has the keys of its own membership. Those of later ones this replica knew when it found the evidence, and
+            // named them there.
+            let named = evidence.key.filter(|_| evidence.membership > config.members.number());
+            let right = match named {
+                Some(key) => evidence.verify(&key),
+                None => evidence.verify_as_member(&*auth),
+            };
+            if ours && right.is_ok() {
                 let of = (evidence.accused, evidence.kind);
                 held.entry(of).or_insert(Held { found, times: 0 });
             }

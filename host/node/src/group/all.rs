@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::journal::{Loaded, VolumeId, Volumes};
 use crate::roster::Roster;
 use crate::system::{InstancePart, System};
+use quorate_auth::{Keys, Secret};
 use quorate_merge::{Generation, Leader, Merge, RecordIndex};
 use quorate_order::{Anchor, Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput};
 use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
@@ -231,6 +232,12 @@ impl Groups {
         for group in self.in_force.iter_mut().filter(|group| group.stay().is_present()) {
             group.step(now, input.clone());
         }
+    }
+
+    /// All instances, also those that come later, sign with this key where it is this replica's.
+    pub(crate) fn hold(&mut self, now: Time, keys: &mut Keys, secret: &Secret) {
+        keys.hold(secret);
+        self.step_present(now, &OrderInput::Hold(secret.clone()));
     }
 
     /// Names the groups whose lanes have something to take and were not asked yet.

@@ -58,6 +58,7 @@ fn well<'a>(order: &'a OrderStatus, seats: &'a SeatsStatus) -> Situation<'a> {
         stalled: false,
         write_time: Span::from_millis(1),
         removed: false,
+        lacks_key: None,
         transfer: None,
         seats,
         sessions: (1, 100),
@@ -161,6 +162,15 @@ fn problems_of_the_disk() {
         |s| s.write_time = Span::from_millis(250),
         "the disk of this replica takes X ms for a write",
         "`quorate doctor`",
+    );
+}
+
+#[test]
+fn problems_of_its_key() {
+    one(
+        |s| s.lacks_key = Some([7; 32]),
+        "this replica lacks the secret half of its signing key X",
+        "`quorate member rekey`",
     );
 }
 

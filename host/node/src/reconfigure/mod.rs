@@ -217,6 +217,17 @@ impl Reconfigure {
         }
     }
 
+    /// The public key with which this replica has to sign, now or once the change under way holds, and whose secret half it does not hold.
+    pub(crate) fn lacks_key(&self, config: &NodeConfig) -> Option<[u8; 32]> {
+        let (me, keys) = (config.members.me(), &config.order.keys);
+        let newest = self.roster.change().map(Memberships::now).or(self.roster.current());
+        let key = match newest {
+            Some(membership) => membership.get(me).and_then(|member| member.key),
+            None => keys.public_of(me),
+        };
+        key.filter(|key| !keys.holds(key))
+    }
+
     /// When a leader raises the level by itself, if nothing changes.
     pub(crate) fn deadline(&self, config: &LevelConfig) -> Option<Time> {
         self.levels.due(config)

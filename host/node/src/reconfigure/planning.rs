@@ -179,6 +179,16 @@ impl Plan<'_> {
                 self.promote(*new, members)?;
                 members.retain(|member| member.replica != *old);
             }
+            MemberRequest::Rekey { replica, key } => {
+                if !self.look.config.order.faults.may_lie() {
+                    return Err("the replicas of this cluster only crash, and sign nothing: there is no key to change".into());
+                }
+                let member = find(members, *replica)?;
+                if member.key == Some(*key) {
+                    return Err(format!("{replica} has this key already"));
+                }
+                member.key = Some(*key);
+            }
             MemberRequest::Move { replica, address } => {
                 check_address(address, members)?;
                 find(members, *replica)?.address.clone_from(address);
@@ -279,6 +289,7 @@ impl Plan<'_> {
             removed: self.of.is_removed(me),
             used: self.of.roster.used().iter().map(|id| id.number()).collect::<BTreeSet<_>>(),
             administration: self.administration_status(),
+            lacks_key: self.of.lacks_key(self.look.config).map(hex),
         }
     }
 }

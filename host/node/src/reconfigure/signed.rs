@@ -13,8 +13,10 @@ use crate::roster::Signatures;
 use crate::status::AdministrationStatus;
 use quorate_auth::{PublicKey, RequestChecks, digest_of_request};
 use quorate_order::{Feature, Input as OrderInput};
-use quorate_types::{Digest, MembershipId, View, planted};
-use quorate_wire::{AdminCommand, Member, MemberRequest, Memberships, SignedCommand, SystemCommand};
+use quorate_types::{Digest, MembershipId, ReplicaId, View, planted};
+use quorate_wire::{
+    AdminCommand, Member, MemberRequest, Membership, Memberships, SignedCommand, SystemCommand,
+};
 use std::fmt::Write as _;
 
 /// A command that waits until it is decided.
@@ -181,13 +183,15 @@ fn are_keys(mut keys: impl Iterator<Item = [u8; 32]>, checks: RequestChecks) -> 
 }
 
 /// Whether a change is one that can be, as all replicas know from its bytes: whoever votes was a member before, and each member has a key of
-/// its own, which stays.
+/// its own. A change gives at most one member another key, and does nothing else: should the member lack the new key, that is one fault, and
+/// no more. Which keys are new is the roster's to say.
 fn is_lawful(change: &Memberships, checks: RequestChecks) -> Result<(), String> {
     let Some(before) = change.before() else { return Err("it does not say what it changes".into()) };
     let now = change.now();
     if let Some(new) = now.voters().find(|id| before.get(*id).is_none() && !planted("votes-at-once")) {
         return Err(format!("{new} can not vote before it was a learner"));
     }
+    has_lawful_keys(before, now)?;
     if checks != RequestChecks::Ed25519 {
         return Ok(());
     }
@@ -195,20 +199,36 @@ fn is_lawful(change: &Memberships, checks: RequestChecks) -> Result<(), String> 
     if let Some(member) = now.members().iter().find(lacks) {
         return Err(format!("{} has no public key", member.replica));
     }
+    are_keys(now.members().iter().filter_map(|member| member.key), checks)
+}
+
+fn has_lawful_keys(before: &Membership, now: &Membership) -> Result<(), String> {
     let mut keys: Vec<[u8; 32]> = now.members().iter().filter_map(|member| member.key).collect();
-    are_keys(keys.iter().copied(), checks)?;
     keys.sort_unstable();
     if !keys.is_sorted_by(|one, next| one < next) {
         return Err("two members have the same public key".into());
     }
-    let changes = |member: &&Member| {
-        let was = before.get(member.replica).and_then(|was| was.key);
-        was.is_some() && was != member.key
+    let was = |member: &Member| before.get(member.replica).and_then(|was| was.key);
+    let rekeyed =
+        now.members().iter().filter(|member| was(member).is_some_and(|key| member.key != Some(key)));
+    let rekeyed: Vec<ReplicaId> = rekeyed.map(|member| member.replica).collect();
+    let [one] = rekeyed[..] else {
+        return match rekeyed.is_empty() {
+            true => Ok(()),
+            false => Err("one change gives one member another key: make a change for each".into()),
+        };
     };
-    match now.members().iter().find(changes) {
-        Some(member) => Err(format!("{} has another public key: a member's key stays", member.replica)),
-        None => Ok(()),
+    let mut but_for_it = before.members().to_vec();
+    for member in &mut but_for_it {
+        if let Some(now) = now.get(member.replica) {
+            member.life = now.life;
+            member.key = if member.replica == one { now.key } else { member.key };
+        }
     }
+    if but_for_it == now.members() {
+        return Ok(());
+    }
+    Err(format!("{one} gets another key, and something else changes, too: make a change for each"))
 }
 
 /// Bytes in hexadecimal digits.
@@ -253,6 +273,10 @@ impl Plan<'_> {
             let founders = members.all().iter().map(|known| known.replica);
             if !before.voters().eq(founders) || before.members().len() != members.all().len() {
                 return Err("these are not the members with which the cluster was made".into());
+            }
+            let keys = &self.look.config.order.keys;
+            if before.members().iter().any(|member| member.key != keys.public_of(member.replica)) {
+                return Err("these are not the keys with which the cluster was made".into());
             }
         }
         let caught_up = self.of.caught_up(self.look);

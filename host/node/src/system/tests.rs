@@ -55,6 +55,23 @@ fn what_administrators_commanded_is_read_and_written() {
     assert_eq!(read.roster.administration().executed(), 3);
 }
 
+/// Keys that members gave up are there only once there are some, and in one order.
+#[test]
+fn keys_that_were_given_up_are_read_and_written() {
+    let system = system();
+    let without = system.encode();
+    let keys = vec![[3; 32], [7; 32]];
+    let roster = system.roster.clone().with_former_keys(keys.clone()).expect("two keys");
+    let system = System { roster, ..system };
+    let read = System::decode(&system.encode()).expect("what was written");
+    assert_eq!(read, system);
+    assert_eq!(system.encode().order.len(), without.order.len() + 4 + 64);
+    for wrong in [vec![], vec![[7; 32], [3; 32]], vec![[3; 32], [3; 32]]] {
+        assert!(read.roster.clone().with_former_keys(wrong.clone()).is_err(), "{wrong:?}");
+    }
+    assert!(Roster::new(3).with_former_keys(keys).is_err(), "nothing changed yet");
+}
+
 #[test]
 fn what_is_written_is_read_back() {
     let system = system();

@@ -1,11 +1,15 @@
-//! `[signing]`: the key with which this replica signs what others must be able to pass on. Only where replicas may lie.
+//! `[signing]`: the keys with which this replica signs what others must be able to pass on. Only where replicas may lie.
+//!
+//! The first key lies in the file that the configuration names, and each later one beside it, under the same name, a dot, and the first 16
+//! digits of its public half. Memberships say which one counts; a replica reads a new file while it runs.
 //! Tests: config/tests.rs.
 
 use super::{Config, ConfigError, invalid};
-use quorate_auth::{Ed25519, Keys, PublicKey};
+use quorate_auth::{Ed25519, Keys, PublicKey, Secret};
 use quorate_order::mod_smart::Group;
-use quorate_types::{ReplicaId, Visigoth};
+use quorate_types::{MembershipId, ReplicaId, Visigoth};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +27,9 @@ pub struct SigningConfig {
 /// The secret key of a replica, for Ed25519.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningKey([u8; 32]);
+
+/// So many bytes of a public key tell the files of a replica's keys apart.
+const NAMED_BYTES: usize = 8;
 
 impl fmt::Debug for SigningKey {
     /// Prints no secret.
@@ -42,12 +49,56 @@ impl SigningKey {
         hex(Ed25519::public(self.0).bytes())
     }
 
+    /// Where a replica with this first key, that `[signing]` names, has this one: beside it, under the beginning of the public half.
+    pub fn beside(&self, first: &Path) -> PathBuf {
+        let mut name = first.file_name().unwrap_or_default().to_owned();
+        name.push(".");
+        name.push(hex(&Ed25519::public(self.0).bytes()[..NAMED_BYTES]));
+        first.with_file_name(name)
+    }
+
+    /// As whoever signs takes it.
+    pub const fn secret(&self) -> Secret {
+        Secret::new(self.0)
+    }
+
+    /// The files of a replica's keys: the first one, which need not be there any more, and those that came later, by name.
+    pub(crate) fn files(first: &Path) -> Vec<PathBuf> {
+        let name = first.file_name().unwrap_or_default().to_string_lossy().into_owned() + ".";
+        let place = first.parent().filter(|place| !place.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let is_key = |path: &PathBuf| {
+            let of_it = path.file_name().and_then(|file| file.to_str()?.strip_prefix(&name));
+            of_it
+                .is_some_and(|key| key.len() == 2 * NAMED_BYTES && key.bytes().all(|c| c.is_ascii_hexdigit()))
+        };
+        let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+        let mut later: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_key).collect();
+        later.sort();
+        std::iter::once(first.to_owned()).chain(later).collect()
+    }
+
+    /// All keys of a replica. The first one may be gone once another one counts.
+    ///
+    /// # Errors
+    /// When there is none, or a file holds something else.
+    fn read_all(first: &Path) -> Result<Vec<Self>, ConfigError> {
+        let mut files = Self::files(first);
+        if files.len() > 1 && !first.exists() {
+            files.remove(0);
+        }
+        files.iter().map(|file| Self::read(file)).collect()
+    }
+
     /// The contents of its file.
     pub fn to_text(&self) -> String {
         hex(&self.0) + "\n"
     }
 
-    fn read(path: &Path) -> Result<Self, ConfigError> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it can not be read, or holds something else.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).or_else(|why| {
             invalid(format!(
                 "signing: can not read {}: {why}. It was made with the cluster (`quorate init`); nobody else has it",
@@ -58,6 +109,29 @@ impl SigningKey {
             Some(secret) => Ok(Self(secret)),
             None => invalid(format!("signing: {} has to hold 64 hexadecimal digits", path.display())),
         }
+    }
+}
+
+/// Looks for files of keys that are new.
+#[derive(Debug)]
+pub(crate) struct NewKeys {
+    first: PathBuf,
+    /// The files that were read.
+    read: BTreeSet<PathBuf>,
+}
+
+impl NewKeys {
+    /// Those beside this one. What lies there at the start is read again: it may have come after the configuration was read.
+    pub(crate) fn beside(first: &Path) -> Self {
+        Self { first: first.to_owned(), read: BTreeSet::from([first.to_owned()]) }
+    }
+
+    /// Reads the files that came since. Each is read once: it is written whole under another name first.
+    pub(crate) fn look(&mut self) -> Vec<Result<SigningKey, ConfigError>> {
+        let files = SigningKey::files(&self.first).into_iter();
+        let new: Vec<PathBuf> = files.filter(|file| file.exists() && !self.read.contains(file)).collect();
+        self.read.extend(new.iter().cloned());
+        new.iter().map(|file| SigningKey::read(file)).collect()
     }
 }
 
@@ -141,16 +215,24 @@ impl Config {
         let Some(signing) = self.signing.as_ref().filter(|_| self.fault_model.may_lie()) else {
             return Ok(Keys::Trusting);
         };
-        let (secret, public) = (SigningKey::read(&signing.key)?, self.public_keys()?);
-        let own = public.iter().find(|(id, _)| id.number() == self.replica);
-        if own.is_none_or(|(_, key)| *key != Ed25519::public(secret.0)) {
+        let (secrets, public) = (SigningKey::read_all(&signing.key)?, self.public_keys()?);
+        let own = public.iter().find(|(id, _)| id.number() == self.replica).map(|(_, key)| *key);
+        // Where there are later keys, the memberships in the log say which one counts; status tells if it is missing.
+        if secrets.len() == 1 && signing.key.exists() && own != Some(Ed25519::public(secrets[0].0)) {
             return invalid(format!(
-                "signing: {} is not the key that the members know replica {} by",
+                "signing: {} is not the key that the members know replica {} by. If it was given another key (`quorate member rekey`), \
+                 the file of that is to lie beside this one, under the name that `quorate member newkey` gave it",
                 signing.key.display(),
                 self.replica
             ));
         }
-        match Ed25519::new(secret.0, public) {
+        let secrets: Vec<Secret> = secrets.iter().map(SigningKey::secret).collect();
+        match Ed25519::since(
+            MembershipId::new(self.membership),
+            ReplicaId::new(self.replica),
+            &secrets,
+            public,
+        ) {
             Ok(keys) => Ok(Keys::Ed25519(Box::new(keys))),
             Err(why) => invalid(format!("members: {why}")),
         }

@@ -1,6 +1,6 @@
 use super::{
-    AdministrationConfig, CheckpointMode, Config, MemberConfig, OracleConfig, ServiceConfig, SigningConfig,
-    SigningKey,
+    AdministrationConfig, CheckpointMode, Config, MemberConfig, NewKeys, OracleConfig, ServiceConfig,
+    SigningConfig, SigningKey,
 };
 use quorate_log::SyncMode;
 use quorate_order::Protocol;
@@ -106,6 +106,34 @@ fn heavy_members_are_just_as_many_as_are_needed() {
     }
     // Who joins has another list of members.
     crash(3, |c| c.membership = 2).check_protocol().unwrap();
+}
+
+/// A later key lies beside the first one, which need not be there any more; a replica that runs finds it.
+#[test]
+fn later_keys_lie_beside_the_first_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = byzantine(directory.path());
+    let first = directory.path().join("signing.key");
+    let (one, later) = (SigningKey::new([1; 32]), SigningKey::new([9; 32]));
+    let public = |key: &SigningKey| *key.secret().public().bytes();
+    let mut new = NewKeys::beside(&first);
+    assert!(new.look().is_empty());
+    let file = later.beside(&first);
+    let name = format!("signing.key.{}", &later.public()[..16]);
+    assert_eq!(file.file_name().unwrap().to_str(), Some(&name[..]));
+    std::fs::write(&file, later.to_text()).unwrap();
+    std::fs::write(directory.path().join("signing.key.unfinished"), "1").unwrap();
+    assert_eq!(new.look().into_iter().collect::<Result<Vec<_>, _>>().unwrap(), [later.clone()]);
+    assert!(new.look().is_empty(), "it is read once");
+    let keys = config.signing_keys().unwrap();
+    assert!(keys.holds(&public(&one)) && keys.holds(&public(&later)));
+    std::fs::remove_file(&first).unwrap();
+    let keys = config.signing_keys().unwrap();
+    assert!(!keys.holds(&public(&one)) && keys.holds(&public(&later)));
+    std::fs::write(&file, "12").unwrap();
+    assert!(config.signing_keys().unwrap_err().to_string().contains("64 hexadecimal digits"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(config.signing_keys().unwrap_err().to_string().contains("nobody else has it"));
 }
 
 /// Each refusal names the key and what to write instead.

@@ -55,7 +55,9 @@ impl Members {
         let own = |id: &ReplicaId| match byte >> 4 {
             0 => Keys::Trusting,
             1 => Keys::Keyed(Keyed::new(*id, 1)),
-            _ => Keys::Ed25519(Box::new(Ed25519::new(secret(*id), public.iter().copied()).expect("keys"))),
+            _ => {
+                Keys::Ed25519(Box::new(Ed25519::new(*id, secret(*id), public.iter().copied()).expect("keys")))
+            }
         };
         let keys = voters.iter().map(own).collect();
         let group = Group { cluster: STATEMENTS.cluster, sizes, members: public.clone() };

@@ -3,6 +3,8 @@
 //! All parts read it. It is made of the members (`members`), the view (`office`), and the log (the ledger). They change where a vote is
 //! written down, in the files that call all parts (`mod`, `slots`, `views`), and in `restore`. `statements` has what is signed and the
 //! checks of others' signatures; `persist` has what is written down.
+//!
+//! INV-SMART-14. Tests: tests/parts.rs, tests/keys.rs.
 
 use super::members::Participants;
 use super::message::{ModSmartBody as Body, ModSmartMessage};
@@ -49,12 +51,14 @@ impl Core {
         }
     }
 
-    /// The tenures changed: the signatures of all their members can be checked.
+    /// The tenures changed: the signatures of all their members can be checked, each with the key of its membership. [mod_smart L172-L173]
     pub(super) fn know_members(&mut self) {
         let Self { auth, members, .. } = self;
-        for member in members.tenures().all().iter().flat_map(|tenure| tenure.members.now().members()) {
-            if let Some(key) = &member.key {
-                auth.know(member.replica, key);
+        for tenure in members.tenures().all() {
+            for member in tenure.members.now().members() {
+                if let Some(key) = &member.key {
+                    auth.know(member.replica, tenure.number(), key);
+                }
             }
         }
     }
@@ -74,7 +78,7 @@ impl Core {
     }
     /// Whether this replica leads this view, begun or not, and is not barred.
     pub(super) fn is_mine(&self) -> bool {
-        self.is_leader() && !self.office.is_barred()
+        self.is_leader() && !self.office.is_barred() && self.can_sign()
     }
     /// Whether it is known what binds the view.
     pub(super) fn has_begun(&self) -> bool {
@@ -96,9 +100,14 @@ impl Core {
     pub(super) fn is_member(&self, id: ReplicaId) -> bool {
         self.members.is_voter(id)
     }
+    /// Whether this replica holds the key that is its own in the present membership. Without it, it is silent: it votes for nothing, asks for
+    /// no view and leads none, and only follows what others decide. [mod_smart L174]
+    pub(super) fn can_sign(&self) -> bool {
+        self.auth.can_sign(self.membership_number())
+    }
     /// Whether this replica votes on the open slot.
     pub(super) fn votes(&self) -> bool {
-        self.is_member(self.config.me)
+        self.is_member(self.config.me) && self.can_sign()
     }
     /// The quorums of the present view. [mod_smart L210]
     pub(super) fn quorums(&self) -> Quorums<'_> {

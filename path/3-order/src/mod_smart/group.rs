@@ -81,7 +81,9 @@ impl Group {
         let Visigoth { u, s, o, .. } = self.sizes;
         let trust = Trust::new(self.members.len() as u32, u, s, o).ok_or("too few members")?;
         // It signs nothing.
-        let auth = Ed25519::new([0; 32], self.members.iter().copied()).map_err(|why| why.to_string())?;
+        let members = self.members.iter().copied();
+        let auth = Ed25519::since(MembershipId::FIRST, ReplicaId::new(0), &[], members)
+            .map_err(|why| why.to_string())?;
         let voters: Vec<ReplicaId> = self.members.iter().map(|(id, _)| *id).collect();
         let statements = Statements { cluster: self.cluster, membership: MembershipId::FIRST, instance };
         let referee = Referee { statements, voters: &voters, trust, auth: &auth };

@@ -449,6 +449,7 @@ impl Order for ModSmart {
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             Input::Membership(change) => self.on_membership(change, out),
             Input::Listeners(listeners) => self.core.members.listen(listeners, self.core.ledger.last()),
+            Input::Hold(secret) => self.on_hold(&secret, out),
             Input::Watch(request) => self.watch.on_watch(request, self.core.now()),
             Input::Unwatch(request) => self.watch.forget(&request),
             Input::Vouched { slot, digest, waited } => self.on_vouched(slot, digest, waited, out),

@@ -339,7 +339,7 @@ impl Voting {
             let digest = tally.accepted(core.quorums())?;
             let new = tally.unchecked(digest, core.quorums());
             let statement = core.accept_statement(core.office.view(), slot, digest);
-            let claims: Vec<Claim<'_>> = new.iter().map(|(id, sig)| (*id, &statement[..], sig)).collect();
+            let claims: Vec<Claim<'_>> = new.iter().map(|(id, sig)| (*id, &statement, sig)).collect();
             let all = planted("smart-accept-unsigned") || core.auth.verify_all(&claims);
             let right = |(id, signature): &(ReplicaId, Signature)| {
                 all || core.auth.verify(*id, &statement, signature)
@@ -428,6 +428,9 @@ impl Voting {
 
     /// If a quorum wrote the value that this replica wrote, locks it. [mod_smart L17-L19]
     pub(super) fn lock(&mut self, core: &mut Core, out: &mut Effects) {
+        if !core.votes() {
+            return;
+        }
         let slot = core.decided().next();
         let wrote = self.open.wrote(core.office.view());
         let (Some(digest), Some(tally)) = (wrote, self.tallies.get(&slot)) else { return };
@@ -518,11 +521,12 @@ impl Voting {
         last
     }
 
-    /// Counts votes of an earlier life in the present view, which are durable. Returns whether there are any.
+    /// Counts votes of an earlier life in the present view, which are durable. Returns whether there are any. Without its key this replica
+    /// stands by none of them.
     pub(super) fn recount_own(&mut self, core: &Core) -> bool {
         let (slot, view, me) = (core.decided().next(), core.office.view(), core.config.me);
         let (wrote, locked) = (self.open.wrote(view), self.open.locked(view));
-        if wrote.is_none() && locked.is_none() {
+        if (wrote.is_none() && locked.is_none()) || !core.votes() {
             return false;
         }
         let signature = locked.map(|digest| core.sign_accept(view, slot, digest));
@@ -565,6 +569,9 @@ impl Voting {
     pub(super) fn repeat(&self, bound: Option<Digest>, core: &Core, out: &mut Effects) {
         let (slot, view) = (core.decided().next(), core.office.view());
         let Phase::Normal { base, .. } = core.office.phase() else { return };
+        if !core.votes() {
+            return;
+        }
         let taken = self.open.taken(view);
         let bound = slot == *base && taken.is_some() && bound == taken;
         if core.is_mine() && !bound {
@@ -621,7 +628,7 @@ impl Voting {
         }
         assert!(self.vouched.is_bounded(), "INV-SMART-10: a few values of a few slots");
         assert!(
-            core.votes() || (self.open.taken(view).is_none() && self.own.is_empty()),
+            core.is_member(core.config.me) || (self.open.taken(view).is_none() && self.own.is_empty()),
             "INV-SMART-12: who is no member votes for nothing"
         );
         if thorough {

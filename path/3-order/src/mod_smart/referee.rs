@@ -8,7 +8,7 @@ use super::statements::Statements;
 use crate::ledger::Proof;
 use crate::quorums::Quorums;
 use crate::visigoth::{Claim, Grant, Refusal, Register};
-use quorate_auth::Authenticator;
+use quorate_auth::{Authenticator, Text};
 use quorate_types::{ReplicaId, Trust, View, planted};
 
 /// The members of one instance, as the oracle knows them.
@@ -53,14 +53,13 @@ impl Referee<'_> {
     }
 
     fn is_signed(&self, claim: &Claim) -> bool {
-        let texts: Vec<Vec<u8>> = claim
+        let texts: Vec<Text> = claim
             .said
             .iter()
             .map(|missing| self.statements.misses(claim.view, claim.tag, &missing.misses))
             .collect();
         let signed = claim.said.iter().zip(&texts);
-        let claims: Vec<_> =
-            signed.map(|(missing, text)| (missing.from, &text[..], &missing.signature)).collect();
+        let claims: Vec<_> = signed.map(|(missing, text)| (missing.from, text, &missing.signature)).collect();
         self.auth.verify_all(&claims)
     }
 
@@ -75,7 +74,7 @@ impl Referee<'_> {
         let granted: Vec<_> = register.grants_of(proof.view).map(|grant| grant.set.clone()).collect();
         let accepted = |id| accepts.iter().any(|(member, _)| *member == id);
         let text = self.statements.accept(proof.view, proof.slot, proof.digest);
-        let claims: Vec<_> = accepts.iter().map(|(id, signature)| (*id, &text[..], signature)).collect();
+        let claims: Vec<_> = accepts.iter().map(|(id, signature)| (*id, &text, signature)).collect();
         members
             && is_view_of(proof.view, self.statements.membership)
             && Quorums::new(self.trust, &granted).hold(accepts.len(), accepted)

@@ -2,6 +2,7 @@
 //!
 //! A statement begins with its kind, and names the cluster, the membership, the instance and the view. So a signature made for one purpose
 //! is of no use for another: no vote on another slot in a proof, no collect of an earlier view in a SYNC. [mod_smart L4-L6]
+//! The membership also tells which key of its signer counts. [mod_smart L173]
 //!
 //! Tests: tests/normal.rs, tests/sync.rs, tests/stops.rs.
 
@@ -10,7 +11,7 @@ use super::is_view_of;
 use super::tenures::Tenure;
 use crate::ledger::Proof;
 use crate::mod_smart::message::Collect;
-use quorate_auth::{Signature, Signed};
+use quorate_auth::{Signature, Signed, Text};
 use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
 
@@ -36,53 +37,53 @@ pub struct Statements {
 }
 
 impl Statements {
-    fn of(&self, what: &[u8; 8], view: View) -> Vec<u8> {
+    fn of(&self, what: &[u8; 8], view: View) -> Text {
         let mut bytes = Vec::with_capacity(96);
         bytes.extend_from_slice(what);
         bytes.extend_from_slice(&self.cluster.bits().to_le_bytes());
         bytes.extend_from_slice(&self.membership.number().to_le_bytes());
         bytes.extend_from_slice(&self.instance.number().to_le_bytes());
         bytes.extend_from_slice(&view.number().to_le_bytes());
-        bytes
+        Text { membership: self.membership, bytes }
     }
 
     /// The signer accepts this value for this slot in this view.
-    pub fn accept(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
-        let mut bytes = self.of(ACCEPT, view);
-        bytes.extend_from_slice(&slot.number().to_le_bytes());
-        bytes.extend_from_slice(digest.bytes());
-        bytes
+    pub fn accept(&self, view: View, slot: Slot, digest: Digest) -> Text {
+        let mut text = self.of(ACCEPT, view);
+        text.bytes.extend_from_slice(&slot.number().to_le_bytes());
+        text.bytes.extend_from_slice(digest.bytes());
+        text
     }
 
     /// The signer asks for this view.
-    pub fn stop(&self, asked: View) -> Vec<u8> {
+    pub fn stop(&self, asked: View) -> Text {
         self.of(STOP, asked)
     }
 
     /// In this view the signer misses these members, asked with this tag. [visigoth L30]
-    pub fn misses(&self, view: View, tag: u64, ids: &[ReplicaId]) -> Vec<u8> {
-        let mut bytes = self.of(MISSES, view);
-        bytes.extend_from_slice(&tag.to_le_bytes());
-        ids.iter().for_each(|id| bytes.extend_from_slice(&id.number().to_le_bytes()));
-        bytes
+    pub fn misses(&self, view: View, tag: u64, ids: &[ReplicaId]) -> Text {
+        let mut text = self.of(MISSES, view);
+        text.bytes.extend_from_slice(&tag.to_le_bytes());
+        ids.iter().for_each(|id| text.bytes.extend_from_slice(&id.number().to_le_bytes()));
+        text
     }
 
     /// The signer enters this view and knows this.
-    pub fn collect(&self, view: View, collect: &Collect) -> Vec<u8> {
-        let mut bytes = self.of(COLLECT, view);
-        bytes.extend_from_slice(&collect.from.number().to_le_bytes());
-        bytes.extend_from_slice(&collect.decided.number().to_le_bytes());
+    pub fn collect(&self, view: View, collect: &Collect) -> Text {
+        let mut text = self.of(COLLECT, view);
+        text.bytes.extend_from_slice(&collect.from.number().to_le_bytes());
+        text.bytes.extend_from_slice(&collect.decided.number().to_le_bytes());
         for (count, list) in [
             (collect.lock.is_some() as u8, collect.lock.as_slice()),
             (collect.writes.len() as u8, &collect.writes[..]),
         ] {
-            bytes.push(count);
+            text.bytes.push(count);
             for (view, digest) in list {
-                bytes.extend_from_slice(&view.number().to_le_bytes());
-                bytes.extend_from_slice(digest.bytes());
+                text.bytes.extend_from_slice(&view.number().to_le_bytes());
+                text.bytes.extend_from_slice(digest.bytes());
             }
         }
-        bytes
+        text
     }
 }
 
@@ -96,24 +97,24 @@ impl Core {
     }
 
     /// The accept statement under the membership that votes on this slot.
-    pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
+    pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Text {
         self.statements(self.members.tenures().of(slot)).accept(view, slot, digest)
     }
 
-    pub(super) fn stop_statement(&self, asked: View) -> Vec<u8> {
+    pub(super) fn stop_statement(&self, asked: View) -> Text {
         self.statements(self.members.tenures().now()).stop(asked)
     }
 
-    pub(super) fn misses_statement(&self, tag: u64, ids: &[ReplicaId]) -> Vec<u8> {
+    pub(super) fn misses_statement(&self, tag: u64, ids: &[ReplicaId]) -> Text {
         self.statements(self.members.tenures().now()).misses(self.office.view(), tag, ids)
     }
 
-    pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
+    pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Text {
         self.statements(self.members.tenures().now()).collect(view, collect)
     }
 
     /// Whether all of these are members of the tenure and signed this, in the order of their ids.
-    fn signed_by(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
+    fn signed_by(&self, tenure: &Tenure, list: &Signed, statement: &Text) -> bool {
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
             && list.iter().all(|(member, _)| tenure.is_voter(*member));
         let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
@@ -144,7 +145,7 @@ impl Core {
             && (!self.config.faults.may_lie() || self.accepted_by_quorum(tenure, proof, &statement))
     }
 
-    fn accepted_by_quorum(&self, tenure: &Tenure, proof: &Proof, statement: &[u8]) -> bool {
+    fn accepted_by_quorum(&self, tenure: &Tenure, proof: &Proof, statement: &Text) -> bool {
         let accepts = &proof.accepts;
         let quorums = self.quorums_in(tenure, proof.view);
         let accepted = |id| accepts.iter().any(|(member, _)| *member == id);
@@ -176,6 +177,7 @@ impl Core {
     }
 
     pub(super) fn sign_accept(&self, view: View, slot: Slot, digest: Digest) -> Signature {
+        assert!(self.can_sign(), "INV-SMART-14: without its key a replica votes for nothing");
         self.auth.sign(&self.accept_statement(view, slot, digest))
     }
 }

@@ -70,6 +70,10 @@ impl Tenure {
     pub(super) fn is_of_state(&self) -> bool {
         self.number() == MembershipId::FIRST && self.since > Slot::ZERO
     }
+    /// The slot before it, and its first view.
+    pub(super) fn bounds(&self) -> (Slot, View) {
+        (self.since, self.begins)
+    }
     pub(super) fn number(&self) -> MembershipId {
         self.members.now().number()
     }

@@ -181,7 +181,7 @@ impl Testimony {
             accused,
             kind,
             statements,
-            key: core.auth.key(accused),
+            key: core.auth.key(accused, core.membership_number()),
         };
         if evidence.verify_as_member(&*core.auth).is_ok() {
             self.proved.insert((accused, kind));

@@ -7,6 +7,7 @@ mod examine;
 mod fetch;
 mod few;
 mod founded;
+mod keys;
 mod liars;
 mod members;
 mod normal;

@@ -15,7 +15,7 @@ use super::{ModSmart, reject};
 use crate::ledger::Proof;
 use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body};
 use crate::{Anchor, Effect, Effects};
-use quorate_auth::{Signature, Signed};
+use quorate_auth::{Secret, Signature, Signed};
 use quorate_types::{Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::{Batch, Holds};
 
@@ -414,10 +414,7 @@ impl ModSmart {
     fn enter_tenure(&mut self, out: &mut Effects) {
         self.core.know_members();
         self.core.members.count_by_tenure(self.core.config.faults, self.core.ledger.last());
-        let (since, begins) = {
-            let now = self.core.members.tenures().now();
-            (now.since, now.begins)
-        };
+        let (since, begins) = self.core.members.tenures().now().bounds();
         let view = if planted("smart-views-go-on") { self.core.office.view().next() } else { begins };
         self.core.enter(view, Signed::new(), Phase::free_after(since), out);
         self.voting.enter();
@@ -516,10 +513,7 @@ impl ModSmart {
         self.watch.enter(now, true);
         self.rates.enter(now, self.core.leader());
         self.watch.forget_failures();
-        let (since, begins) = {
-            let tenure = self.core.members.tenures().now();
-            (tenure.since, tenure.begins)
-        };
+        let (since, begins) = self.core.members.tenures().now().bounds();
         if self.core.office.view() < begins {
             // The durable records end before this tenure, or a checkpoint says so: this replica sent nothing in it.
             self.voting.open = Default::default();
@@ -531,6 +525,25 @@ impl ModSmart {
             // A later checkpoint may be lost, or name another membership: before all votes the log says where it begins.
             self.core.persist_floor(false, out);
         }
+        self.take_part(out);
+    }
+
+    /// This replica is given a secret key. If that is the one that it lacks, it takes part from now on, as after a restart. [mod_smart L175]
+    pub(super) fn on_hold(&mut self, secret: &Secret, out: &mut Effects) {
+        let silent = !self.core.can_sign();
+        self.core.auth.hold(secret);
+        if silent && self.core.can_sign() && self.core.life.started {
+            if self.core.is_leader() {
+                self.core.office.bar();
+            }
+            self.take_part(out);
+        }
+    }
+
+    /// Begins to take part in the present view, of which this life knows nothing yet. In the first view of a tenure nobody can have voted
+    /// before.
+    fn take_part(&mut self, out: &mut Effects) {
+        let (now, (since, begins)) = (self.core.now(), self.core.members.tenures().now().bounds());
         if self.core.office.view() == begins {
             self.core.office.begin(Phase::free_after(since));
         } else {

@@ -453,8 +453,9 @@ impl Order for Raft {
                 self.lead_on(out, Leading::advance_membership);
             }
             Input::Listeners(listeners) => self.on_listeners(listeners, out),
-            // Only leaders take requests, and a silent one is noticed without that.
-            Input::Watch(_)
+            // Nothing is signed. Only leaders take requests, and a silent one is noticed without that.
+            Input::Hold(_)
+            | Input::Watch(_)
             | Input::Unwatch(_)
             | Input::Vouched { .. }
             | Input::Oracle(_)

@@ -25,7 +25,8 @@ fn collect(view: u64, decided: u64, vote: Option<(u64, u8)>) -> Statement {
 }
 
 fn signed(kind: EvidenceKind, statements: Vec<Statement>) -> Evidence {
-    let key = Ed25519::new(SECRET, []).expect("a key");
+    let me = ReplicaId::new(3);
+    let key = Ed25519::new(me, SECRET, [(me, Ed25519::public(SECRET))]).expect("a key");
     let mut evidence = Evidence {
         cluster: ClusterId::new(7),
         membership: MembershipId::FIRST,
@@ -36,7 +37,7 @@ fn signed(kind: EvidenceKind, statements: Vec<Statement>) -> Evidence {
         key: Some(Ed25519::public(SECRET)),
     };
     for at in 0..evidence.statements.len() {
-        let signature = key.sign(&evidence.signed_bytes(&evidence.statements[at]));
+        let signature = key.sign(&evidence.signed_text(&evidence.statements[at]));
         match &mut evidence.statements[at] {
             Statement::Accept(accept) => accept.signature = signature,
             Statement::Collect(_, collect) => collect.signature = signature,

@@ -46,7 +46,7 @@ fn lie(config: &NodeConfig, slot: u64) -> Evidence {
     };
     let key = Keyed::new(LIAR, SEED);
     for at in 0..2 {
-        let signature = key.sign(&evidence.signed_bytes(&evidence.statements[at]));
+        let signature = key.sign(&evidence.signed_text(&evidence.statements[at]));
         let Statement::Accept(accept) = &mut evidence.statements[at] else { continue };
         accept.signature = signature;
     }

@@ -41,7 +41,7 @@ fn but(of: &Membership, id: u16, change: impl Fn(&mut Member)) -> Membership {
 }
 
 #[test]
-fn who_votes_was_a_member_and_keys_stay() {
+fn who_votes_was_a_member_and_has_a_key_of_its_own() {
     let before = || membership(1, &[1, 2, 3, 4, -5]);
     let now = || membership(2, &[1, 2, 3, 5, -6]);
     assert_eq!(judged(before(), now()), Ok(()));
@@ -55,11 +55,69 @@ fn who_votes_was_a_member_and_keys_stay() {
     weak[0] = 1;
     assert!(why(but(&now(), 6, |member| member.key = Some(weak))).contains("is none"));
     let other = *Ed25519::public([9; 32]).bytes();
-    assert!(why(but(&now(), 5, |member| member.key = Some(other))).contains("a member's key stays"));
+    assert!(why(but(&now(), 5, |member| member.key = Some(other))).contains("something else changes, too"));
     // Those of the first membership are in configurations, and perhaps not in what is changed.
     let first = but(&before(), 5, |member| member.key = None);
     assert_eq!(judged(first, now()), Ok(()));
     assert!(is_lawful(&Memberships::one(now()), RequestChecks::Ed25519).is_err(), "it changes nothing");
+}
+
+/// A member that lacks its new key is one fault. More at once would be more than a cluster survives.
+#[test]
+fn one_change_gives_one_member_another_key() {
+    let before = || membership(1, &[1, 2, 3, 4, -5]);
+    let same = || membership(2, &[1, 2, 3, 4, -5]);
+    let key = |of: u8| Some(*Ed25519::public([of; 32]).bytes());
+    let rekeyed = |of: &Membership, id: u16| but(of, id, |member| member.key = key(100 + id as u8));
+    let why = |now| judged(before(), now).expect_err("it is against the law");
+    assert_eq!(judged(before(), rekeyed(&same(), 3)), Ok(()));
+    assert_eq!(judged(before(), rekeyed(&same(), 5)), Ok(()), "a learner's");
+    let lives = but(&rekeyed(&same(), 3), 2, |member| member.life = 7);
+    assert_eq!(judged(before(), lives), Ok(()), "the leader learned its life");
+    assert!(why(rekeyed(&rekeyed(&same(), 3), 4)).contains("one change gives one member another key"));
+    let moved = but(&rekeyed(&same(), 3), 3, |member| member.address = "h:1".to_owned());
+    assert!(why(moved).contains("r3 gets another key, and something else changes, too"));
+    assert!(why(rekeyed(&membership(2, &[1, 2, 3, -5]), 3)).contains("something else changes, too"));
+    assert!(why(but(&same(), 3, |member| member.key = key(4))).contains("the same public key"));
+}
+
+/// A key is never again anybody's: not its own member's, and no other's.
+#[test]
+fn keys_that_members_gave_up_stay_given_up() {
+    let key = |of: u8| Some(*Ed25519::public([of; 32]).bytes());
+    let with = |number: u64, keys: [u8; 4]| {
+        let all = membership(number, &[1, 2, 3, 4]);
+        (1..).zip(keys).fold(all, |all, (id, of)| but(&all, id, |member| member.key = key(of)))
+    };
+    let mut host = replica();
+    let mut step = |before: &Membership, now: Membership| {
+        let change = Memberships::change(before.clone(), now).expect("the next one");
+        let checked = Plan::new(&host.node.reconfigure, &look!(host.node, reconfigure))
+            .may_begin(&AdminCommand::Change(change.clone()));
+        let number = change.now().number();
+        let begun = host.node.reconfigure.roster.execute(SystemCommand::Change(change));
+        let executed = match begun {
+            Done::Refused(why) => Err(why.to_owned()),
+            _ => Ok(drop(host.node.reconfigure.roster.execute(SystemCommand::Changed(number)))),
+        };
+        assert!(
+            number.number() == 2 || checked == executed,
+            "{checked:?} at planning, {executed:?} at execution"
+        );
+        executed
+    };
+    let (one, two, three) = (with(1, [1, 2, 3, 4]), with(2, [1, 2, 9, 4]), with(3, [1, 2, 8, 4]));
+    assert_eq!(step(&one, two.clone()), Ok(()));
+    assert_eq!(step(&two, three.clone()), Ok(()));
+    for (keys, reason) in [
+        ([1, 2, 3, 4], "a key that was a member's before is never used again"),
+        ([1, 9, 8, 4], "a key that was a member's before is never used again"),
+        ([1, 8, 7, 4], "a key is another member's"),
+    ] {
+        let why = step(&three, with(4, keys)).expect_err("it is against the law");
+        assert!(why.contains(reason) || why.contains("one change gives"), "{keys:?}: {why}");
+    }
+    assert_eq!(step(&three, with(4, [1, 2, 8, 5])), Ok(()));
 }
 
 const SEED: u64 = 5;
@@ -157,11 +215,12 @@ fn planted_bugs_are_found() {
     };
     use quorate_types::plant;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    let bugs: [(&str, fn()); 7] = [
+    let bugs: [(&str, fn()); 8] = [
         ("administrators-repeat", each_command_is_executed_once_and_in_order),
         ("administrators-unsigned", each_command_is_executed_once_and_in_order),
         ("old-administrators", administrators_are_replaced),
-        ("votes-at-once", who_votes_was_a_member_and_keys_stay),
+        ("votes-at-once", who_votes_was_a_member_and_has_a_key_of_its_own),
+        ("key-used-again", keys_that_members_gave_up_stay_given_up),
         ("counts-at-once", a_learner_votes_once_it_has_caught_up),
         ("ends-at-once", the_end_of_a_change_is_vouched_for_once_it_is_complete),
         ("unsigned-commands", commands_that_nobody_signed_are_refused),

@@ -17,7 +17,7 @@ mod tests;
 use super::message::{Collect, WRITES_MAX};
 use super::statements::Statements;
 use super::tenures::{number_of, views_from};
-use quorate_auth::{Authenticator, PublicKey, Signature};
+use quorate_auth::{Authenticator, PublicKey, Signature, Text};
 use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use std::fmt;
 
@@ -111,7 +111,7 @@ pub struct Evidence {
     pub kind: EvidenceKind,
     /// The one or two statements, the earlier one first where one is.
     pub statements: Vec<Statement>,
-    /// The public key under which the signatures are right, as the finder knows it; none in simulators. Whoever checks this compares it with
+    /// The public key under which the signatures are right, which is the member's in that membership, as the finder knows it; none in simulators. Whoever checks this compares it with
     /// the key that he knows.
     pub key: Option<PublicKey>,
 }
@@ -164,8 +164,8 @@ impl Evidence {
         Ok(())
     }
 
-    /// The exact bytes that were signed.
-    pub fn signed_bytes(&self, statement: &Statement) -> Vec<u8> {
+    /// Exactly what was signed.
+    pub fn signed_text(&self, statement: &Statement) -> Text {
         let Self { cluster, membership, instance, .. } = *self;
         let statements = Statements { cluster, membership, instance };
         match statement {
@@ -176,9 +176,9 @@ impl Evidence {
         }
     }
 
-    fn proves(&self, signed: impl Fn(&[u8], &Signature) -> bool) -> Result<(), Doubt> {
+    fn proves(&self, signed: impl Fn(&Text, &Signature) -> bool) -> Result<(), Doubt> {
         self.contradiction()?;
-        let right = |statement: &Statement| signed(&self.signed_bytes(statement), statement.signature());
+        let right = |statement: &Statement| signed(&self.signed_text(statement), statement.signature());
         if self.statements.iter().all(right) { Ok(()) } else { Err("a signature is wrong") }
     }
 
@@ -187,7 +187,7 @@ impl Evidence {
     /// # Errors
     /// When it does not, with the reason.
     pub fn verify(&self, key: &PublicKey) -> Result<(), Doubt> {
-        self.proves(|bytes, signature| key.verifies(bytes, signature))
+        self.proves(|text, signature| key.verifies(&text.bytes, signature))
     }
 
     /// The same, for a replica, which knows the members' keys.
@@ -195,7 +195,7 @@ impl Evidence {
     /// # Errors
     /// When it proves nothing, with the reason.
     pub fn verify_as_member(&self, auth: &dyn Authenticator) -> Result<(), Doubt> {
-        self.proves(|bytes, signature| auth.verify(self.accused, bytes, signature))
+        self.proves(|text, signature| auth.verify(self.accused, text, signature))
     }
 }
 

@@ -10,7 +10,8 @@ use quorate_wire::EVIDENCE_MAX;
 const ACCUSED: ReplicaId = ReplicaId::new(3);
 
 fn key(of: u16) -> Ed25519 {
-    Ed25519::new([of as u8; 32], []).expect("a key")
+    let me = ReplicaId::new(of);
+    Ed25519::new(me, [of as u8; 32], [(me, public(of))]).expect("a key")
 }
 
 fn public(of: u16) -> PublicKey {
@@ -53,7 +54,7 @@ fn signed_by(signer: u16, kind: EvidenceKind, statements: Vec<Statement>) -> Evi
         key: Some(public(signer)),
     };
     for at in 0..evidence.statements.len() {
-        let signature = key(signer).sign(&evidence.signed_bytes(&evidence.statements[at]));
+        let signature = key(signer).sign(&evidence.signed_text(&evidence.statements[at]));
         match &mut evidence.statements[at] {
             Statement::Accept(accept) => accept.signature = signature,
             Statement::Collect(_, collect) => collect.signature = signature,

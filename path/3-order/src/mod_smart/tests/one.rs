@@ -7,7 +7,7 @@ use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSma
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::{Effect, Effects, Input, Order, Stored, Waited};
 use quorate_auth::{Authenticator, Keyed, Trusting};
-use quorate_auth::{Signature, Signed};
+use quorate_auth::{Signature, Signed, Text};
 use quorate_types::{Digest, FaultModel, MembershipId, RecordId, Slot, Span, Time, View};
 use quorate_wire::{Batch, Verified};
 
@@ -143,7 +143,7 @@ impl One {
         self.step(Input::Receive(Verified::vouch(replica(from), message)))
     }
 
-    pub(super) fn sign(&self, from: usize, statement: &[u8]) -> Signature {
+    pub(super) fn sign(&self, from: usize, statement: &Text) -> Signature {
         match self.model {
             FaultModel::Crash => Signature::NONE,
             _ => Keyed::new(replica(from), SEED).sign(statement),

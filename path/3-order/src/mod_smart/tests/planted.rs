@@ -6,8 +6,8 @@ use super::chaos::schedule;
 use super::liars::{ALL, How};
 use super::world::Plan;
 use super::{
-    checkpoints, examine, fetch, founded, members, normal, referee, restart, rotation, rules, stops, sync,
-    testimony, weights,
+    checkpoints, examine, fetch, founded, keys, members, normal, referee, restart, rotation, rules, stops,
+    sync, testimony, weights,
 };
 use crate::visigoth::tests::{counted, rounds};
 use quorate_types::plant;
@@ -86,6 +86,7 @@ const BUGS: [Bug; 59] = [
     ("smart-all-have-shifts", rotation::who_failed_is_passed_over),
     ("read-at-once", restart::reads_wait_for_what_was_accepted),
     ("smart-proof-of-any-membership", members::a_slot_is_proven_by_its_own_membership),
+    ("smart-old-key", keys::an_old_key_votes_in_no_new_membership),
     ("smart-holds-with-time", members::a_change_with_a_time_beside_it_is_none),
     ("smart-views-go-on", members::a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_decided),
     ("smart-views-go-on", || schedules(Plan { changes: true, ..Plan::crash(3) }, &[])),

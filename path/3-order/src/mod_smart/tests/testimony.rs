@@ -11,7 +11,7 @@ use crate::mod_smart::normal::Voting;
 use crate::mod_smart::office::Phase;
 use crate::mod_smart::testimony::Testimony;
 use crate::{Effect, Effects};
-use quorate_auth::{Authenticator, Ed25519, Keyed, Signature, Signed};
+use quorate_auth::{Authenticator, Ed25519, Keyed, Signature, Signed, Text};
 use quorate_types::{ClusterId, Digest, FaultModel, InstanceId, MembershipId, ReplicaId, Slot, View};
 
 const SEED: u64 = 5;
@@ -23,7 +23,7 @@ fn core(model: FaultModel) -> Core {
     core
 }
 
-fn sign(signer: ReplicaId, of: impl Fn(&Statements) -> Vec<u8>) -> Signature {
+fn sign(signer: ReplicaId, of: impl Fn(&Statements) -> Text) -> Signature {
     let statements = Statements {
         cluster: ClusterId::new(0),
         membership: MembershipId::FIRST,
@@ -181,7 +181,7 @@ fn what_is_proved_survives_a_file() {
 fn the_key_is_in_the_evidence() {
     let secret = |of: usize| [of as u8 + 1; 32];
     let keys = (0..4).map(|of| (replica(of), Ed25519::public(secret(of))));
-    let real = |of: usize| Ed25519::new(secret(of), keys.clone()).expect("keys of ours");
+    let real = |of: usize| Ed25519::new(replica(of), secret(of), keys.clone()).expect("keys of ours");
     let mut core = core(FaultModel::Byzantine);
     core.auth = Box::new(real(0));
     let statements = Statements {

@@ -307,7 +307,7 @@ impl World {
             _ if self.plan.real => {
                 let secret = |at: usize| [at as u8 + 1; 32];
                 let keys = (0..self.plan.members).map(|at| (replica(at), Ed25519::public(secret(at))));
-                Box::new(Ed25519::new(secret(at), keys).expect("keys of ours"))
+                Box::new(Ed25519::new(replica(at), secret(at), keys).expect("keys of ours"))
             }
             _ => Box::new(self.auth(at)),
         };
