@@ -36,7 +36,7 @@ use quorate_order::mod_smart::message::ModSmartMessage;
 use quorate_order::visigoth::Wish;
 use quorate_order::{OrderMessage, protocols};
 use quorate_types::{ConnId, InstanceId, MembershipId, ReplicaId};
-use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Membership, OutFrame, StateMessage};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 pub use voice::{Scene, Voice};
@@ -330,6 +330,10 @@ pub struct Liar {
     since: u64,
     /// Whether it asks the oracle for what nobody supports.
     claims: bool,
+    /// Whether it goes on signing with the key that it had first, whatever key members know it by.
+    stubborn: bool,
+    /// The last membership whose keys it knows.
+    learned: MembershipId,
     plays: Vec<Box<dyn Plays>>,
     along: mod_smart::Along,
     /// The connection to each process.
@@ -349,7 +353,17 @@ impl Liar {
             start_time: START_TIME,
             auth: Box::new(Keyed::new(ReplicaId::new(liar.who as u16 + 1), plan.seed)),
         };
-        Self::of(scene, liar, Rng::of(plan.seed, 2000 + liar.who as u64))
+        let stubborn = Rng::of(plan.seed, 3000 + liar.who as u64).chance(500);
+        let liar = Self::of(scene, liar, Rng::of(plan.seed, 2000 + liar.who as u64));
+        Self { stubborn, ..liar }
+    }
+
+    /// Its node knows this membership. A stubborn liar signs with its first key all the same.
+    pub fn learn(&mut self, membership: &Membership) {
+        if !self.stubborn && membership.number() > self.learned {
+            self.learned = membership.number();
+            self.me.learn(membership);
+        }
     }
 
     /// A liar in a scene of its own, without a simulated cluster.
@@ -361,6 +375,8 @@ impl Liar {
             often: liar.often,
             since: liar.since,
             claims: liar.tricks.contains(&Trick::FalseClaims),
+            stubborn: false,
+            learned: MembershipId::ZERO,
             plays,
             along: mod_smart::Along::default(),
             ways: BTreeMap::new(),

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use quorate_auth::Authenticator;
 use quorate_types::{AgreedTime, ClusterId, Digest, ItemsBuilder, ReplicaId, RequestNumber, SessionId};
 use quorate_wire::{
-    Batch, BatchHeader, FrameKind, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof,
-    Requests, write_request,
+    Batch, BatchHeader, FrameKind, Membership, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind,
+    RequestProof, Requests, write_request,
 };
 use std::collections::VecDeque;
 
@@ -123,6 +123,15 @@ impl Voice {
     /// Its key, with which it signs in its own name.
     pub(super) fn auth(&self) -> &dyn Authenticator {
         &*self.scene.auth
+    }
+
+    /// Members have the keys of this membership.
+    pub(super) fn learn(&mut self, membership: &Membership) {
+        for member in membership.members() {
+            if let Some(key) = &member.key {
+                self.scene.auth.know(member.replica, membership.number(), key);
+            }
+        }
     }
 
     /// The cluster.

@@ -16,6 +16,8 @@ pub enum Change {
     Replace,
     /// A member has another address.
     Move,
+    /// A member signs with another key. Only where replicas may lie.
+    Rekey,
     /// Not a request: a voter's disk is lost for good, if a majority of the voters is left.
     LoseDisk,
 }
@@ -74,7 +76,8 @@ pub(super) fn plan_members(plan: &mut Plan, rng: &mut Rng) {
     let every = rng.spread(30 * MS, 600 * MS);
     let mut at = rng.range(0, 500) * MS;
     while at < plan.heal_at {
-        let what = rng.pick(style);
+        let rekeys = plan.fault_model.may_lie() && rng.chance(250);
+        let what = if rekeys { Change::Rekey } else { rng.pick(style) };
         plan.faults.push((at, Fault::Member { what, pick: rng.number() as u16 }));
         // Some ask twice at once.
         at += if rng.chance(100) { MS } else { rng.range(0, every * 2) };

@@ -553,6 +553,9 @@ impl World {
             // Liars do not deceive each other: what one adds to what it hears the next one would add to, without end.
             return self.say_this(who, conn, frame);
         }
+        if let Some(membership) = self.cluster.node(who).and_then(Node::membership) {
+            liar.learn(membership);
+        }
         let healed = self.time.now() >= self.cluster.plan.heal_at;
         for saying in liar.instead((self.time.now(), healed), (to, conn), frame) {
             // Frames for the same process take the same way: a process may have several connections.

@@ -107,6 +107,13 @@ impl Operator {
                 let address = format!("r{}:{}", replica.number(), now / MS % 60_000 + 2);
                 MemberRequest::Move { replica, address }
             }
+            Change::Rekey => {
+                let replica = any(&all)?;
+                let mut key = [0; 32];
+                key[..8].copy_from_slice(&now.to_le_bytes());
+                key[8..10].copy_from_slice(&replica.number().to_le_bytes());
+                MemberRequest::Rekey { replica, key }
+            }
             Change::LoseDisk => return self.lose_disk(cluster, now, pick),
         };
         self.asked = self.asked.max(current.number().number() + 1);

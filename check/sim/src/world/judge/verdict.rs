@@ -8,8 +8,9 @@ use crate::trace::name;
 use crate::world::adversary::Adversary;
 use crate::world::cluster::Cluster;
 use bytes::Bytes;
-use quorate_auth::Keyed;
+use quorate_auth::{Authenticator, Keyed};
 use quorate_log::SyncMode;
+use quorate_node::memberships_in_force;
 use quorate_types::ReplicaId;
 use std::collections::BTreeSet;
 
@@ -32,7 +33,14 @@ impl Judge {
 
     /// A replica proved something against another one. Whoever it is, that must be so.
     pub(in crate::world) fn proved(&mut self, cluster: &Cluster, who: usize, bytes: &Bytes) {
-        let keys = Keyed::new(ReplicaId::new(1), cluster.plan.seed);
+        let mut keys = Keyed::new(ReplicaId::new(1), cluster.plan.seed);
+        for memberships in cluster.node(who).map(memberships_in_force).unwrap_or_default() {
+            for membership in memberships.all() {
+                for member in membership.members().iter().filter(|member| member.key.is_some()) {
+                    keys.know(member.replica, membership.number(), &member.key.unwrap_or_default());
+                }
+            }
+        }
         let lies = |replica| cluster.plan.is_liar(usize::from(replica).saturating_sub(1));
         let name = name(who, cluster.plan.replicas);
         self.note(suspects::proved(&name, bytes, (CLUSTER, &keys), lies));
