@@ -102,6 +102,10 @@ fn changes(change: &Memberships, text: &mut String) {
             Some(was) if was.address != member.address => {
                 writeln!(text, "  {id} moves to {}", member.address)
             }
+            Some(was) if was.key != member.key => {
+                let key = member.key.map_or_else(|| "none".to_owned(), |key| hex(&key));
+                writeln!(text, "  {id} signs with another key from then on: {key}")
+            }
             Some(_) => Ok(()),
         };
     }

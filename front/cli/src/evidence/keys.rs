@@ -91,7 +91,11 @@ impl Known {
         };
         evidence.verify(key).map_err(|why| match evidence.key {
             Some(other) if other != *key && evidence.verify(&other).is_ok() => {
-                format!("{why}; it was signed with another key than the one in {}", self.from)
+                format!(
+                    "{why}; it was signed with another key than the one in {}, in membership {}. If the replica had another key then \
+                     (`quorate member rekey`), name it with --key",
+                    self.from, evidence.membership
+                )
             }
             _ => why.to_owned(),
         })

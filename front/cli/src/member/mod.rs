@@ -2,6 +2,7 @@
 //! the cluster without a majority. docs/operations/members.md has the procedures. Tests: tests/member.rs.
 
 mod joiner;
+mod rekey;
 mod view;
 
 use crate::admin::{self, Signing};
@@ -13,6 +14,7 @@ use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
 use quorate_types::ReplicaId;
 use quorate_wire::{AdminCommand, FrameKind, MemberRequest, OutFrame};
+use rekey::{NewKeyArgs, RekeyArgs};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,6 +37,7 @@ const LOOK: Duration = Duration::from_millis(100);
   quorate member promote 4                          once it has caught up
   quorate member replace 2 5 --address 10.0.0.5:7000
   quorate member remove 3
+  quorate member rekey 3                            where replicas may lie: another signing key
 
 Procedures, also for a lost disk: docs/operations/members.md")]
 pub(crate) struct Args {
@@ -53,6 +56,9 @@ enum Command {
     Remove(OneArgs),
     Replace(ReplaceArgs),
     Move(MoveArgs),
+    Rekey(RekeyArgs),
+    #[command(name = "newkey")]
+    NewKey(NewKeyArgs),
 }
 
 /// Which cluster, and how to print.
@@ -202,6 +208,8 @@ pub(crate) fn run(args: Args) -> Outcome {
             simple(&args.changing, MemberRequest::Remove(ReplicaId::new(args.replica)), &done)
         }
         Command::Replace(args) => replace(&args),
+        Command::Rekey(args) => rekey::rekey(&args),
+        Command::NewKey(args) => rekey::newkey(&args),
         Command::Move(args) => {
             let done = format!("replica {} is looked for at {} from now on", args.replica, args.address);
             let request =

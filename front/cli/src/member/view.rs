@@ -155,6 +155,7 @@ impl View {
                     "role": member.role,
                     "incarnation": member.incarnation,
                     "caught_up": member.caught_up,
+                    "key": member.key,
                     "reachable": self.reached.contains(&member.replica),
                     "leads": Some(ReplicaId::new(member.replica)) == self.leader,
                 })

@@ -2,8 +2,10 @@
 
 use crate::harness::kv::{client, has, put};
 use crate::harness::{Made, Ran, Server, free_ports, quorate, wait_until};
+use rustix::process::Signal;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 fn run(made: &Path, arguments: &[&str]) -> Ran {
     let mut all = arguments.to_vec();
@@ -110,4 +112,85 @@ fn administrators_are_replaced() {
     drop(servers);
     let crash = Made::three();
     run(&crash.path(), &["admin", "status"]).fails(2, &["survives crashes only"]);
+}
+
+/// The file of a key that a replica was given later.
+fn later_key(made: &Path, replica: u16) -> PathBuf {
+    let entries = std::fs::read_dir(made.join(format!("replica-{replica}"))).expect("a directory").flatten();
+    let is_key = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("signing.key."))
+    };
+    entries.map(|entry| entry.path()).find(is_key).expect("a later key")
+}
+
+/// The problems that a replica reports, as one text.
+fn problems(made: &Path, replica: u16) -> String {
+    let ran = run(made, &["status", "--json"]);
+    let Ok(status) = serde_json::from_str::<Value>(&ran.out) else { return String::new() };
+    let all = status["replicas"].as_array().cloned().unwrap_or_default();
+    let found = all.iter().find(|one| one["replica"] == replica);
+    found.map(|one| one["status"]["problems"].to_string()).unwrap_or_default()
+}
+
+/// The key of a replica is changed under a client's writes. Then it is killed, and comes back with the right key; only as many others run as
+/// need its vote. Without the new key it would not vote, and says so.
+#[test]
+fn a_signing_key_is_changed_under_writes() {
+    let (made, mut servers) = four();
+    let directory = made.path();
+    let client = client(&directory);
+    let session = client.open_session().expect("a session");
+    let write = |number: u32| session.call_one(&put(&format!("key-{number}"), &number.to_string())).map(drop);
+    let (done, over) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1.. {
+                write(number).expect("written");
+                done.store(number, Ordering::SeqCst);
+                if over.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        });
+        let list: Value =
+            serde_json::from_str(&run(&directory, &["member", "list", "--json"]).ok()).expect("JSON");
+        let of_two = list["members"][1]["key"].as_str().expect("a key").to_owned();
+        run(&directory, &["member", "rekey", "3", "--key", &of_two]).fails(1, &["the same public key"]);
+        let said = run(&directory, &["member", "rekey", "3"]).ok();
+        assert!(said.contains("r3 signs with its new key from membership 2 on"), "{said}");
+        over.store(true, Ordering::SeqCst);
+    });
+    let mut last = done.load(Ordering::SeqCst);
+    assert!(last > 1, "writes went on");
+    let mut next = || {
+        last += 1;
+        write(last).expect("written");
+        last
+    };
+
+    let (three, key) = (servers.remove(2), later_key(&directory, 3));
+    three.signal(Signal::KILL);
+    drop(three.wait());
+    servers.insert(2, Server::start(&made.config(3)));
+    drop(servers.remove(0).stop());
+    let needs_three = next();
+    assert!(has(&client, &format!("key-{needs_three}"), &needs_three.to_string()), "replica 3 votes");
+
+    servers.insert(0, Server::start(&made.config(1)));
+    drop(servers.remove(2).stop());
+    let away = directory.join("away.key");
+    std::fs::rename(&key, &away).expect("moved");
+    servers.insert(2, Server::start(&made.config(3)));
+    wait_until("it says what it lacks", || problems(&directory, 3).contains("lacks the secret half"));
+    next();
+    std::fs::rename(&away, &key).expect("moved");
+    wait_until("it is back", || {
+        let problems = problems(&directory, 3);
+        !problems.is_empty() && !problems.contains("lacks the secret half")
+    });
+    drop(servers.remove(0).stop());
+    let needs_three = next();
+    assert!(has(&client, &format!("key-{needs_three}"), &needs_three.to_string()), "replica 3 votes again");
+    session.close().expect("closed");
+    drop(client);
 }
