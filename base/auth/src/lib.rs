@@ -17,7 +17,9 @@
 
 mod administration;
 mod by_membership;
+pub mod chain;
 mod ed25519;
+pub mod fuzzing;
 mod keyed;
 mod macs;
 mod requests;
@@ -25,6 +27,7 @@ mod secret;
 mod signature;
 
 pub use administration::{administration_statement, is_signed_by};
+pub use chain::{MembershipLink, Unproven};
 pub use ed25519::{Ed25519, PublicKey};
 pub use keyed::Keyed;
 pub use macs::{ClientMacs, Tag, is_tag, tag_at};

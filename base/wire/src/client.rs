@@ -11,13 +11,14 @@
 
 use crate::answers::AnswerMode;
 use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Requests};
+use crate::chain::{Chain, read_chain_request};
 use crate::codec::{Put, Reader};
 use crate::frame::{Frame, FrameKind, OutFrame};
 use crate::keys::{SharedKey, read_keys};
 use crate::letters::{LetterFrame, Listen, read_listens};
 use crate::membership::Memberships;
 use bytes::Bytes;
-use quorate_types::{ItemsBuilder, Reject, ReplicaId, RequestNumber, Seq, SessionId, View};
+use quorate_types::{ItemsBuilder, MembershipId, Reject, ReplicaId, RequestNumber, Seq, SessionId, View};
 
 /// Bytes of the fixed part of replies, reads and read replies.
 const HEADER: usize = 24;
@@ -35,6 +36,8 @@ pub enum ClientMessage {
     AnswerMode(AnswerMode),
     /// In which of its sessions it listens for letters.
     Listen(Vec<Listen>),
+    /// It asks for the membership links after this membership.
+    Chain(MembershipId),
 }
 
 impl ClientMessage {
@@ -58,6 +61,7 @@ impl ClientMessage {
             FrameKind::Keys => read_keys(frame.payload).map(Self::Keys),
             FrameKind::AnswerMode => AnswerMode::decode(&frame.payload).map(Self::AnswerMode),
             FrameKind::Listen => read_listens(frame.payload).map(Self::Listen),
+            FrameKind::ChainRequest => read_chain_request(frame.payload).map(Self::Chain),
             _ => Err(Reject::NotAllowed("this kind of frame from a client")),
         }
     }
@@ -76,6 +80,8 @@ pub enum ReplicaMessage {
     Members(Memberships),
     /// Letters; walk them with [`LetterFrame::walk`].
     Letters(Bytes),
+    /// Membership links.
+    Chain(Chain),
 }
 
 impl ReplicaMessage {
@@ -99,6 +105,7 @@ impl ReplicaMessage {
                 Ok(Self::Letters(frame.payload))
             }
             FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
+            FrameKind::Chain => Chain::decode(frame.payload).map(Self::Chain),
             _ => Err(Reject::NotAllowed("this kind of frame from a replica")),
         }
     }

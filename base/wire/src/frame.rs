@@ -120,6 +120,10 @@ kinds! {
     EvidenceRequest = 64,
     /// The evidence.
     Evidence = 65,
+    /// A client, a replica or an operator asks for the membership links after a membership.
+    ChainRequest = 66,
+    /// The membership links.
+    Chain = 67,
 }
 
 /// A decoded frame header.

@@ -2,11 +2,11 @@
 //! tests run them over the corpus.
 
 use crate::{
-    Batch, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, LetterFrame, MemberRequest,
-    Memberships, Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand, StateMessage,
-    Tokens, Welcome, caught_up_frame, evidence_frame, fill_frame, keys_frame, listen_frame, order_frame,
-    read_caught_up, read_evidence, read_fill, read_instances_request, read_keys, read_lanes_request,
-    read_listens, read_order, read_room, read_upgrade_request, room_frame,
+    Batch, Chain, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, LetterFrame,
+    MemberRequest, Memberships, Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand,
+    StateMessage, Tokens, Welcome, caught_up_frame, evidence_frame, fill_frame, keys_frame, listen_frame,
+    order_frame, read_caught_up, read_evidence, read_fill, read_instances_request, read_keys,
+    read_lanes_request, read_listens, read_order, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -76,6 +76,25 @@ fn evidence(payload: Bytes) {
     }
 }
 
+fn wish(frame: Frame) {
+    match frame.kind {
+        FrameKind::InstancesRequest => drop(read_instances_request(frame.payload)),
+        FrameKind::LanesRequest => drop(read_lanes_request(frame.payload)),
+        _ => drop(read_upgrade_request(frame.payload)),
+    }
+}
+
+fn kept(frame: Frame) {
+    match frame.kind {
+        FrameKind::SignedCommand => return signed(frame.payload),
+        FrameKind::Evidence => return evidence(frame.payload),
+        _ => {}
+    }
+    if let Ok(chain) = Chain::decode(frame.payload) {
+        assert_eq!(Chain::decode(reread(&chain.frame().to_vec())), Ok(chain));
+    }
+}
+
 fn memos(frame: Frame) {
     if frame.kind == FrameKind::Memos {
         if let Ok(memos) = Memos::decode(frame.payload) {
@@ -126,7 +145,9 @@ fn payload(frame: Frame) {
             }
         }
         FrameKind::Listen | FrameKind::Letters => letters(frame),
-        FrameKind::Requests | FrameKind::Reads | FrameKind::AnswerMode => drop(ClientMessage::decode(frame)),
+        FrameKind::Requests | FrameKind::Reads | FrameKind::AnswerMode | FrameKind::ChainRequest => {
+            drop(ClientMessage::decode(frame))
+        }
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
             drop(ReplicaMessage::decode(frame))
         }
@@ -142,11 +163,8 @@ fn payload(frame: Frame) {
         | FrameKind::EvidenceRequest
         | FrameKind::LanesReply
         | FrameKind::SignedReply => {}
-        FrameKind::SignedCommand => signed(frame.payload),
-        FrameKind::Evidence => evidence(frame.payload),
-        FrameKind::InstancesRequest => drop(read_instances_request(frame.payload)),
-        FrameKind::LanesRequest => drop(read_lanes_request(frame.payload)),
-        FrameKind::UpgradeRequest => drop(read_upgrade_request(frame.payload)),
+        FrameKind::SignedCommand | FrameKind::Evidence | FrameKind::Chain => kept(frame),
+        FrameKind::InstancesRequest | FrameKind::LanesRequest | FrameKind::UpgradeRequest => wish(frame),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),
     }

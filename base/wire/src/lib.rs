@@ -7,6 +7,7 @@ mod administration;
 mod answers;
 mod batch;
 mod caught_up;
+mod chain;
 mod client;
 mod codec;
 mod crc;
@@ -35,6 +36,7 @@ pub use batch::{
     SIGNATURE_BYTES, read_opening, write_opening,
 };
 pub use caught_up::{caught_up_frame, read_caught_up};
+pub use chain::{CHAIN_BYTES_MAX, Chain, LINK_BYTES_MAX, chain_request, read_chain_request};
 pub use client::{
     ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, ReplicaMessage, Reply,
     ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,

@@ -22,7 +22,8 @@ use crate::frame::{FrameKind, OutFrame};
 use crate::membership::{ADDRESS_MAX, MEMBERS_MAX, Memberships};
 use bytes::Bytes;
 use quorate_types::{
-    Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot, View,
+    AgreedTime, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot,
+    View,
 };
 
 /// The kind of a member request that adds a replica with a key.
@@ -132,6 +133,12 @@ impl SystemCommand {
         Batch::begin(&mut bytes);
         self.write_request(&mut bytes);
         Batch::seal(bytes, BatchHeader { count: 1, ..header })
+    }
+
+    /// A batch with this command, whose header holds nothing: no time, seed, base, border or ruling.
+    pub fn alone(&self) -> Batch {
+        let time = AgreedTime::ZERO;
+        self.batch(BatchHeader { time, seed: 0, count: 1, border: false, base: None, ruling: None })
     }
 
     /// The command that a batch holds, if it holds one.

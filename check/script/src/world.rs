@@ -396,7 +396,8 @@ impl World {
                 Effect::Overdue { .. }
                 | Effect::SmallQuorums { .. }
                 | Effect::Proposed { .. }
-                | Effect::Proved(_) => {}
+                | Effect::Proved(_)
+                | Effect::Link(_) => {}
                 Effect::Oracle(request) => asked.push(request),
                 Effect::Examine { slot, digest, .. } => {
                     replica.examining.push_back((slot, digest));

@@ -159,17 +159,16 @@ impl Replica {
         };
         let listed = ids.iter().chain(join.map(|_| &me)).map(member).collect();
         let members = Members::new(CLUSTER, me, listed);
-        let members = match join {
-            Some(join) => members.joined(join.number, plan.founders),
-            None => members,
-        };
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         NodeConfig {
             signed_only: false,
             administrators: plan.fault_model.may_lie().then(|| crate::world::administrators(plan.seed)),
             checks_away: plan.workers.map_or(ChecksAway::NONE, |workers| workers.checks),
             served_by_replicas: quorate_node::ServedByReplicas::ClientsAndOperators,
-            members,
+            members: match join {
+                Some(join) => members.joined(join.number, plan.founders),
+                None => members,
+            },
             incarnation: incarnation(me),
             log_id: plan.seed ^ (who as u64) << 48,
             log: plan.log.clone(),
@@ -208,6 +207,7 @@ impl Replica {
             borders: plan.borders,
             log_bytes_max: plan.log_bytes_max,
             evidence: Vec::new(),
+            chain: Vec::new(),
             fetch: plan.fetch.clone(),
             serve: plan.serve.clone(),
             sync_delay: Span::ZERO,

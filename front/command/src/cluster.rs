@@ -5,7 +5,8 @@
 use crate::failure::{Failure, Outcome};
 use crate::print;
 use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
-use quorate_types::{ClusterId, FaultModel, Faults, ReplicaId, Trust};
+use quorate_types::{ClusterId, FaultModel, Faults, MembershipId, ReplicaId, Trust};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,6 +40,12 @@ pub struct Cluster {
     pub id: ClusterId,
     /// Its replicas, and where they listen.
     pub members: Vec<(ReplicaId, String)>,
+    /// Those of them that do not vote.
+    pub learners: Vec<ReplicaId>,
+    /// The number of the membership that these are, if it is known; only where replicas may lie.
+    pub membership: Option<MembershipId>,
+    /// The public keys of members that are known.
+    pub keys: BTreeMap<ReplicaId, [u8; 32]>,
     /// Which faults its replicas may have.
     pub fault_model: FaultModel,
     /// How many replicas may be faulty, if fewer than the number of members allows.
@@ -84,9 +91,22 @@ impl Cluster {
     /// Reads a `client.toml`.
     pub fn read(file: &Path, remedy: &str) -> Outcome<Self> {
         let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
-        let ClientFile { cluster, members, fault_model, faults, weighted, authentication, tls } = parsed;
         let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { id: cluster, members, fault_model, faults, weighted, authentication, tls, directory })
+        let ClientFile { cluster: id, members, learners, membership, keys, fault_model, .. } = parsed;
+        let ClientFile { faults, weighted, authentication, tls, .. } = parsed;
+        Ok(Self {
+            id,
+            members,
+            learners,
+            membership,
+            keys,
+            fault_model,
+            faults,
+            weighted,
+            authentication,
+            tls,
+            directory,
+        })
     }
 
     /// A client of this cluster.
@@ -108,8 +128,20 @@ impl Cluster {
     /// The contents of the cluster's `client.toml`.
     pub fn file(&self) -> ClientFile {
         let (members, tls) = (self.members.clone(), self.tls.clone());
-        let Self { id, fault_model, faults, weighted, authentication, .. } = *self;
-        ClientFile { cluster: id, members, fault_model, faults, weighted, authentication, tls }
+        let (learners, keys) = (self.learners.clone(), self.keys.clone());
+        let Self { id, membership, fault_model, faults, weighted, authentication, .. } = *self;
+        ClientFile {
+            cluster: id,
+            members,
+            learners,
+            membership,
+            keys,
+            fault_model,
+            faults,
+            weighted,
+            authentication,
+            tls,
+        }
     }
 
     /// The text of the `client.toml` of this cluster.
@@ -117,16 +149,17 @@ impl Cluster {
         self.file().to_toml()
     }
 
+    fn trust(&self) -> Trust {
+        let votes = |(id, _): &&(ReplicaId, String)| !self.learners.contains(id);
+        let voters = self.members.iter().filter(votes).count();
+        let faults = Faults::of(self.fault_model);
+        let faults = self.faults.map_or(faults, |most| faults.at_most(most));
+        faults.among(u32::try_from(voters).unwrap_or(u32::MAX).max(1))
+    }
+
     /// The number of replicas that must agree: a majority; more where replicas may lie. Where few are slow, an oracle makes fewer enough.
     pub fn majority(&self) -> usize {
         self.trust().smallest() as usize
-    }
-
-    fn trust(&self) -> Trust {
-        let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
-        let faults = Faults::of(self.fault_model);
-        let faults = self.faults.map_or(faults, |most| faults.at_most(most));
-        (if self.weighted { faults.weighted() } else { faults }).among(members)
     }
 
     /// How many replicas must say the same so that one of them does not lie.

@@ -12,7 +12,7 @@ use quorate::client::{ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
 use quorate_runtime::{DataDirectory, Identity, OracleConfig, SigningKey};
 use quorate_tls::write_private;
-use quorate_types::{ClusterId, Holder, Incarnation, Name, ReplicaId};
+use quorate_types::{ClusterId, Holder, Incarnation, MembershipId, Name, ReplicaId};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -253,7 +253,24 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     let tls = office.zip(plan.certificates).map(|(office, days)| clients(dir, &office, days)).transpose()?;
     let OrderChoice { fault_model, faults, authentication, weighted, .. } = plan.order;
     let (members, directory) = (members.collect(), dir.to_owned());
-    let cluster = Cluster { id, members, fault_model, faults, weighted, authentication, tls, directory };
+    let membership = fault_model.may_lie().then_some(MembershipId::FIRST);
+    let key = |((replica, _), life): (&(u16, String), &Life)| {
+        life.key.as_ref().map(|key| (ReplicaId::new(*replica), *key.public_key().bytes()))
+    };
+    let keys = plan.members.iter().zip(&lives).filter_map(key).collect();
+    let cluster = Cluster {
+        id,
+        members,
+        learners: Vec::new(),
+        membership,
+        keys,
+        fault_model,
+        faults,
+        weighted,
+        authentication,
+        tls,
+        directory,
+    };
     let file = dir.join(CLIENT_FILE);
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
     let tls = cluster.tls.map(|tls| tls.relative_to(dir));

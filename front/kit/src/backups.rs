@@ -104,6 +104,9 @@ pub(crate) fn of_member(
     let cluster = ClientFile {
         cluster: config.cluster_id()?,
         members: Vec::new(),
+        learners: Vec::new(),
+        membership: None,
+        keys: [].into(),
         fault_model: config.fault_model,
         faults: config.faults,
         weighted: !config.heavy.is_empty(),

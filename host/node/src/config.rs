@@ -5,6 +5,7 @@ use crate::keeping::BorderConfig;
 use crate::lanes::Placement;
 use crate::reconfigure::LevelConfig;
 use quorate_admit::{AdmissionLimits, ChecksAway, Members, ServedByReplicas};
+use quorate_auth::MembershipLink;
 use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;
 use quorate_order::OrderConfig;
@@ -75,6 +76,8 @@ pub struct NodeConfig {
     pub disk_stall: Span,
     /// Evidence against members that earlier lives found and kept. What does not prove anything is left out.
     pub evidence: Vec<Found>,
+    /// The membership links that earlier lives kept.
+    pub chain: Vec<MembershipLink>,
     /// Limits of a transfer at this replica when it fetches.
     pub fetch: FetchLimits,
     /// Limits of a transfer when it sends.

@@ -268,6 +268,13 @@ pub enum Effect {
         /// Its bytes.
         bytes: Bytes,
     },
+    /// Keep this membership link in a file, at any time, and give it back at the next start. It is kept here until then.
+    Link {
+        /// The name of the file.
+        name: String,
+        /// Its bytes.
+        bytes: Bytes,
+    },
     /// Tell the operator.
     Event(Event),
     /// Stop this replica: its disk can not be trusted, or going on would be wrong.

@@ -15,9 +15,7 @@ use quorate_admit as intake;
 use quorate_merge::RecordIndex;
 use quorate_order::{Effect as OrderEffect, Input as OrderInput};
 use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, Time};
-use quorate_wire::{
-    Batch, ClientMessage, FrameKind, OutFrame, SystemCommand, caught_up_frame, write_position,
-};
+use quorate_wire::{Batch, ClientMessage, FrameKind, OutFrame, SystemCommand, write_position};
 
 /// Inputs, and the parts that take them.
 impl Node {
@@ -98,6 +96,9 @@ impl Node {
             Says::CaughtUp(instance, replicas) => {
                 self.reconfigure.told_caught_up(&self.groups, instance, from, replicas)
             }
+            Says::Chain(says) => {
+                self.reconfigure(now, out, |it, look, outs| it.on_chain(look, from, says, outs))
+            }
             Says::Fill(place) => {
                 let trust = self.trust();
                 self.engine.step(engine::In::Wanted(from, place, trust));
@@ -129,6 +130,7 @@ impl Node {
             }
             ClientMessage::Keys(keys) => self.intake.learn_keys(client, &keys),
             ClientMessage::Listen(sessions) => self.engine.listen((conn, client), &sessions),
+            ClientMessage::Chain(after) => out.send(conn, self.reconfigure.chain_after(after)),
             ClientMessage::AnswerMode(mode) => match self.intake.takes_modes() {
                 Ok(()) => self.engine.set_mode(conn, mode),
                 Err(why) => self.reject(now, conn, why.into(), out),
@@ -149,6 +151,7 @@ impl Node {
                 let members = self.config.members.all().iter().map(|member| member.replica).collect();
                 return self.keep(now, In::Asked { conn, members, message }, out);
             }
+            Asks::Chain(after) => return out.send(conn, self.reconfigure.chain_after(after)),
             Asks::Evidence => return out.send(conn, self.gate.proofs().frame()),
             Asks::Lanes(wish) => {
                 self.gate.audit(conn, what.unwrap_or_default(), "passed on to its lanes".into(), out);
@@ -331,6 +334,7 @@ impl Node {
                 self.intake.note(now, from, &why);
                 self.gate.refuses(from, &why, out);
             }
+            OrderEffect::Link(link) => self.reconfigure(now, out, |it, _, outs| it.linked(&link, outs)),
             OrderEffect::Proved(it) => self.gate.prove(self.engine.agreed_time(now), *it, out),
             OrderEffect::Halt(halt) => out.push(Effect::Halt(halt)),
         }
@@ -439,15 +443,11 @@ impl Node {
             reconfigure::Out::ChangeInstances(count) => self.change_instances(now, count, out),
             reconfigure::Out::Level(level) => self.begin_level(level, out),
             reconfigure::Out::OrderBorder => self.keeping.order_border(),
-            reconfigure::Out::TellCaughtUp { to, at, replicas } => {
-                if let Some(conn) = self.gate.peers().to(to) {
-                    out.send(conn, caught_up_frame(self.groups[at].id(), &replicas));
-                }
-            }
             reconfigure::Out::Spread(signed) => {
                 self.gate.tell_all(&self.config.members, &signed.frame(), out)
             }
             reconfigure::Out::First(input) => self.groups.step_named(now, self.groups.first().id(), input),
+            reconfigure::Out::Do(effect) => out.push(*effect),
             reconfigure::Out::Say(event) => out.event(event),
         }
     }

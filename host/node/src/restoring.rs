@@ -275,7 +275,7 @@ impl Restoring {
             groups: Groups::new(groups, others, engine.merge().generation()),
             engine,
             guide: Guide::default(),
-            reconfigure: Reconfigure::new(roster, levels),
+            reconfigure: Reconfigure::new(roster, levels, &config),
             journal,
             nature: config.order.nature(),
             config,

@@ -1,5 +1,5 @@
 //! The thread for rare and small work with files: it checks the certificates and the space on the disk, reads new signing keys, and writes the
-//! audit log and files of evidence.
+//! audit log, and files of evidence and of membership links.
 //!
 //! Certificates are read again when their files change, or on request. New connections then use the new ones; files that do not work change
 //! nothing. The audit log is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
@@ -8,7 +8,8 @@
 use crate::config::{Config, NewKeys};
 use crate::disk::Quota;
 use crate::disk_thread::{Completion, Mailbox};
-use crate::evidence::EvidenceFiles;
+use crate::kept_files::KeptFiles;
+use crate::{chain_files, evidence};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use quorate_tls::{Credentials, Watched};
@@ -61,6 +62,8 @@ pub(crate) enum Errand {
     Note(Act),
     /// Keep this evidence in a file of this name.
     Keep(String, Bytes),
+    /// Keep this membership link in a file of this name.
+    Link(String, Bytes),
     /// Stop; nothing follows.
     Stop,
 }
@@ -122,8 +125,8 @@ impl DiskRoom {
 struct Seen {
     free_bytes: AtomicU64,
     total_bytes: AtomicU64,
-    /// The problem with evidence that could not be written.
-    unwritten: Mutex<Option<String>>,
+    /// The problems with evidence and membership links that could not be written.
+    unwritten: Mutex<[Option<String>; 2]>,
 }
 
 /// The thread's handle.
@@ -143,11 +146,12 @@ impl Clerk {
         let (sender, receiver) = bounded(ERRANDS_MAX);
         let (data, keys) = (&config.data, config.signing.as_ref());
         let keys = keys.map(|signing| NewKeys::beside(&signing.key));
-        let (audit, evidence) = (Audit::new(data.join("audit.jsonl")), EvidenceFiles::new(data));
+        let (audit, evidence, links) =
+            (Audit::new(data.join("audit.jsonl")), evidence::files(data), chain_files::files(data));
         let (seen, data) = (Arc::new(Seen::default()), data.to_owned());
         let room = Room { data, quota, seen: seen.clone() };
         let thread = std::thread::Builder::new().name("clerk".into()).spawn(move || {
-            Work { watched, keys, audit, evidence, room, mailbox, warned: None }.run(&receiver)
+            Work { watched, keys, audit, evidence, links, room, mailbox, warned: None }.run(&receiver)
         })?;
         Ok(Self { seen, errands: Some(Errands(sender)), thread: Some(thread) })
     }
@@ -174,8 +178,17 @@ impl Clerk {
         }
     }
 
-    /// The problem with evidence that could not be written.
-    pub(crate) fn unwritten(&self) -> Option<String> {
+    /// Keeps a membership link in a file of this name. One that gets no file is fetched from other members after a restart.
+    pub(crate) fn keep_link(&self, name: String, bytes: Bytes) {
+        if let Some(Errands(sender)) = &self.errands
+            && sender.try_send(Errand::Link(name, bytes)).is_err()
+        {
+            tracing::error!("a membership link is not written to a file, since too much is at once");
+        }
+    }
+
+    /// The problems with evidence and membership links that could not be written.
+    pub(crate) fn unwritten(&self) -> [Option<String>; 2] {
         self.seen.unwritten.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -211,7 +224,8 @@ struct Work {
     watched: Option<Watched>,
     keys: Option<NewKeys>,
     audit: Audit,
-    evidence: EvidenceFiles,
+    evidence: KeptFiles,
+    links: KeptFiles,
     room: Room,
     mailbox: Mailbox,
     /// When the last warning about a certificate was given.
@@ -224,15 +238,17 @@ impl Work {
             self.warn(SystemTime::now());
             self.room.look();
             *self.room.seen.unwritten.lock().unwrap_or_else(PoisonError::into_inner) =
-                self.evidence.problem();
+                [evidence::problem(&self.evidence), chain_files::problem(&self.links)];
             match errands.recv_timeout(LOOK_EVERY) {
                 Ok(Errand::Look) => self.look(true),
                 Ok(Errand::Note(act)) => self.audit.note(&act),
                 Ok(Errand::Keep(name, bytes)) => self.evidence.keep(name, bytes),
+                Ok(Errand::Link(name, bytes)) => self.links.keep(name, bytes),
                 Err(RecvTimeoutError::Timeout) => {
                     self.look(false);
                     self.look_at_keys();
                     self.evidence.write();
+                    self.links.write();
                 }
                 Ok(Errand::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }

@@ -6,7 +6,7 @@ use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{NodeConfig, SeatLimits};
 use quorate_order::Protocol;
 use quorate_reply::ReadLimits;
-use quorate_state::transfer::{FetchLimits, ServeLimits};
+use quorate_state::transfer::FetchLimits;
 use quorate_tls::{Credentials, TlsFiles};
 use quorate_types::{AgreedTime, ClusterId, FaultModel, Holder, Incarnation, MembershipId, ReplicaId, Span};
 use serde::{Deserialize, Serialize};
@@ -759,14 +759,12 @@ impl Config {
             borders: self.checkpoints.borders(),
             log_bytes_max: self.checkpoints.log_bytes_max,
             evidence: crate::evidence::read(&self.data),
+            chain: crate::chain_files::read(&self.data),
             disk_stall: Span::from_millis(self.timing.disk_stall_ms),
             scrub_every: self.checkpoints.scrub_every(),
             sync_delay: Span::from_nanos(self.durability.sync_delay_us * 1000),
             fetch: FetchLimits::default(),
-            serve: ServeLimits {
-                rate: self.checkpoints.transfer_rate().unwrap_or(u64::MAX),
-                ..ServeLimits::default()
-            },
+            serve: self.checkpoints.serve(),
             level: self.upgrade.levels(self.level),
             seed,
         })

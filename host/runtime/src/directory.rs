@@ -7,6 +7,7 @@
 //! lock            held while a process uses the directory
 //! log/            the segments
 //! evidence/       what was proved against other replicas, if anything was
+//! chain/          what proves each membership to who knows the one before, where replicas may lie
 //! ```
 
 use crate::config::{Config, Durability};

@@ -588,6 +588,7 @@ impl Lane {
                 Effect::Lanes { conn, wish } => self.place(now, conn, &wish, &mut written),
                 Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
                 Effect::Proved { text, name, bytes } => self.clerk.keep(&text, name, bytes),
+                Effect::Link { name, bytes } => self.clerk.keep_link(name, bytes),
                 Effect::Event(event) => {
                     if matches!(event, Event::Leader { .. }) {
                         self.pulse.renew();
@@ -666,7 +667,8 @@ impl Lane {
             calls: self.fronts.calls.status(),
         };
         let [one, two, three] = self.hurt.problems();
-        whole.with_problems([self.clerk.unwritten(), one, two, three])
+        let [evidence, links] = self.clerk.unwritten();
+        whole.with_problems([evidence, links, one, two, three])
     }
 
     /// An operator wants instances on these lanes, counted from 1.

@@ -6,6 +6,7 @@
 
 mod calls;
 mod cells;
+mod chain_files;
 mod clerk;
 mod clock;
 mod config;
@@ -18,6 +19,7 @@ mod facts;
 mod files;
 mod health;
 mod keeper_thread;
+mod kept_files;
 mod lane;
 mod metrics;
 mod mouth;

@@ -3,7 +3,7 @@
 use crate::combiner::Combines;
 use crate::letters::LetterLimits;
 use quorate_types::{ClientId, ClusterId, FaultModel, Faults, Span};
-use quorate_wire::{RequestSigner, RequestTagger};
+use quorate_wire::{Membership, RequestSigner, RequestTagger};
 use std::sync::Arc;
 
 /// The signer of a client's requests.
@@ -42,6 +42,10 @@ pub struct Config {
     /// Which faults replicas may have; it must be the cluster's setting. With crash faults one answer is enough, and requests go to the
     /// leader. With Byzantine faults requests go to all members, and f+1 equal answers are needed.
     pub faults: Faults,
+    /// Where replicas may lie: the membership from which the client begins, with the public keys of its voters, who are the members that it
+    /// is made with. Then it follows later memberships only if a chain of membership links proves them, and believes nobody's word. It needs
+    /// the cluster's id for that.
+    pub membership: Option<Membership>,
     /// Where replicas may lie: signs all requests, so that replicas which did not hear a request from this client can vouch for it. A
     /// signer must not be used for two clients.
     pub signer: Option<Signer>,
@@ -112,6 +116,7 @@ impl Config {
             own: ClientId::new(0),
             cluster: None,
             faults: Faults::of(FaultModel::Crash),
+            membership: None,
             signer: None,
             macs: None,
             keys_last: Span::from_secs(600),

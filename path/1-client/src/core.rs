@@ -345,6 +345,7 @@ impl ClientCore {
                     parts.stats.letters_ignored += u64::from(!used);
                 }
             }
+            ReplicaMessage::Chain(chain) => reach.chain(step, parts, contact, &chain),
             ReplicaMessage::Members(members) => reach.members(step, parts, contact, &members),
             ReplicaMessage::Leader(LeaderNotice { view, leader }) => {
                 reach.notice(step, parts, contact, view, leader);

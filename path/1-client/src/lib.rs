@@ -9,7 +9,8 @@
 //!
 //! Where replicas may do anything ([`Config::faults`]), requests go to all of them, and an answer counts once f+1 gave equal ones. The
 //! answer to a read counts once a quorum gave it, or once f+1 gave it in the order of commands. The client follows a change of the members
-//! once f+1 of those before told of it.
+//! once f+1 of those before told of it; or,
+//! if it knows their public keys ([`Config::membership`]), once a chain of membership links proves it (`chain.rs`).
 //!
 //! Start with `core.rs` (the inputs), then `reach/` (where requests go and when an answer counts: to the leader, or to all), `sessions/`
 //! (numbers, queues, refusals, time-outs), `reads.rs`, `contacts.rs` (connections), `letters.rs` (what the service sends unasked), `votes.rs` (equal answers) and `combiner.rs` (other
@@ -17,6 +18,7 @@
 //! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs, tests/members.rs.
 
 mod back_off;
+pub mod chain;
 mod combiner;
 mod config;
 mod contact;

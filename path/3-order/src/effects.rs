@@ -4,6 +4,7 @@ use crate::OrderMessage;
 use crate::mod_smart::evidence::Evidence;
 use crate::visigoth::OracleRequest;
 use bytes::Bytes;
+use quorate_auth::MembershipLink;
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, View};
 use quorate_wire::{Batch, Memberships};
 use std::sync::Arc;
@@ -110,6 +111,9 @@ pub enum Effect {
     /// A member signed what no honest member signs, and this proves it to whoever has its public key. At most one for each member and
     /// kind in one life of the protocol. The host keeps it.
     Proved(Box<Evidence>),
+    /// The first instance decided a change of its membership, and this proves the next membership to who knows the one before. The host
+    /// keeps it for those who come later. Only where members sign.
+    Link(Box<MembershipLink>),
     /// A watched request ([`crate::Input::Watch`]) has waited for too long. The host sends it to the leader. If that does not help, the
     /// protocol complains about the leader.
     Overdue {

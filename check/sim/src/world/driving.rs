@@ -426,7 +426,11 @@ impl World {
                 self.time.note(Level::Events, Some(who), "proved", || text);
                 self.judge.proved(&self.cluster, who, &bytes);
             }
-            Effect::Status { .. } | Effect::Lanes { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
+            Effect::Link { .. }
+            | Effect::Status { .. }
+            | Effect::Lanes { .. }
+            | Effect::Audit { .. }
+            | Effect::Address { .. } => {}
             Effect::Event(event) => {
                 if let NodeEvent::Level { level, begun: true } = event
                     && !self.cluster.plan.is_liar(who)

@@ -1,6 +1,7 @@
 //! `quorate member`: shows and changes the members. Every change is ordered like a command; the leader refuses a change that would leave
 //! the cluster without a majority. docs/operations/members.md has the procedures. Tests: tests/member.rs.
 
+mod history;
 mod joiner;
 mod rekey;
 mod view;
@@ -33,6 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate member list
+  quorate member history                            where replicas may lie: who they were, and the proofs
   quorate member add 4 --address 10.0.0.4:7000      makes its directory; copy it there and start it
   quorate member promote 4                          once it has caught up
   quorate member replace 2 5 --address 10.0.0.5:7000
@@ -48,6 +50,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     List(ListArgs),
+    History(history::HistoryArgs),
     Add(AddArgs),
     Make(MakeArgs),
     /// Let a learner vote, once it has caught up
@@ -194,6 +197,7 @@ struct MoveArgs {
 pub(crate) fn run(args: Args) -> Outcome {
     match args.command {
         Command::List(args) => list(&args),
+        Command::History(args) => history::run(&args),
         Command::Add(args) => add(&args),
         Command::Make(args) => make(&args),
         Command::Promote(args) => {

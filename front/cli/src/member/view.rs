@@ -1,13 +1,18 @@
 //! The membership, by what the replicas say.
 
 use crate::admin::believed;
+use quorate::client::ClientFile;
 use quorate_command::admin::{self, Admin, Answer};
 use quorate_command::cluster::{CLIENT_FILE, Cluster, ClusterArgs};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_types::ReplicaId;
+use quorate_types::{MembershipId, ReplicaId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::time::Duration;
+
+/// How long a replica may take to show membership links.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// A member, by what the leader says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -169,27 +174,52 @@ impl View {
         })
     }
 
-    /// Writes the present members into `client.toml`, for clients that start later. Running clients learn them from the replicas.
+    /// Writes the present members into `client.toml`, for clients that start later. Running clients learn them from the replicas. A file that
+    /// knows a membership with its keys is written only as far as membership links prove the members.
     pub(super) fn write_client_file(&self, cluster: &Cluster, args: &ClusterArgs) -> Outcome<()> {
-        let file = args.config.clone().unwrap_or_else(|| cluster.directory.join(CLIENT_FILE));
-        let Ok(text) = std::fs::read_to_string(&file) else { return Ok(()) };
-        let mut document: toml::Table =
-            toml::from_str(&text).doing(format_args!("read {}", file.display()))?;
-        let members = self.members.iter().map(|member| {
-            let mut table = toml::Table::new();
-            table.insert("replica".into(), i64::from(member.replica).into());
-            table.insert("address".into(), member.address.clone().into());
-            toml::Value::Table(table)
-        });
-        document.insert("members".into(), toml::Value::Array(members.collect()));
-        let text = toml::to_string(&document).doing(format_args!("write {}", file.display()))?;
-        let text = format!(
-            "# Where the cluster is, for clients: `quorate --config` and QUORATE_CONFIG name this file.\n{text}"
-        );
-        let beside = file.with_extension("toml.new");
-        std::fs::write(&beside, text).doing(format_args!("write {}", beside.display()))?;
-        std::fs::rename(&beside, &file).doing(format_args!("write {}", file.display()))
+        let mut file = cluster.file();
+        if file.known().is_some() {
+            let history =
+                file.follow(&self.addresses(), ANSWER).map_err(|why| Failure::new(why.to_string()))?;
+            if file.membership.is_some_and(|number| number.number() < self.number) {
+                eprintln!(
+                    "client.toml does not name membership {} yet, since nobody shows a proof of it: `quorate member history` tries again",
+                    self.number
+                );
+            }
+            return if history.memberships.len() > 1 { write_members(cluster, args, &file) } else { Ok(()) };
+        }
+        let learns = |member: &&Member| member.role == "learner";
+        file.learners = self.members.iter().filter(learns).map(|m| ReplicaId::new(m.replica)).collect();
+        file.members = self.members.iter().map(|m| (ReplicaId::new(m.replica), m.address.clone())).collect();
+        let key = |member: &Member| {
+            Some((ReplicaId::new(member.replica), ClientFile::parse_key(member.key.as_deref()?)?))
+        };
+        file.keys = self.members.iter().filter_map(key).collect();
+        file.membership = cluster.fault_model.may_lie().then(|| MembershipId::new(self.number));
+        write_members(cluster, args, &file)
     }
+}
+
+/// Writes the members of this file into the cluster's `client.toml`, and leaves everything else in it as it is.
+pub(super) fn write_members(cluster: &Cluster, args: &ClusterArgs, file: &ClientFile) -> Outcome<()> {
+    let path = args.config.clone().unwrap_or_else(|| cluster.directory.join(CLIENT_FILE));
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    let mut document: toml::Table = toml::from_str(&text).doing(format_args!("read {}", path.display()))?;
+    let members: toml::Table = toml::from_str(&file.to_toml()).doing("write the members")?;
+    for name in ["membership", "members"] {
+        match members.get(name) {
+            Some(value) => drop(document.insert(name.into(), value.clone())),
+            None => drop(document.remove(name)),
+        }
+    }
+    let text = toml::to_string(&document).doing(format_args!("write {}", path.display()))?;
+    let text = format!(
+        "# Where the cluster is, for clients: `quorate --config` and QUORATE_CONFIG name this file.\n{text}"
+    );
+    let beside = path.with_extension("toml.new");
+    std::fs::write(&beside, text).doing(format_args!("write {}", beside.display()))?;
+    std::fs::rename(&beside, &path).doing(format_args!("write {}", path.display()))
 }
 
 /// The membership in a replica's answer.

@@ -87,6 +87,53 @@ fn a_liar_is_replaced_by_what_administrators_sign() {
     assert_eq!(run(&directory, &["kv", "get", "begin"]).ok().trim(), "now");
 }
 
+/// All four that founded the cluster are replaced, one after the other, and stopped. Who has the first `client.toml` is led by proofs to those that
+/// took their places, from one of them that it is told of; then its file names them.
+#[test]
+fn an_old_file_leads_to_members_that_replaced_all_in_it() {
+    let (made, mut servers) = four();
+    let directory = made.path();
+    let (first, old) = (directory.join("client.toml"), directory.join("old.toml"));
+    std::fs::copy(&first, &old).expect("copied");
+    let text = std::fs::read_to_string(&old).expect("the file");
+    assert!(text.contains("membership = 1") && text.matches("key = \"").count() >= 4, "{text}");
+    let mut address = String::new();
+    for id in 5..=8_u16 {
+        address = format!("127.0.0.1:{}", free_ports(1)[0]);
+        let (new, gone) = (id.to_string(), (id - 4).to_string());
+        run(&directory, &["member", "add", &new, "--address", &address]).ok();
+        let learns = std::fs::read_to_string(&first).expect("the file");
+        assert!(learns.contains("learner = true"), "{learns}");
+        servers.push(Server::start(&made.config(id)));
+        wait_until("it has caught up", || members(&directory).contains(&(u64::from(id), true)));
+        run(&directory, &["member", "replace", &gone, &new]).ok();
+        drop(servers.remove(0).stop());
+    }
+    let history = |arguments: &[&str]| {
+        let file = old.to_str().expect("UTF-8");
+        quorate(&[&["member", "history", "--config", file], arguments].concat())
+    };
+    history(&[]).fails(1, &["none of these replicas answers", "--ask"]);
+    let place = format!("8={address}");
+    let shown = history(&["--ask", &place, "--json", "--keep"]).ok();
+    let shown: Value = serde_json::from_str(&shown).expect("a document");
+    let all = shown["memberships"].as_array().expect("a list");
+    assert_eq!((all.len(), &all[8]["number"], &all[8]["proved"]), (9, &9.into(), &true.into()));
+    assert_eq!(std::fs::read_to_string(&old).expect("the file"), text, "it is kept");
+    let said = history(&["--ask", &place]).ok();
+    for part in [
+        "membership 1, from client.toml: r1, r2, r3, r4",
+        "membership 9, proved by membership 8: r4 leaves, r8 votes",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let client =
+        quorate::client::ClientBuilder::from_file(&old).expect("usable").build_blocking().expect("a client");
+    drop(client.open_session().expect("the present members take it"));
+    let links = std::fs::read_dir(directory.join("replica-8/data/chain")).expect("r8 keeps the chain");
+    assert_eq!(links.count(), 8, "also of changes from before it joined");
+}
+
 /// From then on both have to sign.
 #[test]
 fn administrators_are_replaced() {

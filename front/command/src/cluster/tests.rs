@@ -7,6 +7,9 @@ fn cluster(replicas: u16, fault_model: FaultModel) -> Cluster {
     Cluster {
         id: ClusterId::new(1),
         members: (1..=replicas).map(|id| (ReplicaId::new(id), format!("10.0.0.{id}:7000"))).collect(),
+        learners: Vec::new(),
+        membership: None,
+        keys: [].into(),
         fault_model,
         faults: None,
         weighted: false,

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use quorate_admit::verify;
 use quorate_merge::{INSTANCES_MAX, Place, SLOT_MAX};
 use quorate_order::{OrderConfig, OrderMessage};
-use quorate_types::{ClientId, InstanceId, ReplicaId, Room};
+use quorate_types::{ClientId, InstanceId, MembershipId, ReplicaId, Room};
 use quorate_wire::{
-    ClientMessage, EarlyTokens, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos, MemosWanted,
-    Role, Sight, SignedCommand, StateMessage, Tokens, Verified, read_caught_up, read_fill,
-    read_instances_request, read_lanes_request, read_room, read_upgrade_request,
+    Chain, ClientMessage, EarlyTokens, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos,
+    MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens, Verified, read_caught_up,
+    read_chain_request, read_fill, read_instances_request, read_lanes_request, read_room,
+    read_upgrade_request,
 };
 
 /// A message, by the kind of its sender.
@@ -57,6 +58,17 @@ pub(crate) enum Says {
     Fill(Place),
     /// Requests that the sender heard from clients.
     Requests(Bytes),
+    /// About membership links.
+    Chain(ChainSays),
+}
+
+/// What members say of membership links.
+#[derive(Debug)]
+pub(crate) enum ChainSays {
+    /// The sender asks for those after this membership.
+    Wants(MembershipId),
+    /// The answer.
+    Shows(Chain),
 }
 
 /// A change that an operator asks for.
@@ -79,6 +91,8 @@ pub(crate) enum Asks {
     Status,
     /// The evidence against members.
     Evidence,
+    /// The membership links after this membership.
+    Chain(MembershipId),
     /// To hand leadership over to this replica; 0 stands for any.
     Transfer(Option<u16>),
     /// To change the membership, the level or the number of instances.
@@ -137,6 +151,10 @@ impl Says {
             FrameKind::Memos => Memos::decode(frame.payload).map(Results::Memos).map(Self::Results),
             FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
             FrameKind::SignedCommand => SignedCommand::decode(frame.payload).map(Self::Signed),
+            FrameKind::ChainRequest => {
+                read_chain_request(frame.payload).map(ChainSays::Wants).map(Self::Chain)
+            }
+            FrameKind::Chain => Chain::decode(frame.payload).map(ChainSays::Shows).map(Self::Chain),
             FrameKind::CaughtUp => read_caught_up(&frame.payload).map(|(at, who)| Self::CaughtUp(at, who)),
             FrameKind::Fill => {
                 let (slot, instance) = read_fill(&frame.payload).map_err(|why| why.to_string())?;
@@ -179,6 +197,7 @@ impl Asks {
             FrameKind::InstancesRequest => {
                 read_instances_request(frame.payload).map(Wish::Instances).map(Self::Reconfigure)
             }
+            FrameKind::ChainRequest => read_chain_request(frame.payload).map(Self::Chain),
             FrameKind::LanesRequest => read_lanes_request(frame.payload).map(Self::Lanes),
             FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
             kind => return Err(format!("an operator sends {kind:?}")),
@@ -189,7 +208,7 @@ impl Asks {
     /// The text for the audit log, if the request belongs there. A backup is recorded when it begins, not with each of its parts.
     pub(crate) fn what(&self) -> Option<String> {
         Some(match self {
-            Self::Status | Self::Evidence => return None,
+            Self::Status | Self::Evidence | Self::Chain(_) => return None,
             Self::Transfer(to) => {
                 format!("hand over leadership to replica {} (0: any)", to.unwrap_or_default())
             }

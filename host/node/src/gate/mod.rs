@@ -18,7 +18,7 @@ mod seats;
 
 pub use access::{Access, Permissions};
 pub(crate) use apart::{GateLane, Said};
-pub(crate) use arrived::{Arrived, Asks, Says, Wish};
+pub(crate) use arrived::{Arrived, Asks, ChainSays, Says, Wish};
 pub use evidence::Found;
 use evidence::Proofs;
 pub(crate) use levels::too_low;

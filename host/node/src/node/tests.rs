@@ -89,6 +89,7 @@ pub(crate) fn joins() -> NodeConfig {
         },
         log_bytes_max: 1 << 30,
         evidence: Vec::new(),
+        chain: Vec::new(),
         sync_delay: Span::ZERO,
         scrub_every: None,
         disk_stall: Span::from_secs(1),

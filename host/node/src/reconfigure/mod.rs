@@ -7,10 +7,13 @@
 //! (path/3-order). Once all have, a second command ends it. Connections follow the memberships in force in the instances (`standing.rs`).
 //! There is one change at a time.
 //!
+//! Where replicas may lie it keeps what proves each membership to others (`chain.rs`).
+//!
 //! This part proposes nothing and connects to nothing itself: it gives effects ([`Out`]).
-//! Tests: levels/tests.rs, ../roster/tests.rs, ../node/tests.rs, check/sim, front/cli/tests/all/member.rs and instances.rs.
+//! Tests: levels/tests.rs, chain/tests.rs, ../roster/tests.rs, ../node/tests.rs, check/sim, front/cli/tests/all/member.rs and instances.rs.
 
 mod caught_up;
+mod chain;
 mod levels;
 mod planning;
 mod signed;
@@ -22,7 +25,7 @@ pub(crate) use planning::{Plan, may_propose};
 pub(crate) use standing::Directory;
 
 use crate::config::NodeConfig;
-use crate::effects::Event;
+use crate::effects::{Effect, Event};
 use crate::engine::Engine;
 use crate::gate::{Gate, Wish};
 use crate::group::{FIRST, Group, Groups, index_of};
@@ -32,12 +35,16 @@ use crate::leading::Leading;
 use crate::roster::{Done, Roster};
 use crate::rulings::Rulings;
 use caught_up::CaughtUp;
+use chain::Kept;
 use quorate_admit::KnownMember;
 use quorate_execute::MembershipNow;
 use quorate_merge::RecordIndex;
 use quorate_order::{Feature, Input as OrderInput, OrderConfig};
-use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Slot, Time, View, planted};
-use quorate_wire::{FrameKind, Member, MemberRole, Membership, Memberships, SignedCommand, SystemCommand};
+use quorate_types::{ConnId, InstanceId, MembershipId, ReplicaId, Room, Seq, Slot, Time, View, planted};
+use quorate_wire::{
+    FrameKind, Member, MemberRole, Membership, Memberships, OutFrame, SignedCommand, SystemCommand,
+    caught_up_frame,
+};
 use signed::Waiting;
 use standing::Standing;
 use std::sync::Arc;
@@ -94,8 +101,8 @@ pub(crate) enum Out {
     Level(u32),
     /// Order a border.
     OrderBorder,
-    /// Tell the leader of the first instance which replicas have caught up with an instance.
-    TellCaughtUp { to: ReplicaId, at: usize, replicas: Vec<ReplicaId> },
+    /// An effect of the node.
+    Do(Box<Effect>),
     /// Tell all members of a command that administrators signed.
     Spread(SignedCommand),
     /// Step the first instance: requests that no leader may leave out.
@@ -141,11 +148,12 @@ pub(crate) struct Reconfigure {
     caught_up: CaughtUp,
     begun: Begun,
     waiting: Waiting,
+    kept: Kept,
 }
 
 /// Questions of other parts.
 impl Reconfigure {
-    pub(crate) fn new(roster: Roster, levels: Levels) -> Self {
+    pub(crate) fn new(roster: Roster, levels: Levels, config: &NodeConfig) -> Self {
         Self {
             roster,
             levels,
@@ -153,6 +161,7 @@ impl Reconfigure {
             caught_up: CaughtUp::default(),
             begun: Begun::default(),
             waiting: Waiting::default(),
+            kept: Kept::new(config.order.cluster, config.order.faults, &config.chain),
         }
     }
 
@@ -228,9 +237,9 @@ impl Reconfigure {
         key.filter(|key| !keys.holds(key))
     }
 
-    /// When a leader raises the level by itself, if nothing changes.
+    /// When a leader raises the level by itself, or membership links are asked for, if nothing changes.
     pub(crate) fn deadline(&self, config: &LevelConfig) -> Option<Time> {
-        self.levels.due(config)
+        self.levels.due(config).into_iter().chain(self.ask_due()).min()
     }
 }
 
@@ -420,6 +429,7 @@ impl Reconfigure {
         self.end_change(look, out);
         self.propose_signed(look, out);
         self.raise_in_turn(now, look, out);
+        self.ask_for_links(now, look, out);
     }
 
     /// Ends an ordered change that is complete in all instances: the leader of the first instance orders its end. Replicas that leave do so
@@ -474,9 +484,11 @@ impl Reconfigure {
             return;
         }
         let Some(to) = look.first().leader().filter(|leader| *leader != look.me()) else { return };
-        if look.gate.peers().to(to).is_some() {
-            let news = self.caught_up.news(look.groups, to);
-            out.extend(news.into_iter().map(|(at, replicas)| Out::TellCaughtUp { to, at, replicas }));
+        if let Some(conn) = look.gate.peers().to(to) {
+            let news = self.caught_up.news(look.groups, to).into_iter();
+            let frame =
+                |(at, replicas): (usize, Vec<ReplicaId>)| caught_up_frame(look.groups[at].id(), &replicas);
+            out.extend(news.map(|news| send(conn, frame(news))));
         }
     }
 }
@@ -548,6 +560,10 @@ impl Reconfigure {
 /// one, and needs what the others decided to execute the command and to hand over.
 fn carry_out(change: Memberships, out: &mut Vec<Out>) {
     out.extend([Out::NameListeners, Out::BeginChange(Arc::new(change))]);
+}
+
+fn send(conn: ConnId, frame: OutFrame) -> Out {
+    Out::Do(Box::new(Effect::Send { conn, frame }))
 }
 
 fn say(text: String) -> Out {

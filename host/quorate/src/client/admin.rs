@@ -4,8 +4,10 @@
 use super::{Credentials, Error, resolve};
 use bytes::Bytes;
 use quorate_tls::Session;
-use quorate_types::{ClusterId, ReplicaId};
-use quorate_wire::{Frame, FrameKind, FrameReader, Hello, OutFrame, Refusal, Role, Welcome};
+use quorate_types::{ClientId, ClusterId, MembershipId, ReplicaId};
+use quorate_wire::{
+    Chain, Frame, FrameKind, FrameReader, Hello, OutFrame, Refusal, Role, Welcome, chain_request,
+};
 use std::io::{IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,13 +42,37 @@ impl Question {
         let end = Instant::now() + self.timeout;
         let credentials = self.credentials.as_deref();
         let mut connection =
-            AdminConnection::open(self.replica, &self.address, self.cluster, credentials, end)?;
+            AdminConnection::open(self.replica, &self.address, self.cluster, credentials, Role::Admin, end)?;
         connection.line.send(&OutFrame::new(self.kind, &self.payload, vec![]))?;
         loop {
             let frame = connection.receive_until(end)?.ok_or_else(too_late)?;
             if frame.kind == self.answer {
                 return Ok(frame.payload);
             }
+        }
+    }
+}
+
+/// The number of a client that asks one question and has no session.
+const CLIENT: ClientId = ClientId::new(1);
+
+/// Asks a replica, as a client, for the membership links after a membership.
+pub(super) fn ask_for_links(
+    (replica, address): (ReplicaId, &str),
+    cluster: ClusterId,
+    credentials: Option<&Credentials>,
+    after: MembershipId,
+    timeout: Duration,
+) -> Result<Chain, String> {
+    let end = Instant::now() + timeout;
+    let client = credentials.map_or(CLIENT, |own| own.identity().holder.client_id(CLIENT));
+    let role = Role::Client(client);
+    let mut connection = AdminConnection::open(replica, address, Some(cluster), credentials, role, end)?;
+    connection.line.send(&chain_request(after))?;
+    loop {
+        let frame = connection.receive_until(end)?.ok_or_else(too_late)?;
+        if frame.kind == FrameKind::Chain {
+            return Chain::decode(frame.payload).map_err(|why| why.to_string());
         }
     }
 }
@@ -81,7 +107,8 @@ impl AdminConnection {
         credentials: Option<&Credentials>,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let connection = Self::open(replica, address, Some(cluster), credentials, Instant::now() + timeout)?;
+        let end = Instant::now() + timeout;
+        let connection = Self::open(replica, address, Some(cluster), credentials, Role::Admin, end)?;
         let set = connection.line.stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))));
         set.map_err(|error| error.to_string())?;
         Ok(connection)
@@ -108,6 +135,7 @@ impl AdminConnection {
         address: &str,
         cluster: Option<ClusterId>,
         credentials: Option<&Credentials>,
+        role: Role,
         end: Instant,
     ) -> Result<Self, String> {
         let stream = connect(address, end)?;
@@ -115,7 +143,10 @@ impl AdminConnection {
         let line = Line::new(stream, session.map_err(|trouble| trouble.text)?);
         let mut connection = Self { line, reader: FrameReader::new(ANSWER_BYTES_MAX) };
         connection.shake_hands(end)?;
-        let hello = Hello::new(cluster.unwrap_or_default(), Some(replica), Role::Admin);
+        let hello = Hello::new(cluster.unwrap_or_default(), Some(replica), role);
+        // Only of the name in a client's certificate an id is made.
+        let named = credentials.is_some() && role != Role::Admin;
+        let hello = if named { hello.made_of(CLIENT) } else { hello };
         connection.line.send(&hello.frame())?;
         let frame = connection.receive_until(end)?.ok_or_else(too_late)?;
         match frame.kind {

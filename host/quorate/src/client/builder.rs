@@ -8,6 +8,7 @@ use super::{
 use quorate_client::{Combiner, Combines, Config};
 use quorate_tls::{CredentialsError, TlsFiles};
 use quorate_types::{ClientId, ClusterId, FaultModel, Faults, ReplicaId, Span};
+use quorate_wire::Membership;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -53,6 +54,7 @@ impl std::error::Error for BuildError {}
 pub struct ClientBuilder {
     config: Config,
     members: Vec<(ReplicaId, String)>,
+    learners: Vec<ReplicaId>,
     timeout: Duration,
     tls: Option<TlsFiles>,
     admin_tls: Option<TlsFiles>,
@@ -66,6 +68,7 @@ impl Clone for ClientBuilder {
             // Of two clients with the same seed the second one would open the first one's sessions.
             config: Config { seed: random(), ..self.config.clone() },
             members: self.members.clone(),
+            learners: self.learners.clone(),
             tls: self.tls.clone(),
             admin_tls: self.admin_tls.clone(),
             outlets: self.outlets.clone(),
@@ -80,6 +83,7 @@ impl Default for ClientBuilder {
         Self {
             config: Config::new(client, seed),
             members: Vec::new(),
+            learners: Vec::new(),
             timeout: TIMEOUT,
             tls: None,
             admin_tls: None,
@@ -137,6 +141,20 @@ impl ClientBuilder {
         self.members.extend(members);
         self
     }
+    /// These of the members do not vote. Where replicas may lie only operators' requests go to them.
+    #[must_use]
+    pub fn learners(mut self, learners: Vec<ReplicaId>) -> Self {
+        self.learners = learners;
+        self
+    }
+    /// Where replicas may lie: the membership from which the client begins, with the public keys of its voters, which are the members that do
+    /// not learn. The client then follows changes of the members only if membership links prove them, and asks whichever member shows them.
+    /// The cluster must be named, by its id or by certificates.
+    #[must_use]
+    pub fn known(mut self, membership: Option<Membership>) -> Self {
+        self.config.membership = membership;
+        self
+    }
     /// The cluster to connect to; without it, the cluster of the first replica that answers.
     #[must_use]
     pub const fn cluster(mut self, cluster: ClusterId) -> Self {
@@ -145,7 +163,7 @@ impl ClientBuilder {
     }
     /// The faults that replicas may have; crash faults by default. It must be the cluster's fault model. With Byzantine faults requests go
     /// to all members, and an answer is believed once f+1 of them gave it, so the list of members must be complete. Later the client follows
-    /// changes of the members of which f+1 of them tell.
+    /// changes of the members of which f+1 of them tell, or those that are proved to it ([`Self::known`]).
     #[must_use]
     pub const fn fault_model(mut self, model: FaultModel) -> Self {
         self.config.faults = Faults::of(model);
@@ -251,6 +269,16 @@ impl ClientBuilder {
                 "where no replica lies the answer of one is the answer: leave it out, or say FaultModel::Byzantine",
             ));
         }
+        let may_lie = self.config.faults.may_lie();
+        let votes = |(id, _): &&(ReplicaId, String)| !may_lie || !self.learners.contains(id);
+        let voters: Vec<(ReplicaId, String)> = self.members.iter().filter(votes).cloned().collect();
+        ids.retain(|id| voters.iter().any(|(voter, _)| voter == id));
+        if ids.is_empty() {
+            return Err(BuildError::Members("none of them votes"));
+        }
+        if self.config.membership.as_ref().is_some_and(|known| !known.voters().eq(ids.iter().copied())) {
+            return Err(BuildError::Members("it names other voters than the membership that is known"));
+        }
         let load = |files: Option<TlsFiles>| files.map(ClientTls::load).transpose();
         let tls = load(self.tls).map_err(BuildError::Credentials)?;
         let admin_tls = load(self.admin_tls).map_err(BuildError::Credentials)?.or(tls.clone());
@@ -269,8 +297,7 @@ impl ClientBuilder {
         };
         let mut configs: Vec<Config> = (0..count).map(config).collect();
         configs.iter_mut().try_for_each(|config| self.authentication.prepare(config))?;
-        let handles =
-            thread::start(configs, &self.members, tls.as_ref(), &self.outlets).map_err(BuildError::Io)?;
+        let handles = thread::start(configs, &voters, tls.as_ref(), &self.outlets).map_err(BuildError::Io)?;
         let members = Arc::new(self.members);
         let client = |handle| Client {
             handle,

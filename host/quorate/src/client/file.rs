@@ -1,9 +1,12 @@
 //! `client.toml`: the addresses of a cluster, and its clients' certificates. `quorate init` writes it, docs/configuration.md explains it.
 
 use super::{Authentication, ClientBuilder};
+use quorate_auth::PublicKey;
 use quorate_tls::TlsFiles;
-use quorate_types::{ClusterId, FaultModel, ReplicaId};
+use quorate_types::{ClusterId, FaultModel, Faults, MembershipId, ReplicaId};
+use quorate_wire::{Member, MemberRole, Membership};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +17,13 @@ pub struct ClientFile {
     pub cluster: ClusterId,
     /// Its replicas and their addresses.
     pub members: Vec<(ReplicaId, String)>,
+    /// Those of them that do not vote.
+    pub learners: Vec<ReplicaId>,
+    /// Where replicas may lie: the number of the membership that these members are. With the keys it is where a client begins that follows
+    /// the chain of memberships.
+    pub membership: Option<MembershipId>,
+    /// The public keys of members' signatures, as far as the file has them.
+    pub keys: BTreeMap<ReplicaId, [u8; 32]>,
     /// The faults that its replicas may have; it decides how many equal answers are believed.
     pub fault_model: FaultModel,
     /// How many replicas may be faulty, if the cluster is configured for fewer than its members allow.
@@ -63,6 +73,8 @@ struct Text {
     plain: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tls: Option<TlsText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    membership: Option<u64>,
     members: Vec<MemberText>,
 }
 
@@ -83,6 +95,24 @@ struct TlsText {
 struct MemberText {
     replica: u16,
     address: String,
+    #[serde(default, skip_serializing_if = "is_false")]
+    learner: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+fn read_key(text: &str) -> Option<[u8; 32]> {
+    let digits = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate().filter(|_| digits) {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    // A key of small order is none.
+    PublicKey::new(bytes).ok().filter(|_| digits).map(|key| *key.bytes())
+}
+
+fn write_key(key: &[u8; 32]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn is_crash(model: &FaultModel) -> bool {
@@ -128,6 +158,26 @@ impl ClientFile {
                     .into());
             }
         };
+        let mut keys = BTreeMap::new();
+        for MemberText { replica, key, .. } in &text.members {
+            if let Some(key) = key {
+                let key = read_key(key).ok_or(format!(
+                    "members: the key of replica {replica} is none: a public key has 64 hexadecimal digits"
+                ))?;
+                keys.insert(ReplicaId::new(*replica), key);
+            }
+        }
+        let learners = text.members.iter().filter(|member| member.learner);
+        let learners: Vec<ReplicaId> = learners.map(|member| ReplicaId::new(member.replica)).collect();
+        let membership = text.membership.map(MembershipId::new);
+        if membership.is_some() && (!text.fault_model.may_lie() || keys.len() != text.members.len()) {
+            return Err("membership: a number stands only where replicas may lie, and beside a key of each member: leave it out, or take a \
+                        client.toml that has both (`quorate member history` writes one)"
+                .into());
+        }
+        if learners.len() == text.members.len() {
+            return Err("members: none of them votes".into());
+        }
         let members = text.members.into_iter().map(|member| (ReplicaId::new(member.replica), member.address));
         let Text { fault_model, faults, weighted, authentication, .. } = text;
         if !fault_model.may_lie() && authentication != Authentication::Links {
@@ -139,9 +189,30 @@ impl ClientFile {
                     "faults: with fault_model \"visigoth\" the number of faults is u: leave it out".into()
                 );
             }
-            numbers.check_members(members.len() as u32).map_err(|why| format!("members: {why}"))?;
+            numbers
+                .check_members((members.len() - learners.len()) as u32)
+                .map_err(|why| format!("members: {why}"))?;
         }
-        Ok(Self { cluster, members: members.collect(), fault_model, faults, weighted, authentication, tls })
+        let members = members.collect();
+        let file = Self {
+            cluster,
+            members,
+            learners,
+            membership,
+            keys,
+            fault_model,
+            faults,
+            weighted,
+            authentication,
+            tls,
+        };
+        match file.membership.is_some() && file.known().is_none() {
+            true => {
+                Err("membership: these members are none: each has an id of its own, and one of them votes"
+                    .into())
+            }
+            false => Ok(file),
+        }
     }
 
     /// The text of the file.
@@ -149,6 +220,8 @@ impl ClientFile {
         let member = |(replica, address): &(ReplicaId, String)| MemberText {
             replica: replica.number(),
             address: address.clone(),
+            learner: self.learners.contains(replica),
+            key: self.keys.get(replica).map(write_key),
         };
         let tls = self.tls.clone().map(|ClientFiles { client, admin }| TlsText {
             ca: client.ca,
@@ -165,6 +238,7 @@ impl ClientFile {
             authentication: self.authentication,
             plain: tls.is_none(),
             tls,
+            membership: self.known().map(|known| known.number().number()),
             members: self.members.iter().map(member).collect(),
         };
         // Strings and lists of them can always be written.
@@ -174,9 +248,52 @@ impl ClientFile {
         )
     }
 
+    /// A public key in the form in which configuration files name it: 64 hexadecimal digits. `None` if it is none.
+    pub fn parse_key(text: &str) -> Option<[u8; 32]> {
+        read_key(text)
+    }
+
+    /// The faults that the cluster is made for.
+    pub fn faults_of_cluster(&self) -> Faults {
+        let faults = Faults::of(self.fault_model);
+        self.faults.map_or(faults, |most| faults.at_most(most))
+    }
+
+    /// The membership from which a client begins that follows the chain of memberships; `None` if the number or the key of a member is not
+    /// known.
+    pub fn known(&self) -> Option<Membership> {
+        let member = |(replica, address): &(ReplicaId, String)| {
+            let key = Some(*self.keys.get(replica)?);
+            let learns = self.learners.contains(replica);
+            let bare = if learns { Member::learner(*replica) } else { Member::voter(*replica) };
+            Some(Member { address: address.clone(), key, ..bare })
+        };
+        let members = self.members.iter().map(member).collect::<Option<Vec<_>>>()?;
+        Membership::new(self.membership?, members).ok()
+    }
+
+    /// The members are those of this membership from now on. Addresses that it does not name stay.
+    pub fn have(&mut self, membership: &Membership) {
+        let before = std::mem::take(&mut self.members);
+        let address = |member: &Member| match member.address.is_empty() {
+            false => member.address.clone(),
+            true => {
+                let named = before.iter().find(|(replica, _)| *replica == member.replica);
+                named.map(|(_, address)| address.clone()).unwrap_or_default()
+            }
+        };
+        let members = membership.members();
+        self.members = members.iter().map(|member| (member.replica, address(member))).collect();
+        let learners = members.iter().filter(|member| member.role == MemberRole::Learner);
+        self.learners = learners.map(|member| member.replica).collect();
+        self.keys = members.iter().filter_map(|member| Some((member.replica, member.key?))).collect();
+        self.membership = Some(membership.number());
+    }
+
     /// Describes a client of this cluster with these certificates.
     pub fn builder(&self) -> ClientBuilder {
         let builder = ClientBuilder::default().members(self.members.clone()).cluster(self.cluster);
+        let builder = builder.learners(self.learners.clone()).known(self.known());
         let builder = builder.fault_model(self.fault_model).authentication(self.authentication);
         let builder = self.faults.into_iter().fold(builder, ClientBuilder::faults);
         let builder = if self.weighted { builder.weighted() } else { builder };

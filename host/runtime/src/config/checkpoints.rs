@@ -6,6 +6,7 @@
 
 use super::{ConfigError, invalid, range};
 use quorate_node::BorderConfig;
+use quorate_state::transfer::ServeLimits;
 use quorate_types::Span;
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +118,11 @@ impl CheckpointConfig {
     /// Bytes per second for sending the state to other replicas; `None` without a limit.
     pub fn transfer_rate(&self) -> Option<u64> {
         (self.transfer_rate_bytes > 0).then_some(self.transfer_rate_bytes)
+    }
+
+    /// The limits of sending the state to other replicas.
+    pub(super) fn serve(&self) -> ServeLimits {
+        ServeLimits { rate: self.transfer_rate().unwrap_or(u64::MAX), ..ServeLimits::default() }
     }
 
     /// The settings that decide what files hold, besides the distances of borders.

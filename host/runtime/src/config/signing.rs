@@ -89,6 +89,11 @@ impl SigningKey {
         files.iter().map(|file| Self::read(file)).collect()
     }
 
+    /// The public key.
+    pub fn public_key(&self) -> PublicKey {
+        Ed25519::public(self.0)
+    }
+
     /// The contents of its file.
     pub fn to_text(&self) -> String {
         hex(&self.0) + "\n"

@@ -1,6 +1,6 @@
 //! Files that are written once, later, and read back.
 
-use super::{DIRECTORY, EvidenceFiles, read};
+use super::{DIRECTORY, files, problem, read};
 use bytes::Bytes;
 use std::fs;
 use std::path::Path;
@@ -23,11 +23,11 @@ fn names(data: &Path) -> Vec<String> {
 fn what_is_written_is_read_back() {
     let data = tempfile::tempdir().expect("a directory");
     assert_eq!(read(data.path()), [], "nothing was ever found");
-    let mut files = EvidenceFiles::new(data.path());
+    let mut files = files(data.path());
     let proof = seed("seed_two_accepts");
     files.keep("r3-a.proof".into(), proof.clone());
     files.keep("r3-a.proof".into(), seed("seed_accept_denied"));
-    assert_eq!(files.problem(), None);
+    assert_eq!(problem(&files), None);
     let found = read(data.path());
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].evidence.encode(), proof, "the first stays");
@@ -55,18 +55,18 @@ fn what_can_not_be_written_waits() {
     let data = tempfile::tempdir().expect("a directory");
     // A file where the directory should be: nothing can be written there, by whatever user.
     fs::write(data.path().join(DIRECTORY), b"in the way").expect("it is written");
-    let mut files = EvidenceFiles::new(data.path());
+    let mut files = files(data.path());
     files.keep("r3-a.proof".into(), seed("seed_two_accepts"));
     files.keep("r3-b.proof".into(), seed("seed_accept_denied"));
-    let problem = files.problem().expect("a problem");
-    assert!(problem.starts_with("evidence is not on disk (2 files, "), "{problem}");
+    let text = problem(&files).expect("a problem");
+    assert!(text.starts_with("evidence is not on disk (2 files, "), "{text}");
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/alarms.md");
     let page = fs::read_to_string(page).expect("the page is there");
     assert!(page.contains("`evidence is not on disk (X files, X)`"), "the page of alarms lists it");
     files.write();
-    assert!(files.problem().is_some(), "still");
+    assert!(problem(&files).is_some(), "still");
     fs::remove_file(data.path().join(DIRECTORY)).expect("it goes");
     files.write();
-    assert_eq!(files.problem(), None);
+    assert_eq!(problem(&files), None);
     assert_eq!(names(data.path()), ["r3-a.proof", "r3-b.proof"]);
 }

@@ -57,7 +57,7 @@ pub(crate) struct Fronts {
 
 impl WholeStatus {
     /// With the problems of the process, these, and those that it was given on purpose, behind those of the node.
-    pub(super) fn with_problems(mut self, others: [Option<String>; 4]) -> Self {
+    pub(super) fn with_problems(mut self, others: [Option<String>; 5]) -> Self {
         self.node.problems.extend(self.tls.iter().flat_map(TlsStatus::problems));
         let asked = self.oracle.as_ref().and_then(OracleStatus::problem);
         let ran = self.executors.and_then(|executors| executors.problem());

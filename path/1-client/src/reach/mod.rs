@@ -15,7 +15,7 @@ use crate::reads::Question;
 use crate::step::Step;
 use bytes::Bytes;
 use quorate_types::{ReplicaId, Time, View};
-use quorate_wire::{Memberships, ReadReply, Reply, Welcome};
+use quorate_wire::{Chain, Memberships, ReadReply, Reply, Welcome};
 use std::fmt::Debug;
 
 /// The leader, as far as was heard.
@@ -70,6 +70,8 @@ pub(crate) trait Reach: Debug + Send {
     );
     /// A member names the members.
     fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, from: usize, memberships: &Memberships);
+    /// A member shows membership links. Where its word is enough, nobody asks for them.
+    fn chain(&mut self, _: &mut Step<'_>, _: &mut Parts, _: usize, _: &Chain) {}
     /// A member is connected.
     fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, contact: usize, welcome: &Welcome);
     /// A member is not connected any more.

@@ -346,6 +346,7 @@ impl World {
             ClientMessage::Reads(payload) => self.reads(conn, replica, &payload),
             ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
             ClientMessage::Listen(_) => panic!("it wants no letters"),
+            ClientMessage::Chain(_) => panic!("it knows no keys"),
         }
     }
 

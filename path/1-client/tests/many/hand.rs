@@ -50,6 +50,10 @@ pub struct Hand {
     pub cluster: u64,
     /// Where the client was told that replicas are.
     pub addresses: BTreeMap<ReplicaId, String>,
+    /// Who was asked for membership links, and after which membership.
+    pub wanted: Vec<(usize, u64)>,
+    /// What the client says of replicas.
+    pub problems: Vec<(ReplicaId, String)>,
 }
 
 pub const SESSION: SessionId = SessionId { index: 5, generation: 2 };
@@ -85,6 +89,8 @@ impl Hand {
             told: Vec::new(),
             cluster: 9,
             addresses: BTreeMap::new(),
+            wanted: Vec::new(),
+            problems: Vec::new(),
         }
     }
 
@@ -189,7 +195,8 @@ impl Hand {
                 assert!(self.done.insert(call.0, result).is_none(), "INV-CLIENT-1: {call:?}");
             }
             Effect::Address { replica, address } => drop(self.addresses.insert(replica, address)),
-            Effect::Problem { .. } | Effect::Leader(_) => {}
+            Effect::Problem { replica, text } => self.problems.push((replica, text)),
+            Effect::Leader(_) => {}
             told @ (Effect::Replied(_) | Effect::Believed { .. } | Effect::Letter { .. }) => {
                 self.told.push(told)
             }
@@ -226,6 +233,7 @@ impl Hand {
             ClientMessage::Keys(keys) => self.keys[replica].extend(keys),
             ClientMessage::AnswerMode(mode) => self.modes[replica] = Some(mode),
             ClientMessage::Listen(sessions) => self.listens[replica].extend(sessions),
+            ClientMessage::Chain(after) => self.wanted.push((replica, after.number())),
             ClientMessage::Reads(payload) => {
                 let reads = ReadRequest::walk(&payload).map(|read| read.expect("well formed").read);
                 self.reads[replica].extend(reads);

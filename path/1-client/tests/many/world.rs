@@ -276,6 +276,7 @@ impl World {
                     continue;
                 }
                 ClientMessage::Keys(_) => continue,
+                ClientMessage::Chain(_) => panic!("it knows no keys"),
                 ClientMessage::Reads(reads) => {
                     self.reads(conn, replica, &reads);
                     continue;

@@ -16,7 +16,7 @@ use crate::ledger::Proof;
 use crate::mod_smart::message::ModSmartBody as Body;
 use crate::visigoth::Grant;
 use crate::visigoth::OracleAnswer;
-use crate::{Effects, Stored, Waited};
+use crate::{Effect, Effects, Stored, Waited};
 use quorate_auth::Signature;
 use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::{Batch, Memberships};
@@ -303,6 +303,8 @@ impl ModSmart {
         self.testimony.note_odd(self.voting.odd(&proof, &self.core));
         self.send_decision(&proof, &batch, out);
         let tenure = self.core.members.tenure_after(slot, &batch);
+        let link = tenure.is_some().then(|| self.core.link(&proof, &batch)).flatten();
+        link.into_iter().for_each(|link| out.push(Effect::Link(Box::new(link))));
         // [mod_smart L78]
         let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
         self.unaided.decided(slot, &batch, &mut self.core);

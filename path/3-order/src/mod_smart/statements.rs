@@ -11,11 +11,10 @@ use super::is_view_of;
 use super::tenures::Tenure;
 use crate::ledger::Proof;
 use crate::mod_smart::message::Collect;
-use quorate_auth::{Signature, Signed, Text};
+use quorate_auth::{MembershipLink, Signature, Signed, Text, chain};
 use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
 
-const ACCEPT: &[u8; 8] = b"qms/acc1";
 const STOP: &[u8; 8] = b"qms/stp1";
 const COLLECT: &[u8; 8] = b"qms/col1";
 const MISSES: &[u8; 8] = b"qms/mis1";
@@ -49,10 +48,9 @@ impl Statements {
 
     /// The signer accepts this value for this slot in this view.
     pub fn accept(&self, view: View, slot: Slot, digest: Digest) -> Text {
-        let mut text = self.of(ACCEPT, view);
-        text.bytes.extend_from_slice(&slot.number().to_le_bytes());
-        text.bytes.extend_from_slice(digest.bytes());
-        text
+        let at = (view, slot, digest);
+        let bytes = chain::accept_statement(self.cluster, self.membership, self.instance, at);
+        Text { membership: self.membership, bytes }
     }
 
     /// The signer asks for this view.
@@ -143,6 +141,22 @@ impl Core {
         let theirs = is_view_of(proof.view, tenure.number());
         (theirs || planted("smart-proof-of-any-membership"))
             && (!self.config.faults.may_lie() || self.accepted_by_quorum(tenure, proof, &statement))
+    }
+
+    /// What proves the next membership to others, if this slot of the first instance decided it. A small quorum proves it to nobody who
+    /// does not know what was granted, and keys that others do not have prove nothing. What it proves to whom is checked where clients and hosts can, too:
+    /// `base/auth/src/chain.rs`, and what hosts keep of it, in `host/node/src/reconfigure/chain.rs`. [mod_smart L190-L197]
+    pub(super) fn link(&self, proof: &Proof, batch: &Batch) -> Option<MembershipLink> {
+        let (config, tenures) = (&self.config, self.members.tenures());
+        let tenure = tenures.of(proof.slot);
+        let usual = tenure.trust(config.faults).agreement() as usize;
+        let carries = self.may_lie() && tenures.is_known() && proof.accepts.len() >= usual;
+        let has_keys = || tenure.voters().iter().all(|id| self.auth.key(*id, tenure.number()).is_some());
+        if !carries || config.instance != InstanceId::new(1) || !has_keys() {
+            return None;
+        }
+        let at = (proof.view, proof.slot);
+        MembershipLink::of(config.cluster, config.instance, at, batch, &proof.accepts)
     }
 
     fn accepted_by_quorum(&self, tenure: &Tenure, proof: &Proof, statement: &Text) -> bool {

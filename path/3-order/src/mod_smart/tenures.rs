@@ -18,17 +18,12 @@ use super::rules;
 use crate::Anchor;
 use crate::ledger::inconsistent;
 use bytes::Bytes;
-use quorate_types::{
-    AgreedTime, Faults, Halt, InstanceId, MembershipId, ReplicaId, Slot, Trust, View, planted,
-};
-use quorate_wire::{Batch, BatchHeader, Holds, Memberships, SystemCommand};
+use quorate_auth::chain;
+use quorate_types::{Faults, Halt, InstanceId, MembershipId, ReplicaId, Slot, Trust, View, planted};
+use quorate_wire::{Batch, Holds, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A tenure has at most 2 to the power of this many views.
-const TENURE_BITS: u32 = 40;
-/// There are at most this many memberships; the views of more would reach beyond [`super::VIEW_MAX`].
-const NUMBER_MAX: u64 = 1 << 22;
 /// The first byte of an anchor of the first tenure.
 const FIRST: u8 = 1;
 /// The first byte of an anchor of a later tenure.
@@ -36,17 +31,17 @@ const LATER: u8 = 2;
 
 /// The first view that a membership may have. [mod_smart L111]
 pub(super) const fn views_from(number: MembershipId) -> View {
-    View::new(((number.number() - 1) << TENURE_BITS) + 1)
+    chain::views(number).0
 }
 
 /// The last view that a membership may have.
 pub(super) const fn views_to(number: MembershipId) -> View {
-    View::new(number.number() << TENURE_BITS)
+    chain::views(number).1
 }
 
 /// The membership of this view; views begin with 1.
 pub(super) const fn number_of(view: View) -> MembershipId {
-    MembershipId::new(((view.number() - 1) >> TENURE_BITS) + 1)
+    chain::membership_of(view)
 }
 
 /// The slots in which one membership holds.
@@ -139,9 +134,7 @@ pub(super) fn only_holds(batch: &Batch) -> Option<Holds> {
 }
 
 fn sealed(holds: Holds) -> Batch {
-    let header =
-        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None, ruling: None };
-    SystemCommand::Holds(holds).batch(header)
+    SystemCommand::Holds(holds).alone()
 }
 
 /// The tenures of an instance, oldest first and at least one: those of the floor's slot and of all slots since.
@@ -220,7 +213,7 @@ impl Tenures {
             before == now || (first && (!self.founded || before.voters().eq(now.voters())))
         });
         let enough = self.faults.fit(next.voters().count() as u32);
-        follows && enough && now.number().number() < NUMBER_MAX && next.number() == now.number().next()
+        follows && enough && now.number().number() < chain::NUMBER_MAX && next.number() == now.number().next()
     }
 
     /// The batch that decides a change of the present membership. Without a change: the batch that a new tenure decides in its first slot,

@@ -6,15 +6,15 @@ use quorate_types::{
     ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
 };
 use quorate_wire::{
-    AdminCommand, AnswerMode, Batch, BatchHeader, ClientMessage, EarlyTokens, Frame, FrameKind, Hello,
+    AdminCommand, AnswerMode, Batch, BatchHeader, Chain, ClientMessage, EarlyTokens, Frame, FrameKind, Hello,
     LeaderNotice, LetterFrame, Link, Listen, Member, MemberRequest, MemberRole, Membership, Memberships,
     Memos, MemosWanted, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
     RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof,
     Requests, Role, SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand, StateMessage, Tokens,
-    Welcome, caught_up_frame, evidence_frame, fill_frame, keys_frame, lanes_request, listen_frame,
-    order_frame, read_caught_up, read_evidence, read_fill, read_instances_request, read_lanes_request,
-    read_order, read_reply_header, read_room, read_upgrade_request, room_frame, write_opening,
-    write_read_request, write_request,
+    Welcome, caught_up_frame, chain_request, evidence_frame, fill_frame, keys_frame, lanes_request,
+    listen_frame, order_frame, read_caught_up, read_evidence, read_fill, read_instances_request,
+    read_lanes_request, read_order, read_reply_header, read_room, read_upgrade_request, room_frame,
+    write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -509,12 +509,29 @@ pub(crate) fn samples() -> Vec<Sample> {
         story: "An operator wants instance 2 on lane 3, and instance 4 on lane 1.",
         frame: lanes_request(&[(InstanceId::new(2), 3), (InstanceId::new(4), 1)]),
     });
-    list.push(Sample {
-        name: "evidence".into(),
-        story: "A replica keeps two pieces of evidence.",
-        frame: evidence_frame(&["first".into(), "second".into()]),
-    });
+    list.extend(kept());
     list
+}
+
+/// What replicas keep and show.
+fn kept() -> Vec<Sample> {
+    vec![
+        Sample {
+            name: "evidence".into(),
+            story: "A replica keeps two pieces of evidence.",
+            frame: evidence_frame(&["first".into(), "second".into()]),
+        },
+        Sample {
+            name: "chain_request".into(),
+            story: "A client that knows membership 3 asks for the links after it.",
+            frame: chain_request(MembershipId::new(3)),
+        },
+        Sample {
+            name: "chain".into(),
+            story: "A replica that has membership 5 shows two links.",
+            frame: Chain::of(MembershipId::new(5), ["fourth".into(), "fifth".into()]).frame(),
+        },
+    ]
 }
 
 /// Decodes a payload and says what is in it, one line per thing.
@@ -533,10 +550,13 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::Reads
         | FrameKind::Keys
         | FrameKind::AnswerMode
+        | FrameKind::ChainRequest
         | FrameKind::Listen => client_lines(frame)?,
-        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader | FrameKind::Letters => {
-            replica_lines(frame)?
-        }
+        FrameKind::Replies
+        | FrameKind::ReadReplies
+        | FrameKind::Leader
+        | FrameKind::Letters
+        | FrameKind::Chain => replica_lines(frame)?,
         FrameKind::Fill => vec![format!("{:?}", read_fill(&frame.payload)?)],
         FrameKind::Room => vec![format!("{:?}", read_room(&frame.payload)?)],
         FrameKind::StatusRequest
@@ -593,6 +613,7 @@ fn client_lines(frame: Frame) -> Result<Vec<String>, Reject> {
             keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
         }
         ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
+        ClientMessage::Chain(after) => vec![format!("after {after}")],
         ClientMessage::Listen(sessions) => sessions.iter().map(|listen| format!("{listen:?}")).collect(),
     })
 }
@@ -601,6 +622,10 @@ fn client_lines(frame: Frame) -> Result<Vec<String>, Reject> {
 fn replica_lines(frame: Frame) -> Result<Vec<String>, Reject> {
     Ok(match ReplicaMessage::decode(frame)? {
         ReplicaMessage::Members(members) => vec![format!("{members:?}")],
+        ReplicaMessage::Chain(chain) => {
+            let links = chain.links.iter().map(|link| text(link));
+            std::iter::once(format!("membership {}", chain.now)).chain(links).collect()
+        }
         ReplicaMessage::Replies(bytes) => Reply::walk(&bytes)
             .map(|r| r.map(|r| format!("{:?} {:?} {:?} {}", r.session, r.number, r.status, text(r.body))))
             .collect::<Result<_, _>>()?,

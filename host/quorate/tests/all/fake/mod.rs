@@ -170,6 +170,7 @@ impl State {
                 ClientMessage::Requests(payload) => self.requests(replica, *mode, &payload),
                 ClientMessage::Reads(payload) => self.reads(replica, &payload),
                 ClientMessage::Listen(_) => panic!("it wants no letters"),
+                ClientMessage::Chain(_) => panic!("it knows no keys"),
                 ClientMessage::AnswerMode(wanted) => {
                     *mode = wanted;
                     vec![]

@@ -3,12 +3,14 @@
 //! Start with `answers.rs` (when an answer counts, with `votes.rs`) and `spread.rs` (sending to all). `first.rs` decides when the leader
 //! comes first, `tagging.rs` makes tags, `repliers.rs` decides which members answer whole, by digest or not at all, `unordered.rs` reads
 //! what a quorum answers alike, and `notices.rs` counts what members say of themselves. `told.rs` decides when a later membership is
-//! believed, and `members.rs` follows it.
+//! believed, and `members.rs` follows it. `chain.rs` follows proofs instead, from a membership that is known.
+//!
 //!
 //! INV-CLIENT-9: an answer takes effect only if f+1 or more different members gave it.
 //! Tests: tests.rs, tests/byzantine.rs, tests/liars.rs, tests/members.rs.
 
 mod answers;
+mod chain;
 mod first;
 mod members;
 mod notices;
@@ -27,10 +29,11 @@ use crate::reads::Question;
 use crate::sessions::Rules;
 use crate::step::Step;
 use bytes::Bytes;
+use chain::Following;
 use first::First;
 use notices::{Notice, Notices};
 use quorate_types::{ReplicaId, Time, Trust, View, planted};
-use quorate_wire::{Memberships, REQUEST_HEADER, ReadReply, Reply, Welcome};
+use quorate_wire::{Chain, Memberships, REQUEST_HEADER, ReadReply, Reply, Welcome};
 use repliers::Repliers;
 use spread::Spread;
 use told::Told;
@@ -49,6 +52,8 @@ pub(crate) struct ToAll {
     repliers: Repliers,
     unordered: Unordered,
     told: Told,
+    /// Follows the chain of memberships, if the client began with one.
+    following: Option<Following>,
 }
 
 /// This many equal answers are needed.
@@ -81,6 +86,10 @@ impl ToAll {
             repliers: Repliers::new(count, needed),
             unordered: Unordered::new(trust),
             told: Told::new(count, enough_to_follow(trust)),
+            following: config
+                .cluster
+                .zip(config.membership.clone())
+                .map(|(id, known)| Following::new(id, known)),
         }
     }
 
@@ -168,6 +177,10 @@ impl Reach for ToAll {
     /// membership to come, whose voters take requests from then on.
     fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, from: usize, memberships: &Memberships) {
         let membership = memberships.now();
+        if let Some(following) = &mut self.following {
+            following.names(from, membership.number());
+            return following.ask(step, &mut parts.contacts);
+        }
         if !step.config.faults.fit(membership.voters().count() as u32) {
             return; // Where one liar is too many, nobody could be believed any more. No honest replica tells of such.
         }
@@ -184,6 +197,9 @@ impl Reach for ToAll {
     }
 
     fn closed(&mut self, parts: &mut Parts, contact: usize) {
+        if let Some(following) = &mut self.following {
+            following.lost(contact);
+        }
         self.notices.lost(contact);
         self.repliers.lost(contact);
         self.spread.lost(contact);
@@ -192,12 +208,23 @@ impl Reach for ToAll {
         }
     }
 
+    fn chain(&mut self, step: &mut Step<'_>, parts: &mut Parts, from: usize, chain: &Chain) {
+        self.on_chain(step, parts, from, chain);
+    }
+
     fn deadline(&self) -> Option<Time> {
-        self.repliers.deadline()
+        self.repliers
+            .deadline()
+            .into_iter()
+            .chain(self.following.as_ref().and_then(Following::deadline))
+            .min()
     }
 
     fn due(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
         self.repliers.due(step.now, &mut parts.sessions);
+        if let Some(following) = &mut self.following {
+            following.due(step, &mut parts.contacts);
+        }
     }
 
     /// If no answer came to what only the leader got, it goes to all.

@@ -6,10 +6,10 @@ use crate::ledger::Proof;
 use crate::mod_smart::Statements;
 use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::mod_smart::tenures::Tenures;
-use crate::{Effect, Input, Order, Stored};
-use quorate_auth::Signature;
+use crate::{Effect, Effects, Input, Order, Stored};
+use quorate_auth::{Authenticator, Ed25519, MembershipLink, Signature};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
-use quorate_types::{AgreedTime, ClusterId, InstanceId, MembershipId, ReplicaId, Slot, Span, View};
+use quorate_types::{AgreedTime, ClusterId, Faults, InstanceId, MembershipId, ReplicaId, Slot, Span, View};
 use quorate_wire::{Batch, BatchHeader, Holds, Member, Membership, Memberships, SystemCommand};
 use std::sync::Arc;
 
@@ -481,4 +481,62 @@ fn a_learner_says_to_all_voters_how_far_it_is() {
     assert!(voter.order.status().caught_up.is_empty());
     voter.hear_in(2, 4, view.number(), reply);
     assert_eq!(voter.order.status().caught_up, [replica(4)]);
+}
+
+/// Who decides a change in the first instance gives what proves it to others: to those who know the members before, and their keys.
+/// [mod_smart L190]
+#[test]
+fn a_change_gives_a_link_to_the_next_membership() {
+    let secret = |at: usize| [at as u8 + 1; 32];
+    let keys: Vec<_> = (0..5).map(|at| (replica(at), Ed25519::public(secret(at)))).collect();
+    let real = |at: usize| Ed25519::new(secret(at), keys[..4].iter().copied()).expect("keys of ours");
+    let with_keys = |membership: &Membership| {
+        let key = |member: &Member| Some(*keys[place(member.replica)].1.bytes());
+        let member = |member: &Member| Member { key: key(member), ..member.clone() };
+        let members = membership.members().iter().map(member).collect();
+        Membership::new(membership.number(), members).expect("a membership")
+    };
+    let (before, now) =
+        (with_keys(&membership(1, &[0, 1, 2, 3], &[])), with_keys(&membership(2, &[0, 1, 3, 4], &[])));
+    let change = change(&before, &now);
+    let holds =
+        Holds { change: (*change).clone(), since: Slot::ZERO, begins: View::FIRST, leader: replica(0) };
+    let batch = batch_of(holds);
+    let decides = |instance: u16, signers: &[usize], known: bool| {
+        let mut order = One::fresh(0, 4, Byzantine);
+        order.core.config.instance = InstanceId::new(instance);
+        if known {
+            order.core.auth = Box::new(real(0));
+        }
+        let mut one = One::begun(order, 0, 4, Byzantine, Vec::new());
+        let (view, slot, digest) = (View::FIRST, Slot::FIRST, value(&batch));
+        let (cluster, instance) = (ClusterId::new(0), InstanceId::new(instance));
+        let statement =
+            Statements { cluster, membership: MembershipId::FIRST, instance }.accept(view, slot, digest);
+        let sign = |at: &usize| {
+            let signature = if known { real(*at).sign(&statement) } else { one.sign(*at, &statement) };
+            (replica(*at), signature)
+        };
+        let accepts = signers.iter().map(sign).collect();
+        let proof = Proof { slot, view, digest, accepts };
+        let mut out = Effects::new();
+        one.order.decide(proof, batch.clone(), &mut out);
+        let link = |effect| match effect {
+            Effect::Link(link) => Some(*link),
+            _ => None,
+        };
+        out.drain().filter_map(link).collect::<Vec<_>>()
+    };
+    let given = decides(1, &[0, 1, 3], true);
+    let [link] = &given[..] else { panic!("one link: {given:?}") };
+    let faults = Faults::from(Byzantine);
+    assert_eq!(link.verify(ClusterId::new(0), &before, faults), Ok(now.clone()));
+    assert_eq!(MembershipLink::decode(&link.encode()).as_ref(), Ok(link));
+    assert_eq!(decides(2, &[0, 1, 3], true), [], "one instance's word is enough");
+    assert_eq!(
+        decides(1, &[0, 1], true),
+        [],
+        "a small quorum proves nothing to who does not know that it was granted"
+    );
+    assert_eq!(decides(1, &[0, 1, 3], false), [], "keys that nobody else has prove nothing");
 }

@@ -502,6 +502,7 @@ impl World {
                 assert!(liars, "replica {at} refuses what the honest {from} sent: {why}");
                 self.evidence += 1;
             }
+            Effect::Link(link) => panic!("{link:?} is signed with keys that nobody else has"),
             Effect::Proved(evidence) => {
                 let accused = evidence.accused;
                 assert!(

@@ -540,6 +540,7 @@ impl World {
             }
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::Proved(evidence) => panic!("replica {at} accuses {}", evidence.accused),
+            Effect::Link(link) => panic!("replica {at} signed {link:?}"),
             Effect::Rejected { from, why } => panic!("replica {at} rejects a message of {from}: {why}"),
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
             Effect::Overdue { .. }
