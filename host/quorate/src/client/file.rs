@@ -111,10 +111,6 @@ fn read_key(text: &str) -> Option<[u8; 32]> {
     PublicKey::new(bytes).ok().filter(|_| digits).map(|key| *key.bytes())
 }
 
-fn write_key(key: &[u8; 32]) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn is_crash(model: &FaultModel) -> bool {
     !model.may_lie() && model.visigoth().is_none()
 }
@@ -221,7 +217,7 @@ impl ClientFile {
             replica: replica.number(),
             address: address.clone(),
             learner: self.learners.contains(replica),
-            key: self.keys.get(replica).map(write_key),
+            key: self.keys.get(replica).map(Self::write_key),
         };
         let tls = self.tls.clone().map(|ClientFiles { client, admin }| TlsText {
             ca: client.ca,
@@ -251,6 +247,10 @@ impl ClientFile {
     /// A public key in the form in which configuration files name it: 64 hexadecimal digits. `None` if it is none.
     pub fn parse_key(text: &str) -> Option<[u8; 32]> {
         read_key(text)
+    }
+
+    fn write_key(key: &[u8; 32]) -> String {
+        key.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The faults that the cluster is made for.

@@ -38,6 +38,46 @@ fn what_is_written_is_read() {
     }
 }
 
+/// A file that knows its membership begins a client that follows proofs; learners do not vote there. One without is as before.
+#[test]
+fn a_file_may_know_which_membership_it_names() {
+    let key = |id: u8| ClientFile::write_key(quorate_auth::Ed25519::public([id; 32]).bytes());
+    let members = |lines: [&str; 5]| {
+        let member = |(at, line): (usize, &str)| {
+            format!("[[members]]\nreplica = {}\naddress = \"10.0.0.{at}:7000\"\n{line}", at + 1)
+        };
+        lines.into_iter().enumerate().map(member).collect::<String>()
+    };
+    let text = |number: &str, members: String| {
+        format!("{START}fault_model = \"byzantine\"\nplain = true\n{number}{members}")
+    };
+    let read = |text: String| ClientFile::parse(&text, Path::new(""));
+    let keyed: Vec<String> = (1..=5).map(|id| format!("key = \"{}\"\n", key(id))).collect();
+    let learner = format!("{}learner = true\n", keyed[4]);
+    let all = members([&keyed[0], &keyed[1], &keyed[2], &keyed[3], &learner]);
+    let file = read(text("membership = 7\n", all.clone())).expect("usable");
+    let known = file.known().expect("a membership");
+    assert_eq!((known.number().number(), known.members().len(), known.voters().count()), (7, 5, 4));
+    assert_eq!(read(file.to_toml()), Ok(file.clone()));
+    let mut begins = None;
+    drop(file.builder().configure(|config| begins = config.membership.clone()));
+    assert_eq!(begins, Some(known));
+    file.builder().build().expect("its voters are the four");
+    let numberless = read(text("", all)).expect("usable");
+    assert_eq!((numberless.known(), numberless.learners.len()), (None, 1));
+    let bare = members(["", "", "", "", ""]);
+    assert_eq!(read(text("", bare.clone())).expect("as before").known(), None);
+    assert!(
+        read(text("membership = 7\n", bare)).expect_err("no keys").contains("beside a key of each member")
+    );
+    for wrong in ["key = \"12\"\n".to_owned(), format!("key = \"01{}\"\n", "00".repeat(31))] {
+        let why = read(text("", members([&wrong, "", "", "", ""]))).expect_err("no key");
+        assert!(why.contains("the key of replica 1 is none"), "{why}");
+    }
+    let learns = "learner = true\n";
+    assert!(read(text("", members([learns; 5]))).expect_err("nobody votes").contains("none of them votes"));
+}
+
 #[test]
 fn its_client_believes_as_many_as_the_file_says() {
     let file = parse("fault_model = \"byzantine\"\n").expect("usable");
