@@ -1,7 +1,7 @@
 //! What a link proves, and to whom; and that nothing else passes.
 
 use super::{MembershipLink, Unproven, accept_statement, views};
-use crate::{Authenticator, Ed25519, Signature, digest_of_request, fuzzing, put_signed};
+use crate::{Ed25519, Secret, Signature, digest_of_request, fuzzing, put_signed};
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, ClusterId, FaultModel, Faults, InstanceId, MembershipId, ReplicaId, Slot, View,
@@ -48,10 +48,7 @@ fn signed(before: &Membership, now: &Membership, signers: &[u16]) -> MembershipL
 fn sign(link: &MembershipLink, of: MembershipId, signers: &[u16]) -> Vec<(ReplicaId, Signature)> {
     let value = digest_of_request(link.batch().bytes());
     let statement = accept_statement(link.cluster, of, link.instance, (link.view, link.slot, value));
-    let sign = |number: &u16| {
-        let key = Ed25519::new(secret(*number), []).expect("a key");
-        (id(*number), key.sign(&statement))
-    };
+    let sign = |number: &u16| (id(*number), Secret::new(secret(*number)).sign(&statement));
     signers.iter().map(sign).collect()
 }
 

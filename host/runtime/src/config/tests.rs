@@ -123,7 +123,7 @@ fn later_keys_lie_beside_the_first_one() {
     assert_eq!(file.file_name().unwrap().to_str(), Some(&name[..]));
     std::fs::write(&file, later.to_text()).unwrap();
     std::fs::write(directory.path().join("signing.key.unfinished"), "1").unwrap();
-    assert_eq!(new.look().into_iter().collect::<Result<Vec<_>, _>>().unwrap(), [later.clone()]);
+    assert_eq!(new.look().into_iter().collect::<Result<Vec<_>, _>>().unwrap(), std::slice::from_ref(&later));
     assert!(new.look().is_empty(), "it is read once");
     let keys = config.signing_keys().unwrap();
     assert!(keys.holds(&public(&one)) && keys.holds(&public(&later)));

@@ -4,7 +4,7 @@ use super::many::hand::{Hand, SESSION};
 use super::many::{config, frame};
 use super::{connected, known};
 use bytes::Bytes;
-use quorate_auth::{Authenticator, Ed25519, MembershipLink, chain, digest_of_request};
+use quorate_auth::{Ed25519, MembershipLink, Secret, chain, digest_of_request};
 use quorate_client::Config;
 use quorate_types::{ClusterId, InstanceId, MembershipId, ReplicaId, Slot, Span};
 use quorate_wire::{Chain, Holds, Member, Membership, Memberships, SystemCommand, members_frame};
@@ -32,7 +32,7 @@ fn link(before: &Membership, now: &Membership, lie: u8) -> Bytes {
     let instance = InstanceId::new(1);
     let statement = chain::accept_statement(CLUSTER, before.number(), instance, said);
     let sign = |id: ReplicaId| {
-        let key = Ed25519::new([id.number() as u8 ^ lie; 32], []).expect("a key");
+        let key = Secret::new([id.number() as u8 ^ lie; 32]);
         (id, key.sign(&statement))
     };
     let accepts = before.voters().take(3).map(sign).collect();

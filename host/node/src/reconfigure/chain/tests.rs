@@ -1,7 +1,7 @@
 //! Which links are kept, which are missing, and whom a replica believes that did not see the change itself.
 
 use super::{KEPT_BYTES_MAX, Kept};
-use quorate_auth::{Authenticator, Ed25519, MembershipLink, chain, digest_of_request};
+use quorate_auth::{Ed25519, MembershipLink, Secret, chain, digest_of_request};
 use quorate_types::{ClusterId, FaultModel, Faults, InstanceId, MembershipId, ReplicaId, Slot, Trust};
 use quorate_wire::{Chain, Holds, Member, Membership, Memberships, SystemCommand};
 
@@ -38,7 +38,7 @@ fn link(to: u64, lie: u8) -> MembershipLink {
     let said = (view, slot, digest_of_request(batch.bytes()));
     let statement = chain::accept_statement(CLUSTER, before.number(), instance, said);
     let sign = |id: ReplicaId| {
-        let key = Ed25519::new([id.number() as u8 ^ lie; 32], []).expect("a key");
+        let key = Secret::new([id.number() as u8 ^ lie; 32]);
         (id, key.sign(&statement))
     };
     let accepts = before.voters().take(3).map(sign).collect();

@@ -3,7 +3,7 @@
 use super::{ClientFile, NotFollowed};
 use crate::client::Authentication;
 use bytes::Bytes;
-use quorate_auth::{Authenticator, Ed25519, MembershipLink, chain, digest_of_request};
+use quorate_auth::{Ed25519, MembershipLink, Secret, chain, digest_of_request};
 use quorate_types::{ClusterId, FaultModel, InstanceId, MembershipId, ReplicaId, Slot};
 use quorate_wire::{Chain, Holds, Member, Membership, Memberships, SystemCommand};
 use std::sync::Mutex;
@@ -29,9 +29,7 @@ fn link(number: u16, lie: u8) -> Bytes {
     let holds = Holds { change, since: Slot::ZERO, begins: view, leader: id(2) };
     let said = (view, slot, digest_of_request(SystemCommand::Holds(holds.clone()).alone().bytes()));
     let statement = chain::accept_statement(CLUSTER, before.number(), InstanceId::new(1), said);
-    let sign = |id: ReplicaId| {
-        (id, Ed25519::new([id.number() as u8 ^ lie; 32], []).expect("a key").sign(&statement))
-    };
+    let sign = |id: ReplicaId| (id, Secret::new([id.number() as u8 ^ lie; 32]).sign(&statement));
     let accepts = before.voters().take(3).map(sign).collect();
     MembershipLink { cluster: CLUSTER, instance: InstanceId::new(1), view, slot, holds, accepts }.encode()
 }
@@ -45,6 +43,7 @@ fn file() -> ClientFile {
         keys: [].into(),
         fault_model: FaultModel::Byzantine,
         faults: None,
+        weighted: false,
         authentication: Authentication::Links,
         tls: None,
     };

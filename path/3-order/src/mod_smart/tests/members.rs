@@ -489,7 +489,8 @@ fn a_learner_says_to_all_voters_how_far_it_is() {
 fn a_change_gives_a_link_to_the_next_membership() {
     let secret = |at: usize| [at as u8 + 1; 32];
     let keys: Vec<_> = (0..5).map(|at| (replica(at), Ed25519::public(secret(at)))).collect();
-    let real = |at: usize| Ed25519::new(secret(at), keys[..4].iter().copied()).expect("keys of ours");
+    let real =
+        |at: usize| Ed25519::new(replica(at), secret(at), keys[..4].iter().copied()).expect("keys of ours");
     let with_keys = |membership: &Membership| {
         let key = |member: &Member| Some(*keys[place(member.replica)].1.bytes());
         let member = |member: &Member| Member { key: key(member), ..member.clone() };
