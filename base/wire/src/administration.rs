@@ -12,7 +12,10 @@
 //! ```
 //!
 //! The bytes are canonical: keys in ascending order, each once. The number is that of the last command that was executed, and one more. So
-//! each is executed at most once, and in the order in which they were signed. Tests: `administration/tests.rs`.
+//! each is executed at most once, and in the order in which they were signed.
+//!
+//! An operator who hands a command to a replica may say why, in words, after the command. The replica writes that into its audit log. It is
+//! neither signed nor ordered, and members do not tell it each other. Tests: `administration/tests.rs`.
 
 use crate::batch::SIGNATURE_BYTES;
 use crate::codec::{Put, Reader};
@@ -23,6 +26,8 @@ use quorate_types::{Reject, SessionKey};
 
 /// There are at most this many administrators' keys.
 pub const ADMINISTRATORS_MAX: usize = 16;
+/// The longest reason that an operator gives with a command, in bytes.
+pub const REASON_BYTES_MAX: usize = 512;
 
 /// The keys whose holders administer a cluster, and how many of them must sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +204,30 @@ impl SignedCommand {
     /// When the bytes are no signed command.
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(bytes, "signed command");
+        let signed = Self::read(&mut r)?;
+        r.end()?;
+        Ok(signed)
+    }
+
+    /// Reads what [`Self::frame_because`] made: the command, and why it was handed over; empty: the operator did not say.
+    ///
+    /// # Errors
+    /// When the bytes are no signed command, or what follows is no text in one line.
+    pub fn decode_with_reason(bytes: Bytes) -> Result<(Self, String), Reject> {
+        let mut r = Reader::new(bytes, "signed command");
+        let signed = Self::read(&mut r)?;
+        let reason = r.rest();
+        if reason.len() > REASON_BYTES_MAX {
+            let (size, max) = (reason.len() as u64, REASON_BYTES_MAX as u64);
+            return Err(Reject::TooLarge { what: "reason for a command", size, max });
+        }
+        match String::from_utf8(reason.into()) {
+            Ok(reason) if !reason.contains(char::is_control) => Ok((signed, reason)),
+            _ => Err(Reject::Malformed("signed command: reason")),
+        }
+    }
+
+    fn read(r: &mut Reader) -> Result<Self, Reject> {
         let (number, len) = (r.u64()?, r.u32()? as usize);
         if len > 1 + MEMBERSHIPS_BYTES_MAX {
             let (size, max) = (len as u64, 1 + MEMBERSHIPS_BYTES_MAX as u64);
@@ -211,7 +240,6 @@ impl SignedCommand {
         }
         let one = |_| Ok((SessionKey::new(r.array()?), r.array()?));
         let signatures = (0..count).map(one).collect::<Result<Vec<_>, Reject>>()?;
-        r.end()?;
         if !signatures.is_sorted_by(|one, next| one.0 < next.0) {
             return Err(Reject::Malformed("signed command: order of the signatures"));
         }
@@ -221,6 +249,14 @@ impl SignedCommand {
     /// The frame with which it is handed to a replica.
     pub fn frame(&self) -> OutFrame {
         OutFrame::new(FrameKind::SignedCommand, &self.encode(), vec![])
+    }
+
+    /// The same from an operator who says why: one line of at most [`REASON_BYTES_MAX`] bytes, for the audit log. Replicas of programs that know
+    /// no reasons refuse it, unless it is empty.
+    pub fn frame_because(&self, reason: &str) -> OutFrame {
+        let mut bytes = self.encode();
+        bytes.extend_from_slice(reason.as_bytes());
+        OutFrame::new(FrameKind::SignedCommand, &bytes, vec![])
     }
 }
 

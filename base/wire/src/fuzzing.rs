@@ -65,8 +65,9 @@ fn caught_up(payload: &[u8]) {
 }
 
 fn signed(payload: Bytes) {
-    if let Ok(signed) = SignedCommand::decode(payload) {
-        assert_eq!(SignedCommand::decode(reread(&signed.frame().to_vec())), Ok(signed));
+    if let Ok((signed, reason)) = SignedCommand::decode_with_reason(payload) {
+        let again = reread(&signed.frame_because(&reason).to_vec());
+        assert_eq!(SignedCommand::decode_with_reason(again), Ok((signed, reason)));
     }
 }
 

@@ -29,7 +29,7 @@ mod sight;
 mod state;
 mod verified;
 
-pub use administration::{ADMINISTRATORS_MAX, AdminCommand, Administrators, SignedCommand};
+pub use administration::{ADMINISTRATORS_MAX, AdminCommand, Administrators, REASON_BYTES_MAX, SignedCommand};
 pub use answers::{AnswerMode, DIGEST_ABOVE, reply_digest};
 pub use batch::{
     Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, RequestSigner, Requests,

@@ -176,7 +176,7 @@ fn begin(args: &RaiseArgs, cluster: &Cluster, until: Instant) -> Outcome<Option<
             )
         })?;
         let number = admin::Standing::of(cluster)?.executed + 1;
-        let done = admin::carry_out(cluster, &args.signing, number, AdminCommand::Raise(level))?;
+        let done = admin::carry_out(cluster, &args.signing, (number, AdminCommand::Raise(level)), "")?;
         if args.signing.is_later() {
             print::line(done)?;
             return Ok(None);

@@ -187,8 +187,13 @@ fn suspects(node: &Node) -> Vec<SuspectStatus> {
 fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &SeatsStatus) -> Vec<String> {
     let sessions = node.engine.executor().sessions();
     let limits = sessions.limits();
-    let (checkpoints, suspects) = (node.keeping.status(node.now), suspects(node));
-    let evidence = node.gate.proofs().status();
+    let checkpoints = node.keeping.status(node.now);
+    // Who left the cluster is no problem of it any more. The evidence stays where it is.
+    let stays = |id: u16| node.config.members.all().iter().any(|member| member.replica.number() == id);
+    let mut suspects = suspects(node);
+    suspects.retain(|suspect| stays(suspect.replica));
+    let mut evidence = node.gate.proofs().status();
+    evidence.retain(|evidence| stays(evidence.replica));
     let (disk, me) = (node.journal.disk(), node.config.members.me());
     let situation = Situation {
         unknown: node.unknown_members(),

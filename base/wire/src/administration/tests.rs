@@ -1,8 +1,8 @@
 //! Signed commands as bytes.
 
-use super::{ADMINISTRATORS_MAX, AdminCommand, Administrators, SignedCommand};
+use super::{ADMINISTRATORS_MAX, AdminCommand, Administrators, REASON_BYTES_MAX, SignedCommand};
 use crate::membership::{Member, Membership, Memberships};
-use crate::{FrameKind, SystemCommand};
+use crate::{FRAME_HEADER, FrameKind, SystemCommand};
 use bytes::Bytes;
 use quorate_types::{MembershipId, Random, ReplicaId, SessionKey};
 
@@ -41,6 +41,25 @@ fn what_is_written_is_read() {
         assert_eq!(signed.frame().kind(), FrameKind::SignedCommand);
         let batch = SystemCommand::Signed(signed.clone()).batch(Default::default());
         assert_eq!(SystemCommand::of(&batch), Some(SystemCommand::Signed(signed)));
+    }
+}
+
+/// A reason is for who records it: the command is the same with and without it, and no part of what is ordered.
+#[test]
+fn an_operator_says_why() {
+    for command in commands() {
+        let signed = signed(command);
+        for reason in ["", "r5 takes the place of r3", &"é".repeat(REASON_BYTES_MAX / 2)] {
+            let payload = Bytes::from(signed.frame_because(reason).to_vec()).slice(FRAME_HEADER..);
+            let read = SignedCommand::decode_with_reason(payload.clone());
+            assert_eq!(read, Ok((signed.clone(), reason.to_owned())));
+            assert_eq!(SignedCommand::decode(payload).is_ok(), reason.is_empty(), "members tell no reasons");
+        }
+        let with =
+            |reason: &[u8]| SignedCommand::decode_with_reason([&signed.encode(), reason].concat().into());
+        for wrong in [&b"two\nlines"[..], &[0xff], &[b'x'; REASON_BYTES_MAX + 1]] {
+            assert!(with(wrong).is_err(), "{wrong:?}");
+        }
     }
 }
 

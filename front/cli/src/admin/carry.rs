@@ -101,24 +101,26 @@ fn reasons(answers: &[(u16, Result<String, String>)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Signs a command, hands it over and waits for its result; or writes it where it is to be signed later. Gives what to say.
+/// Signs a command, hands it over and waits for its result; or writes it where it is to be signed later. Gives what to say. The reason, if
+/// there is one, is for audit logs.
 pub(crate) fn carry_out(
     cluster: &Cluster,
     signing: &Signing,
-    number: u64,
-    command: AdminCommand,
+    (number, command): (u64, AdminCommand),
+    reason: &str,
 ) -> Outcome<String> {
     let mut signed = SignedCommand::new(number, command);
-    match signing.sign(cluster, &mut signed)? {
-        Some(()) => submit(cluster, &signed),
+    match signing.sign(cluster, &mut signed, reason)? {
+        Some(()) => submit(cluster, &signed, reason),
         None => Ok(signing.later()),
     }
 }
 
 /// Hands a command to all replicas and waits until enough of them executed it. Gives the result.
-pub(super) fn submit(cluster: &Cluster, signed: &SignedCommand) -> Outcome<String> {
+pub(super) fn submit(cluster: &Cluster, signed: &SignedCommand, reason: &str) -> Outcome<String> {
     let until = Instant::now() + PATIENCE;
-    agreed(cluster, &Asked { frame: &|| signed.frame(), reply: FrameKind::SignedReply }, until)?;
+    let frame = || signed.frame_because(reason);
+    agreed(cluster, &Asked { frame: &frame, reply: FrameKind::SignedReply }, until)?;
     let until = Instant::now() + ORDERED;
     loop {
         let standing = Standing::of(cluster);

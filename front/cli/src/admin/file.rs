@@ -3,7 +3,7 @@
 use crate::kv::{hex, unhex};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_types::ClusterId;
-use quorate_wire::{AdminCommand, Member, MemberRole, Memberships, SignedCommand};
+use quorate_wire::{AdminCommand, Member, MemberRole, Memberships, REASON_BYTES_MAX, SignedCommand};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,6 +16,8 @@ const HEAD: &str = "# A command of administrators for a Quorate cluster. `quorat
 pub(super) struct CommandFile {
     pub(super) cluster: ClusterId,
     pub(super) signed: SignedCommand,
+    /// Why it is wanted, for those who sign and for audit logs; empty: nobody said. It is not signed.
+    pub(super) reason: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -23,6 +25,8 @@ pub(super) struct CommandFile {
 struct Text {
     cluster: String,
     command: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    reason: String,
 }
 
 impl CommandFile {
@@ -41,13 +45,17 @@ impl CommandFile {
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let Text { cluster, command } = toml::from_str(text).ok()?;
+        let Text { cluster, command, reason } = toml::from_str(text).ok()?;
         let signed = SignedCommand::decode(unhex(command.as_bytes())?.into()).ok()?;
-        Some(Self { cluster: ClusterId::parse(&cluster)?, signed })
+        if reason.len() > REASON_BYTES_MAX || reason.contains(char::is_control) {
+            return None;
+        }
+        Some(Self { cluster: ClusterId::parse(&cluster)?, signed, reason })
     }
 
     pub(super) fn to_toml(&self) -> String {
-        let text = Text { cluster: self.cluster.to_string(), command: hex(&self.signed.encode()) };
+        let (cluster, command) = (self.cluster.to_string(), hex(&self.signed.encode()));
+        let text = Text { cluster, command, reason: self.reason.clone() };
         format!("{HEAD}{}", toml::to_string(&text).unwrap_or_default())
     }
 
@@ -75,6 +83,9 @@ impl CommandFile {
                     let _ = writeln!(text, "    {}", hex(key.bytes()));
                 }
             }
+        }
+        if !self.reason.is_empty() {
+            let _ = writeln!(text, "  why, as who wrote this file says: {}", self.reason);
         }
         let signatures = self.signed.signatures();
         if signatures.is_empty() {

@@ -21,10 +21,16 @@ pub(crate) struct Signing {
 }
 
 impl Signing {
-    /// Signs a command. `None`: it was written to a file, to be signed later.
-    pub(super) fn sign(&self, cluster: &Cluster, signed: &mut SignedCommand) -> Outcome<Option<()>> {
+    /// Signs a command. `None`: it was written to a file with the reason, to be signed later.
+    pub(super) fn sign(
+        &self,
+        cluster: &Cluster,
+        signed: &mut SignedCommand,
+        reason: &str,
+    ) -> Outcome<Option<()>> {
         if let Some(file) = &self.sign_later {
-            CommandFile { cluster: cluster.id, signed: signed.clone() }.write(file)?;
+            let (signed, reason) = (signed.clone(), reason.to_owned());
+            CommandFile { cluster: cluster.id, signed, reason }.write(file)?;
             return Ok(None);
         }
         let own = cluster.directory.join(ADMINISTRATOR);

@@ -197,7 +197,7 @@ fn submit(args: &SubmitArgs) -> Outcome {
             cluster.id
         )));
     }
-    print::line(carry::submit(&cluster, &command.signed)?)?;
+    print::line(carry::submit(&cluster, &command.signed, &command.reason)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -220,7 +220,8 @@ fn replace(args: &ReplaceArgs) -> Outcome {
         ))
     })?;
     let number = Standing::of(&cluster)?.executed + 1;
-    let done = carry_out(&cluster, &args.signing, number, AdminCommand::Administrators(administrators))?;
+    let command = AdminCommand::Administrators(administrators);
+    let done = carry_out(&cluster, &args.signing, (number, command), "")?;
     print::line(done)?;
     Ok(ExitCode::SUCCESS)
 }

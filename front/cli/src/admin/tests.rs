@@ -18,7 +18,8 @@ fn membership(number: u64, voters: &[u16], learners: &[u16]) -> Membership {
 fn replaced() -> CommandFile {
     let (before, now) = (membership(3, &[1, 2, 3, 4], &[5, 6]), membership(4, &[1, 2, 4, 5], &[6, 7]));
     let change = Memberships::change(before, now).expect("the next one");
-    CommandFile { cluster: ClusterId::new(7), signed: SignedCommand::new(9, AdminCommand::Change(change)) }
+    let signed = SignedCommand::new(9, AdminCommand::Change(change));
+    CommandFile { cluster: ClusterId::new(7), signed, reason: String::new() }
 }
 
 #[test]
@@ -40,6 +41,17 @@ fn a_file_says_what_it_does() {
     for other in ["", "cluster = \"7\"\n", "cluster = \"7\"\ncommand = \"0g\"\n"] {
         assert_eq!(CommandFile::parse(other), None, "{other}");
     }
+}
+
+#[test]
+fn a_file_says_why() {
+    assert!(!replaced().to_toml().contains("reason") && !replaced().text().contains("why"));
+    let reason = "r5 replaces r3 on the evidence r3-two-accepts-i1-v2-s17.proof".to_owned();
+    let command = CommandFile { reason: reason.clone(), ..replaced() };
+    assert_eq!(CommandFile::parse(&command.to_toml()), Some(command.clone()));
+    assert!(command.text().contains(&reason), "{}", command.text());
+    let lines = CommandFile { reason: "two\nlines".into(), ..replaced() };
+    assert_eq!(CommandFile::parse(&lines.to_toml()), None);
 }
 
 #[test]

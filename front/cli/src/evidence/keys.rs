@@ -53,6 +53,12 @@ impl Known {
         Ok(Self { cluster: None, keys: [(evidence.accused, key)].into(), from: "--key".into() })
     }
 
+    /// What the members of a running cluster name as the replica's key; `None`: it is no key.
+    pub(super) fn of_members(cluster: ClusterId, replica: ReplicaId, key: &str) -> Option<Self> {
+        let keys = [(replica, parse(key)?)].into();
+        Some(Self { cluster: Some(cluster), keys, from: "the membership".into() })
+    }
+
     /// The keys in a configuration; there may be none.
     fn read(path: &Path) -> Outcome<Self> {
         let wrong = |why: String| Failure::usage(format!("{} is not usable: {why}", path.display()));

@@ -4,10 +4,13 @@
 //! shown as what it is, bytes of somebody who may lie. docs/formats/evidence.md. Tests: evidence/tests.rs, tests/all/lies.rs.
 
 mod ask;
+mod grounds;
 mod keys;
 mod show;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use grounds::Grounds;
 
 use ask::{Held, NAME};
 use keys::Known;
@@ -164,6 +167,8 @@ fn list(args: &ListArgs) -> Outcome {
 fn fetch(args: &FetchArgs) -> Outcome {
     let (mut held, silent) = ask::replicas(&args.cluster)?;
     held.retain(|held| args.name.as_ref().is_none_or(|name| held.name() == *name));
+    // Replicas that were told different things hold different statements under one name, which all prove the same.
+    held.dedup_by_key(|held| held.name());
     if held.is_empty() {
         let silent = if silent.is_empty() { "" } else { ", as far as they answer" };
         return Err(Failure::new(format!(

@@ -1,11 +1,13 @@
 //! Files, keys, and what is said of them, with the files that pin the format.
 
+use super::Grounds;
 use super::ask::{self, Held, together};
 use super::keys::{self, Known};
 use super::show;
-use quorate_command::cluster::ClusterArgs;
+use quorate::client::Authentication;
+use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_order::mod_smart::evidence::Evidence;
-use quorate_types::ReplicaId;
+use quorate_types::{ClusterId, FaultModel, ReplicaId};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +75,53 @@ fn keys_are_found_beside_a_client_file() {
     fs::write(replica.join("replica.toml"), config(7, KEY)).expect("it is written");
     assert!(matches!(find(&args), Ok(Ok(()))));
     assert!(matches!(find(&ClusterArgs { dir: Some(directory.path().into()), config: None }), Ok(Ok(()))));
+}
+
+/// A cluster, by what of it counts here.
+fn cluster(id: u128) -> Cluster {
+    Cluster {
+        id: ClusterId::new(id),
+        fault_model: FaultModel::Byzantine,
+        members: Vec::new(),
+        faults: None,
+        authentication: Authentication::Links,
+        tls: None,
+        directory: PathBuf::new(),
+    }
+}
+
+/// Nobody is replaced for what another replica did, in another cluster, or for what somebody made up.
+#[test]
+fn evidence_is_a_reason_only_against_who_signed_it() {
+    let (three, five) = (ReplicaId::new(3), ReplicaId::new(5));
+    let prove = |file: &str, of: u128, old: u16, key: Option<&str>| {
+        let judged = Grounds(seed(file)).prove(&cluster(of), ReplicaId::new(old), key);
+        judged.map_err(|why| why.to_string())
+    };
+    assert_eq!(prove("seed_two_accepts", 7, 3, Some(KEY)), Ok(()));
+    let proof = Grounds(seed("seed_two_accepts"));
+    assert_eq!(
+        proof.reason(three, five),
+        "r5 replaces r3 on the evidence r3-two-accepts-i1-v2-s17.proof: r3 signed two different accepts for slot 17 in view 2"
+    );
+    for (file, of, old, key, says) in [
+        ("seed_two_accepts", 7, 2, Some(KEY), "it is against r3, and says nothing of r2"),
+        ("seed_two_accepts", 8, 3, Some(KEY), "and this one is 00000000000000000000000000000008"),
+        ("seed_two_accepts", 7, 3, None, "the members name no key of it"),
+        // Whoever made it signed with a key of his own, and put that into the file.
+        (
+            "seed_two_accepts",
+            7,
+            3,
+            Some(OTHER_KEY),
+            "it was signed with another key than the one in the membership",
+        ),
+        ("seed_nothing", 7, 3, Some(KEY), "it proves nothing"),
+    ] {
+        let why = prove(file, of, old, key).expect_err(says);
+        assert!(why.contains(says) && why.contains(&format!("r{old} is not replaced")), "{why}");
+    }
+    assert!(prove("seed_two_accepts", 7, 3, Some("7")).is_err(), "that is no key");
 }
 
 #[test]

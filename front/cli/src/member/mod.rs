@@ -7,6 +7,7 @@ mod rekey;
 mod view;
 
 use crate::admin::{self, Signing};
+use crate::evidence::Grounds;
 use joiner::Joiner;
 use quorate::client::AdminConnection;
 use quorate_command::authority::DAYS;
@@ -38,6 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
   quorate member add 4 --address 10.0.0.4:7000      makes its directory; copy it there and start it
   quorate member promote 4                          once it has caught up
   quorate member replace 2 5 --address 10.0.0.5:7000
+  quorate member replace 3 5 --address 10.0.0.5:7000 --evidence r3-two-accepts-i1-v2-s17.proof
   quorate member remove 3
   quorate member rekey 3                            where replicas may lie: another signing key
 
@@ -160,8 +162,10 @@ struct OneArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   quorate member replace 2 5 --address 10.0.0.5:7000
+  quorate member replace 3 5 --address 10.0.0.5:7000 --evidence r3-two-accepts-i1-v2-s17.proof
 
-If it is interrupted while it waits, give the same command again: it goes on where it was.")]
+If it is interrupted while it waits, give the same command again: it goes on where it was. With --evidence nothing is changed unless the file
+proves with the key that the members have for OLD that it is not honest.")]
 struct ReplaceArgs {
     /// The replica that leaves
     #[arg(value_name = "OLD", value_parser = clap::value_parser!(u16).range(1..))]
@@ -175,6 +179,9 @@ struct ReplaceArgs {
     /// How long to wait until it has caught up
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     timeout: u64,
+    /// Only if this proves that OLD is not honest: a file of `quorate evidence`, or the name of one that a replica holds. Audit logs name it
+    #[arg(long, value_name = "FILE|NAME")]
+    evidence: Option<PathBuf>,
     #[command(flatten)]
     making: Making,
     #[command(flatten)]
@@ -232,12 +239,20 @@ fn list(args: &ListArgs) -> Outcome {
 
 /// Prints what was done, for people or for programs.
 fn told(common: &Common, view: &View, done: &str) -> Outcome {
+    told_on(common, view, done, None)
+}
+
+/// The same of what was done on evidence. `reason` names it.
+fn told_on(common: &Common, view: &View, done: &str, on: Option<(&Grounds, &str)>) -> Outcome {
     let text = if common.json {
         let mut document = view.json();
         document["done"] = json!(done);
+        if let Some((grounds, reason)) = on {
+            (document["evidence"], document["reason"]) = (grounds.json(), json!(reason));
+        }
         document.to_string()
     } else {
-        done.to_owned()
+        on.map_or(done.to_owned(), |(_, reason)| format!("{done}\n{reason}"))
     };
     print::line(text)?;
     Ok(ExitCode::SUCCESS)
@@ -245,7 +260,7 @@ fn told(common: &Common, view: &View, done: &str) -> Outcome {
 
 fn simple(changing: &Changing, request: MemberRequest, done: &str) -> Outcome {
     let cluster = Cluster::find(&changing.common.cluster)?;
-    match change(&cluster, changing, &request)? {
+    match change(&cluster, changing, &request, "")? {
         Changed::Done(view) => told(&changing.common, &view, done),
         Changed::Later(text) => said(&text),
     }
@@ -265,13 +280,14 @@ enum Changed {
     Later(String),
 }
 
-/// Asks for a change and waits until it is complete; then updates `client.toml`.
-fn change(cluster: &Cluster, changing: &Changing, request: &MemberRequest) -> Outcome<Changed> {
+/// Asks for a change and waits until it is complete; then updates `client.toml`. The reason, where administrators sign, is for audit logs.
+fn change(cluster: &Cluster, changing: &Changing, request: &MemberRequest, reason: &str) -> Outcome<Changed> {
     let until = Instant::now() + CHANGE;
     let number = if cluster.fault_model.may_lie() {
         let (command, change) = admin::drafted(cluster, request)?;
         let number = change.now().number().number();
-        let done = admin::carry_out(cluster, &changing.signing, command, AdminCommand::Change(change))?;
+        let command = (command, AdminCommand::Change(change));
+        let done = admin::carry_out(cluster, &changing.signing, command, reason)?;
         if changing.signing.is_later() {
             return Ok(Changed::Later(done));
         }
@@ -367,8 +383,8 @@ fn join(
     cluster: &Cluster,
     changing: &Changing,
     making: &Making,
-    replica: u16,
-    address: &str,
+    (replica, address): (u16, &str),
+    reason: &str,
 ) -> Outcome<(Joiner, Option<String>)> {
     let view = View::of(cluster)?;
     view.leads()?;
@@ -379,7 +395,7 @@ fn join(
         incarnation: joiner.incarnation,
         key: joiner.key,
     };
-    match change(cluster, changing, &request) {
+    match change(cluster, changing, &request, reason) {
         Ok(Changed::Done(_)) => Ok((joiner, None)),
         Ok(Changed::Later(text)) => Ok((joiner, Some(text))),
         Err(why) => {
@@ -391,7 +407,8 @@ fn join(
 
 fn add(args: &AddArgs) -> Outcome {
     let cluster = Cluster::find(&args.changing.common.cluster)?;
-    let (joiner, later) = join(&cluster, &args.changing, &args.making, args.replica, &args.address)?;
+    let place = (args.replica, args.address.as_str());
+    let (joiner, later) = join(&cluster, &args.changing, &args.making, place, "")?;
     let done = format!(
         "{}\nWhen `quorate member list` says that it has caught up, let it vote:\n  quorate member promote {}",
         joiner.text(),
@@ -411,19 +428,47 @@ fn make(args: &MakeArgs) -> Outcome {
     told(&args.common, &view, &joiner.text())
 }
 
+/// The evidence on which a replica is to be replaced, after it was checked, and what to say of it. `gone`: it was replaced already.
+fn grounds(
+    args: &ReplaceArgs,
+    cluster: &Cluster,
+    (old, new): (ReplicaId, ReplicaId),
+    (view, gone): (&View, bool),
+) -> Outcome<Option<(Grounds, String)>> {
+    let Some(file) = &args.evidence else { return Ok(None) };
+    if !cluster.fault_model.may_lie() {
+        return Err(Failure::usage(
+            "--evidence: this cluster survives crashes only, so replicas sign nothing that could prove anything; leave it out",
+        ));
+    }
+    let grounds = Grounds::find(file, &args.changing.common.cluster)?;
+    if gone {
+        // Nobody names its key any more.
+        grounds.is_about(cluster, old)?;
+    } else {
+        grounds.prove(cluster, old, view.key(old))?;
+    }
+    let reason = grounds.reason(old, new);
+    Ok(Some((grounds, reason)))
+}
+
 fn replace(args: &ReplaceArgs) -> Outcome {
     let common = &args.changing.common;
     let cluster = Cluster::find(&common.cluster)?;
     let (old, new) = (ReplicaId::new(args.old), ReplicaId::new(args.new));
     let view = View::of(&cluster)?;
-    if view.address(new).is_some() && view.address(old).is_none() {
+    let gone = view.address(new).is_some() && view.address(old).is_none();
+    let grounds = grounds(args, &cluster, (old, new), (&view, gone))?;
+    if gone {
         return told(common, &view, &format!("{new} has taken the place of {old} already"));
     }
+    let on = grounds.as_ref().map(|(grounds, reason)| (grounds, reason.as_str()));
+    let reason = on.map_or("", |(_, reason)| reason);
     if view.address(new).is_none() {
         let address = args.address.as_deref().ok_or_else(|| {
             Failure::usage(format!("{new} is no member yet: say with --address where it will listen"))
         })?;
-        let (joiner, later) = join(&cluster, &args.changing, &args.making, args.new, address)?;
+        let (joiner, later) = join(&cluster, &args.changing, &args.making, (args.new, address), reason)?;
         if let Some(later) = later {
             return said(&format!("{later}\n{}\nThen give this command again.", joiner.text()));
         }
@@ -441,8 +486,8 @@ fn replace(args: &ReplaceArgs) -> Outcome {
     let done = format!(
         "{new} has taken the place of {old}, whose id is never used again: stop {old} if it still runs"
     );
-    match change(&cluster, &args.changing, &MemberRequest::Replace { old, new })? {
-        Changed::Done(view) => told(common, &view, &done),
+    match change(&cluster, &args.changing, &MemberRequest::Replace { old, new }, reason)? {
+        Changed::Done(view) => told_on(common, &view, &done, on),
         Changed::Later(text) => said(&text),
     }
 }

@@ -92,6 +92,12 @@ impl View {
         found.map(|member| member.address.clone())
     }
 
+    /// The public key of a member, where replicas may lie.
+    pub(super) fn key(&self, replica: ReplicaId) -> Option<&str> {
+        let found = self.members.iter().find(|member| member.replica == replica.number());
+        found.and_then(|member| member.key.as_deref())
+    }
+
     pub(super) fn has_caught_up(&self, replica: ReplicaId) -> bool {
         self.members.iter().any(|member| member.replica == replica.number() && member.caught_up)
     }

@@ -76,8 +76,8 @@ pub(crate) enum ChainSays {
 pub(crate) enum Wish {
     /// Of the membership.
     Members(MemberRequest),
-    /// One that administrators signed.
-    Signed(SignedCommand),
+    /// One that administrators signed, and why it was handed over, for the audit log; empty: the operator did not say.
+    Signed(SignedCommand, String),
     /// Of the feature level.
     Level(u32),
     /// Of the number of instances.
@@ -188,9 +188,9 @@ impl Asks {
             FrameKind::MemberRequest => {
                 MemberRequest::decode(frame.payload).map(Wish::Members).map(Self::Reconfigure)
             }
-            FrameKind::SignedCommand => {
-                SignedCommand::decode(frame.payload).map(Wish::Signed).map(Self::Reconfigure)
-            }
+            FrameKind::SignedCommand => SignedCommand::decode_with_reason(frame.payload)
+                .map(|(signed, reason)| Wish::Signed(signed, reason))
+                .map(Self::Reconfigure),
             FrameKind::UpgradeRequest => {
                 read_upgrade_request(frame.payload).map(Wish::Level).map(Self::Reconfigure)
             }
@@ -213,8 +213,11 @@ impl Asks {
                 format!("hand over leadership to replica {} (0: any)", to.unwrap_or_default())
             }
             Self::Reconfigure(Wish::Members(request)) => format!("{request:?}"),
-            Self::Reconfigure(Wish::Signed(signed)) => {
+            Self::Reconfigure(Wish::Signed(signed, reason)) if reason.is_empty() => {
                 format!("command {} of administrators", signed.number)
+            }
+            Self::Reconfigure(Wish::Signed(signed, reason)) => {
+                format!("command {} of administrators: {reason}", signed.number)
             }
             Self::Reconfigure(Wish::Level(level)) => {
                 format!("raise the feature level to {level} (0: as far as possible)")

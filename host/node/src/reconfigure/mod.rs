@@ -499,7 +499,7 @@ impl Reconfigure {
     pub(crate) fn asked(&mut self, look: &Look<'_>, wish: Wish, out: &mut Vec<Out>) -> (FrameKind, String) {
         match wish {
             Wish::Members(request) => (FrameKind::MemberReply, self.change(look, &request, out)),
-            Wish::Signed(signed) => (FrameKind::SignedReply, self.submitted(look, signed, out)),
+            Wish::Signed(signed, _) => (FrameKind::SignedReply, self.submitted(look, signed, out)),
             Wish::Level(level) => (FrameKind::UpgradeReply, self.raise(look, level, out)),
             Wish::Instances(count) => (FrameKind::InstancesReply, self.resize(look, count, out)),
         }

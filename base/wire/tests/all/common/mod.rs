@@ -444,6 +444,11 @@ fn clients(list: &mut Vec<Sample>) {
         ("member_request_add", "A replica is to join.", add_one.frame()),
         ("member_request_replace", "One takes the place of another.", replace.frame()),
         ("signed_command", "Two administrators raise the level.", a_signed_command().frame()),
+        (
+            "signed_command_because",
+            "The same, from an operator who says why.",
+            a_signed_command().frame_because("all members run the new program"),
+        ),
     ];
     list.extend(frames.map(|(name, story, frame)| Sample { name: name.into(), story, frame }));
     for (name, leader) in [("leader_known", Some(ReplicaId::new(3))), ("leader_unknown", None)] {
@@ -596,7 +601,11 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],
         FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
-        FrameKind::SignedCommand => vec![format!("{:?}", SignedCommand::decode(frame.payload)?)],
+        FrameKind::SignedCommand => {
+            let (signed, reason) = SignedCommand::decode_with_reason(frame.payload)?;
+            let reason = (!reason.is_empty()).then(|| format!("reason: {reason}"));
+            [format!("{signed:?}")].into_iter().chain(reason).collect()
+        }
     })
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use quorate_order::Protocol;
 use quorate_types::{Seq, Slot, Time};
-use quorate_wire::{FrameReader, Link, OutFrame, caught_up_frame, fill_frame, room_frame};
+use quorate_wire::{AdminCommand, FrameReader, Link, OutFrame, caught_up_frame, fill_frame, room_frame};
 
 const MEMBER: Conn = Conn::From(ReplicaId::new(2), Link { number: 0, of: 1 });
 
@@ -77,4 +77,11 @@ fn operators_are_recorded() {
     assert_eq!(what(&goes_on.frame()), None);
     let wrong = read(Conn::Admin, &room_frame(Room::Full));
     assert!(matches!(wrong, Arrived::Wrong(why) if why == "an operator sends Room"));
+    // An operator may say why; members tell each other no reasons.
+    let signed = SignedCommand::new(3, AdminCommand::Raise(2));
+    let because = signed.frame_because("all members can");
+    assert_eq!(what(&signed.frame()), Some("command 3 of administrators".into()));
+    assert_eq!(what(&because), Some("command 3 of administrators: all members can".into()));
+    assert!(matches!(read(MEMBER, &signed.frame()), Arrived::Member(_, Says::Signed(_))));
+    assert!(matches!(read(MEMBER, &because), Arrived::Wrong(_)));
 }
