@@ -5,6 +5,7 @@ use crate::{etcd, zookeeper};
 use quorate_command::failure::{Failure, Outcome};
 use quorate_execute::{InStore, Parallel, Service};
 use quorate_kit::settings::{self, SettingsError};
+use quorate_kv::lists::Lists;
 use quorate_kv::shop::Shop;
 use quorate_kv::{Echo, Kv, KvConfig, Tally, Work};
 use quorate_oracle::Registers;
@@ -16,7 +17,8 @@ use toml::Table;
 /// The name of the table in errors.
 const SERVICE: &str = "service";
 /// The names of the services.
-const NAMES: &str = "\"kv\", \"etcd\", \"zookeeper\", \"oracle\", \"tally\", \"echo\", \"work\" and \"shop\"";
+const NAMES: &str =
+    "\"kv\", \"etcd\", \"zookeeper\", \"oracle\", \"tally\", \"echo\", \"work\", \"shop\" and \"lists\"";
 
 /// The settings of the service `kv`: its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +65,7 @@ fn complete(service: &mut ServiceConfig) -> Result<(), SettingsError> {
         zookeeper::FRONT => {
             service.settings = full(&zookeeper::Settings::read(SERVICE, &service.settings)?)?;
         }
-        "etcd" | "oracle" | "tally" | "echo" | "work" | "shop" => {
+        "etcd" | "oracle" | "tally" | "echo" | "work" | "shop" | "lists" => {
             let Nothing {} = settings::read(SERVICE, &service.settings)?;
         }
         "" => {
@@ -107,6 +109,7 @@ pub(crate) fn service(config: &ServiceConfig, ways: &Ways) -> Outcome<Box<dyn Se
         "echo" => Box::new(Echo::default()),
         "work" => Box::new(InStore::new(Parallel::new(Work::default()))),
         "shop" => Box::new(InStore::new(Parallel::new(Shop))),
+        "lists" => Box::new(InStore::new(Lists)),
         _ => {
             let limits = kv(&config.settings).map_err(|why| Failure::usage(why.to_string()))?;
             let (key_bytes_max, value_bytes_max) = (limits.key_bytes, limits.value_bytes);

@@ -50,6 +50,8 @@ pub enum ServiceChoice {
     Work,
     /// A bookshop whose transactions may run at the same time, to measure with
     Shop,
+    /// A map of lists of strings, to measure with
+    Lists,
 }
 
 impl ServiceChoice {
@@ -58,7 +60,9 @@ impl ServiceChoice {
         match self {
             Self::Etcd => Some(("etcd", 2379)),
             Self::Zookeeper => Some(("zookeeper", 2181)),
-            Self::Kv | Self::Oracle | Self::Tally | Self::Echo | Self::Work | Self::Shop => None,
+            Self::Kv | Self::Oracle | Self::Tally | Self::Echo | Self::Work | Self::Shop | Self::Lists => {
+                None
+            }
         }
     }
 }

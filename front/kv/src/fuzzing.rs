@@ -1,10 +1,11 @@
 //! The bodies of the fuzz targets: decoders return whatever the bytes are; what they decode comes back the same from its encoding. Ordinary
 //! tests run them, too.
 
+use crate::lists::{ListAsk, ListReply};
 use crate::shop::{ShopCommand, ShopReply, ShopTotals};
 use crate::{KvCommand, KvQuery, KvReply};
 
-/// Decodes the bytes as a command, a query and a reply, and as those of the shop.
+/// Decodes the bytes as a command, a query and a reply, and as those of the shop and of the lists.
 ///
 /// # Panics
 /// When a decoded value does not come back the same.
@@ -25,6 +26,16 @@ pub fn decode(data: &[u8]) {
         assert_eq!(KvReply::decode(&again).as_ref(), Ok(&reply));
     }
     shop(data);
+    lists(data);
+}
+
+fn lists(data: &[u8]) {
+    if let Some(ask) = ListAsk::decode(data) {
+        assert_eq!(ask.encode(), data);
+    }
+    if let Some(reply) = ListReply::decode(data) {
+        assert_eq!(reply.encode(), data);
+    }
 }
 
 fn shop(data: &[u8]) {

@@ -8,6 +8,7 @@
 mod codec;
 mod echo;
 pub mod fuzzing;
+pub mod lists;
 mod service;
 pub mod shop;
 mod tally;

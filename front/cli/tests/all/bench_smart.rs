@@ -155,3 +155,64 @@ fn what_can_not_be_is_refused_before_anything_is_measured() {
     }
     assert!(!home.path().join("scratch").exists(), "nothing was measured");
 }
+
+/// Times are those of the paper divided by 40, so it takes 15 seconds.
+#[test]
+fn a_trace_marks_what_happens_to_the_members() {
+    let home = tempfile::tempdir().expect("a directory");
+    let trace =
+        |more: &str| bench(home.path(), &format!("figure bft-smart-8 --rounds 1 --plain --no-floor {more}"));
+    trace("--durability memory")
+        .fails(2, &["a replica that was killed does not come back: say group or async"]);
+    trace("--divide 61").fails(2, &["--divide is 1 to 60"]);
+    let said = trace("--durability async --divide 40 --clients 4 --shared").ok();
+    let read = |end: &str| {
+        fs::read_to_string(home.path().join(format!("drawn/bft-smart-8.{end}"))).expect("what was drawn")
+    };
+    assert_eq!(fs::read_dir(home.path().join("scratch")).expect("a directory").count(), 0, "nothing is left");
+    let (html, document): (String, Value) =
+        (read("html"), serde_json::from_str(&read("json")).expect("JSON"));
+    assert_eq!(
+        (&document["valid"], &document["replicas"], &document["lie"]),
+        (&true.into(), &4.into(), &Value::Null)
+    );
+    assert_eq!((document["paper_gap_s"].as_f64(), document["goal_gap_s"].as_f64()), (Some(20.0), Some(1.0)));
+    let run = &document["runs"][0];
+    let at = |what: &str, key: &str| run[what][key].as_f64().expect("a number");
+    let mut last = 0.0;
+    for (what, key) in [
+        ("joined", "from_s"),
+        ("joined", "to_s"),
+        ("crashed", "from_s"),
+        ("returned", "from_s"),
+        ("removed", "from_s"),
+        ("removed", "to_s"),
+    ] {
+        assert!(at(what, key) > last, "{what} {key} comes later: {run}");
+        last = at(what, key);
+    }
+    assert_eq!(run["joined"]["replica"], 5, "a new id");
+    assert_eq!(run["crashed"]["replica"], run["returned"]["replica"]);
+    assert!(
+        run["removed"]["replica"] != run["crashed"]["replica"] && at("removed", "replica") < 5.0,
+        "{run}"
+    );
+    assert!(at("crashed", "silence_s") > 0.0 && at("crashed", "silence_s") < 20.0, "{run}");
+    for part in [
+        "joins",
+        "crashes",
+        "is back",
+        "is removed",
+        "nobody answered for",
+        "twice its time-out",
+        "every answer was right",
+        "machine: ",
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    assert!(
+        html.contains("r5 joins (") && html.contains("what happened") && !html.contains("<script"),
+        "{html}"
+    );
+    assert_eq!(run["bins"].as_array().map(Vec::len), Some(150));
+}

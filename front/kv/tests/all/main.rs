@@ -2,6 +2,7 @@
 
 mod kv;
 mod kv_model;
+mod lists;
 mod shop;
 mod side_by_side;
 mod support;

@@ -4,7 +4,7 @@
 //! beside that of the null program (`bench floor`) from the same command. The two run in turns, since the machine's other work changes from
 //! minute to minute.
 //!
-//! Files: `options` (the command line), `temporary` (the replicas), `events` (what happens to them), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
+//! Files: `options` (the command line), `temporary` (the replicas), `events` (what happens to them), `operator` (changes of their members), `lists` (clients that know every answer), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `latency`, `bft`, `idle`,
 //! `floor`, `gate`, `etcd`, `zookeeper`, `compare`, `hostile`, `instances`, `stages`, `model` (one benchmark each), `table` (many of them, in turns), `pulse` (a part of `idle`), `figure` (figures of papers, measured and drawn), `draw` (pages and charts), `output` (text, JSON, pages), `series` (floor and ours in turns), `median`, `interrupt` (Ctrl-C), `cpu` (what the system says),
 //! `report` (what people see). Tests: front/cli/tests.
 
@@ -24,10 +24,12 @@ mod instances;
 mod interrupt;
 mod kv;
 mod latency;
+mod lists;
 mod load;
 mod median;
 mod model;
 mod nets;
+mod operator;
 mod options;
 mod output;
 mod paced;

@@ -4,6 +4,7 @@ use super::events::Events;
 use super::nets::Nets;
 use super::options::Measurement;
 use super::temporary::{Settings, Temporary};
+use crate::lies::How;
 use quorate::client::{BlockingClient, Client};
 use quorate_command::arguments;
 use quorate_command::cluster::Cluster;
@@ -328,6 +329,19 @@ impl Target {
         Ok(self.replicas[at])
     }
 
+    /// Lets one follower of the cluster that was started here lie from now on, and waits until it is back. Gives its id.
+    pub(super) fn let_one_lie(&mut self, how: How) -> Outcome<ReplicaId> {
+        let leader = self.client.client().leader();
+        let at = self.replicas.iter().rposition(|replica| Some(*replica) != leader);
+        let (Some(at), Some(own)) = (at, &mut self.own) else {
+            return Err(Failure::new("only a replica of a cluster that was started for this lies"));
+        };
+        own.let_lie(at, how)?;
+        self.pids = own.pids();
+        self.wait()?;
+        Ok(self.replicas[at])
+    }
+
     /// The replicas that were not stopped on purpose.
     pub(super) fn here(&self) -> impl Iterator<Item = ReplicaId> {
         let is_here = |at: usize| self.own.as_ref().is_none_or(|own| own.is_here(at));
@@ -349,6 +363,16 @@ impl Target {
         self.let_happen(Instant::now())?;
         self.own.as_mut().map_or(Ok(()), Temporary::check)
     }
+}
+
+/// Who leads the first instance, by the replica among these that is in the latest view.
+pub(super) fn who_leads(client: &BlockingClient, replicas: &[ReplicaId]) -> Option<ReplicaId> {
+    let statuses = replicas.iter().filter_map(|replica| {
+        let text = client.status(*replica).ok()?;
+        serde_json::from_str::<Status>(&text).ok()
+    });
+    let latest = statuses.max_by_key(|status| status.view)?;
+    latest.leader.map(ReplicaId::new)
 }
 
 fn connect(cluster: &Cluster) -> Outcome<BlockingClient> {

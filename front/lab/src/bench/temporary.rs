@@ -4,6 +4,7 @@
 use super::interrupt;
 use super::nets::Nets;
 use super::options::Measurement;
+use crate::lies::How;
 use quorate_command::arguments::name;
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::Cluster;
@@ -11,6 +12,7 @@ use quorate_command::execution::ExecutionChoice;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
 use quorate_command::oracle::{OWN, OWN_REPLICAS, Own, make_own};
+use quorate_types::ReplicaId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -23,6 +25,8 @@ use std::time::{Duration, Instant};
 pub(super) const REPLICAS: u16 = 3;
 /// How long a replica may take to stop cleanly.
 const STOP: Duration = Duration::from_secs(5);
+/// The file that says how a replica lies, in its directory; none: it does not.
+const LIES: &str = "lies";
 /// The beginning of directories' names; the id of this process and the cluster's number follow.
 const PREFIX: &str = "cluster-";
 const MADE_BY: &str = "quorate bench";
@@ -42,6 +46,8 @@ pub(super) struct Temporary {
     away: Option<usize>,
     /// The replica that sleeps.
     asleep: Option<usize>,
+    /// The replicas that were removed from the cluster.
+    removed: Vec<usize>,
     directory: PathBuf,
 }
 
@@ -97,8 +103,16 @@ impl Temporary {
         let cluster = layout::make(&directory, &plan)?;
         // From here on what was made is removed, also when a process does not start.
         let (front, children) = (plan.front.clone(), Vec::new());
-        let mut made =
-            Self { cluster, front, children, oracle: Vec::new(), away: None, asleep: None, directory };
+        let mut made = Self {
+            cluster,
+            front,
+            children,
+            oracle: Vec::new(),
+            away: None,
+            asleep: None,
+            removed: Vec::new(),
+            directory,
+        };
         if plan.oracle.is_some() {
             made.start_oracle()?;
         }
@@ -132,18 +146,31 @@ impl Temporary {
         self.oracle.iter().map(Child::id).collect()
     }
 
-    /// Whether the replica with this index was not stopped on purpose.
+    /// Whether the replica with this index was not stopped on purpose, nor removed.
     pub(super) fn is_here(&self, at: usize) -> bool {
-        self.away != Some(at)
+        self.away != Some(at) && !self.removed.contains(&at)
+    }
+
+    /// Whether every replica that was not removed is here.
+    pub(super) fn all_here(&self) -> bool {
+        self.away.is_none() && self.asleep.is_none()
+    }
+
+    /// Whether the replica with this index lies.
+    pub(super) fn lies(&self, at: usize) -> bool {
+        let member = self.cluster.members.get(at);
+        member.is_some_and(|(replica, _)| {
+            replica_directory(&self.directory, replica.number()).join(LIES).exists()
+        })
     }
 
     /// Fails when a replica has ended, or one of the oracle; the error holds its last words.
     pub(super) fn check(&mut self) -> Outcome<()> {
         interrupt::check()?;
-        for (at, (child, replica)) in self.children.iter_mut().zip(1..).enumerate() {
-            if self.away != Some(at) {
-                check(child, &self.directory, replica, "")?;
-            }
+        let (away, removed) = (self.away, &self.removed);
+        let all = self.children.iter_mut().zip(&self.cluster.members).enumerate();
+        for (_, (child, (replica, _))) in all.filter(|(at, _)| away != Some(*at) && !removed.contains(at)) {
+            check(child, &self.directory, replica.number(), "")?;
         }
         let place = self.directory.join(OWN);
         self.oracle
@@ -180,6 +207,29 @@ impl Temporary {
             self.away = Some(at);
             // One that has ended already is as good.
             let _ = child.kill();
+        }
+    }
+
+    /// Lets the replica with this index lie like this, also after it was killed and came back. It is restarted for that.
+    pub(super) fn let_lie(&mut self, at: usize, how: How) -> Outcome<()> {
+        let Some((replica, _)) = self.cluster.members.get(at) else { return Ok(()) };
+        how.tell(&replica_directory(&self.directory, replica.number()).join(LIES))?;
+        self.take_away(at);
+        self.bring_back().map(drop)
+    }
+
+    /// Starts a replica that became a member, and whose directory was made. Call it from the main thread.
+    pub(super) fn join(&mut self, replica: ReplicaId, address: String) -> Outcome<()> {
+        self.children.push(start(&replica_directory(&self.directory, replica.number()))?);
+        self.cluster.members.push((replica, address));
+        Ok(())
+    }
+
+    /// Stops the replica with this index, which is no member any more. Waits for nothing, since it is done while calls are due.
+    pub(super) fn leave(&mut self, at: usize) {
+        if let Some(child) = self.children.get(at) {
+            self.removed.push(at);
+            terminate(child);
         }
     }
 
@@ -291,7 +341,8 @@ fn start_on(nets: &Nets, replica: u16, place: &Path) -> Outcome<Child> {
     nets.spawn(replica, &program()?, |command| serve(command, place, logs))
 }
 
-fn program() -> Outcome<PathBuf> {
+/// This program's own file.
+pub(super) fn program() -> Outcome<PathBuf> {
     std::env::current_exe().doing("find this program's own file")
 }
 
@@ -304,8 +355,13 @@ fn log(place: &Path) -> Outcome<[File; 2]> {
 }
 
 fn serve(command: &mut Command, place: &Path, [out, log]: [File; 2]) {
+    let lies = place.join(LIES);
+    if lies.exists() {
+        command.arg("serve").arg("--lies").arg(lies);
+    } else {
+        command.arg("serve");
+    }
     command
-        .arg("serve")
         .arg("--config")
         .arg(place.join(REPLICA_FILE))
         .arg(format!("--die-with-parent={}", std::process::id()))

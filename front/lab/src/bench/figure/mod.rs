@@ -106,6 +106,9 @@ pub(super) enum Name {
     /// Signed requests per second by the number of threads that check signatures
     #[value(name = "bft-smart-7")]
     BftSmart7,
+    /// Throughput over time while a replica joins, the leader crashes and comes back, and a replica is removed
+    #[value(name = "bft-smart-8")]
+    BftSmart8,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -133,6 +136,8 @@ pub(super) enum Name {
   quorate bench figure bft-smart-5 --durability memory --secs 3
   quorate bench figure bft-smart-6 --durability memory --secs 3 --reads 0,50,100
   quorate bench figure bft-smart-7 --durability memory --secs 3 --threads 0,1,2
+  quorate bench figure bft-smart-8 --rounds 1
+  quorate bench figure bft-smart-8 --rounds 1 --liar
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -319,6 +324,7 @@ pub(super) fn run(args: &FigureArgs, output: &Output) -> Outcome {
         Name::BftSmart5 => smart::faults::draw(args)?,
         Name::BftSmart6 => smart::mixes::draw(args)?,
         Name::BftSmart7 => smart::signed::draw(args)?,
+        Name::BftSmart8 => smart::trace::draw(args)?,
     };
     written(&quorate_command::arguments::name(name), &drawn, &args.out, output)
 }

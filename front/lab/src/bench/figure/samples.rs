@@ -101,6 +101,28 @@ impl Samples {
         (quantiles(self.samples.iter().filter(during)), quantiles(self.samples.iter().filter(beside)))
     }
 
+    /// The longest time without an answer that reaches into this span; from and until when, in seconds of the window. It may begin before the
+    /// span and end after it.
+    pub(super) fn silence(&self, span: Span) -> Span {
+        let mut answered: Vec<u32> = self.samples.iter().map(|sample| sample.answered_us).collect();
+        answered.sort_unstable();
+        let at = |us: u32| f64::from(us) / 1e6;
+        let end = answered.last().map_or(0.0, |last| at(*last)).max(self.length.as_secs_f64());
+        let times = std::iter::once(0.0).chain(answered.iter().map(|us| at(*us))).chain([end]);
+        let mut last = None;
+        let mut longest = Span { from_s: span.from_s, to_s: span.from_s };
+        for to_s in times {
+            if let Some(from_s) = last.replace(to_s)
+                && from_s < span.to_s
+                && span.from_s < to_s
+                && to_s - from_s > longest.to_s - longest.from_s
+            {
+                longest = Span { from_s, to_s };
+            }
+        }
+        longest
+    }
+
     /// Calls per second inside these spans and outside, within the window; `None` where there is no time.
     pub(super) fn rates_apart(&self, spans: &[Span]) -> (Option<f64>, Option<f64>) {
         let end = self.length.as_secs_f64();

@@ -48,6 +48,25 @@ fn calls_are_sorted_by_time() {
 }
 
 #[test]
+fn a_time_without_answers_is_found() {
+    let span = |from_s, to_s| Span { from_s, to_s };
+    let silence = |samples: &Samples, within| {
+        let Span { from_s, to_s } = samples.silence(within);
+        (from_s * 1000.0).round() as u32..(to_s * 1000.0).round() as u32
+    };
+    let began = Instant::now();
+    let mut samples = Samples::new(began, 1000 * MS);
+    assert_eq!(silence(&samples, span(0.2, 0.5)), 0..1000, "nobody answered at all");
+    for at in [700, 100, 200, 400, 650_u32] {
+        samples.add(began, began + at * MS);
+    }
+    assert_eq!(silence(&samples, span(0.0, 1.0)), 700..1000, "until the end");
+    assert_eq!(silence(&samples, span(0.3, 0.6)), 400..650, "it ends after the span");
+    assert_eq!(silence(&samples, span(0.0, 0.35)), 200..400);
+    assert_eq!(silence(&samples, span(0.66, 0.67)), 650..700);
+}
+
+#[test]
 fn what_lies_outside_of_the_window_is_left_out() {
     let began = Instant::now() + Duration::from_secs(10);
     let mut samples = Samples::new(began, 200 * MS);

@@ -29,7 +29,7 @@ pub(crate) struct FewArgs {
     /// For visigoth-3 to -6, and the pair of eve-3 and eve-8 to eve-11: after how many milliseconds a replica that is not slow has answered
     #[arg(long, value_name = "MS", default_value_t = 50)]
     t_ms: u32,
-    /// For visigoth-6 and eve-8: all times of the paper are divided by this; 1: five minutes for each run
+    /// For visigoth-6, eve-8 and bft-smart-8: all times of the paper are divided by this; 1: up to ten minutes for each run
     #[arg(long, value_name = "NUMBER", default_value_t = 10.0)]
     divide: f64,
 }
@@ -46,10 +46,15 @@ impl FewArgs {
         if !(1..=most).contains(&u64::from(self.t_ms)) {
             return refuse(&format!("--t-ms is 1 to {most}"));
         }
+        self.divided().map(drop)
+    }
+
+    /// By what the paper's times are divided.
+    pub(super) fn divided(&self) -> Outcome<f64> {
         if !(1.0..=60.0).contains(&self.divide) {
             return refuse("--divide is 1 to 60");
         }
-        Ok(())
+        Ok(self.divide)
     }
 
     /// For a pair: T in milliseconds, and by what times are divided.

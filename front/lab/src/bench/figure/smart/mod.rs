@@ -1,8 +1,8 @@
-//! The evaluation of BFT-SMaRt, repeated: the tables `bft-smart-1` and `bft-smart-2`, and the figures `bft-smart-4` to `bft-smart-7`.
+//! The evaluation of BFT-SMaRt, repeated: the tables `bft-smart-1` and `bft-smart-2`, and the figures `bft-smart-4` to `bft-smart-8`.
 //!
 //! After section 6.2 of "State Machine Replication for the Masses with BFT-SMaRt" (Bessani, Sousa, Alchieri; DI-FCUL-TR-2013-07). The paper has a
 //! machine for each replica, and four for clients; here all share one, so what is compared is shapes: shares and ratios. Each file has its
-//! points, its page and the paper's numbers. Files: `payloads` (table 1), `peaks` (table 2), `curves` (figure 4), `faults` (5), `mixes` (6), `signed` (7).
+//! points, its page and the paper's numbers. Files: `payloads` (table 1), `peaks` (table 2), `curves` (figure 4), `faults` (5), `mixes` (6), `signed` (7), `trace` (8).
 //! Tests: `tests`, and front/cli/tests/all/bench_smart.rs with real processes.
 
 pub(super) mod curves;
@@ -13,6 +13,7 @@ mod peaks;
 pub(super) mod signed;
 #[cfg(test)]
 mod tests;
+pub(super) mod trace;
 
 use super::closed::{ClosedArgs, Curve, Head, How, Kind, Load, Point, Rounds, lines_about};
 use super::shares;
@@ -100,6 +101,9 @@ pub(crate) struct SmartArgs {
     /// For bft-smart-7: how many threads of each replica check signatures; 0: the lanes do
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [0, 1, 2, 4], value_parser = clap::value_parser!(u16).range(..=64))]
     threads: Vec<u16>,
+    /// For bft-smart-8: one replica lies all the time; then there are seven, which survive two faults
+    #[arg(long)]
+    liar: bool,
 }
 
 /// Which table of the paper.

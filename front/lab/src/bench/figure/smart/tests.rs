@@ -2,7 +2,7 @@
 
 use super::payloads::{Cell, paper, shapes};
 use super::{
-    Payload, PayloadArgs, Shape, above, all_of, below, byzantine, crash, mixes, payload, peaks, words,
+    Payload, PayloadArgs, Shape, above, all_of, below, byzantine, crash, mixes, payload, peaks, trace, words,
 };
 use crate::bench::bft::Mix;
 use crate::bench::figure::FigureArgs;
@@ -63,6 +63,24 @@ fn clusters_are_those_of_the_paper() {
     assert!(byzantine(1).signed(0).settings().is_empty() && byzantine(1).settings().is_empty());
     let why = crash(1).signed(1).refusal().expect("nobody signs there");
     assert!(why.contains("leave --authentication out"), "{why}");
+}
+
+/// A liar and a crash are two faults.
+#[test]
+fn the_trace_has_replicas_for_its_faults() {
+    let of = |liar| {
+        let kind = trace::kind(liar);
+        (kind.replicas, kind.faults, kind.shown().quorum)
+    };
+    assert_eq!((of(false), of(true)), ((4, 1, 3), (7, 2, 5)));
+    let line = |more: &str| {
+        let words = ["figure", "bft-smart-8"].into_iter().chain(more.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.args)
+    };
+    let usual = line("").expect("a command line");
+    assert_eq!((usual.few.divided().ok(), usual.smart.liar), (Some(10.0), false), "a minute");
+    assert!(line("--liar").expect("a command line").smart.liar);
+    assert!(line("--divide 0.5").expect("a command line").few.divided().is_err());
 }
 
 #[test]
