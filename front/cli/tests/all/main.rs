@@ -39,4 +39,5 @@ mod sim;
 mod smoke;
 mod tls;
 mod top;
+mod trace;
 mod zookeeper;

@@ -384,8 +384,13 @@ impl Made {
 
     /// Four members on free ports, of which one may lie.
     pub(crate) fn byzantine() -> Self {
+        Self::byzantine_of(4)
+    }
+
+    /// So many members on free ports, of which a third may lie.
+    pub(crate) fn byzantine_of(count: usize) -> Self {
         let members: Vec<(u16, String)> =
-            (1..).zip(free_ports(4)).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect();
+            (1..).zip(free_ports(count)).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect();
         Self::with(&members, &["--fault-model", "byzantine"])
     }
 
