@@ -12,19 +12,21 @@ fn known(auth: &mut dyn Authenticator, membership: u64, key: [u8; 32]) {
     auth.know(id(1), MembershipId::new(membership), &key);
 }
 
-/// Member 1, and one who checks; from membership 5 on its key is another one.
-fn pairs() -> Vec<(Box<dyn Authenticator>, Box<dyn Authenticator>, [u8; 32], Secret)> {
+/// Member 1, and one who checks; from membership 5 on its key is another one: the public half, and the secret one.
+struct Pair(Box<dyn Authenticator>, Box<dyn Authenticator>, [u8; 32], Secret);
+
+fn pairs() -> [Pair; 2] {
     let new = Secret::new([9; 32]);
     let keyed = |me| Box::new(Keyed::new(id(me), 5).that_must_hold());
-    vec![
-        (Box::new(real(1)), Box::new(real(2)), *new.public().bytes(), new.clone()),
-        (keyed(1), keyed(2), [9; 32], new),
+    [
+        Pair(Box::new(real(1)), Box::new(real(2)), *new.public().bytes(), new.clone()),
+        Pair(keyed(1), keyed(2), [9; 32], new),
     ]
 }
 
 #[test]
 fn an_old_key_counts_in_its_own_memberships_only() {
-    for (mut signer, mut other, public, new) in pairs() {
+    for Pair(mut signer, mut other, public, new) in pairs() {
         let (early, late) = (signer.sign(&said(4)), signer.sign(&said(5)));
         assert!(other.verify(id(1), &said(4), &early) && other.verify(id(1), &said(5), &late));
         known(&mut *other, 5, public);
@@ -46,7 +48,7 @@ fn an_old_key_counts_in_its_own_memberships_only() {
 
 #[test]
 fn who_lacks_its_key_signs_nothing() {
-    for (mut signer, _, public, new) in pairs() {
+    for Pair(mut signer, _, public, new) in pairs() {
         known(&mut *signer, 5, public);
         assert!(signer.can_sign(MembershipId::new(4)) && !signer.can_sign(MembershipId::new(5)));
         assert!(signer.sign(&said(4)) != Signature::NONE && signer.sign(&said(5)) == Signature::NONE);

@@ -105,7 +105,7 @@ pub(super) fn rekey(args: &RekeyArgs) -> Outcome {
         eprintln!("The new key of {replica} is in {}.", file.display());
         std::thread::sleep(READ);
     }
-    let view = match change(&cluster, &args.changing, &request)? {
+    let view = match change(&cluster, &args.changing, &request, "")? {
         Changed::Done(view) => view,
         Changed::Later(text) => return said(&text),
     };

@@ -51,6 +51,16 @@ pub(super) struct Temporary {
     directory: PathBuf,
 }
 
+/// Where a cluster is made. Each gets a number, since two may be compared.
+fn place(scratch: &Path) -> Outcome<PathBuf> {
+    fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    if number == 0 {
+        sweep(scratch, PREFIX);
+    }
+    Ok(scratch.join(format!("{PREFIX}{}-{number}", std::process::id())))
+}
+
 impl Temporary {
     /// Starts the cluster. Call it from the main thread: the replicas end with the thread that started them.
     pub(super) fn start(
@@ -63,14 +73,7 @@ impl Temporary {
         let order = measurement.order.choice()?;
         // Before anything is made.
         order.check_members(replicas)?;
-        let scratch = &measurement.scratch;
-        fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
-        // Each gets a number, since two may be compared.
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        if number == 0 {
-            sweep(scratch, PREFIX);
-        }
-        let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        let directory = place(&measurement.scratch)?;
         let certificates = (!measurement.plain).then_some(DAYS);
         let oracle = if order.fault_model.few_are_slow() { usize::from(OWN_REPLICAS) } else { 0 };
         let mut free = addresses(2 * replicas + oracle)?;

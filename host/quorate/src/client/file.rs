@@ -123,6 +123,20 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+/// The public keys of those members that have one there.
+fn read_keys(members: &[MemberText]) -> Result<BTreeMap<ReplicaId, [u8; 32]>, String> {
+    let mut keys = BTreeMap::new();
+    for MemberText { replica, key, .. } in members {
+        if let Some(key) = key {
+            let key = read_key(key).ok_or(format!(
+                "members: the key of replica {replica} is none: a public key has 64 hexadecimal digits"
+            ))?;
+            keys.insert(ReplicaId::new(*replica), key);
+        }
+    }
+    Ok(keys)
+}
+
 impl ClientFile {
     /// Reads a file. Relative paths in it begin in its directory.
     ///
@@ -154,15 +168,7 @@ impl ClientFile {
                     .into());
             }
         };
-        let mut keys = BTreeMap::new();
-        for MemberText { replica, key, .. } in &text.members {
-            if let Some(key) = key {
-                let key = read_key(key).ok_or(format!(
-                    "members: the key of replica {replica} is none: a public key has 64 hexadecimal digits"
-                ))?;
-                keys.insert(ReplicaId::new(*replica), key);
-            }
-        }
+        let keys = read_keys(&text.members)?;
         let learners = text.members.iter().filter(|member| member.learner);
         let learners: Vec<ReplicaId> = learners.map(|member| ReplicaId::new(member.replica)).collect();
         let membership = text.membership.map(MembershipId::new);

@@ -432,6 +432,14 @@ fn clients(list: &mut Vec<Sample>) {
     add("scrub_reply", "The answer is a line of text.", FrameKind::ScrubReply, b"begun");
     add("signed_reply", "The answer is a line of text.", FrameKind::SignedReply, b"begun 5");
     add("member_reply", "The answer is a line of text.", FrameKind::MemberReply, b"begun m4");
+    list.extend(of_members());
+    for (name, leader) in [("leader_known", Some(ReplicaId::new(3))), ("leader_unknown", None)] {
+        let frame = LeaderNotice { view: View::new(9), leader }.frame();
+        list.push(Sample { name: name.into(), story: "Who leads view 9.", frame });
+    }
+}
+
+fn of_members() -> impl Iterator<Item = Sample> {
     let replace = MemberRequest::Replace { old: ReplicaId::new(3), new: ReplicaId::new(4) };
     let add_one = MemberRequest::Add {
         replica: ReplicaId::new(4),
@@ -450,11 +458,7 @@ fn clients(list: &mut Vec<Sample>) {
             a_signed_command().frame_because("all members run the new program"),
         ),
     ];
-    list.extend(frames.map(|(name, story, frame)| Sample { name: name.into(), story, frame }));
-    for (name, leader) in [("leader_known", Some(ReplicaId::new(3))), ("leader_unknown", None)] {
-        let frame = LeaderNotice { view: View::new(9), leader }.frame();
-        list.push(Sample { name: name.into(), story: "Who leads view 9.", frame });
-    }
+    frames.into_iter().map(|(name, story, frame)| Sample { name: name.into(), story, frame })
 }
 
 /// Every sample; their names are unique.
