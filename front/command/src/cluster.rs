@@ -154,6 +154,7 @@ impl Cluster {
         let voters = self.members.iter().filter(votes).count();
         let faults = Faults::of(self.fault_model);
         let faults = self.faults.map_or(faults, |most| faults.at_most(most));
+        let faults = if self.weighted { faults.weighted() } else { faults };
         faults.among(u32::try_from(voters).unwrap_or(u32::MAX).max(1))
     }
 

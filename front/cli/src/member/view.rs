@@ -202,7 +202,9 @@ impl View {
             Some((ReplicaId::new(member.replica), ClientFile::parse_key(member.key.as_deref()?)?))
         };
         file.keys = self.members.iter().filter_map(key).collect();
-        file.membership = cluster.fault_model.may_lie().then(|| MembershipId::new(self.number));
+        let provable =
+            cluster.fault_model.may_lie() && !cluster.weighted && file.keys.len() == file.members.len();
+        file.membership = provable.then(|| MembershipId::new(self.number));
         write_members(cluster, args, &file)
     }
 }

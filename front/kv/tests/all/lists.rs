@@ -22,7 +22,7 @@ fn answers_are_those_of_a_map() {
     let (mut service, mut map) = (InStore::new(Lists), BTreeMap::<Vec<u8>, Vec<Vec<u8>>>::new());
     // Every kind of command on few keys, in an order that meets all cases.
     for number in 0_u32..500 {
-        let (key, string) = ((number * number % 7).to_le_bytes(), vec![b'x'; (number % 30) as usize]);
+        let (key, string) = ((number % 7).to_le_bytes(), vec![b'x'; (number % 30) as usize]);
         let before = map.get(&key[..]).map(|list| list.len() as u64);
         let said = match number % 11 {
             0 => {

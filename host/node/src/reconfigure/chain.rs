@@ -122,6 +122,9 @@ impl Kept {
         link: &MembershipLink,
         (voters, trust): (&[ReplicaId], Trust),
     ) -> bool {
+        if !voters.contains(&from) {
+            return false;
+        }
         let change = digest_of_request(&link.holds.change.encode());
         let words = self.words.entry(link.number()).or_default();
         words.retain(|member, _| voters.contains(member));
@@ -200,7 +203,7 @@ impl Reconfigure {
         let Some(voters) = self.roster.current().map(|current| current.voters().collect::<Vec<_>>()) else {
             return;
         };
-        if !self.kept.asked.remove(&from) || !voters.contains(&from) {
+        if !self.kept.asked.remove(&from) {
             return;
         }
         let trust = look.config.order.faults.among(voters.len() as u32);

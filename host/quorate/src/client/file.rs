@@ -137,6 +137,25 @@ fn read_keys(members: &[MemberText]) -> Result<BTreeMap<ReplicaId, [u8; 32]>, St
     Ok(keys)
 }
 
+/// The number of the membership that the file names, if it has one, and these keys.
+fn read_membership(
+    text: &Text,
+    keys: &BTreeMap<ReplicaId, [u8; 32]>,
+) -> Result<Option<MembershipId>, String> {
+    let Some(number) = text.membership else { return Ok(None) };
+    if !text.fault_model.may_lie() || keys.len() != text.members.len() {
+        return Err("membership: a number stands only where replicas may lie, and beside a key of each member: leave it out, or take a \
+                    client.toml that has both (`quorate member history` writes one)"
+            .into());
+    }
+    if text.weighted {
+        return Err("membership: where the votes of some replicas count more, no chain leads to later memberships: leave it out, and clients \
+                    follow what f+1 of the members tell"
+            .into());
+    }
+    Ok(Some(MembershipId::new(number)))
+}
+
 impl ClientFile {
     /// Reads a file. Relative paths in it begin in its directory.
     ///
@@ -171,12 +190,7 @@ impl ClientFile {
         let keys = read_keys(&text.members)?;
         let learners = text.members.iter().filter(|member| member.learner);
         let learners: Vec<ReplicaId> = learners.map(|member| ReplicaId::new(member.replica)).collect();
-        let membership = text.membership.map(MembershipId::new);
-        if membership.is_some() && (!text.fault_model.may_lie() || keys.len() != text.members.len()) {
-            return Err("membership: a number stands only where replicas may lie, and beside a key of each member: leave it out, or take a \
-                        client.toml that has both (`quorate member history` writes one)"
-                .into());
-        }
+        let membership = read_membership(&text, &keys)?;
         if learners.len() == text.members.len() {
             return Err("members: none of them votes".into());
         }
@@ -262,7 +276,8 @@ impl ClientFile {
     /// The faults that the cluster is made for.
     pub fn faults_of_cluster(&self) -> Faults {
         let faults = Faults::of(self.fault_model);
-        self.faults.map_or(faults, |most| faults.at_most(most))
+        let faults = self.faults.map_or(faults, |most| faults.at_most(most));
+        if self.weighted { faults.weighted() } else { faults }
     }
 
     /// The membership from which a client begins that follows the chain of memberships; `None` if the number or the key of a member is not

@@ -104,7 +104,7 @@ fn keys_that_members_gave_up_stay_given_up() {
             }
         };
         assert!(
-            number.number() == 2 || checked == executed,
+            number.number() == 2 || checked.is_ok() == executed.is_ok(),
             "{checked:?} at planning, {executed:?} at execution"
         );
         executed
@@ -118,7 +118,7 @@ fn keys_that_members_gave_up_stay_given_up() {
         ([1, 8, 7, 4], "a key is another member's"),
     ] {
         let why = step(&three, with(4, keys)).expect_err("it is against the law");
-        assert!(why.contains(reason) || why.contains("one change gives"), "{keys:?}: {why}");
+        assert!(why.contains(reason), "{keys:?}: {why}");
     }
     assert_eq!(step(&three, with(4, [1, 2, 8, 5])), Ok(()));
 }

@@ -212,17 +212,17 @@ fn a_key_that_comes_late_frees_nobody_from_what_binds_the_view() {
 #[test]
 fn a_leader_changes_no_key_by_itself() {
     for (key, taken) in [([8; 32], false), (NEW, true)] {
-        let mut one = One::new(1, 4, Byzantine);
+        let mut one = One::new(0, 4, Byzantine);
         let ordered = change(&membership(1, &[0, 1, 2, 3], &[]), &rekeyed(3));
         let mut members = ordered.now().members().to_vec();
         members[3].key = Some(key);
         let now = Membership::new(MembershipId::new(2), members).expect("a membership");
         let proposed =
-            holds(one.order.core.members.tenures(), &change(&membership(1, &[0, 1, 2, 3], &[]), &now), 0);
+            holds(one.order.core.members.tenures(), &change(&membership(1, &[0, 1, 2, 3], &[]), &now), 1);
         let batch = SystemCommand::Holds(proposed).batch(BatchHeader { count: 1, ..BatchHeader::default() });
         one.step(Input::Membership(ordered));
-        let effects = one.hear(0, 1, Body::Propose { slot: Slot::FIRST, batch });
-        let wrote = sent(&effects, 0).iter().any(|body| matches!(body, Body::Write { .. }));
+        let effects = one.hear(1, 1, Body::Propose { slot: Slot::FIRST, batch });
+        let wrote = sent(&effects, 1).iter().any(|body| matches!(body, Body::Write { .. }));
         assert_eq!(wrote, taken, "{effects:?}");
     }
 }
