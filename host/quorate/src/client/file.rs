@@ -175,6 +175,8 @@ impl ClientFile {
         if text.members.is_empty() {
             return Err("members: there are none".into());
         }
+        let keys = read_keys(&text.members)?;
+        let membership = read_membership(&text, &keys)?;
         let tls = match (text.tls, text.plain) {
             (Some(tls), false) => Some(ClientFiles::of(tls, directory)),
             (None, true) => None,
@@ -187,10 +189,8 @@ impl ClientFile {
                     .into());
             }
         };
-        let keys = read_keys(&text.members)?;
         let learners = text.members.iter().filter(|member| member.learner);
         let learners: Vec<ReplicaId> = learners.map(|member| ReplicaId::new(member.replica)).collect();
-        let membership = read_membership(&text, &keys)?;
         if learners.len() == text.members.len() {
             return Err("members: none of them votes".into());
         }
