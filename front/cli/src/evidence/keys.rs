@@ -108,7 +108,7 @@ impl Known {
     }
 }
 
-/// The keys in the configuration that the arguments name; or, beside a `client.toml`, which has none, in a `replica.toml`.
+/// The keys in the configuration that the arguments name; or, beside a `client.toml` that has none, in a `replica.toml`.
 pub(super) fn find(args: &ClusterArgs) -> Outcome<Known> {
     let named = args.config.as_ref().filter(|path| path.is_file());
     let directory = match (named, &args.dir) {

@@ -5,7 +5,7 @@
 //! that crashed are two faults, so there are seven replicas.
 
 use crate::harness::kv::{client, has, put};
-use crate::harness::{Ends, Made, Ran, Server, free_ports, quorate, wait_until};
+use crate::harness::{Ends, Made, Ran, Server, edit, free_ports, quorate, wait_until};
 use quorate::client::BlockingClient;
 use quorate_order::mod_smart::evidence::Evidence;
 use quorate_types::ReplicaId;
@@ -33,6 +33,8 @@ impl Stage {
     fn new() -> Self {
         let mut stage = Self { made: Made::byzantine_of(7), servers: BTreeMap::new() };
         std::fs::write(stage.lies(), "votes").expect("written");
+        // What is measured here is not the disk. Nothing is lost when a process is killed.
+        (1..=7).for_each(|id| edit(&stage.made.config(id), "mode = \"group\"", "mode = \"async\""));
         (1..=7).for_each(|id| stage.start(id));
         stage
     }
