@@ -741,8 +741,10 @@ impl Engine {
                 out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
             }
         }
-        for (conn, body) in self.letters.drain() {
-            out.send(conn, OutFrame::new(FrameKind::Letters, &[], vec![Bytes::from(body)]));
+        if !self.letters.is_empty() {
+            for (conn, body) in self.letters.drain() {
+                out.send(conn, OutFrame::new(FrameKind::Letters, &[], vec![Bytes::from(body)]));
+            }
         }
         self.send_answers(out);
         self.outside.tells(Moment::Replied);
