@@ -100,6 +100,9 @@ impl Reconfigure {
 
     /// Proposes at the end of a turn what waits, if the first instance leads here.
     pub(super) fn propose_signed(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
+        if self.waiting.command.is_none() {
+            return;
+        }
         self.forget_executed(out);
         let Some(pending) = &self.waiting.command else { return };
         let (view, plan) = (look.view(), Plan::new(self, look));
