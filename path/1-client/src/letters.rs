@@ -61,6 +61,26 @@ struct Inbox {
     gap_since: Option<Time>,
 }
 
+impl Inbox {
+    /// Only copies of those that stay are kept, and `needed` equal ones count.
+    fn leave(&mut self, staying: u64, needed: u32, held: &mut KeptAnswers) {
+        for copies in self.waiting.values_mut().flatten() {
+            give(held, &copies.body, copies.members & !staying);
+            copies.members &= staying;
+        }
+        self.waiting.values_mut().for_each(|all| all.retain(|copies| copies.members != 0));
+        self.waiting.retain(|_, all| !all.is_empty());
+        let counts = |all: &[Copies]| all.iter().any(|copies| copies.members.count_ones() >= needed);
+        let counting = self.waiting.iter().filter(|(_, all)| counts(all));
+        self.counts = counting.map(|(number, _)| *number).collect();
+    }
+
+    /// Nothing of it is kept any more.
+    fn give_back(all: &[Copies], held: &mut KeptAnswers) {
+        all.iter().for_each(|copies| give(held, &copies.body, copies.members));
+    }
+}
+
 /// All letters of a client.
 #[derive(Debug)]
 pub(crate) struct Letters {
@@ -139,29 +159,23 @@ impl Letters {
         self.inboxes.retain(|session, inbox| {
             let lives = sessions.cell_of(*session).is_some();
             if !lives {
-                inbox.waiting.values().for_each(|copies| give(held, copies));
+                inbox.waiting.values().for_each(|all| Inbox::give_back(all, held));
             }
             lives
         });
     }
 
     /// The members changed. What members sent that left counts no more. `stays`: by contact, whether it belongs to both memberships.
-    pub(crate) fn members_changed(&mut self, needed: u32, stays: &[bool]) {
+    pub(crate) fn members_changed(&mut self, step: &mut Step<'_>, needed: u32, stays: &[bool]) {
         let staying =
             (0..stays.len()).filter(|contact| stays[*contact]).fold(0, |bits, contact| bits | 1 << contact);
-        let held = &mut self.held;
         self.needed = needed;
         for inbox in self.inboxes.values_mut() {
-            for copies in inbox.waiting.values_mut().flatten() {
-                give(held, &[Copies { body: copies.body.clone(), members: copies.members & !staying }]);
-                copies.members &= staying;
-            }
-            inbox.waiting.values_mut().for_each(|all| all.retain(|copies| copies.members != 0));
-            inbox.waiting.retain(|_, all| !all.is_empty());
-            let counts = |all: &Vec<Copies>| all.iter().any(|copies| copies.members.count_ones() >= needed);
-            inbox.counts =
-                inbox.waiting.iter().filter(|(_, all)| counts(all)).map(|(number, _)| *number).collect();
+            inbox.leave(staying, needed, &mut self.held);
         }
+        // Where fewer are needed now, something may count that did not before.
+        let sessions: Vec<SessionId> = self.inboxes.keys().copied().collect();
+        sessions.into_iter().for_each(|session| self.pass_on(step, session));
     }
 
     /// Passes on what counts and comes next.
@@ -206,12 +220,10 @@ fn cost(body: &Bytes) -> usize {
     COPY_COST + body.len()
 }
 
-/// A letter is not kept any more.
-fn give(held: &mut KeptAnswers, copies: &[Copies]) {
-    for Copies { body, members } in copies {
-        let members = (0..MEMBERS_MAX).filter(|member| members & (1 << member) != 0);
-        members.for_each(|member| held.give(member, cost(body)));
-    }
+/// Copies of these members are not kept any more.
+fn give(held: &mut KeptAnswers, body: &Bytes, members: u64) {
+    let members = (0..MEMBERS_MAX).filter(|member| members & (1 << member) != 0);
+    members.for_each(|member| held.give(member, cost(body)));
 }
 
 /// Keeps a member's copy of a letter. False if it sent that letter before, or there is no room.
@@ -257,7 +269,7 @@ fn pass_next(
     let Some(number) = inbox.counts.pop_first() else { return };
     let later = inbox.waiting.split_off(&(number + 1));
     let these = std::mem::replace(&mut inbox.waiting, later);
-    these.values().for_each(|copies| give(held, copies));
+    these.values().for_each(|all| Inbox::give_back(all, held));
     let counts = |copies: &&Copies| copies.members.count_ones() >= needed;
     let Some(copies) = these.get(&number).and_then(|all| all.iter().find(counts)) else { return };
     assert!(number > inbox.last, "INV-CLIENT-12: letters are passed on in order, each once");

@@ -8,7 +8,8 @@ mod many;
 use many::hand::{Got, Hand, SESSION};
 use many::{Plain, config, frame, list, member, membership};
 use quorate_client::{
-    CallId, Completion, Config, Error, Input, Macs, ReadConsistency, SessionHandle, Signer,
+    CallId, Completion, Config, Effect, Error, Input, LetterLimits, Macs, ReadConsistency, SessionHandle,
+    Signer,
 };
 use quorate_types::{MembershipId, ReplicaId, SessionKey, Span, View};
 use quorate_wire::{
@@ -66,6 +67,26 @@ fn one_more_member_is_followed_when_enough_tell_of_it() {
     hand.replied(1, b"yes");
     hand.call(2, handle, b"y");
     assert!(hand.numbers().iter().all(|numbers| *numbers == [2]), "the session goes on with all five");
+}
+
+/// Of a liar that was replaced and one that came for it, only one counts.
+#[test]
+fn letters_of_members_that_left_count_no_more() {
+    let mut hand = Hand::with(4, Config { letters: Some(LetterLimits::default()), ..config(3) });
+    hand.opened(1000, SESSION);
+    hand.start(5);
+    hand.letter(3, 1, b"false");
+    tell(&mut hand, &[0, 1], &membership(2, &[1, 2, 3, 5]));
+    assert_eq!(known(&hand), [1, 2, 3, 5]);
+    hand.letter(4, 1, b"false");
+    assert_eq!(hand.told, [], "one member said it, and one that left");
+    hand.letter(0, 1, b"right");
+    hand.letter(1, 1, b"right");
+    assert!(
+        matches!(&hand.told[..], [Effect::Letter { body, .. }] if **body == *b"right"),
+        "{:?}",
+        hand.told
+    );
 }
 
 #[test]

@@ -172,10 +172,20 @@ fn what_members_sent_that_left_counts_no_more() {
     let mut bench = Bench::of_two();
     assert!(bench.send(0, 1, b"false"));
     assert!(bench.send(2, 1, b"right"));
-    bench.parts.letters.members_changed(2, &[false, true, true, true]);
+    bench.parts.letters.members_changed(&mut bench.desk.step(), 2, &[false, true, true, true]);
     bench.parts.letters.check();
     assert!(bench.send(1, 1, b"false"));
     assert_eq!(bench.passed(), []);
     assert!(bench.send(3, 1, b"right"));
+    assert_eq!(bench.passed(), [(1, 0, b"right".to_vec())]);
+}
+
+/// Of five copies three are needed where two may lie. With fewer members, of which one may lie, the two that are here are enough.
+#[test]
+fn what_waited_counts_once_fewer_are_needed() {
+    let mut bench = Bench::new(Rules { needed: 3, ..TWO }, LetterLimits::default());
+    assert!(bench.send(1, 1, b"right") && bench.send(2, 1, b"right"));
+    assert_eq!(bench.passed(), []);
+    bench.parts.letters.members_changed(&mut bench.desk.step(), 2, &[true; 4]);
     assert_eq!(bench.passed(), [(1, 0, b"right".to_vec())]);
 }

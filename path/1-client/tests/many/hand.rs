@@ -100,6 +100,7 @@ impl Hand {
         self.reads.resize(replicas, vec![]);
         self.keys.resize(replicas, vec![]);
         self.modes.resize(replicas, None);
+        self.listens.resize(replicas, vec![]);
     }
 
     /// The same, with a session that all confirmed.

@@ -58,7 +58,7 @@ impl ToAll {
         self.needed = super::needed(trust);
         self.spread.follow(voters, stays.len(), parts.sessions.oldest_epoch());
         parts.sessions.members_changed(self.rules(), stays.len());
-        parts.letters.members_changed(self.needed, stays);
+        parts.letters.members_changed(step, self.needed, stays);
         parts.stats.resends += u64::from(parts.sessions.any_waits());
         for contact in (0..stays.len()).filter(|contact| stays[*contact]) {
             self.spread.send_keys(step, &mut parts.contacts, contact);
