@@ -91,10 +91,14 @@ impl Cluster {
     /// Reads a `client.toml`.
     pub fn read(file: &Path, remedy: &str) -> Outcome<Self> {
         let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
-        let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        let ClientFile { cluster: id, members, learners, membership, keys, fault_model, .. } = parsed;
-        let ClientFile { faults, weighted, authentication, tls, .. } = parsed;
-        Ok(Self {
+        Ok(Self::of(parsed, file.parent().map(Path::to_path_buf).unwrap_or_default()))
+    }
+
+    /// The cluster of this `client.toml`, which lies in this directory.
+    pub fn of(file: ClientFile, directory: PathBuf) -> Self {
+        let ClientFile { cluster: id, members, learners, membership, keys, fault_model, .. } = file;
+        let ClientFile { faults, weighted, authentication, tls, .. } = file;
+        Self {
             id,
             members,
             learners,
@@ -106,7 +110,7 @@ impl Cluster {
             authentication,
             tls,
             directory,
-        })
+        }
     }
 
     /// A client of this cluster.

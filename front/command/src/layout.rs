@@ -8,7 +8,7 @@ use crate::failure::{Doing as _, Failure, Outcome};
 use crate::ordering::OrderChoice;
 use crate::random;
 use clap::ValueEnum;
-use quorate::client::{ClientFiles, TlsFiles};
+use quorate::client::{ClientFile, ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
 use quorate_runtime::{DataDirectory, Identity, OracleConfig, SigningKey};
 use quorate_tls::write_private;
@@ -256,16 +256,15 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
     let tls = office.zip(plan.certificates).map(|(office, days)| clients(dir, &office, days)).transpose()?;
     let OrderChoice { fault_model, faults, authentication, weighted, .. } = plan.order;
-    let (members, directory) = (members.collect(), dir.to_owned());
     // Fewer than clients count on prove a change where some votes count more.
     let membership = (fault_model.may_lie() && !weighted).then_some(MembershipId::FIRST);
     let key = |((replica, _), life): (&(u16, String), &Life)| {
         life.key.as_ref().map(|key| (ReplicaId::new(*replica), *key.public_key().bytes()))
     };
     let keys = plan.members.iter().zip(&lives).filter_map(key).collect();
-    let cluster = Cluster {
-        id,
-        members,
+    let known = ClientFile {
+        cluster: id,
+        members: members.collect(),
         learners: Vec::new(),
         membership,
         keys,
@@ -274,12 +273,11 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         weighted,
         authentication,
         tls,
-        directory,
     };
     let file = dir.join(CLIENT_FILE);
-    std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
-    let tls = cluster.tls.map(|tls| tls.relative_to(dir));
-    Ok(Cluster { tls, ..cluster })
+    std::fs::write(&file, known.to_toml()).doing(format_args!("write {}", file.display()))?;
+    let tls = known.tls.clone().map(|tls| tls.relative_to(dir));
+    Ok(Cluster::of(ClientFile { tls, ..known }, dir.to_owned()))
 }
 
 /// Makes the key of the cluster's first administrator. Gives the public key.
