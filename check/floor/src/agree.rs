@@ -6,6 +6,7 @@
 //! replica's only thread: with one slot under way there is nothing else to do. A real protocol needs more than that
 //! one sync for each slot.
 
+mod crowd;
 mod mesh;
 mod message;
 mod peer;
@@ -20,6 +21,7 @@ use crate::net::{self, Moved};
 use crate::roles::{self, Done, Word};
 use crate::tag::{self, Key};
 use crate::{Config, Doing, Error, Result};
+use crowd::Crowd;
 use message::{Heard, Kind, Message, Sender};
 use peer::Peer;
 use proposals::Proposals;
@@ -45,6 +47,8 @@ struct Replica<'a> {
     /// The leader's part; `None` in the other replicas.
     leader: Option<Leader>,
     client: Client,
+    /// Callers with connections of their own, if the commands come from such.
+    crowd: Option<Crowd>,
     /// Every slot is decided, and every message is sent.
     finished: bool,
 }
@@ -70,7 +74,8 @@ struct Client {
 pub(crate) fn run(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result<()> {
     let log = LogFile::of(config, &format!("{}.log", roles::replica(number.into()).replace(' ', "-")))?;
     let replicas = config.replicas();
-    let mesh::Mesh { peers: streams, client } = mesh::join(config, number, earlier)?;
+    let mesh::Mesh { peers: streams, client, listener } = mesh::join(config, number, earlier)?;
+    let crowd = Crowd::join(config, number, &listener)?;
     client.set_nonblocking(true).doing("make a socket non-blocking")?;
     let mut peers = Vec::new();
     for (from, stream) in streams {
@@ -95,10 +100,11 @@ pub(crate) fn run(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result
         config,
         sender: Sender::new(number, replicas),
         peers,
-        slots: Slots::new(number, config.quorum(), config.command_bytes),
+        slots: Slots::new(number, config.quorum(), config.command_bytes).answering(crowd.is_some()),
         log,
         leader: (number == 0).then(leader),
-        client: Client { stream: client, key, answers: Vec::new(), sent: 0, listens: true },
+        client: Client { stream: client, key, answers: Vec::new(), sent: 0, listens: crowd.is_none() },
+        crowd,
         finished: false,
     };
     while !replica.turn()? {}
@@ -113,6 +119,7 @@ impl Replica<'_> {
         if ready.client {
             self.take_commands()?;
         }
+        self.hear_crowd(ready.crowd)?;
         for (peer, events) in self.peers.iter_mut().zip(ready.peers) {
             if events.intersects(PollFlags::IN | HUNG_UP) && !peer.is_silent() {
                 peer.hear(&mut self.slots, self.log.as_mut())?;
@@ -125,6 +132,9 @@ impl Replica<'_> {
         self.vote();
         if self.slots.decide() {
             self.client.answer(self.slots.commands);
+            if let Some(crowd) = &self.crowd {
+                crowd.answer(self.slots.take_answers())?;
+            }
         }
         self.propose()?;
         self.vote();
@@ -142,6 +152,7 @@ impl Replica<'_> {
                 fds.push(PollFd::new(peer.stream(), peer.wanted()));
             }
         }
+        fds.extend(self.crowd.iter().map(|crowd| PollFd::from_borrowed_fd(crowd.fd(), PollFlags::IN)));
         let mut wanted = PollFlags::empty();
         let takes = self.leader.as_ref().is_some_and(|l| !l.closing && l.proposals.takes_commands());
         wanted.set(PollFlags::IN, takes);
@@ -152,12 +163,13 @@ impl Replica<'_> {
         }
         net::poll(&mut fds, Some(IDLE))?;
         let mut found = fds.iter().map(PollFd::revents);
-        let mut ready = Ready { peers: [PollFlags::empty(); FDS_MAX], client: false };
+        let mut ready = Ready { peers: [PollFlags::empty(); FDS_MAX], client: false, crowd: false };
         for (events, peer) in ready.peers.iter_mut().zip(&self.peers) {
             if !peer.wanted().is_empty() {
                 *events = found.next().unwrap_or(PollFlags::empty());
             }
         }
+        ready.crowd = self.crowd.is_some() && found.next().is_some_and(|e| e.intersects(PollFlags::IN));
         ready.client = takes && found.next().is_some_and(|e| e.intersects(PollFlags::IN | HUNG_UP));
         Ok(ready)
     }
@@ -169,6 +181,18 @@ impl Replica<'_> {
             Moved::WouldBlock => {}
             Moved::Closed => *closing = true,
             Moved::Bytes(n) => proposals.filled(n),
+        }
+        Ok(())
+    }
+
+    /// Reads the commands of callers, and puts those that wait into the leader's open batch.
+    fn hear_crowd(&mut self, readable: bool) -> Result<()> {
+        let Some(crowd) = &mut self.crowd else { return Ok(()) };
+        if readable {
+            crowd.read(self.leader.is_some())?;
+        }
+        if let Some(leader) = &mut self.leader {
+            crowd.propose(&mut leader.proposals);
         }
         Ok(())
     }
@@ -290,4 +314,5 @@ fn said(kind: Kind, slot: u64, digest: &tag::Digest, sender: &Sender) -> Rc<Mess
 struct Ready {
     peers: [PollFlags; FDS_MAX],
     client: bool,
+    crowd: bool,
 }

@@ -20,6 +20,20 @@ pub enum Sync {
     Fdatasync,
 }
 
+/// Who hears the commands of callers that have connections of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeardBy {
+    /// The leader alone, as where tags show to all who asked.
+    #[default]
+    Leader,
+    /// All replicas, as where each believes only what it heard itself.
+    All,
+}
+
+/// The most callers with connections of their own.
+const CALLERS_MAX: usize = 10_000;
+
 /// The most replicas, the leader among them: those of a cluster that survives three liars.
 pub(crate) const REPLICAS_MAX: usize = 10;
 
@@ -33,8 +47,15 @@ pub struct Config {
     pub command_bytes: usize,
     /// The most command bytes in one frame of the log.
     pub batch_bytes: usize,
-    /// Commands outstanding: sent and not yet answered.
+    /// Commands outstanding: sent and not yet answered. Not where there are callers.
     pub window: u64,
+    /// With Byzantine faults: so many callers in place of one stream of commands, each with a connection to every replica and one command
+    /// outstanding. 0: none.
+    #[serde(default)]
+    pub callers: usize,
+    /// Who hears the commands of callers.
+    #[serde(default)]
+    pub heard_by: HeardBy,
     /// When a replica counts a byte as held.
     pub sync: Sync,
     /// How much longer each sync takes, in microseconds; used when the floor is compared with a program whose syncs are delayed as much.
@@ -68,6 +89,8 @@ impl Default for Config {
             command_bytes: 16,
             batch_bytes: 64 << 10,
             window: 65_536,
+            callers: 0,
+            heard_by: HeardBy::Leader,
             sync: Sync::Memory,
             sync_delay_us: 0,
             dir: std::env::temp_dir().join("quorate-floor"),
@@ -108,6 +131,11 @@ impl Config {
         Faults::of(self.fault_model).among(u32::from(self.replicas())).agreement()
     }
 
+    /// How many replicas must say that a command is committed: with Byzantine faults not all of them lie.
+    pub(crate) fn answers(&self) -> usize {
+        Faults::of(self.fault_model).among(u32::from(self.replicas())).truth() as usize
+    }
+
     /// Refuses a configuration that can not run, and says why.
     pub(crate) fn check(&self) -> Result<()> {
         let no = |why: &str| Err(Error::Config(why.into()));
@@ -122,6 +150,12 @@ impl Config {
         }
         if self.window == 0 {
             return no("window must be at least 1");
+        }
+        if self.callers > CALLERS_MAX {
+            return no("callers must be at most 10000");
+        }
+        if self.callers > 0 && !self.fault_model.may_lie() {
+            return no("callers with connections of their own are for Byzantine faults");
         }
         if self.sync_delay_us > 1_000_000 {
             return no("sync_delay_us must be at most 1000000");

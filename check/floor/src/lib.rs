@@ -10,7 +10,9 @@
 //! A cluster that survives Byzantine faults pays for another pattern of messages, so it has a floor of its own
 //! ([`FaultModel::Byzantine`]): PROPOSE, WRITE and ACCEPT among 3f+1 replicas, a digest of each batch, a MAC for every
 //! receiver on each message, and answers of all replicas, of which f+1 must say the same. One slot is under way at a time
-//! unless the configuration says otherwise. There are no signatures and no other views.
+//! unless the configuration says otherwise. There are no signatures and no other views. Its commands come in one stream, or from callers
+//! with connections of their own ([`Config::callers`]), which cost a read and a write for each command at each replica that hears and
+//! answers them.
 //!
 //! The host program is started again for each role: it must call [`maybe_child`] before anything else in `main`.
 //!
@@ -18,7 +20,8 @@
 //! children tell each other), `leader`, `follower`, `agree` (a replica with Byzantine faults), `load` (the roles), `disk`
 //! (the log file and the leader's disk thread), `net` (sockets), `frame` (the bytes between leader and follower), `tag`
 //! (digests and MACs), `report`. Below `agree`: `mesh` (who connects to whom), `peer` (one connection), `message` (the bytes
-//! on it), `proposals` (the leader's batches), `slots` (the rules).
+//! on it), `proposals` (the leader's batches), `slots` (the rules), `crowd` (callers with connections of their own; their other side is
+//! `load/crowd`).
 //! Tests: `tests/processes.rs` runs real processes; `src/*/tests.rs` covers the parts.
 
 mod agree;
@@ -34,7 +37,7 @@ mod report;
 mod roles;
 mod tag;
 
-pub use config::{Config, Sync};
+pub use config::{Config, HeardBy, Sync};
 pub use parent::{run, run_closed_loop};
 /// Which faults the replicas agree for.
 pub use quorate_types::FaultModel;

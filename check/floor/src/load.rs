@@ -1,11 +1,12 @@
 //! The load generator: it keeps a window of commands outstanding and gets cumulative replies. With Byzantine faults all replicas reply, and
 //! enough of them must say the same.
 
+mod crowd;
+
 use crate::config::REPLICAS_MAX;
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Measured, Word};
 use crate::{Config, Doing, Error, Latency, Result, agree, net, tag};
-use quorate_types::Faults;
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
@@ -51,11 +52,13 @@ pub(crate) fn run(config: &Config, addresses: &[SocketAddr]) -> Result<()> {
         stream.set_nonblocking(true).doing("make a socket non-blocking")?;
         replicas.push(Replica { number: usize::from(number), stream, replies });
     }
-    let needed = Faults::of(config.fault_model).among(u32::from(config.replicas())).truth();
+    if config.callers > 0 {
+        return crowd::run(config, addresses, replicas.into_iter().map(|replica| replica.stream).collect());
+    }
     let mut load = Load {
         config,
         replicas,
-        needed: needed as usize,
+        needed: config.answers(),
         answered: 0,
         batch: vec![0; config.batch_bytes / config.command_bytes * config.command_bytes],
         unsent: 0..0,

@@ -7,6 +7,8 @@
 pub(crate) const BYTES: usize = 32;
 /// The number that stands for the load generator in place of a replica's number.
 pub(crate) const LOAD: u8 = u8::MAX;
+/// The number that stands for a caller with a connection of its own.
+pub(crate) const CALLER: u8 = u8::MAX - 1;
 /// The kind of an answer to the load generator. Messages between replicas have smaller ones.
 pub(crate) const ANSWER: u8 = u8::MAX;
 

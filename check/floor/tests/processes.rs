@@ -1,6 +1,6 @@
 //! Runs the null program with real processes. The children are this very program, so its `main` is its own.
 
-use quorate_floor::{Config, FaultModel, Report, Sync};
+use quorate_floor::{Config, FaultModel, HeardBy, Report, Sync};
 use quorate_types::Visigoth;
 
 fn main() {
@@ -17,6 +17,7 @@ fn main() {
         ("byzantine_with_many_slots_under_way", byzantine_in_flight),
         ("byzantine_with_odd_sizes_and_seven_replicas", byzantine_sizes),
         ("byzantine_durable_runs_write_each_slot", byzantine_durable),
+        ("byzantine_callers_have_connections_of_their_own", callers),
         ("a_configuration_that_cannot_run_is_refused", refused),
         ("a_child_that_fails_ends_the_run_with_its_reason", child_fails),
     ];
@@ -138,6 +139,17 @@ fn byzantine_durable() {
     }
 }
 
+fn callers() {
+    for (heard_by, command_bytes, batch_bytes) in
+        [(HeardBy::Leader, 16, 64 << 10), (HeardBy::All, 100, 250), (HeardBy::All, 9_000, 20_000)]
+    {
+        let config = Config { callers: 40, heard_by, command_bytes, batch_bytes, ..quick() };
+        let report = quorate_floor::run(&config.surviving(FaultModel::Byzantine)).unwrap();
+        sound(&report);
+        assert!(report.latency.samples + 40 >= report.commits, "one sample for each command: {report:?}");
+    }
+}
+
 fn refused() {
     let (base, byzantine) = (quick(), quick_byzantine());
     for config in [
@@ -152,6 +164,8 @@ fn refused() {
         Config { in_flight: 1 << 20, ..byzantine.clone() },
         Config { followers: 2, ..byzantine.clone() },
         Config { followers: 10, ..byzantine.clone() },
+        Config { callers: 10, ..base.clone() },
+        Config { callers: 10_001, ..byzantine.clone() },
         Config { seconds: 0.0, ..base.clone() },
         Config { seconds: f64::NAN, ..base.clone() },
         Config { warm_up_seconds: -1.0, ..base.clone() },

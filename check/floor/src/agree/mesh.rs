@@ -6,12 +6,14 @@
 use crate::roles::{self, Word};
 use crate::{Config, Doing, Error, Result, net, tag};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 pub(crate) struct Mesh {
     /// The other replicas in the order of their numbers.
     pub(crate) peers: Vec<(u8, TcpStream)>,
     pub(crate) client: TcpStream,
+    /// Where callers connect.
+    pub(crate) listener: TcpListener,
 }
 
 /// Connects to `earlier`, tells the parent where this replica listens, and waits for the connections of the later replicas.
@@ -48,7 +50,7 @@ pub(crate) fn join(config: &Config, number: u8, earlier: &[SocketAddr]) -> Resul
     // the loop ends with one
     let client =
         client.ok_or_else(|| Error::Child { role: "load generator".into(), what: "never came".into() })?;
-    Ok(Mesh { peers, client })
+    Ok(Mesh { peers, client, listener })
 }
 
 /// Connects to a replica; `from` is the number of the side that connects.

@@ -53,6 +53,16 @@ impl Proposals {
         self.filled += n;
     }
 
+    /// Puts one command into the open batch. `false`: there is no room.
+    pub(crate) fn push(&mut self, command: &[u8]) -> bool {
+        match self.unfilled().get_mut(..command.len()) {
+            Some(place) => place.copy_from_slice(command),
+            None => return false,
+        }
+        self.filled(command.len());
+        true
+    }
+
     /// Whether the open batch has a whole command.
     pub(crate) fn is_due(&self) -> bool {
         self.filled >= self.command_bytes

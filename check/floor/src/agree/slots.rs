@@ -27,7 +27,12 @@ pub(crate) struct Slots {
     pub(crate) commands: u64,
     /// Wrapping sum over their bytes.
     pub(crate) sum: u64,
+    /// Where callers have connections of their own: the beginnings of the commands that were decided and not answered yet.
+    answers: Option<Vec<Answer>>,
 }
+
+/// The first bytes of a command: its caller, and the caller's number for it. They are also the answer.
+pub(crate) type Answer = [u8; 8];
 
 /// One bit for each replica.
 type Voters = u16;
@@ -37,6 +42,7 @@ struct Slot {
     digest: Option<Digest>,
     commands: u64,
     sum: u64,
+    asked: Vec<Answer>,
     writes: Voters,
     accepts: Voters,
     wrote: bool,
@@ -57,7 +63,13 @@ impl Slots {
             end: None,
             commands: 0,
             sum: 0,
+            answers: None,
         }
+    }
+
+    /// The same; `each`: each command is answered by itself.
+    pub(crate) fn answering(self, each: bool) -> Slots {
+        Slots { answers: each.then(Vec::new), ..self }
     }
 
     /// The number of replicas in a quorum.
@@ -95,6 +107,10 @@ impl Slots {
             Kind::Propose | Kind::End => {
                 slot.commands = (heard.batch.len() / self.command_bytes) as u64;
                 slot.sum = frame::touch(heard.batch);
+                if self.answers.is_some() {
+                    let commands = heard.batch.chunks_exact(self.command_bytes);
+                    slot.asked.extend(commands.filter_map(|command| command.first_chunk::<8>()));
+                }
                 self.proposed += 1;
             }
         }
@@ -127,17 +143,25 @@ impl Slots {
     /// Decides every slot that can be decided. `true`: there was one.
     pub(crate) fn decide(&mut self) -> bool {
         let before = self.decided;
-        while let Some(slot) = self.open.front() {
+        while let Some(slot) = self.open.front_mut() {
             // a replica that decides has voted, so its votes are there for those that need them
             if !slot.accepted || slot.accepts.count_ones() < self.quorum {
                 break;
             }
             self.commands += slot.commands;
             self.sum = self.sum.wrapping_add(slot.sum);
+            if let Some(answers) = &mut self.answers {
+                answers.append(&mut slot.asked);
+            }
             self.decided += 1;
             self.open.pop_front();
         }
         self.decided > before
+    }
+
+    /// What was decided and not answered yet, where each command is answered by itself.
+    pub(crate) fn take_answers(&mut self) -> impl Iterator<Item = Answer> {
+        self.answers.iter_mut().flat_map(|answers| answers.drain(..))
     }
 
     /// Whether all slots are decided and no more will come.

@@ -38,6 +38,23 @@ fn the_floor_is_there_for_either_fault_model() {
 }
 
 #[test]
+fn callers_may_have_connections_of_their_own() {
+    let home = tempfile::tempdir().expect("a directory");
+    let scratch = home.path().to_str().expect("a path in UTF-8");
+    let text = bench(scratch, &["--fault-model", "byzantine", "--callers", "8", "--heard-by-all"]);
+    assert!(
+        text.contains("8 callers with connections of their own, whose commands all replicas hear"),
+        "{text}"
+    );
+    let found = bench(scratch, &["--fault-model", "byzantine", "--callers", "8", "--json"]);
+    let found: Value = serde_json::from_str(&found).expect("a JSON document");
+    assert_eq!((&found["callers"], &found["heard_by_all"]), (&8.into(), &false.into()));
+    assert_eq!(found["floors"][0]["runs"][0]["callers"], serde_json::json!([8, "leader"]));
+    quorate(&["bench", "floor", "--callers", "2"])
+        .fails(2, &["callers with connections of their own are for Byzantine faults"]);
+}
+
+#[test]
 fn slots_are_counted_where_there_are_slots() {
     quorate(&["bench", "floor", "--in-flight", "2"]).fails(2, &["in_flight is for Byzantine faults"]);
     quorate(&["bench", "floor", "--fault-model", "byzantine", "--in-flight", "0"])

@@ -45,10 +45,11 @@ pub(super) fn subject(args: &BftArgs) -> Outcome<(Subject, FloorConfig)> {
         command_bytes: args.request_bytes.max(16),
         ..series::floor_config(&args.measurement)
     };
+    let order = args.measurement.order.choice()?;
+    let floor = if args.shared { floor } else { series::with_callers(floor, &order, args.clients) };
     let connections =
         if args.shared { "which share connections" } else { "each with connections of its own" };
-    let authentication = args.measurement.order.choice()?.authentication;
-    let shown = match authentication {
+    let shown = match order.authentication {
         Authentication::Links => String::new(),
         other => format!(", authenticated by {}", other.name()),
     };

@@ -13,7 +13,7 @@ use quorate_command::layout::DurabilityChoice;
 use quorate_command::machine::Machine;
 use quorate_command::print;
 use quorate_command::progress::Progress;
-use quorate_floor::{Config, FaultModel};
+use quorate_floor::{Config, FaultModel, HeardBy};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -36,8 +36,27 @@ struct Document {
     replicas: usize,
     /// Slots under way at a time, where there are slots.
     in_flight: Option<u64>,
+    /// Callers with connections of their own; null for one stream of commands.
+    callers: Option<u32>,
+    /// Whether all replicas hear their commands, and not only the leader.
+    heard_by_all: bool,
     machine: Machine,
     floors: Vec<Floor>,
+}
+
+impl Document {
+    /// Where the commands come from.
+    fn callers(&self) -> String {
+        let heard = if self.heard_by_all { "all replicas hear" } else { "the leader hears" };
+        match self.callers {
+            None => "one caller that keeps as many commands outstanding as each line says".into(),
+            Some(count) => {
+                format!(
+                    "{count} callers with connections of their own, whose commands {heard}, one outstanding each"
+                )
+            }
+        }
+    }
 }
 
 pub(super) fn run(args: &FloorArgs, output: &Output) -> Outcome {
@@ -56,7 +75,8 @@ pub(super) fn run(args: &FloorArgs, output: &Output) -> Outcome {
     for durability in &durabilities {
         check_delay(*durability, args.sync_delay_us)?;
     }
-    let windows = args.window.map_or(vec![65_536, 1], |window| vec![window]);
+    let window = args.callers.map(u64::from).or(args.window);
+    let windows = window.map_or(vec![65_536, 1], |window| vec![window]);
     let mut floors = Vec::new();
     for durability in &durabilities {
         for window in &windows {
@@ -71,6 +91,8 @@ pub(super) fn run(args: &FloorArgs, output: &Output) -> Outcome {
         batch_kib: args.batch_kib,
         replicas: 1 + Config::default().surviving(fault_model).followers,
         in_flight: fault_model.may_lie().then_some(args.in_flight),
+        callers: args.callers,
+        heard_by_all: args.heard_by_all,
         machine,
         floors,
     };
@@ -83,6 +105,8 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
     let _progress = Progress::waiting(&format!("floor {durability}, {window} outstanding"));
     let config = Config {
         window,
+        callers: args.callers.unwrap_or(0) as usize,
+        heard_by: if args.heard_by_all { HeardBy::All } else { HeardBy::Leader },
         command_bytes: args.bytes,
         batch_bytes: args.batch_kib.saturating_mul(1 << 10),
         sync: sync_of(durability),
@@ -118,8 +142,9 @@ fn table(document: &Document) -> String {
     let agreement = document.in_flight.map_or(String::new(), |slots| {
         format!(" that agree as with {} faults (slots under way: {slots})", document.fault_model)
     });
+    let callers = document.callers();
     let mut lines = vec![format!(
-        "the null program: {replicas} replicas{agreement}, {command_bytes} B commands, frames up to {batch_kib} KiB, no faults survived"
+        "the null program: {replicas} replicas{agreement}, {command_bytes} B commands, frames up to {batch_kib} KiB, {callers}, no faults survived"
     )];
     lines.push(
         "  durability                outstanding   commands/s   p50 us   p99 us   per replica CPU s".into(),
@@ -161,7 +186,7 @@ fn page(document: &Document) -> Page {
     let mut about = vec![
         ("durability", durabilities.join("; ")),
         ("payload", format!("commands of {command_bytes} B, frames up to {batch_kib} KiB")),
-        ("callers", "one that keeps as many commands outstanding as each line says".to_owned()),
+        ("callers", document.callers()),
         ("replicas", format!("{replicas}, which agree as with {fault_model} faults; none is survived")),
         ("rounds", rounds.to_string()),
         ("floor", "this is the floor: what the machine allows".to_owned()),

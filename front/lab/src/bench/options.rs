@@ -294,6 +294,13 @@ pub(super) struct FloorArgs {
     /// Commands outstanding [default: 65536, then 1]
     #[arg(long, value_name = "COUNT")]
     pub(super) window: Option<u64>,
+    /// With byzantine faults: so many callers with connections of their own, each with one command outstanding, in place of one stream of
+    /// commands
+    #[arg(long, value_name = "COUNT", conflicts_with = "window", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) callers: Option<u32>,
+    /// With --callers: all replicas hear each command, as where they believe only what they heard; otherwise the leader alone
+    #[arg(long, requires = "callers")]
+    pub(super) heard_by_all: bool,
     /// Size of a command in bytes, at least 16
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     pub(super) bytes: usize,

@@ -15,7 +15,7 @@ use quorate_command::machine::Machine;
 use quorate_command::oracle::OWN_REPLICAS;
 use quorate_command::ordering::OrderChoice;
 use quorate_command::print::amount;
-use quorate_floor::{Config as FloorConfig, Report};
+use quorate_floor::{Config as FloorConfig, HeardBy, Report};
 use serde::Serialize;
 use std::fmt;
 
@@ -152,6 +152,8 @@ pub(super) struct FloorRun {
     /// Slots under way at a time; null without slots.
     pub(super) in_flight: Option<u64>,
     pub(super) window: u64,
+    /// Callers with connections of their own, and who hears their commands; null for one stream of commands.
+    pub(super) callers: Option<(usize, HeardBy)>,
     pub(super) batch_bytes: usize,
     pub(super) seconds: f64,
     pub(super) per_s: f64,
@@ -165,12 +167,13 @@ impl FloorRun {
     pub(super) fn of(report: &Report) -> Self {
         let cpu = report.replicas_cpu();
         let cpu_s = cpu.user_s + cpu.system_s;
-        let FloorConfig { fault_model, in_flight, .. } = report.config;
+        let FloorConfig { fault_model, in_flight, callers, heard_by, .. } = report.config;
         Self {
             fault_model: fault_model.to_string(),
             replicas: report.replicas.len(),
             in_flight: fault_model.may_lie().then_some(in_flight),
             window: report.config.window,
+            callers: Some((callers, heard_by)).filter(|_| callers > 0),
             batch_bytes: report.config.batch_bytes,
             seconds: report.seconds,
             per_s: report.commits_per_s,
@@ -189,8 +192,17 @@ impl FloorRun {
             Some(1) => ", 1 slot under way".into(),
             Some(slots) => format!(", {slots} slots under way"),
         };
+        let callers = match self.callers {
+            None => String::new(),
+            Some((_, HeardBy::Leader)) => {
+                ", callers with connections of their own whose commands the leader hears".into()
+            }
+            Some((_, HeardBy::All)) => {
+                ", callers with connections of their own whose commands all replicas hear".into()
+            }
+        };
         format!(
-            "{fault_model} faults, {replicas} replicas{slots}, frames up to {} KiB",
+            "{fault_model} faults, {replicas} replicas{slots}, frames up to {} KiB{callers}",
             self.batch_bytes >> 10
         )
     }

@@ -8,13 +8,14 @@ use super::report::{Check, Durability, Figure, FloorRun, LatencyUs, OwnRun, Repl
 use super::signatures::Signatures;
 use super::target::Target;
 use super::temporary::FLOOR_PREFIX;
+use quorate::client::Authentication;
 use quorate_command::arguments;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::DurabilityChoice;
 use quorate_command::machine::Machine;
 use quorate_command::ordering::OrderChoice;
 use quorate_command::progress::Progress;
-use quorate_floor::{Config as FloorConfig, FaultModel, Sync};
+use quorate_floor::{Config as FloorConfig, FaultModel, HeardBy, Sync};
 use std::process::ExitCode;
 
 /// One run of ours, and the cluster that it ran on.
@@ -164,6 +165,19 @@ pub(super) fn floor_config(measurement: &Measurement) -> FloorConfig {
         batch_bytes: FLOOR_BATCH_BYTES,
         ..FloorConfig::default()
     }
+}
+
+/// The same with this many callers who have connections of their own, as clients of such a cluster have, where replicas may lie. Where
+/// requests have tags only the leader needs to hear them; elsewhere all replicas do.
+pub(super) fn with_callers(config: FloorConfig, order: &OrderChoice, callers: usize) -> FloorConfig {
+    if !order.fault_model.may_lie() {
+        return config;
+    }
+    let heard_by = match order.authentication {
+        Authentication::Macs => HeardBy::Leader,
+        Authentication::Links | Authentication::Signatures => HeardBy::All,
+    };
+    FloorConfig { callers, heard_by, ..config }
 }
 
 /// How the null program syncs to reach this durability.

@@ -16,7 +16,7 @@ use crate::bench::load::{self, Measured, Plan};
 use crate::bench::median::{self, Median};
 use crate::bench::options::Measurement;
 use crate::bench::report::{Check, Durability, FloorRun};
-use crate::bench::series::{floor_config, floor_run_among};
+use crate::bench::series::{floor_config, floor_run_among, with_callers};
 use crate::bench::signatures::Signatures;
 use crate::bench::target::Target;
 use quorate_command::arguments::seconds;
@@ -260,7 +260,7 @@ fn once(how: &How, kind: &Kind, (loads, turn): (&[Load], u32), title: &str) -> O
     let own = &kind.measurement(&how.base);
     let mut null = Vec::new();
     for load in if own.no_floor { Vec::new() } else { floors(loads) } {
-        null.push(floor(kind, own, load)?);
+        null.push(floor(kind, own, load, how.shared)?);
     }
     let mut target = Target::configured(own, ServiceChoice::Echo, kind.settings())?;
     let most = loads.iter().map(|load| load.clients).max().unwrap_or(1);
@@ -309,13 +309,14 @@ fn once(how: &How, kind: &Kind, (loads, turn): (&[Load], u32), title: &str) -> O
     Ok(round)
 }
 
-/// The null program with as many replicas, for the same faults.
-pub(super) fn floor(kind: &Kind, own: &Measurement, load: Load) -> Outcome<FloorRun> {
+/// The null program with as many replicas, for the same faults. `shared`: its commands come in one stream.
+pub(super) fn floor(kind: &Kind, own: &Measurement, load: Load, shared: bool) -> Outcome<FloorRun> {
     let config = FloorConfig {
         window: load.clients as u64,
         command_bytes: load.request_bytes.max(16),
         ..floor_config(own)
     };
+    let config = if shared { config } else { with_callers(config, &own.order.choice()?, load.clients) };
     let run = floor_run_among(kind.replicas, &config, &Durability::planned(own), kind.model)?;
     // What it left is an empty directory.
     let _ = std::fs::remove_dir(&config.dir);

@@ -129,6 +129,7 @@ fn the_null_program_is_a_median_too() {
         replicas: 5,
         in_flight: None,
         window: 8,
+        callers: None,
         batch_bytes: 1 << 20,
         seconds: 1.0,
         per_s,

@@ -109,7 +109,7 @@ pub(in crate::bench::figure) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
                 continue;
             }
             if !own.no_floor {
-                runs[at].1.push(closed::floor(kind, &own, load)?);
+                runs[at].1.push(closed::floor(kind, &own, load, args.closed.shared)?);
             }
             let title = format!("{} {round}/{}", kind.shown().name(), args.rounds);
             runs[at].0.push(once(args, &own, load, &title)?);

@@ -130,7 +130,7 @@ pub(in crate::bench::figure) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
         if !own.no_floor {
             // No longer than other figures: it does not change over time.
             let base = Measurement { secs: args.secs.min(how.base.secs).min(5.0), ..own.clone() };
-            floors.push(closed::floor(&kind, &base, load)?);
+            floors.push(closed::floor(&kind, &base, load, args.closed.shared)?);
         }
         runs.push(once(args, &own, load, &format!("trace {round}/{}", args.rounds))?);
     }
