@@ -1,5 +1,6 @@
 //! The thread for rare and small work with files: it checks the certificates and the space on the disk, reads new signing keys, and writes the
-//! audit log, and files of evidence and of membership links.
+//! audit log, and files of evidence and of membership links. It also asks the lane for the replica's problems, and logs which began and which
+//! ended.
 //!
 //! Certificates are read again when their files change, or on request. New connections then use the new ones; files that do not work change
 //! nothing. The audit log is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
@@ -23,12 +24,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use troubles::{News, Troubles};
+
+mod troubles;
 
 #[cfg(test)]
 mod tests;
 
 /// How often the files of certificates are checked; a change is read once two checks in a row find it.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long the lane may take to say which problems there are.
+const SILENCE: Duration = Duration::from_secs(1);
 /// How many days before a certificate expires the replica warns.
 pub(crate) const WARN_DAYS: i64 = 30;
 /// Below this much free space, in bytes, or below a twentieth of a small disk, the replica warns.
@@ -151,7 +157,8 @@ impl Clerk {
         let (seen, data) = (Arc::new(Seen::default()), data.to_owned());
         let room = Room { data, quota, seen: seen.clone() };
         let thread = std::thread::Builder::new().name("clerk".into()).spawn(move || {
-            Work { watched, keys, audit, evidence, links, room, mailbox, warned: None }.run(&receiver)
+            let (warned, troubles) = (None, Troubles::default());
+            Work { watched, keys, audit, evidence, links, room, mailbox, warned, troubles }.run(&receiver)
         })?;
         Ok(Self { seen, errands: Some(Errands(sender)), thread: Some(thread) })
     }
@@ -230,6 +237,7 @@ struct Work {
     mailbox: Mailbox,
     /// When the last warning about a certificate was given.
     warned: Option<SystemTime>,
+    troubles: Troubles,
 }
 
 impl Work {
@@ -249,6 +257,7 @@ impl Work {
                     self.look_at_keys();
                     self.evidence.write();
                     self.links.write();
+                    self.tell_problems();
                 }
                 Ok(Errand::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -291,6 +300,19 @@ impl Work {
             };
             let (who, what) = ("this machine, by a new file".to_owned(), "read a signing key".to_owned());
             self.audit.note(&Act { who, from: String::new(), what, outcome });
+        }
+    }
+
+    /// Logs which problems began, and which ended. A lane that is silent now is asked the next time.
+    fn tell_problems(&mut self) {
+        let (asker, answer) = bounded(1);
+        self.mailbox.send(Completion::AskedAll(asker));
+        let Ok(status) = answer.recv_timeout(SILENCE) else { return };
+        for news in self.troubles.look(status.node.problems) {
+            match news {
+                News::Began(problem) => tracing::warn!("problem: {problem}"),
+                News::Over(problem) => tracing::info!("over: {problem}"),
+            }
         }
     }
 
