@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// How long a replica may take to show membership links.
 const ANSWER: Duration = Duration::from_secs(2);
+/// A voter that lacks at most so many batches follows.
+const BEHIND: u64 = 64;
 
 /// A member, by what the leader says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -262,11 +264,34 @@ fn newest(answers: &[Answer], needed: usize) -> Outcome<Membership> {
         };
         return Err(Failure::new(format!("{why} ({})", whys.join("; "))));
     };
+    // In an idle cluster no follower hears another one, so a voter is believed what it says of itself.
+    let reached = reached(answers.iter().filter_map(executed).collect(), needed);
     for member in &mut newest.members {
         let says = |membership: &&Membership| {
             membership.members.iter().any(|other| other.replica == member.replica && other.caught_up)
         };
-        member.caught_up = found.iter().filter(says).count() >= needed;
+        let own = answers.iter().find(|answer| answer.replica.number() == member.replica).and_then(executed);
+        let follows = member.role == "voter" && keeps_up(own, reached);
+        member.caught_up = follows || found.iter().filter(says).count() >= needed;
     }
     Ok(newest)
 }
+
+/// How far a replica says that it executed.
+fn executed(answer: &Answer) -> Option<u64> {
+    answer.status.as_ref().ok().map(|status| status.executed)
+}
+
+/// How far so many replicas say that they executed, one of whom does not lie; `None` if fewer say anything.
+fn reached(mut all: Vec<u64>, needed: usize) -> Option<u64> {
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    all.get(needed.saturating_sub(1)).copied()
+}
+
+/// Whether a replica that executed so far keeps up with the others.
+fn keeps_up(own: Option<u64>, reached: Option<u64>) -> bool {
+    own.zip(reached).is_some_and(|(own, reached)| own.saturating_add(BEHIND) >= reached)
+}
+
+#[cfg(test)]
+mod tests;
