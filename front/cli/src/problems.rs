@@ -4,6 +4,8 @@ use crate::control::{self, Action, ChildReport, Life, Request};
 use quorate_command::admin::{self, Answer};
 use quorate_command::cluster::{self, Cluster};
 use quorate_types::ReplicaId;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[cfg(test)]
@@ -34,11 +36,12 @@ impl fmt::Display for Problem {
 pub(crate) fn of(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let lives = lives(cluster, answers);
+    let suspicions = Suspicions::of(answers, cluster.truth());
     for answer in answers {
         let replica = answer.replica.number();
         match &answer.status {
             Ok(status) => {
-                let said = |text: &String| Problem::Said { replica, text: text.clone() };
+                let said = |text: &String| Problem::Said { replica, text: suspicions.weighed(replica, text) };
                 problems.extend(status.problems.iter().map(said));
             }
             Err(why) => {
@@ -66,6 +69,56 @@ pub(crate) fn of(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId
     // It comes first: what the replicas say of their disks is the reason.
     problems.splice(0..0, admin::refuses_writes(answers, leader).map(refused));
     problems
+}
+
+/// Which replicas are suspected, and by whom. A replica that lies may also say that honest ones do.
+struct Suspicions {
+    by: BTreeMap<u64, BTreeSet<u64>>,
+    /// How many replicas do not all lie.
+    truth: usize,
+}
+
+impl Suspicions {
+    fn of(answers: &[Answer], truth: usize) -> Self {
+        let mut suspicions = Self { by: BTreeMap::new(), truth };
+        for answer in answers {
+            if let Ok(status) = &answer.status {
+                suspicions.add(answer.replica.number().into(), &status.raw["suspects"]);
+            }
+        }
+        suspicions
+    }
+
+    /// What this replica says of others.
+    fn add(&mut self, from: u64, suspects: &Value) {
+        for suspect in suspects.as_array().into_iter().flatten() {
+            if let Some(whom) = suspect["replica"].as_u64().filter(|whom| *whom != from) {
+                self.by.entry(whom).or_default().insert(from);
+            }
+        }
+    }
+
+    /// The text of a problem that this replica tells, with what it is worth if it accuses another replica.
+    fn weighed(&self, from: u16, text: &str) -> String {
+        let whom = text.strip_prefix('r').and_then(|rest| rest.split_once(" is suspected:"));
+        let Some(whom) = whom.and_then(|(whom, _)| whom.parse::<u64>().ok()) else { return text.to_owned() };
+        let (many, itself) = (self.count(whom), self.count(from.into()));
+        if many >= self.truth {
+            format!("{text}. {many} replicas say so, and so many do not all lie")
+        } else if itself >= self.truth {
+            format!(
+                "do not act on this: this replica is itself suspected by {itself} others. It says: {text}"
+            )
+        } else if itself > many {
+            format!("{text}. This replica is itself suspected by more replicas: look at it first")
+        } else {
+            format!("{text}. Too few say so to know which of them lies: look at both before you stop one")
+        }
+    }
+
+    fn count(&self, whom: u64) -> usize {
+        self.by.get(&whom).map_or(0, BTreeSet::len)
+    }
 }
 
 /// Too many disks are full, those of these replicas among them.

@@ -1,4 +1,4 @@
-use super::{Problem, refused, remedy_in_dev};
+use super::{Problem, Suspicions, refused, remedy_in_dev};
 use crate::control::{ChildReport, Life};
 
 #[test]
@@ -51,4 +51,43 @@ fn a_problem_says_whose_it_is() {
     let away = Problem::Away { replica: 2, text: "at h:1: no route; check the network".into() };
     assert_eq!(away.to_string(), "replica 2 is unreachable at h:1: no route; check the network");
     assert_eq!(Problem::Whole(text()).to_string(), text());
+}
+
+/// Who says of whom that it does what no honest replica does.
+fn suspicions(said: &[(u64, &[u64])]) -> Suspicions {
+    let mut suspicions = Suspicions { by: Default::default(), truth: 2 };
+    for (from, whom) in said {
+        let whom: Vec<_> = whom.iter().map(|id| serde_json::json!({ "replica": id })).collect();
+        suspicions.add(*from, &whom.into());
+    }
+    suspicions
+}
+
+const OF_3: &str = "r3 is suspected: this replica saw it do what no honest replica does";
+
+#[test]
+fn what_more_say_than_can_lie_is_certain() {
+    let all = suspicions(&[(1, &[3]), (2, &[3]), (4, &[3])]);
+    assert_eq!(all.weighed(1, OF_3), format!("{OF_3}. 3 replicas say so, and so many do not all lie"));
+}
+
+#[test]
+fn a_liar_that_accuses_others_is_not_believed() {
+    let all = suspicions(&[(1, &[3]), (2, &[1, 4]), (3, &[2]), (4, &[2])]);
+    let text = all.weighed(2, "r1 is suspected: ...");
+    assert!(text.starts_with("do not act on this: this replica is itself suspected by 2 others"), "{text}");
+    let word = all.weighed(1, OF_3);
+    assert!(word.ends_with("look at both before you stop one"), "one against one: {word}");
+    let other = suspicions(&[(1, &[3]), (2, &[1])]);
+    assert!(other.weighed(1, OF_3).ends_with("look at both before you stop one"));
+}
+
+#[test]
+fn one_accuser_that_is_accused_by_one_more_is_looked_at_first() {
+    let mut all = suspicions(&[(2, &[1]), (1, &[1])]);
+    all.truth = 3;
+    assert_eq!(all.count(1), 1, "what a replica says of itself does not count");
+    let text = all.weighed(1, OF_3);
+    assert!(text.ends_with("This replica is itself suspected by more replicas: look at it first"), "{text}");
+    assert_eq!(all.weighed(1, "no leader is known"), "no leader is known");
 }
