@@ -103,12 +103,20 @@ impl Suspicions {
         let whom = text.strip_prefix('r').and_then(|rest| rest.split_once(" is suspected:"));
         let Some(whom) = whom.and_then(|(whom, _)| whom.parse::<u64>().ok()) else { return text.to_owned() };
         let (many, itself) = (self.count(whom), self.count(from.into()));
+        let accused = |by_whom: u64| self.by.values().filter(|by| by.contains(&by_whom)).count();
+        let (accuses, turns) = (accused(from.into()), accused(whom));
         if many >= self.truth {
             format!("{text}. {many} replicas say so, and so many do not all lie")
         } else if itself >= self.truth {
             format!(
                 "do not act on this: this replica is itself suspected by {itself} others. It says: {text}"
             )
+        } else if accuses >= self.truth {
+            format!(
+                "do not act on this: this replica accuses {accuses} others, and so many do not all lie. It says: {text}"
+            )
+        } else if turns >= self.truth {
+            format!("{text}. r{whom} accuses {turns} others itself, and so many do not all lie: it does")
         } else if itself > many {
             format!("{text}. This replica is itself suspected by more replicas: look at it first")
         } else {

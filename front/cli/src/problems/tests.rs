@@ -76,6 +76,10 @@ fn a_liar_that_accuses_others_is_not_believed() {
     let all = suspicions(&[(1, &[3]), (2, &[1, 4]), (3, &[2]), (4, &[2])]);
     let text = all.weighed(2, "r1 is suspected: ...");
     assert!(text.starts_with("do not act on this: this replica is itself suspected by 2 others"), "{text}");
+    let many = suspicions(&[(2, &[1, 3]), (4, &[2])]).weighed(2, OF_3);
+    assert!(many.starts_with("do not act on this: this replica accuses 2 others"), "{many}");
+    let turned = suspicions(&[(3, &[1, 2]), (4, &[3])]).weighed(4, OF_3);
+    assert!(turned.ends_with("r3 accuses 2 others itself, and so many do not all lie: it does"), "{turned}");
     let word = all.weighed(1, OF_3);
     assert!(word.ends_with("look at both before you stop one"), "one against one: {word}");
     let other = suspicions(&[(1, &[3]), (2, &[1])]);
