@@ -89,17 +89,26 @@ pub struct Made {
 }
 
 /// A seq up to which all changes lie that are acknowledged by now. A strong read returns it, whatever the service makes of the query.
+///
+/// Where replicas may lie, a change is acknowledged once f+1 executed it, and of those that answer a read f may be further than the others; then
+/// the seq of the answer is of before. An ordered read comes after every acknowledged change, and f+1 say that they executed that far: a
+/// second one tells what they said.
 fn acknowledged(cluster: &ClientFile) -> Result<Seq, NoBackup> {
-    let builder = cluster.builder();
+    let (builder, may_lie) = (cluster.builder(), cluster.faults_of_cluster().may_lie());
+    let builder = if may_lie { builder.configure(|config| config.ordered_reads = true) } else { builder };
     let client = builder.timeout(READ).build_blocking();
     let client = client.map_err(|why| NoBackup::new(format!("can not ask the replicas: {why}")))?;
-    let read = client.read(Vec::new(), ReadOptions::STRONG).map_err(|why| {
+    let failed = |why| {
         NoBackup::new(format!(
             "can not find out which writes were acknowledged: {why}. With --fresh a majority of the replicas must be up and one \
              of them lead: see `quorate status`. Without it, the newest checkpoint that is there already is taken"
         ))
-    })?;
-    Ok(read.seq.max(Seq::new(1)))
+    };
+    let read = || client.read(Vec::new(), ReadOptions::STRONG).map_err(failed);
+    if may_lie {
+        read()?;
+    }
+    Ok(read()?.seq.max(Seq::new(1)))
 }
 
 struct Create<'a> {
