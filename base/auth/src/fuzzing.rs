@@ -1,6 +1,6 @@
 //! The bodies of the fuzz targets. Stable tests run them over the corpora.
 
-use crate::{Ed25519, MembershipLink};
+use crate::{CheckpointProof, Ed25519, KnownKeys, MembershipLink};
 use bytes::Bytes;
 use quorate_types::{FaultModel, Faults, MembershipId, ReplicaId};
 use quorate_wire::{Member, Membership};
@@ -29,6 +29,24 @@ pub fn membership_link(data: &[u8]) {
             assert!(link.verify(link.cluster, &others(), faults).is_err(), "strangers' keys count");
             let by_itself = link.before().map(|before| link.verify(link.cluster, before, faults));
             assert!(by_itself.is_none_or(|next| next.is_err() || next.as_ref() == Ok(link.now())));
+        }
+    }
+}
+
+/// The proof of a checkpoint: these bytes, and the same with a right checksum in the place of the last 8. The decoder returns for any bytes, and
+/// what it accepts encodes to the same bytes. Who knows other keys believes none of it.
+///
+/// # Panics
+/// When that does not hold.
+pub fn checkpoint_proof(data: &[u8]) {
+    let sealed = CheckpointProof::sealed(data[..data.len().saturating_sub(8)].to_vec());
+    for bytes in [Bytes::copy_from_slice(data), sealed] {
+        if let Ok(proof) = CheckpointProof::decode(&bytes) {
+            assert_eq!(proof.encode(), bytes);
+            let key = |(id, at): (ReplicaId, usize)| (id, vec![Ed25519::public([0xa5 ^ at as u8; 32])]);
+            let others: KnownKeys = proof.signers().into_iter().zip(0..).map(key).collect();
+            let of = (proof.cluster, proof.seq, proof.digest);
+            assert!(proof.verify(of, &others, 1).is_err(), "strangers' keys count");
         }
     }
 }

@@ -18,6 +18,7 @@
 mod administration;
 mod by_membership;
 pub mod chain;
+mod checkpoint;
 mod ed25519;
 pub mod fuzzing;
 mod keyed;
@@ -28,6 +29,7 @@ mod signature;
 
 pub use administration::{administration_statement, is_signed_by};
 pub use chain::{MembershipLink, Unproven};
+pub use checkpoint::{CHECKPOINT_PROOF_BYTES_MAX, CheckpointProof, KnownKeys, NoProof, checkpoint_statement};
 pub use ed25519::{Ed25519, PublicKey};
 pub use keyed::Keyed;
 pub use macs::{ClientMacs, Tag, is_tag, tag_at};

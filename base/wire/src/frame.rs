@@ -124,6 +124,10 @@ kinds! {
     ChainRequest = 66,
     /// The membership links.
     Chain = 67,
+    /// An operator asks the replica to sign the digest of a checkpoint.
+    AttestRequest = 70,
+    /// The signature, or why there is none.
+    Attested = 71,
 }
 
 /// A decoded frame header.

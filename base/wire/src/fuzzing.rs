@@ -2,11 +2,12 @@
 //! tests run them over the corpus.
 
 use crate::{
-    Batch, Chain, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, LetterFrame,
+    Attested, Batch, Chain, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, LetterFrame,
     MemberRequest, Memberships, Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand,
-    StateMessage, Tokens, Welcome, caught_up_frame, evidence_frame, fill_frame, keys_frame, listen_frame,
-    order_frame, read_caught_up, read_evidence, read_fill, read_instances_request, read_keys,
-    read_lanes_request, read_listens, read_order, read_room, read_upgrade_request, room_frame,
+    StateMessage, Tokens, Welcome, attest_request, caught_up_frame, evidence_frame, fill_frame, keys_frame,
+    listen_frame, order_frame, read_attest_request, read_caught_up, read_evidence, read_fill,
+    read_instances_request, read_keys, read_lanes_request, read_listens, read_order, read_room,
+    read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -74,6 +75,17 @@ fn signed(payload: Bytes) {
 fn evidence(payload: Bytes) {
     if let Ok(all) = read_evidence(payload) {
         assert_eq!(read_evidence(reread(&evidence_frame(&all).to_vec())), Ok(all));
+    }
+}
+
+fn attest(frame: Frame) {
+    if frame.kind == FrameKind::Attested {
+        if let Ok(attested) = Attested::decode(frame.payload) {
+            assert_eq!(Attested::decode(reread(&attested.frame().to_vec())), Ok(attested));
+        }
+    } else if let Ok((seq, digest)) = read_attest_request(frame.payload) {
+        let again = reread(&attest_request(seq, digest).to_vec());
+        assert_eq!(read_attest_request(again), Ok((seq, digest)));
     }
 }
 
@@ -165,6 +177,7 @@ fn payload(frame: Frame) {
         | FrameKind::LanesReply
         | FrameKind::SignedReply => {}
         FrameKind::SignedCommand | FrameKind::Evidence | FrameKind::Chain => kept(frame),
+        FrameKind::AttestRequest | FrameKind::Attested => attest(frame),
         FrameKind::InstancesRequest | FrameKind::LanesRequest | FrameKind::UpgradeRequest => wish(frame),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),

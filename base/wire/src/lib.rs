@@ -5,6 +5,7 @@
 
 mod administration;
 mod answers;
+mod attest;
 mod batch;
 mod caught_up;
 mod chain;
@@ -31,6 +32,7 @@ mod verified;
 
 pub use administration::{ADMINISTRATORS_MAX, AdminCommand, Administrators, REASON_BYTES_MAX, SignedCommand};
 pub use answers::{AnswerMode, DIGEST_ABOVE, reply_digest};
+pub use attest::{AttestAnswer, Attested, attest_request, read_attest_request};
 pub use batch::{
     Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, RequestSigner, Requests,
     SIGNATURE_BYTES, read_opening, write_opening,

@@ -15,6 +15,7 @@
 //!
 //! Tests: beside each part; whole clusters in check/sim, real processes in front/cli.
 
+mod attesting;
 mod config;
 mod costs;
 mod effects;

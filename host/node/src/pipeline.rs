@@ -153,6 +153,7 @@ impl Node {
             }
             Asks::Chain(after) => return out.send(conn, self.reconfigure.chain_after(after)),
             Asks::Evidence => return out.send(conn, self.gate.proofs().frame()),
+            Asks::Attest(of) => return out.send(conn, crate::attesting::answer(self, of)),
             Asks::Lanes(wish) => {
                 self.gate.audit(conn, what.unwrap_or_default(), "passed on to its lanes".into(), out);
                 return out.push(Effect::Lanes { conn, wish });

@@ -27,7 +27,7 @@ use quorate_order::Anchor;
 use quorate_order::Protocol;
 use quorate_state::checkpoint::SystemPart;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
-use quorate_wire::{Memberships, Reader};
+use quorate_wire::{Membership, Memberships, Reader};
 
 /// The first bytes; the format's version follows.
 const MAGIC: [u8; 7] = *b"quosyst";
@@ -208,6 +208,18 @@ impl System {
             part.anchor = protocol.anchor_anew(part.record, &part.anchor);
         }
         Ok(())
+    }
+
+    /// Whether this may be the state of a cluster whose replicas may lie: another protocol ordered it than one for replicas that only crash, or
+    /// its members have keys. It is what the state says of itself, so who makes a state up says what he likes.
+    pub fn may_be_of_liars(&self) -> bool {
+        let of_crashes = |part: &InstancePart| {
+            let stays = Protocol::ALL.iter().filter(|protocol| !protocol.able().lies);
+            let mut stays = stays.filter_map(|protocol| protocol.row().stays.as_ref());
+            stays.any(|stays| (stays.of_anchor)(part.record, &part.anchor).is_ok())
+        };
+        let mut members = self.roster.current().into_iter().flat_map(Membership::members);
+        members.any(|member| member.key.is_some()) || !self.instances.iter().all(of_crashes)
     }
 
     /// Checks that this is the system part of a checkpoint of this seq, for a replica with this configuration.

@@ -9,12 +9,13 @@ use quorate_types::{
     View,
 };
 use quorate_wire::{
-    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, KEY_ID_BYTES, LETTER_BYTES_MAX,
-    LINKS_MAX, LISTENS_MAX, LetterFrame, Link, Listen, MANIFEST_MAX, OutFrame, REQUEST_HEADER,
-    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, Reply,
-    ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey,
-    StateMessage, TAG_BYTES, Welcome, fuzzing, keys_frame, listen_frame, read_keys, read_listens,
-    read_opening, read_reply_header, write_opening, write_read_request,
+    AttestAnswer, Attested, Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello,
+    KEY_ID_BYTES, LETTER_BYTES_MAX, LINKS_MAX, LISTENS_MAX, LetterFrame, Link, Listen, MANIFEST_MAX,
+    OutFrame, REQUEST_HEADER, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason,
+    RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
+    SIGNATURE_BYTES, SharedKey, StateMessage, TAG_BYTES, Welcome, attest_request, fuzzing, keys_frame,
+    listen_frame, read_attest_request, read_keys, read_listens, read_opening, read_reply_header,
+    write_opening, write_read_request,
 };
 
 const LIMIT: u32 = 1 << 20;
@@ -135,6 +136,24 @@ proptest! {
         let view = View::new(view);
         let welcome = Welcome { format, feature_level, cluster, replica, incarnation, view, leader };
         prop_assert_eq!(Welcome::decode(payload_of(&welcome.frame())), Ok(welcome));
+    }
+
+    #[test]
+    fn attestations_survive_the_wire(
+        seq in any::<u64>(), digest in any::<[u8; 32]>(), membership in any::<u64>(), of in 0..=64usize, text in "\\PC{0,600}",
+    ) {
+        let (seq, digest) = (Seq::new(seq), Digest::new(digest));
+        prop_assert_eq!(read_attest_request(payload_of(&attest_request(seq, digest))), Ok((seq, digest)));
+        let signature = vec![7; of].into();
+        let signed = AttestAnswer::Signed { membership: MembershipId::new(membership), signature };
+        let signed = Attested { seq, digest, answer: signed };
+        let payload = payload_of(&signed.frame());
+        prop_assert!((0..payload.len()).all(|end| Attested::decode(payload.slice(..end)).is_err()));
+        prop_assert_eq!(Attested::decode(payload), Ok(signed));
+        let refused = Attested { seq, digest, answer: AttestAnswer::Refused(text.clone()) };
+        let read = Attested::decode(payload_of(&refused.frame())).expect("a refusal");
+        let AttestAnswer::Refused(read) = read.answer else { panic!("it was refused") };
+        prop_assert!(text.starts_with(&read) && (read == text || read.len() > 500));
     }
 
     /// Whatever the text, also one that is cut in the middle of a letter, the other side reads the reason.

@@ -1,6 +1,7 @@
 //! `quorate backup create`: the command line, and what is printed. `quorate_kit::backups` makes the backup.
 
 use super::facts::BackupFacts;
+use super::names;
 use super::progress::Progress;
 use quorate_command::cluster::{Cluster, ClusterArgs};
 use quorate_command::failure::{Failure, Outcome};
@@ -15,7 +16,8 @@ use std::time::Duration;
 /// Write the state of a cluster to a file.
 ///
 /// Takes the newest checkpoint that a majority of the replicas agrees on, and fetches it from all that hold it; every part is
-/// compared with the digest that they agree on before it is used. The cluster goes on working. With --fresh a new
+/// compared with the digest that they agree on before it is used. Where replicas may lie, so many of them sign it that one tells the truth, and
+/// the signatures stand in the file. The cluster goes on working. With --fresh a new
 /// checkpoint is made first, so that every write that was acknowledged before this command began is in the backup. The file
 /// appears when it is whole and durable, and is never written over another one. Takes as much memory as the state has.
 #[derive(Debug, clap::Args)]
@@ -34,6 +36,9 @@ pub(super) struct Args {
     /// Make a new checkpoint first: everything acknowledged until now will be in the backup
     #[arg(long)]
     fresh: bool,
+    /// Where replicas may lie: make it also if too few of them sign it. Nobody can prove later that it is true
+    #[arg(long)]
+    unproved: bool,
     /// Give up when nothing has moved for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
@@ -46,12 +51,14 @@ pub(super) fn run(args: &Args) -> Outcome {
     let cluster = Cluster::find(&args.cluster)?;
     // First, so that nobody waits for minutes to hear that the disk can not be written.
     let mut file = begin(&args.file)?;
-    let wanted = Wanted { fresh: args.fresh, patience: Duration::from_secs(args.timeout) };
+    let patience = Duration::from_secs(args.timeout);
+    let wanted = Wanted { fresh: args.fresh, patience, unproved: args.unproved };
     let progress = Progress::new();
     let made = backups::make(&cluster.file(), &wanted, &mut file, &args.file, &|now| progress.follow(now));
     let made = made.map_err(|why| Failure::new(why.to_string()))?;
     drop(progress);
-    let facts = BackupFacts::of(&made.manifest, &made.image.system, Some(&made.image.objects), made.bytes)?;
+    let (system, objects) = (&made.image.system, Some(&made.image.objects));
+    let facts = BackupFacts::of(&made.manifest, system, objects, made.bytes)?.proved_by(made.proof.clone());
     let backups::Made { vouched, from, absent, .. } = made;
     let made = Made { file: &args.file, facts, vouched, from, absent };
     print::line(if args.json { made.json() } else { made.text() })?;
@@ -105,8 +112,4 @@ impl Made<'_> {
         document["not_asked"] = self.absent.iter().map(absent).collect();
         document.to_string()
     }
-}
-
-fn names(replicas: &[ReplicaId]) -> String {
-    replicas.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

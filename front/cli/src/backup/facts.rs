@@ -1,5 +1,6 @@
 //! The contents of a backup in short, as printed after it was made, verified or shown.
 
+use quorate_auth::CheckpointProof;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print::size;
 use quorate_execute::{Executor, InStore, Parallel, SessionLimits};
@@ -29,6 +30,10 @@ pub(crate) struct BackupFacts {
     bytes: u64,
     chunks: usize,
     pub(super) file_bytes: u64,
+    /// The signatures in it; whether they are right, `proof` says.
+    pub(super) proof: Option<CheckpointProof>,
+    /// Whether replicas of its cluster may lie, as far as the state shows.
+    pub(super) may_be_of_liars: bool,
 }
 
 impl BackupFacts {
@@ -65,7 +70,14 @@ impl BackupFacts {
             bytes: manifest.total_bytes() - manifest.system_bytes(),
             chunks: manifest.chunks().len(),
             file_bytes,
+            proof: None,
+            may_be_of_liars: parts.may_be_of_liars(),
         })
+    }
+
+    /// The same, with the signatures that stand beside it.
+    pub(super) fn proved_by(self, proof: Option<CheckpointProof>) -> Self {
+        Self { proof, ..self }
     }
 
     /// For people, a line each.
@@ -77,6 +89,10 @@ impl BackupFacts {
         line("digest", self.digests.image.to_string());
         line("state digest", self.digests.state.to_string());
         line("agreed time", utc(self.time));
+        if let Some(proof) = &self.proof {
+            let signers = super::names(&proof.signers());
+            line("signed by", format!("{signers}, in membership {}", proof.membership.number()));
+        }
         line("sessions", self.sessions.to_string());
         let chunks = match self.chunks {
             1 => format!("{} in 1 chunk", size(self.bytes)),
@@ -89,7 +105,12 @@ impl BackupFacts {
 
     /// For programs.
     pub(super) fn json(&self) -> Value {
+        let proof = self.proof.as_ref().map(|proof| {
+            let signers = proof.signers().into_iter().map(ReplicaId::number);
+            json!({ "membership": proof.membership.number(), "signed_by": signers.collect::<Vec<_>>() })
+        });
         json!({
+            "proof": proof,
             "cluster": self.cluster.to_string(),
             "members": self.members.iter().map(|replica| replica.number()).collect::<Vec<_>>(),
             "seq": self.seq.number(),

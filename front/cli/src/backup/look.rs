@@ -3,6 +3,8 @@
 use super::facts::BackupFacts;
 use super::file::OldFile;
 use super::progress::Progress;
+use super::proof::{self, Judged, KeyArgs};
+use quorate_auth::CheckpointProof;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::print;
 use quorate_state::checkpoint::{Image, RotAt, Single, Unusable};
@@ -11,7 +13,8 @@ use std::process::ExitCode;
 
 /// Say what a backup holds, without reading its objects.
 ///
-/// Reads the end of the file and the part beside the objects. Whether the rest is sound, `verify` says.
+/// Reads the end of the file and the part beside the objects, and who signed it. Whether the rest is sound, and the signatures are right,
+/// `verify` says.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate backup show monday.qbk
@@ -28,17 +31,22 @@ pub(super) struct ShowArgs {
 /// Read a whole backup and compare every byte.
 ///
 /// Checks the checksum of each record, the digest of each chunk, both copies of the manifest, and that all of it together has the
-/// digest that the replicas agreed on. Nothing is changed. Takes as much memory as the state has.
+/// digest that the replicas agreed on. With --keys also that enough replicas of this cluster signed that digest: without that, whoever
+/// made the file up could make it whole, too. Nothing is changed. Takes as much memory as the state has.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate backup verify monday.qbk
   quorate backup verify --json monday.qbk | jq .digest
+  quorate backup verify --keys prod/client.toml monday.qbk
 
-Exit codes: 0 the backup is whole, 1 it is damaged, can not be read, or is none.")]
+Exit codes: 0 the backup is whole, and with --keys proved, 1 it is damaged, can not be read, is none, or is not proved,
+2 wrong command line.")]
 pub(super) struct VerifyArgs {
     /// The backup
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    #[command(flatten)]
+    keys: KeyArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -49,7 +57,9 @@ const PLACES_SHOWN: usize = 5;
 
 pub(super) fn show(args: &ShowArgs) -> Outcome {
     let facts = facts(&args.file)?;
-    tell(&facts, args.json, &format!("backup {}, not verified", args.file.display()))
+    let head = format!("backup {}, not verified", args.file.display());
+    print::line(if args.json { facts.json().to_string() } else { format!("{head}\n{}", facts.text()) })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a backup says of itself. Its objects are not read, so they may be damaged.
@@ -59,17 +69,31 @@ pub(super) fn show(args: &ShowArgs) -> Outcome {
 pub(super) fn facts(path: &Path) -> Outcome<BackupFacts> {
     let (mut file, single) = open(path)?;
     let system = single.system(&mut file).map_err(|why| unusable(path, &why))?;
-    BackupFacts::of(single.manifest(), &system, None, single.bytes())
+    let proof = proof_in(path, &mut file, &single)?;
+    Ok(BackupFacts::of(single.manifest(), &system, None, single.bytes())?.proved_by(proof))
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Outcome {
+    let known = args.keys.known()?;
     let (facts, _) = load(&args.file)?;
-    tell(&facts, args.json, &format!("backup {} is whole", args.file.display()))
+    let judged = proof::judge(&args.file, &facts, known.as_ref())?;
+    print::line(if args.json {
+        let mut document = facts.json();
+        document["proved"] = judged.json().into();
+        document.to_string()
+    } else {
+        format!("backup {} is whole{}\n{}", args.file.display(), in_words(&judged, &facts), facts.text())
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn tell(facts: &BackupFacts, json: bool, head: &str) -> Outcome {
-    print::line(if json { facts.json().to_string() } else { format!("{head}\n{}", facts.text()) })?;
-    Ok(ExitCode::SUCCESS)
+/// What is known of the signatures, behind a sentence that has no end yet.
+fn in_words(judged: &Judged, facts: &BackupFacts) -> String {
+    match judged {
+        Judged::Proved(by) => format!(", and proved: the signatures of {} are right", super::names(by)),
+        Judged::Unchecked if facts.proof.is_some() => "; its signatures were not checked (--keys)".into(),
+        Judged::Unchecked | Judged::NotNeeded => String::new(),
+    }
 }
 
 /// Reads a whole backup. Every part is compared with its checksum, then the whole with the agreed digest.
@@ -95,8 +119,16 @@ pub(crate) fn load(path: &Path) -> Outcome<(BackupFacts, Image)> {
         let why = Unusable::Damaged("all of it together has another digest than it should".to_owned());
         return Err(unusable(path, &why));
     }
+    let proof = proof_in(path, &mut file, &single)?;
     let facts = BackupFacts::of(single.manifest(), &image.system, Some(&image.objects), single.bytes())?;
-    Ok((facts, image))
+    Ok((facts.proved_by(proof), image))
+}
+
+/// The proof in the file, if it has one.
+fn proof_in(path: &Path, file: &mut OldFile, single: &Single) -> Outcome<Option<CheckpointProof>> {
+    let note = single.note(file).map_err(|why| unusable(path, &why))?;
+    let proof = note.filter(|note| CheckpointProof::begins(note)).map(|note| CheckpointProof::decode(&note));
+    proof.transpose().map_err(|why| unusable(path, &Unusable::Damaged(why.to_string())))
 }
 
 fn open(path: &Path) -> Outcome<(OldFile, Single)> {

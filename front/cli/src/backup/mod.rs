@@ -9,12 +9,13 @@
 //! | `create` | has one made |
 //! | `file` | one that is there |
 //! | `look` | `verify` and `show` |
+//! | `proof` | who signed it, and whether that proves it |
 //! | `restore` | a new cluster whose first state is the backup |
 //! | `prune` | deletes those that are older than needed |
 //! | `keep` | which those are |
 //! | `facts` | what a backup says of itself, for people and programs |
 //!
-//! Tests: `facts/tests.rs`, `keep/tests.rs`, `prune/tests.rs`, tests/backup.rs with real processes.
+//! Tests: `facts/tests.rs`, `keep/tests.rs`, `proof/tests.rs`, `prune/tests.rs`; tests/all/backup.rs and tests/all/proved.rs with real processes.
 
 mod create;
 mod facts;
@@ -22,6 +23,7 @@ mod file;
 mod keep;
 mod look;
 mod progress;
+mod proof;
 mod prune;
 mod restore;
 
@@ -29,6 +31,7 @@ use clap::Subcommand;
 pub(crate) use look::load;
 pub(crate) use progress::Progress;
 use quorate_command::failure::Outcome;
+use quorate_types::ReplicaId;
 
 /// Write the state of a cluster to a file, check such a file, begin a new cluster with it, or delete old ones.
 #[derive(Debug, clap::Args)]
@@ -54,4 +57,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         Action::Show(args) => look::show(&args),
         Action::Prune(args) => prune::run(&args),
     }
+}
+
+/// The names of replicas, in one line.
+fn names(replicas: &[ReplicaId]) -> String {
+    replicas.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -6,6 +6,7 @@
 
 use super::facts::{BackupFacts, utc};
 use super::look;
+use super::proof::{self, Judged, KeyArgs, Known};
 use crate::beginning::BeginningArgs;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::failure::{Failure, Outcome};
@@ -20,12 +21,13 @@ use std::process::ExitCode;
 
 /// Make the directories of a new cluster that begins with a backup.
 ///
-/// Verifies the backup, then does what `quorate init` does, and puts the state into every data directory. The cluster is a new
+/// Verifies the backup, with --keys also that enough replicas of the old cluster signed it, then does what `quorate init` does, and puts the state into every data directory. The cluster is a new
 /// one: it has an id of its own, and nobody of the old cluster is taken for a member. It goes on at the backup's seq.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate backup restore monday.qbk --service etcd --out again     as many replicas as before, all on this machine
   quorate dev --dir again                                   runs them
+  quorate backup restore monday.qbk --keys old/client.toml --service kv --out again       where replicas may lie
   quorate backup restore monday.qbk --service kv --out prod2 --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000
 
 It may be one that `etcdctl` saved from a member. What was written after the backup is not in it. Stop the old cluster before clients use the new one, or both will take
@@ -41,16 +43,23 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", requires = "members", conflicts_with = "service", value_parser = parse_own_service)]
     own_service: Option<String>,
     #[command(flatten)]
+    keys: KeyArgs,
+    /// Take the backup as it is, though replicas of its cluster may lie and nothing proves that it is true
+    #[arg(long, conflicts_with_all = ["keys", "key", "signatures"])]
+    unproved: bool,
+    #[command(flatten)]
     cluster: BeginningArgs,
 }
 
 pub(super) fn run(args: Args) -> Outcome {
+    let known = args.keys.known()?;
     let (facts, image) = look::load(&args.file)?;
     let size = (facts.members.len(), facts.instances);
     // One's own has no front, as the key-value store has none.
     let service = args.service.unwrap_or(ServiceChoice::Kv);
     let mut beginning = args.cluster.plan(service, size, "quorate backup restore")?;
-    beginning.plan.own_service = args.own_service;
+    beginning.plan.own_service.clone_from(&args.own_service);
+    let judged = args.admits(&facts, known.as_ref(), &beginning.plan)?;
     let origin = Origin {
         cluster: layout::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.
@@ -69,11 +78,20 @@ pub(super) fn run(args: Args) -> Outcome {
             "directory": out.display().to_string(),
             "digest": digest.to_string(),
         });
+        document["proved"] = judged.json().into();
         document.to_string()
     } else {
-        text(out, &cluster, &facts) + &beginning.next(out, &cluster)
+        text(out, &cluster, &facts, &judged) + &beginning.next(out, &cluster)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// Whether the new cluster may begin with this backup.
+    fn admits(&self, facts: &BackupFacts, known: Option<&Known>, plan: &Plan) -> Outcome<Judged> {
+        let may_lie = plan.order.fault_model.may_lie();
+        proof::admit(&self.file, facts, known, (self.unproved, may_lie))
+    }
 }
 
 /// The same image, for the members of another cluster.
@@ -87,10 +105,17 @@ fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     Ok(Image { system: system.encode(), ..image.clone() })
 }
 
-fn text(out: &Path, cluster: &Cluster, facts: &BackupFacts) -> String {
+fn text(out: &Path, cluster: &Cluster, facts: &BackupFacts, judged: &Judged) -> String {
     let shown = out.display();
+    let proved = match judged {
+        Judged::Proved(by) => format!(" {} signed it.", super::names(by)),
+        Judged::Unchecked if facts.proof.is_some() || facts.may_be_of_liars => {
+            " Nothing proves that it is true.".into()
+        }
+        Judged::Unchecked | Judged::NotNeeded => String::new(),
+    };
     format!(
-        "cluster {} is made in {shown}, from the backup of cluster {}\n\nIts state is that of seq {}, agreed time {}. What was \
+        "cluster {} is made in {shown}, from the backup of cluster {}\n\nIts state is that of seq {}, agreed time {}.{proved} What was \
          written after that is not in it.\nClients of the old cluster are refused until they get the new {CLIENT_FILE}. Sessions of the backup live on, for as long as they \
          had left:\nwho sends a request again whose reply is in it gets that reply, and nothing runs twice.\n\n",
         cluster.id,

@@ -270,7 +270,7 @@ fn partition(stage: &Stage<'_>) -> Outcome<Value> {
 
 fn disk(stage: &Stage<'_>) -> Outcome<Value> {
     let path = stage.place.join("tour.qbk");
-    let wanted = Wanted { fresh: true, patience: BACKUP };
+    let wanted = Wanted { fresh: true, patience: BACKUP, unproved: false };
     let made = NewFile::begin(&path)
         .map_err(|why| why.to_string())
         .and_then(|mut file| {

@@ -132,7 +132,7 @@ pub(super) fn find(args: &ClusterArgs) -> Outcome<Known> {
 }
 
 /// The configurations of replicas in this directory and in those below it.
-fn configurations(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn configurations(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let below = entries.map(|entry| entry.path().join(REPLICA_FILE));
     let mut found: Vec<PathBuf> =

@@ -11,6 +11,7 @@ mod show;
 mod tests;
 
 pub(crate) use grounds::Grounds;
+pub(crate) use keys::configurations;
 
 use ask::{Held, NAME};
 use keys::Known;

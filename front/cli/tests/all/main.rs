@@ -33,6 +33,7 @@ mod member;
 mod metrics;
 mod mod_smart;
 mod pages;
+mod proved;
 mod restored;
 mod rolling;
 mod sim;

@@ -40,7 +40,7 @@ pub fn absent(absent: &[Absent]) -> String {
 }
 
 /// The operator's certificate for the replicas; none where connections are plain.
-fn credentials(cluster: &ClientFile) -> Result<Option<Credentials>, String> {
+pub(super) fn credentials(cluster: &ClientFile) -> Result<Option<Credentials>, String> {
     let Some(tls) = &cluster.tls else { return Ok(None) };
     let files = tls.for_operators().unwrap_or(&tls.client);
     Credentials::load(files).map(Some).map_err(|why| why.to_string())

@@ -6,8 +6,10 @@
 use super::NoBackup;
 use super::links::{Absent, Links, Said, absent};
 use super::new_file::NewFile;
+use super::proving::{present, prove};
 use super::vouchers::Vouchers;
 use quorate::client::{ClientFile, ReadOptions};
+use quorate_auth::CheckpointProof;
 use quorate_node::System;
 use quorate_state::checkpoint::{Files, Image, Job, Keeper, Manifest, Report, Step};
 use quorate_state::store::Store;
@@ -33,6 +35,8 @@ pub struct Wanted {
     pub fresh: bool,
     /// The longest time without progress.
     pub patience: Duration,
+    /// Where replicas may lie: whether it may be without a proof, if too few of them sign it.
+    pub unproved: bool,
 }
 
 /// Makes a backup of this cluster in `file`, whose name is `path` in the end.
@@ -46,19 +50,44 @@ pub fn make(
     path: &Path,
     progress: &dyn Fn(Progress),
 ) -> Result<Made, NoBackup> {
+    let cluster = &present(cluster);
     let at_least = if wanted.fresh { Some(acknowledged(cluster)?) } else { None };
     let links = Links::connect(cluster);
     let mut create = Create::new(cluster, links, wanted.patience, progress)?;
-    let target = create.agreed(at_least)?;
-    let fetched = create.fetch(target)?;
+    let (seq, digest) = create.agreed(at_least)?;
+    // First, since replicas forget what they agreed on once many later borders came.
+    let early = proof(cluster, (seq, digest), wanted, progress)?;
+    let fetched = create.fetch(seq)?;
     let Fetched { manifest, system, store } = *fetched;
     let image = Image { seq: manifest.seq(), border: manifest.border(), system, objects: store.version() };
     belongs(&image, cluster)?;
+    let of = (manifest.seq(), manifest.digest());
+    let proof = if of == (seq, digest) { early } else { proof(cluster, of, wanted, progress)? };
+    proof.iter().for_each(|proof| file.note(proof.encode()));
     let bytes = write(file, &image, &manifest, path, progress)?;
     let vouched = create.vouchers.of(manifest.seq(), manifest.digest());
     let from: Vec<ReplicaId> = create.sources.iter().copied().collect();
     let absent = std::mem::take(&mut create.links.absent);
-    Ok(Made { manifest, image, bytes, vouched, from, absent })
+    Ok(Made { manifest, image, bytes, proof, vouched, from, absent })
+}
+
+/// The proof of a checkpoint; none where no replica lies, and where a backup may be without one.
+fn proof(
+    cluster: &ClientFile,
+    of: (Seq, Digest),
+    wanted: &Wanted,
+    progress: &dyn Fn(Progress),
+) -> Result<Option<CheckpointProof>, NoBackup> {
+    if !cluster.faults_of_cluster().may_lie() {
+        return Ok(None);
+    }
+    match prove(cluster, of, wanted.patience, progress) {
+        Err(why) if wanted.unproved => {
+            progress(Progress::Says(format!("warning: the backup has no proof, since {why}")));
+            Ok(None)
+        }
+        proof => proof.map(Some),
+    }
 }
 
 /// The progress of a backup, to be shown.
@@ -80,6 +109,8 @@ pub struct Made {
     pub image: Image,
     /// The length of the file.
     pub bytes: u64,
+    /// Its proof, which stands in the file; only where replicas may lie.
+    pub proof: Option<CheckpointProof>,
     /// The replicas that vouch for it.
     pub vouched: Vec<ReplicaId>,
     /// The replicas that sent parts of it.
@@ -89,17 +120,26 @@ pub struct Made {
 }
 
 /// A seq up to which all changes lie that are acknowledged by now. A strong read returns it, whatever the service makes of the query.
+///
+/// Where replicas may lie, a change is acknowledged once f+1 executed it, and of those that answer a read f may be further than the others; then
+/// the seq of the answer is of before. An ordered read comes after every acknowledged change, and f+1 say that they executed that far: a
+/// second one tells what they said.
 fn acknowledged(cluster: &ClientFile) -> Result<Seq, NoBackup> {
-    let builder = cluster.builder();
+    let (builder, may_lie) = (cluster.builder(), cluster.faults_of_cluster().may_lie());
+    let builder = if may_lie { builder.configure(|config| config.ordered_reads = true) } else { builder };
     let client = builder.timeout(READ).build_blocking();
     let client = client.map_err(|why| NoBackup::new(format!("can not ask the replicas: {why}")))?;
-    let read = client.read(Vec::new(), ReadOptions::STRONG).map_err(|why| {
+    let failed = |why| {
         NoBackup::new(format!(
             "can not find out which writes were acknowledged: {why}. With --fresh a majority of the replicas must be up and one \
              of them lead: see `quorate status`. Without it, the newest checkpoint that is there already is taken"
         ))
-    })?;
-    Ok(read.seq.max(Seq::new(1)))
+    };
+    let read = || client.read(Vec::new(), ReadOptions::STRONG).map_err(failed);
+    if may_lie {
+        read()?;
+    }
+    Ok(read()?.seq.max(Seq::new(1)))
 }
 
 struct Create<'a> {
@@ -144,14 +184,14 @@ impl<'a> Create<'a> {
 
     /// Asks all replicas for their checkpoints until one is agreed on and held by one of them: of this seq or later; or the newest, if no
     /// seq is given.
-    fn agreed(&mut self, at_least: Option<Seq>) -> Result<Seq, NoBackup> {
+    fn agreed(&mut self, at_least: Option<Seq>) -> Result<(Seq, Digest), NoBackup> {
         let (least, until) = (at_least.unwrap_or(Seq::new(1)), Instant::now() + self.patience);
         loop {
             // The leader makes a border if no later one is agreed.
             self.ask(least.previous());
             self.listen();
             if let Some(offer) = self.vouchers.offers(least).first() {
-                return Ok(offer.seq);
+                return Ok((offer.seq, offer.digest));
             }
             self.check_majority()?;
             if let Some((seq, said)) = self.vouchers.differ(least) {
@@ -348,7 +388,8 @@ fn write(
 ) -> Result<u64, NoBackup> {
     let all = manifest.total_bytes();
     let written = write_image(file, image, &mut |done| progress(Progress::Moves("writing", done, all)));
-    written.map_err(|why| NoBackup::new(format!("can not write {}: {why}", path.display())))
+    written.map_err(|why| NoBackup::new(format!("can not write {}: {why}", path.display())))?;
+    Ok(file.bytes())
 }
 
 /// Writes an image as a checkpoint. `worked` hears how many bytes are done. Returns the checkpoint's length.

@@ -1,7 +1,7 @@
 //! The file of a backup under way, as the only file that the keeper sees. It gets its name only when it is whole and durable.
 
 use bytes::Bytes;
-use quorate_state::checkpoint::Files;
+use quorate_state::checkpoint::{Files, add_note};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -17,6 +17,8 @@ pub struct NewFile {
     len: u64,
     /// The keeper's name for it, once the keeper has begun to write it.
     name: Option<String>,
+    /// What is to stand beside the image in it.
+    note: Option<Bytes>,
 }
 
 impl NewFile {
@@ -39,7 +41,17 @@ impl NewFile {
         // It holds everything, hashes of passwords among it.
         options.create(true).truncate(true).read(true).write(true).mode(0o600);
         let file = options.open(&unfinished)?;
-        Ok(Self { path: path.to_owned(), unfinished, file, len: 0, name: None })
+        Ok(Self { path: path.to_owned(), unfinished, file, len: 0, name: None, note: None })
+    }
+
+    /// These bytes are to stand beside the image, as a note. The file has them before it has its name.
+    pub fn note(&mut self, note: Bytes) {
+        self.note = Some(note);
+    }
+
+    /// The bytes that are written.
+    pub(super) fn bytes(&self) -> u64 {
+        self.len
     }
 
     /// Refuses all names but this file's: the keeper asks for other files as well, which do not exist here.
@@ -114,6 +126,10 @@ impl Files for NewFile {
     }
     fn publish(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.check(from)?;
+        if let Some(note) = self.note.take() {
+            add_note(self, from, &note)?;
+            self.file.sync_all()?;
+        }
         rename_new(&self.unfinished, &self.path)?;
         self.name = Some(to.to_owned());
         sync_directory_of(&self.path)

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use quorate_admit::verify;
 use quorate_merge::{INSTANCES_MAX, Place, SLOT_MAX};
 use quorate_order::{OrderConfig, OrderMessage};
-use quorate_types::{ClientId, InstanceId, MembershipId, ReplicaId, Room};
+use quorate_types::{ClientId, Digest, InstanceId, MembershipId, ReplicaId, Room, Seq};
 use quorate_wire::{
     Chain, ClientMessage, EarlyTokens, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos,
-    MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens, Verified, read_caught_up,
-    read_chain_request, read_fill, read_instances_request, read_lanes_request, read_room,
+    MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens, Verified, read_attest_request,
+    read_caught_up, read_chain_request, read_fill, read_instances_request, read_lanes_request, read_room,
     read_upgrade_request,
 };
 
@@ -103,6 +103,8 @@ pub(crate) enum Asks {
     Scrub,
     /// To fetch a checkpoint.
     State(StateMessage),
+    /// To sign this digest of the checkpoint of this seq.
+    Attest((Seq, Digest)),
 }
 
 impl Arrived {
@@ -200,6 +202,7 @@ impl Asks {
             FrameKind::ChainRequest => read_chain_request(frame.payload).map(Self::Chain),
             FrameKind::LanesRequest => read_lanes_request(frame.payload).map(Self::Lanes),
             FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
+            FrameKind::AttestRequest => read_attest_request(frame.payload).map(Self::Attest),
             kind => return Err(format!("an operator sends {kind:?}")),
         };
         asks.map_err(|why| why.to_string())
@@ -208,7 +211,7 @@ impl Asks {
     /// The text for the audit log, if the request belongs there. A backup is recorded when it begins, not with each of its parts.
     pub(crate) fn what(&self) -> Option<String> {
         Some(match self {
-            Self::Status | Self::Evidence | Self::Chain(_) => return None,
+            Self::Status | Self::Evidence | Self::Chain(_) | Self::Attest(_) => return None,
             Self::Transfer(to) => {
                 format!("hand over leadership to replica {} (0: any)", to.unwrap_or_default())
             }

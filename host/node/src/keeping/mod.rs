@@ -350,6 +350,28 @@ impl Keeping {
         offers.into_iter().flat_map(|offer| offer.holders).chain(own.then_some(self.config.me)).collect()
     }
 
+    /// Whether this replica can say that the image of this seq has this digest: it has been there, and enough members agree on it.
+    pub(crate) fn attests(&self, (seq, digest): (Seq, Digest)) -> Result<(), &'static str> {
+        if self.has_diverged() || self.awaits_state() {
+            return Err("its own state is not the agreed one: it is being repaired");
+        }
+        let Some(agreed) = self.agreement.agreed(seq) else {
+            return Err(
+                "it knows of no agreement on a checkpoint of this seq: there may be none yet, or it is too long ago",
+            );
+        };
+        if agreed != digest {
+            return Err("another digest is agreed on at this seq");
+        }
+        match self.agreement.own_report(seq) {
+            Some(own) if own.digest == digest => Ok(()),
+            Some(_) => Err("its own state at this seq has another digest"),
+            None => {
+                Err("it has not been at this seq itself, or not computed the digest yet: ask again later")
+            }
+        }
+    }
+
     /// The replicas for which the log is held back.
     pub(crate) fn holds_back_for(&self) -> impl Iterator<Item = ReplicaId> {
         self.serving.held_for()

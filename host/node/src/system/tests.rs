@@ -183,3 +183,29 @@ fn where_instances_stand_is_outside_the_digest_of_the_state() {
     assert_eq!(one.state, other.state);
     assert_ne!(one.image, other.image);
 }
+
+/// By the protocol that ordered it, and by the keys of members.
+#[test]
+fn a_state_hints_at_whether_replicas_may_lie() {
+    let of = |protocol: Protocol| {
+        let mut system = system();
+        for part in &mut system.instances {
+            part.anchor = protocol.anchor_anew(part.record, &Anchor::EMPTY);
+        }
+        System::decode(&system.encode()).expect("what was written")
+    };
+    assert!(!of(Protocol::RAFT).may_be_of_liars());
+    assert!(of(Protocol::MOD_SMART).may_be_of_liars());
+    let mut keyed = of(Protocol::RAFT);
+    let member = |id: u16| Member { key: Some([id as u8; 32]), ..Member::voter(ReplicaId::new(id)) };
+    let membership = |number, ids: &[u16]| {
+        let members = ids.iter().map(|id| member(*id)).collect();
+        Membership::new(MembershipId::new(number), members).expect("a membership")
+    };
+    let change =
+        Memberships::change(membership(1, &[1, 2]), membership(2, &[1, 2, 3])).expect("the next one");
+    keyed.roster = Roster::new(2);
+    keyed.roster.execute(SystemCommand::Change(change));
+    keyed.roster.execute(SystemCommand::Changed(MembershipId::new(2)));
+    assert!(keyed.may_be_of_liars());
+}

@@ -26,6 +26,7 @@
 //! | `partial` | the file of a checkpoint that is being fetched |
 //! | `scrub` | reads everything at rest, mends what it can |
 //! | `single` | one file by itself, as a backup is |
+//! | `note` | bytes beside the image in such a file |
 //!
 //! The files are drawn in docs/formats/checkpoint.md. Invariants:
 //! - INV-KEEP-1: a chunk and a manifest have one encoding, and the lengths that the tree says.
@@ -49,6 +50,7 @@ mod job;
 mod keeper;
 mod layout;
 mod manifest;
+mod note;
 mod open;
 mod partial;
 mod reader;
@@ -65,6 +67,7 @@ pub use image::Image;
 pub use job::{Instead, Job, Kind, ManifestPart, Report, RotAt, Step};
 pub use keeper::Keeper;
 pub use manifest::{ChunkEntry, Digests, Manifest, ManifestError, PieceEntry};
+pub use note::{NOTE_BYTES_MAX, add_note};
 pub use open::{Loaded, OpenError, Opened};
 pub use partial::{Growth, PartialPiece};
 pub use single::{Single, Unusable};

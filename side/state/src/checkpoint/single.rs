@@ -11,6 +11,7 @@ use quorate_types::{Digest, Seq};
 use super::file::{Footer, HEADER, RECORD, header};
 use super::files::Files;
 use super::layout::Layout;
+use super::note::read_note;
 use super::reader::{
     Catalog, Located, Unreadable, newer_format, read_footer, read_layout, read_part, read_record,
 };
@@ -132,6 +133,14 @@ impl Single {
         let pieces: Result<Vec<Bytes>, Unreadable> =
             parts.map(|part| read_part(only, &catalog, &located, part)).collect();
         Ok(self.manifest().joined(pieces?.iter()))
+    }
+
+    /// The bytes that were added beside the image ([`add_note`](super::add_note)), if there are any.
+    ///
+    /// # Errors
+    /// When they are damaged or can't be read.
+    pub fn note(&self, files: &mut dyn Files) -> Result<Option<Bytes>, Unusable> {
+        Ok(read_note(files, &self.name, &self.footer, &self.layout)?)
     }
 
     /// The image, with every part verified. `progress` is called with the number of bytes read so far.

@@ -9,7 +9,7 @@ use quorate_state::store::Store;
 use quorate_types::Seq;
 
 /// An image with system bytes of several pieces, and objects of several chunks.
-fn image(rng: &mut Rng, objects: u64) -> Image {
+pub(crate) fn image(rng: &mut Rng, objects: u64) -> Image {
     let mut store = Store::new();
     for _ in 0..objects {
         let key = rng.below(1 << 40).to_be_bytes();
@@ -27,7 +27,7 @@ fn work(keeper: &mut Keeper, disk: &mut Disk) -> Vec<Report> {
 }
 
 /// The bytes of a file with this image.
-fn file_of(image: &Image) -> Vec<u8> {
+pub(crate) fn file_of(image: &Image) -> Vec<u8> {
     let mut disk = Disk::default();
     let (mut keeper, _) = Keeper::open(&mut disk, false).expect("an empty disk");
     keeper.submit(Job::Install { image: image.clone() });
@@ -37,14 +37,14 @@ fn file_of(image: &Image) -> Vec<u8> {
     disk.content(&names[0])
 }
 
-fn with(bytes: Vec<u8>) -> Disk {
+pub(crate) fn with(bytes: Vec<u8>) -> Disk {
     let mut disk = Disk::default();
     disk.put("any name", bytes);
     disk
 }
 
 /// What is wrong with it, if anything.
-fn examine(disk: &mut Disk) -> Result<Image, String> {
+pub(crate) fn examine(disk: &mut Disk) -> Result<Image, String> {
     let single = Single::open(disk, "any name").map_err(|why| why.to_string())?;
     let places = single.verify(disk, &mut |_| ());
     if !places.is_empty() {

@@ -5,6 +5,7 @@ mod checkpoint_digests;
 mod checkpoint_fuzz;
 mod checkpoint_jobs;
 mod checkpoint_model;
+mod checkpoint_note;
 mod checkpoint_partial;
 #[cfg(planted)]
 mod checkpoint_planted;

@@ -6,15 +6,15 @@ use quorate_types::{
     ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
 };
 use quorate_wire::{
-    AdminCommand, AnswerMode, Batch, BatchHeader, Chain, ClientMessage, EarlyTokens, Frame, FrameKind, Hello,
-    LeaderNotice, LetterFrame, Link, Listen, Member, MemberRequest, MemberRole, Membership, Memberships,
-    Memos, MemosWanted, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
-    RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof,
-    Requests, Role, SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand, StateMessage, Tokens,
-    Welcome, caught_up_frame, chain_request, evidence_frame, fill_frame, keys_frame, lanes_request,
-    listen_frame, order_frame, read_caught_up, read_evidence, read_fill, read_instances_request,
-    read_lanes_request, read_order, read_reply_header, read_room, read_upgrade_request, room_frame,
-    write_opening, write_read_request, write_request,
+    AdminCommand, AnswerMode, AttestAnswer, Attested, Batch, BatchHeader, Chain, ClientMessage, EarlyTokens,
+    Frame, FrameKind, Hello, LeaderNotice, LetterFrame, Link, Listen, Member, MemberRequest, MemberRole,
+    Membership, Memberships, Memos, MemosWanted, OutFrame, ReadConsistency, ReadReply, ReadRequest,
+    ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
+    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand,
+    StateMessage, Tokens, Welcome, attest_request, caught_up_frame, chain_request, evidence_frame,
+    fill_frame, keys_frame, lanes_request, listen_frame, order_frame, read_attest_request, read_caught_up,
+    read_evidence, read_fill, read_instances_request, read_lanes_request, read_order, read_reply_header,
+    read_room, read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -522,6 +522,11 @@ pub(crate) fn samples() -> Vec<Sample> {
     list
 }
 
+fn attested(name: &str, story: &'static str, answer: AttestAnswer) -> Sample {
+    let attested = Attested { seq: Seq::new(90), digest: Digest::new([7; 32]), answer };
+    Sample { name: name.into(), story, frame: attested.frame() }
+}
+
 /// What replicas keep and show.
 fn kept() -> Vec<Sample> {
     vec![
@@ -540,6 +545,21 @@ fn kept() -> Vec<Sample> {
             story: "A replica that has membership 5 shows two links.",
             frame: Chain::of(MembershipId::new(5), ["fourth".into(), "fifth".into()]).frame(),
         },
+        Sample {
+            name: "attest_request".into(),
+            story: "An operator asks for a signature under the digest of the checkpoint of seq 90.",
+            frame: attest_request(Seq::new(90), Digest::new([7; 32])),
+        },
+        attested(
+            "attested_signed",
+            "A replica signs it, in membership 2.",
+            AttestAnswer::Signed { membership: MembershipId::new(2), signature: "signature".into() },
+        ),
+        attested(
+            "attested_refused",
+            "A replica does not sign it.",
+            AttestAnswer::Refused("nothing is agreed there".into()),
+        ),
     ]
 }
 
@@ -584,6 +604,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         }
         FrameKind::Evidence => read_evidence(frame.payload)?.iter().map(|piece| text(piece)).collect(),
         FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
+        FrameKind::AttestRequest | FrameKind::Attested => vec![attest_line(frame)?],
         FrameKind::Sight => {
             let sight = Sight::decode(&frame.payload)?;
             let heard = (1..=256).filter(|instance| sight.has(InstanceId::new(*instance)));
@@ -610,6 +631,14 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             let reason = (!reason.is_empty()).then(|| format!("reason: {reason}"));
             [format!("{signed:?}")].into_iter().chain(reason).collect()
         }
+    })
+}
+
+/// Who asks for a signature, and the answer.
+fn attest_line(frame: Frame) -> Result<String, Reject> {
+    Ok(match frame.kind {
+        FrameKind::Attested => format!("{:?}", Attested::decode(frame.payload)?),
+        _ => format!("{:?}", read_attest_request(frame.payload)?),
     })
 }
 

@@ -28,6 +28,8 @@ fn a_member_says_what_members_say() {
     assert!(matches!(caught_up, Arrived::Member(_, Says::CaughtUp(_, who)) if who == [two]));
     let wrong = read(MEMBER, &plain(FrameKind::StatusRequest, &[]));
     assert!(matches!(&wrong, Arrived::Wrong(why) if why == "a member sends StatusRequest"), "{wrong:?}");
+    let attest = quorate_wire::attest_request(Seq::new(5), quorate_types::Digest::new([7; 32]));
+    assert!(matches!(read(MEMBER, &attest), Arrived::Wrong(_)), "only operators ask for signatures");
     let torn = read(MEMBER, &plain(FrameKind::Order, &[1, 2]));
     assert!(matches!(torn, Arrived::Wrong(_)), "{torn:?}");
 }
@@ -75,6 +77,8 @@ fn operators_are_recorded() {
     };
     assert_eq!(what(&begins.frame()), Some("fetch the checkpoint of seq 5".into()));
     assert_eq!(what(&goes_on.frame()), None);
+    let attest = quorate_wire::attest_request(Seq::new(5), quorate_types::Digest::new([7; 32]));
+    assert_eq!(what(&attest), None);
     let wrong = read(Conn::Admin, &room_frame(Room::Full));
     assert!(matches!(wrong, Arrived::Wrong(why) if why == "an operator sends Room"));
     // An operator may say why; members tell each other no reasons.

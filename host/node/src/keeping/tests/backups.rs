@@ -1,6 +1,6 @@
 //! Operators who make backups, and members that lag: the checkpoints that they fetch stay.
 
-use super::{Alone, ConnId, In, Report, Seq, StateMessage, digest, r, written};
+use super::{Alone, ConnId, In, Report, Seq, StateMessage, computed, digest, has, r, written};
 use quorate_state::checkpoint::ManifestPart;
 
 const OPERATOR: ConnId = ConnId::new(7);
@@ -63,4 +63,42 @@ fn an_operator_that_says_what_only_members_say_is_refused() {
     let mut alone = three();
     let says = StateMessage::Digest { seq: Seq::new(10), digest: digest(10), held: true };
     assert_eq!(alone.step(asks(says)), ["reject: an operator sends what only members say about the state"]);
+}
+
+/// What it signs for an operator is what it told the members, and they agree on.
+#[test]
+fn only_an_agreed_digest_of_its_own_is_attested() {
+    let mut alone = Alone::new();
+    let attests = |alone: &Alone, seq: u64, of: u64| {
+        alone.keeping.attests((Seq::new(seq), digest(of))).map_err(|why| why.split(':').next().unwrap_or(why))
+    };
+    assert_eq!(attests(&alone, 10, 10), Err("it knows of no agreement on a checkpoint of this seq"));
+    alone.border(10);
+    alone.step(computed(10, 1, digest(10)));
+    assert_eq!(
+        attests(&alone, 10, 10),
+        Err("it knows of no agreement on a checkpoint of this seq"),
+        "its word alone"
+    );
+    alone.step(has(2, 10, digest(10)));
+    assert_eq!(attests(&alone, 10, 10), Ok(()), "written or not");
+    assert_eq!(attests(&alone, 10, 11), Err("another digest is agreed on at this seq"));
+    // The others are further.
+    alone.step(has(2, 20, digest(20)));
+    alone.step(has(3, 20, digest(20)));
+    assert_eq!(
+        attests(&alone, 20, 20),
+        Err("it has not been at this seq itself, or not computed the digest yet")
+    );
+    // Its own state there is another one.
+    alone.border(20);
+    alone.step(computed(20, 2, digest(21)));
+    for of in [20, 21] {
+        assert!(attests(&alone, 20, of).is_err());
+    }
+    assert_eq!(
+        attests(&alone, 10, 10),
+        Err("its own state is not the agreed one"),
+        "nobody knows since when"
+    );
 }
