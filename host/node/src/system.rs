@@ -206,6 +206,8 @@ impl System {
         self.roster = Roster::new(members.len());
         for part in &mut self.instances {
             part.anchor = protocol.anchor_anew(part.record, &part.anchor);
+            // What is left of a record that the state holds in part lies in the log of the cluster before.
+            part.offset = 0;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::node::tests::Nothing;
 use quorate_execute::{Executor, SessionLimits};
+use quorate_merge::{Decided, Merge};
 use quorate_state::checkpoint::Image;
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, MembershipId};
@@ -167,6 +168,35 @@ fn another_cluster_begins_with_its_own_members() {
     other.begin_anew(ClusterId::new(5), Protocol::RAFT, &members).expect("its own");
     assert_eq!((other.cluster, other.members().len()), (ClusterId::new(5), 4));
     assert_eq!(other.instances[0].anchor.encode().len(), 16);
+}
+
+/// The record within which the backup ends lies in the old cluster's log. The next one of the new cluster does not go on with it.
+#[test]
+fn another_cluster_begins_between_two_records() {
+    let mut other = system();
+    let part = |id: u16, record: u64, offset: u64| InstancePart {
+        instance: InstanceId::new(id),
+        slot: Slot::new(500),
+        record: Slot::new(record),
+        offset,
+        anchor: Anchor::EMPTY,
+    };
+    other.generations = vec![Generation { instances: 2, first: Slot::FIRST, base: Seq::ZERO }];
+    other.instances = vec![part(1, 500, 0), part(2, 400, 3)];
+    let service = Box::new(Nothing);
+    let mut executor = Executor::new(service, SessionLimits::default(), AgreedTime::ZERO);
+    other.executor = executor.image().expect("it gives its state").system.into();
+    let members = [ReplicaId::new(1)];
+    other.begin_anew(ClusterId::new(5), Protocol::RAFT, &members).expect("its own");
+    let config = quorate_merge::Config { window: 256, held_bytes_max: 1 << 20 };
+    let checkpoint = other.merge(config.window).expect("a checkpoint");
+    let mut merge = Merge::restore(config, &checkpoint).expect("it fits together");
+    for (id, record) in [(1, 501), (2, 401)] {
+        let batch = Decided::Batch { payload: (), bytes: 10 };
+        merge
+            .decided(InstanceId::new(id), RecordIndex(record), batch)
+            .expect("the first batch of a new cluster");
+    }
 }
 
 /// Two replicas that came to the same state by different orders.
