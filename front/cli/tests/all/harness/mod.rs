@@ -6,13 +6,14 @@ pub(crate) mod kv;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Nothing that a test waits for takes longer on a slow machine.
@@ -136,6 +137,17 @@ pub(crate) struct Cluster {
     _temporary: Option<tempfile::TempDir>,
 }
 
+/// The first line that comes, if one comes in time: a replica whose port another process took never is ready.
+fn first_line(out: impl Read + Send + 'static) -> Option<String> {
+    let (sender, line) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(out).read_line(&mut line);
+        drop(sender.send(read.map(|_| line)));
+    });
+    line.recv_timeout(PATIENCE * 2).ok()?.ok()
+}
+
 impl Cluster {
     /// Starts one in a directory of its own, with these arguments for `dev` besides. It runs the key-value service, unless they say
     /// which.
@@ -180,10 +192,9 @@ impl Cluster {
             .stderr(said)
             .spawn()
             .expect("dev starts");
-        let mut line = String::new();
         let out = dev.stdout.take().expect("its output is read");
-        BufReader::new(out).read_line(&mut line).expect("dev says that it is ready");
         self.dev = Some(dev);
+        let line = first_line(out).unwrap_or_default();
         assert!(!line.is_empty(), "dev did not become ready: {}", self.dev_said());
         self.ready = serde_json::from_str(&line).expect("dev says JSON");
     }
