@@ -3,7 +3,7 @@
 //! The lane appends, and never waits. If the server takes nothing for long, what waits is dropped, and the server learns that something
 //! is missing. Tests: tests/all/feed.rs.
 
-use crate::service::{Told, What};
+use crate::service::Told;
 use quorate_execute::{Events, Observer};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -69,11 +69,8 @@ impl Feed {
 
 /// About how much memory it takes.
 fn bytes(told: &Told) -> usize {
-    let events = match &told.what {
-        What::Nodes(events) | What::Ended { events, .. } => events.as_slice(),
-        What::Placed { .. } | What::Replaced => &[],
-    };
-    size_of::<Told>() + events.iter().map(|event| 80 + event.path.len() + event.acl.len()).sum::<usize>()
+    size_of::<Told>()
+        + told.what.events().iter().map(|event| 80 + event.path.len() + event.acl.len()).sum::<usize>()
 }
 
 impl Observer for Feed {

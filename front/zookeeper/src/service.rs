@@ -68,6 +68,14 @@ pub enum What {
 }
 
 impl What {
+    /// What happened to nodes, in order.
+    pub fn events(&self) -> &[Event] {
+        match self {
+            Self::Nodes(events) | Self::Ended { events, .. } => events,
+            Self::Placed { .. } | Self::Replaced => &[],
+        }
+    }
+
     const fn placed(session: i64, attached: i32, opening: &Opening) -> Self {
         let Opening { server, timeout_ms, .. } = *opening;
         Self::Placed { session, attached, server, timeout_ms }

@@ -120,7 +120,7 @@ impl Server {
 
     /// Compares watches for one event, which were set here, with a state to which not everything was told. `before`: what was seen then.
     pub(super) fn compare(&mut self, id: ConnId, path: &str, kinds: Kinds, before: &StateView<'_>) {
-        self.watches.remove(id, path, Kinds::ALL);
+        self.watches.remove(id, path, kinds);
         let seen = last_zxid(before);
         let existed = self.service.seen(before, path.as_bytes()).is_some();
         if kinds.meets(Kinds::DATA) {

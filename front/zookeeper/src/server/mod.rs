@@ -246,7 +246,7 @@ impl Server {
             Some(Step::On(told)) => told.iter().for_each(|told| self.told(told, now)),
             // Sessions may have come here before there was anything to show.
             Some(Step::First) => self.look_who_is_here(now),
-            Some(Step::Jump { before }) => self.jump(&StateView::reading(&before), now),
+            Some(Step::Jump { before, told }) => self.jump(&StateView::reading(&before), &told, now),
             Some(Step::Back) => {
                 self.close_all();
                 self.look_who_is_here(now);
@@ -637,8 +637,15 @@ impl Server {
     }
 
     /// Not everything that led to the present state was told. Watches for one event are compared with it, as if they were set again; with
-    /// lasting ones it can not be known what they missed.
-    fn jump(&mut self, before: &StateView<'_>, now: Now) {
+    /// lasting ones it can not be known what they missed. Events that were told behind the part that is missing are handed on: a comparison
+    /// does not show a node that came in that part and went behind it.
+    fn jump(&mut self, before: &StateView<'_>, told: &[Told], now: Now) {
+        let events: Vec<&Event> = told.iter().flat_map(|told| told.what.events()).collect();
+        let mut fire: HashMap<&str, Kinds> = HashMap::new();
+        for event in &events {
+            let kinds = fire.entry(&event.path).or_default();
+            *kinds = kinds.or(Kinds::once_of(event.kind));
+        }
         let conns: Vec<ConnId> = self.conns.keys().copied().collect();
         for id in conns {
             let list: Vec<(String, Kinds)> =
@@ -647,8 +654,12 @@ impl Server {
                 self.close(id);
                 continue;
             }
-            list.iter().for_each(|(path, kinds)| self.compare(id, path, *kinds, before));
+            for (path, kinds) in &list {
+                let fires = fire.get(&**path).copied().unwrap_or_default();
+                self.compare(id, path, kinds.without(fires), before);
+            }
         }
+        events.into_iter().for_each(|event| self.happened(event));
         let gone =
             self.owned.iter().filter(|(session, own)| self.state.attachment(*session) != Some(own.attached));
         let gone: Vec<i64> = gone.map(|(session, _)| session).collect();

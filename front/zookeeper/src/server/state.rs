@@ -35,6 +35,8 @@ pub(super) enum Step {
     Jump {
         /// The state that clients have seen before.
         before: Store,
+        /// What was told behind the part that is missing, and is new to clients.
+        told: Vec<Told>,
     },
     /// It is older than what clients have seen.
     Back,
@@ -76,7 +78,9 @@ impl State {
         }
         match before {
             Some((before, _)) if jumps && !planted("zk-version-kept-after-transfer") => {
-                Some(Step::Jump { before })
+                // A replica may have gone back, and have done again what clients have seen.
+                told.retain(|told| told.zxid > seen);
+                Some(Step::Jump { before, told })
             }
             Some(_) => (zxid > seen || !was_open).then_some(Step::On(told)),
             None => Some(Step::First),

@@ -27,10 +27,10 @@ impl Kinds {
     const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
-    const fn or(self, other: Self) -> Self {
+    pub(super) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
-    const fn without(self, other: Self) -> Self {
+    pub(super) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
     const fn is_empty(self) -> bool {
@@ -39,6 +39,15 @@ impl Kinds {
     /// Whether they have one in common.
     pub const fn meets(self, other: Self) -> bool {
         !self.and(other).is_empty()
+    }
+
+    /// The kinds for one event that end with this one.
+    pub(super) const fn once_of(event: EventKind) -> Self {
+        match event {
+            EventKind::Created | EventKind::DataChanged => Self::DATA,
+            EventKind::Deleted => Self::DATA.or(Self::CHILDREN),
+            EventKind::ChildrenChanged => Self::CHILDREN,
+        }
     }
 
     /// The kinds that a client means by a number when it checks or removes watches.
@@ -148,10 +157,12 @@ impl Watches {
 
     /// Who hears of an event, each connection once. Watches for one event end with it, whoever may hear of it.
     pub fn happened(&mut self, kind: EventKind, path: &str) -> Vec<ConnId> {
-        let (once, lasting) = match kind {
-            EventKind::Created | EventKind::DataChanged => (Kinds::DATA, Kinds::LASTING.or(Kinds::BELOW)),
-            EventKind::Deleted => (Kinds::DATA.or(Kinds::CHILDREN), Kinds::LASTING.or(Kinds::BELOW)),
-            EventKind::ChildrenChanged => (Kinds::CHILDREN, Kinds::LASTING),
+        let once = Kinds::once_of(kind);
+        let lasting = match kind {
+            EventKind::ChildrenChanged => Kinds::LASTING,
+            EventKind::Created | EventKind::DataChanged | EventKind::Deleted => {
+                Kinds::LASTING.or(Kinds::BELOW)
+            }
         };
         let all = once.or(lasting);
         let here = self.paths.get(path).into_iter().flatten();

@@ -330,7 +330,7 @@ fn lost_events_are_made_up_for() {
     cluster.send(0, writes, 10, &Request::Delete { path: b"/gone", version: -1 });
     cluster.send(0, writes, 11, &set("/changed", b"1"));
     cluster.send(0, writes, 12, &create("/made", 0));
-    cluster.lose(1);
+    cluster.lose_all_but(1, 0);
     cluster.lag(1, false);
     let got = cluster.got(once);
     let mut found = events(&got);
@@ -342,6 +342,39 @@ fn lost_events_are_made_up_for() {
     cluster.send(0, writes, 13, &create("/same/child", 0));
     cluster.send(0, writes, 14, &create("/never", 0));
     assert_eq!(events(&cluster.got(once)), [(4, "/same"), (1, "/never")]);
+}
+
+/// What was told behind the lost part is handed on. A comparison with the last state would show nothing of a node that came in the lost part
+/// and went behind it.
+#[test]
+fn events_behind_the_lost_ones_are_handed_on() {
+    let mut cluster = Cluster::new(2);
+    let ((writes, ..), (once, ..), (lasting, ..)) = (cluster.client(0), cluster.client(1), cluster.client(1));
+    cluster.send(0, writes, 1, &create("/kept", 0));
+    for (xid, path) in ["/came", "/stays", "/late", "/never"].into_iter().enumerate() {
+        cluster.send(1, once, xid as i32, &watching(Op::Exists, path));
+    }
+    cluster.send(1, once, 5, &watching(Op::GetChildren, "/kept"));
+    cluster.send(1, lasting, 1, &Request::Watch { op: Op::AddWatch, path: b"/late", kind: 0 });
+    cluster.got(once);
+    cluster.got(lasting);
+    cluster.lag(1, true);
+    cluster.send(0, writes, 10, &create("/stays", 0));
+    cluster.send(0, writes, 11, &create("/came", 0));
+    cluster.send(0, writes, 12, &Request::Delete { path: b"/came", version: -1 });
+    cluster.send(0, writes, 13, &create("/late", 0));
+    cluster.lose_all_but(1, 2);
+    cluster.lag(1, false);
+    assert_eq!(
+        events(&cluster.got(once)),
+        [(1, "/stays"), (2, "/came"), (1, "/late")],
+        "in order, each once"
+    );
+    assert_eq!(cluster.got(lasting), [Got::Closed], "nobody knows what it missed, so it hears nothing more");
+    for (xid, path) in ["/came", "/never", "/kept/child"].into_iter().enumerate() {
+        cluster.send(0, writes, 20 + xid as i32, &create(path, 0));
+    }
+    assert_eq!(events(&cluster.got(once)), [(1, "/never"), (4, "/kept")]);
 }
 
 /// A replica that has diverged answers no reads, and shows no session either.

@@ -336,13 +336,14 @@ impl Cluster {
         self.run();
     }
 
-    /// A server learns that part of what it did not take yet is lost.
-    pub(crate) fn lose(&mut self, at: usize) {
+    /// A server learns that part of what it did not take yet is lost: all but what the last commands told.
+    pub(crate) fn lose_all_but(&mut self, at: usize, kept: usize) {
         let member = &mut self.members[at];
-        let newest = member.behind.pop_back();
-        member.behind.clear();
-        if let Some((_, published)) = newest {
-            member.server.turn(Heard { list: Vec::new(), gap: Some(0) }, Some(&published), member.now);
+        let lost = member.behind.len().saturating_sub(kept);
+        let newest = member.behind.back().map(|(_, published)| published.clone());
+        let list = member.behind.drain(..).skip(lost).flat_map(|(told, _)| told).collect();
+        if let Some(published) = newest {
+            member.server.turn(Heard { list, gap: Some(0) }, Some(&published), member.now);
         }
         self.run();
     }

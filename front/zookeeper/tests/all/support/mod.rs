@@ -10,7 +10,7 @@ use quorate_zookeeper::jute::Reader;
 use quorate_zookeeper::op::Op;
 use quorate_zookeeper::records::{Acl, Stat};
 use quorate_zookeeper::request::{Create, Mode, Request};
-use quorate_zookeeper::service::{Told, What, ZooKeeper};
+use quorate_zookeeper::service::{Told, ZooKeeper};
 use quorate_zookeeper::tree::{Caller, Count, Id, Rules};
 
 /// The agreed time at the beginning, in milliseconds.
@@ -228,10 +228,7 @@ impl Zk {
         };
         let told = told.of::<Vec<Box<dyn std::any::Any + Send>>>().expect("what commands told");
         let told = told.into_iter().map(|told| *told.downcast::<Told>().expect("what servers must know"));
-        let lists = told.map(|told| match told.what {
-            What::Nodes(events) | What::Ended { events, .. } => events,
-            What::Placed { .. } | What::Replaced => Vec::new(),
-        });
+        let lists = told.map(|told| told.what.events().to_vec());
         lists.flatten().map(|event| (event.kind as i32, event.path, event.zxid)).collect()
     }
 }

@@ -125,9 +125,7 @@ impl History {
 
     fn told(&mut self, told: &[Told]) {
         for told in told {
-            if let What::Nodes(events) | What::Ended { events, .. } = &told.what {
-                self.events.extend(events.iter().cloned());
-            }
+            self.events.extend(told.what.events().iter().cloned());
         }
     }
 

@@ -257,12 +257,11 @@ impl OnReplicas {
             65..98 => self.ensemble.answer(at),
             98 if !self.ensemble.calm && self.ensemble.chance(20) => self.ensemble.cut(at),
             99 if !self.ensemble.calm && self.ensemble.chance(60) => {
+                let Some(Some(newest)) = self.lives[at].late.take() else { return };
                 // It was too slow to keep all that was told.
-                let zxid = self.lives[at].feed.take().list.last().map(|told| told.zxid);
-                let heard = Heard { list: Vec::new(), gap: zxid };
-                let newest = self.lives[at].late.take().flatten();
-                if let (Some(_), Some(newest)) = (zxid, newest) {
-                    self.ensemble.turn(at, heard, Some(&newest));
+                let gap = self.lives[at].feed.take().list.last().map(|told| told.zxid);
+                if gap.is_some() {
+                    self.ensemble.turn(at, Heard { list: Vec::new(), gap }, Some(&newest));
                 }
             }
             _ => {}
