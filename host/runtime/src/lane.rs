@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::config::{Pillars, PlacementConfig};
 use crate::connection::{Channel, Connection};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
+use crate::event_log::EventLog;
 use crate::facts::ProcessFacts;
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
@@ -12,7 +13,6 @@ use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
 use crate::oracle::Oracles;
 use crate::stages::Seen;
-use crate::throttle::Throttle;
 use crate::workers::Crew;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
@@ -185,6 +185,7 @@ pub(crate) struct Lane {
     credentials: Option<Arc<Credentials>>,
     fronts: Fronts,
     clerk: Clerk,
+    events: EventLog,
     seen: Seen,
     hurt: Hurt,
     stop: Arc<AtomicBool>,
@@ -262,6 +263,7 @@ impl Lane {
             credentials,
             fronts,
             clerk,
+            events: EventLog::default(),
             seen,
             hurt,
             stop,
@@ -325,7 +327,7 @@ impl Lane {
         let later = self.home.speech.as_ref().and_then(Speech::deadline);
         let deadlines = self.home.node.deadline().into_iter().chain(later).chain(self.sides.own.due());
         let of_sockets = self.sockets.look_at_slow().into_iter().chain(self.sockets.holds_until());
-        let of_sockets = of_sockets.chain(self.sockets.rejoins_at());
+        let of_sockets = of_sockets.chain(self.sockets.rejoins_at()).chain(self.events.due());
         let deadline = deadlines.chain(of_sockets).min();
         let wait = deadline.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(reads).chain(self.accept_again).min()
@@ -362,6 +364,7 @@ impl Lane {
             self.on_completion(now, completion);
         }
         self.sockets.end_closing(now);
+        self.events.sum_up(now);
         if self.home.node.deadline().is_some_and(|deadline| deadline <= now) {
             self.step(now, Input::Deadline);
         }
@@ -594,7 +597,7 @@ impl Lane {
                         self.pulse.renew();
                     }
                     self.home.leader_changes += u64::from(tells_of_a_leader(&event));
-                    log_event(&event, &mut self.sockets.refusals, now);
+                    self.events.write(&event, &mut self.sockets.refusals, now);
                 }
                 Effect::Run(Part::Group(id)) => self.sides.run(id),
                 Effect::Run(Part::Main) => self.step(now, Input::Run(Part::Main)),
@@ -741,39 +744,4 @@ fn from_turn(addresses: &[SocketAddr], turn: usize) -> impl Iterator<Item = &Soc
 fn tells_of_a_leader(event: &Event) -> bool {
     let first = |instance: &Option<InstanceId>| instance.is_none_or(|instance| instance.number() == 1);
     matches!(event, Event::Leader { leader: Some(_), instance, .. } if first(instance))
-}
-
-fn log_event(event: &Event, refusals: &mut Throttle, now: Time) {
-    match event {
-        Event::Refused { .. } | Event::Rejected { .. } if !refusals.allows(now) => {}
-        Event::Unsafe { replica, text } => tracing::error!("no safe connection to {replica}: {text}"),
-        Event::Leader { view, leader, instance } => {
-            let of = instance.map_or_else(String::new, |instance| format!(" of instance {instance}"));
-            match leader {
-                Some(leader) => tracing::info!("{leader} leads view {view}{of}"),
-                None => tracing::info!("nobody leads view {view}{of}"),
-            }
-        }
-        Event::RefusedBy { replica, text } => tracing::error!("{replica} refuses this replica: {text}"),
-        Event::Overdue { session, number } => {
-            tracing::warn!("request {number} of {session} waits for too long; all replicas were told of it")
-        }
-        Event::Refused { text } => tracing::warn!("refused a connection: {text}"),
-        Event::Rejected { conn, text } => tracing::warn!("closed {conn}: {text}"),
-        Event::PeerUp(replica) => tracing::info!("{replica} is connected"),
-        Event::PeerDown(replica) => tracing::info!("{replica} is not connected any more"),
-        Event::DiskFull => {
-            tracing::error!("the disk is full: writes are refused; free space, they resume by themselves");
-        }
-        Event::Members { text } | Event::Instances { text } => tracing::info!("{text}"),
-        Event::Level { level, begun: true } => tracing::info!("the feature level is being raised to {level}"),
-        Event::Level { level, begun: false } => tracing::info!("the cluster works at feature level {level}"),
-        Event::State { text, bad: true } => tracing::error!("{text}"),
-        Event::State { text, bad: false } => tracing::info!("{text}"),
-        Event::DiskStalls => {
-            tracing::error!("the disk finishes nothing; if this replica leads, it hands over")
-        }
-        Event::DiskWorks => tracing::info!("the disk finishes its work again"),
-        Event::DiskHasRoom => tracing::info!("the disk has room again"),
-    }
 }

@@ -14,6 +14,7 @@ mod connection;
 mod directory;
 mod disk;
 mod disk_thread;
+mod event_log;
 mod evidence;
 mod facts;
 mod files;
@@ -21,6 +22,8 @@ mod health;
 mod keeper_thread;
 mod kept_files;
 mod lane;
+#[cfg(test)]
+mod logged;
 mod metrics;
 mod mouth;
 mod network;

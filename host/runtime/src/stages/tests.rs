@@ -1,5 +1,6 @@
 use super::{Limits, Slow, SlowStatus, Stages};
 use crate::clock::Clock;
+use crate::logged::logged;
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, Executor, Outcome, ReplySink, Service,
     SessionLimits,
@@ -10,9 +11,8 @@ use quorate_types::{
 };
 use quorate_wire::{Batch, BatchHeader, ReplyStatus};
 use serde_json::Value;
-use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 struct Nothing;
 
@@ -100,30 +100,6 @@ fn opening(number: u64) -> Outcome {
         opening: Some(ClientId::new(70 + number)),
         withheld: false,
     }
-}
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The lines that are logged meanwhile, as JSON has them.
-fn logged(run: impl FnOnce()) -> Vec<Value> {
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber =
-        tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(subscriber, run);
-    let bytes = lines.0.lock().unwrap();
-    bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
 #[test]
