@@ -4,9 +4,8 @@
 //! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014, section 6.3 (BFTMapList: a table
 //! of strings and lists of strings, behind the interface of a map). Test: `host/quorate/tests/all/examples.rs`.
 
-use quorate::client::{BlockingClient, BlockingSession, BuildError, ClientBuilder, Error, ReadOptions};
-use quorate::{Client, Context, LocalCluster, Typed, TypedError, TypedService, decode_reply, encode_command};
-use serde::de::DeserializeOwned;
+use quorate::client::{BlockingClient, BlockingTypedSession, BuildError, ClientBuilder, ReadOptions};
+use quorate::{Context, LocalCluster, Typed, TypedCallError, TypedError, TypedService};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -131,10 +130,8 @@ impl TypedService for MapOfLists {
 pub(crate) enum ListsError {
     /// The client could not be made.
     Build(BuildError),
-    /// The cluster gave no answer in time, or refused the call.
-    Call(Error),
-    /// The answer is not one of this service.
-    Typed(TypedError),
+    /// The cluster gave no answer in time, refused the call, or gave an answer that is none of this service.
+    Call(TypedCallError),
     /// The service changed nothing; the text says why.
     TooLarge(String),
 }
@@ -144,7 +141,6 @@ impl fmt::Display for ListsError {
         match self {
             Self::Build(why) => write!(f, "{why}"),
             Self::Call(why) => write!(f, "{why}"),
-            Self::Typed(why) => write!(f, "{why}"),
             Self::TooLarge(why) => write!(f, "nothing changed, since {why}"),
         }
     }
@@ -155,30 +151,26 @@ impl std::error::Error for ListsError {}
 /// The map, for a program that uses it. It looks like a map of the standard library; each call is a command or a read of the cluster.
 pub(crate) struct Lists {
     client: BlockingClient,
-    session: BlockingSession,
+    session: BlockingTypedSession<MapOfLists>,
 }
 
 impl Lists {
     /// Connects to a cluster, and waits until it answers.
     pub(crate) fn connect(cluster: ClientBuilder) -> Result<Self, ListsError> {
         let client = cluster.build_blocking().map_err(ListsError::Build)?;
-        let session = client.open_session().map_err(ListsError::Call)?;
+        let session = client.open().map_err(|why| ListsError::Call(why.into()))?;
         Ok(Self { client, session })
     }
 
     fn change(&self, change: &Change) -> Result<Changed, ListsError> {
-        let command = encode_command(change).map_err(ListsError::Typed)?;
-        let replies = self.session.call_one(&command).map_err(ListsError::Call)?;
-        match typed(replies.first().unwrap_or_default())? {
+        match self.session.call(change).map_err(ListsError::Call)? {
             Changed::TooLarge(why) => Err(ListsError::TooLarge(why)),
             changed => Ok(changed),
         }
     }
 
     fn ask(&self, question: &Question) -> Result<Answer, ListsError> {
-        let query = encode_command(question).map_err(ListsError::Typed)?;
-        let answer = self.client.read(query, ReadOptions::STRONG).map_err(ListsError::Call)?;
-        typed(&answer.body)
+        self.client.query::<MapOfLists>(question, ReadOptions::STRONG).map_err(ListsError::Call)
     }
 
     /// Gives a key this list. Returns the list that it had before.
@@ -186,7 +178,7 @@ impl Lists {
         let list = list.iter().map(|string| (*string).to_owned()).collect();
         match self.change(&Change::Put(key.to_owned(), list))? {
             Changed::Before(before) => Ok(before),
-            _ => Err(ListsError::Typed(TypedError::UnknownReply)),
+            _ => Err(ListsError::Call(TypedError::UnknownReply.into())),
         }
     }
 
@@ -194,7 +186,7 @@ impl Lists {
     pub(crate) fn append(&self, key: &str, string: &str) -> Result<u64, ListsError> {
         match self.change(&Change::Append(key.to_owned(), string.to_owned()))? {
             Changed::Length(length) => Ok(length),
-            _ => Err(ListsError::Typed(TypedError::UnknownReply)),
+            _ => Err(ListsError::Call(TypedError::UnknownReply.into())),
         }
     }
 
@@ -202,7 +194,7 @@ impl Lists {
     pub(crate) fn remove(&self, key: &str) -> Result<Option<Vec<String>>, ListsError> {
         match self.change(&Change::Remove(key.to_owned()))? {
             Changed::Before(before) => Ok(before),
-            _ => Err(ListsError::Typed(TypedError::UnknownReply)),
+            _ => Err(ListsError::Call(TypedError::UnknownReply.into())),
         }
     }
 
@@ -215,7 +207,7 @@ impl Lists {
     pub(crate) fn get(&self, key: &str) -> Result<Option<Vec<String>>, ListsError> {
         match self.ask(&Question::Get(key.to_owned()))? {
             Answer::List(list) => Ok(list),
-            _ => Err(ListsError::Typed(TypedError::UnknownReply)),
+            _ => Err(ListsError::Call(TypedError::UnknownReply.into())),
         }
     }
 
@@ -223,7 +215,7 @@ impl Lists {
     pub(crate) fn contains_key(&self, key: &str) -> Result<bool, ListsError> {
         match self.ask(&Question::Contains(key.to_owned()))? {
             Answer::Contains(contains) => Ok(contains),
-            _ => Err(ListsError::Typed(TypedError::UnknownReply)),
+            _ => Err(ListsError::Call(TypedError::UnknownReply.into())),
         }
     }
 
@@ -231,7 +223,7 @@ impl Lists {
     pub(crate) fn size(&self) -> Result<u64, ListsError> {
         match self.ask(&Question::Size)? {
             Answer::Size(size) => Ok(size),
-            _ => Err(ListsError::Typed(TypedError::UnknownReply)),
+            _ => Err(ListsError::Call(TypedError::UnknownReply.into())),
         }
     }
 
@@ -241,7 +233,7 @@ impl Lists {
         loop {
             let after = all.last().map(|(key, _)| key.clone());
             let Answer::Entries(page, more) = self.ask(&Question::Entries(after))? else {
-                return Err(ListsError::Typed(TypedError::UnknownReply));
+                return Err(ListsError::Call(TypedError::UnknownReply.into()));
             };
             all.extend(page);
             if !more {
@@ -251,14 +243,9 @@ impl Lists {
     }
 }
 
-fn typed<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, ListsError> {
-    decode_reply(bytes).map_err(ListsError::Typed)
-}
-
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let directory = std::env::temp_dir().join(format!("quorate-lists-{}", std::process::id()));
-    let mut cluster = LocalCluster::start(&directory, 3, || Box::new(Typed(MapOfLists::default())))?;
-    let lists = Lists::connect(Client::builder().members(cluster.members()))?;
+    let mut cluster = LocalCluster::temporary(3, || Box::new(Typed(MapOfLists::default())))?;
+    let lists = Lists::connect(cluster.client())?;
     println!("put fruit: before {:?}", lists.put("fruit", &["apple", "pear"])?);
     println!("append to fruit: {} strings", lists.append("fruit", "plum")?);
     println!("append to trees: {} string", lists.append("trees", "oak")?);
@@ -273,7 +260,5 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("a string that is too long: {}", refused.expect_err("it is refused"));
     lists.clear()?;
     assert_eq!(lists.size()?, 0);
-    drop(cluster);
-    std::fs::remove_dir_all(&directory)?;
     Ok(())
 }

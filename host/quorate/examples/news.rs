@@ -8,10 +8,10 @@
 //! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014, sections 4 (a replier that answers
 //! other clients) and 7.5 (a publish-subscribe middleware). Test: `host/quorate/tests/all/examples.rs`.
 
-use quorate::client::{BlockingClient, BlockingSession, LetterQueue, ReadOptions};
+use quorate::client::{BlockingClient, BlockingTypedSession, LetterQueue, ReadOptions};
 use quorate::{
-    Client, Context, Letter, Letters, LocalCluster, SessionEnd, SessionId, Typed, TypedService,
-    decode_letter, decode_reply, encode_command,
+    Context, Letter, Letters, LocalCluster, SessionEnd, SessionId, Typed, TypedService, decode_letter,
+    encode_command,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -113,16 +113,11 @@ impl TypedService for News {
     }
 }
 
-fn call(session: &BlockingSession, command: &Command) -> Result<u64, Box<dyn Error>> {
-    let replies = session.call_one(&encode_command(command)?)?;
-    Ok(decode_reply::<Result<u64, String>>(replies.first().unwrap_or_default())??)
-}
-
 /// One who reads a topic: all news from the subscription on, once each, in their order.
 pub(crate) struct Reader {
     client: BlockingClient,
     /// It reads as long as its session lives.
-    session: BlockingSession,
+    session: BlockingTypedSession<News>,
     letters: LetterQueue,
     topic: String,
     last: u64,
@@ -133,10 +128,9 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(cluster: &LocalCluster, topic: &str) -> Result<Self, Box<dyn Error>> {
         let letters = LetterQueue::new(1 << 20);
-        let client =
-            Client::builder().members(cluster.members()).letters(letters.clone()).build_blocking()?;
-        let session = client.open_session()?;
-        let last = call(&session, &Command::Subscribe(topic.to_owned()))?;
+        let client = cluster.client().letters(letters.clone()).build_blocking()?;
+        let session = client.open::<News>()?;
+        let last = session.call(&Command::Subscribe(topic.to_owned()))??;
         Ok(Self { client, session, letters, topic: topic.to_owned(), last, fetched: VecDeque::new() })
     }
 
@@ -162,29 +156,28 @@ impl Reader {
 
     /// Asks for what is missing.
     fn fetch(&mut self) -> Result<(), Box<dyn Error>> {
-        let query = encode_command(&Since(self.topic.clone(), self.last))?;
-        let answer = self.client.read(query, ReadOptions::STRONG)?;
-        self.fetched.extend(decode_reply::<Vec<Item>>(&answer.body)?);
+        let since = Since(self.topic.clone(), self.last);
+        self.fetched.extend(self.client.query::<News>(&since, ReadOptions::STRONG)?);
         Ok(())
     }
 
     pub(crate) fn unsubscribe(self) -> Result<(), Box<dyn Error>> {
-        call(&self.session, &Command::Unsubscribe(self.topic))?;
+        self.session.call(&Command::Unsubscribe(self.topic))??;
         Ok(self.session.close()?)
     }
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let directory = std::env::temp_dir().join(format!("quorate-news-{}", std::process::id()));
-    let mut cluster = LocalCluster::start(&directory, 3, || Box::new(Typed(News::default())))?;
+    let mut cluster = LocalCluster::temporary(3, || Box::new(Typed(News::default())))?;
     let mut readers = [("ann", "sports"), ("bob", "sports"), ("eve", "weather")]
         .into_iter()
         .map(|(name, topic)| Ok((name, Reader::new(&cluster, topic)?)))
         .collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-    let publisher = Client::builder().members(cluster.members()).build_blocking()?;
-    let session = publisher.open_session()?;
-    let publish =
-        |topic: &str, text: &str| call(&session, &Command::Publish(topic.to_owned(), text.to_owned()));
+    let publisher = cluster.client().build_blocking()?;
+    let session = publisher.open::<News>()?;
+    let publish = |topic: &str, text: &str| -> Result<u64, Box<dyn Error>> {
+        Ok(session.call(&Command::Publish(topic.to_owned(), text.to_owned()))??)
+    };
     publish("sports", "a goal")?;
     publish("weather", "rain")?;
     let leader = publisher.client().leader().ok_or("nobody leads")?;
@@ -205,7 +198,5 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     for (_, reader) in readers {
         reader.unsubscribe()?;
     }
-    drop(cluster);
-    std::fs::remove_dir_all(&directory)?;
     Ok(())
 }

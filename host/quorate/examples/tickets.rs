@@ -1,7 +1,7 @@
 //! A service in the object store: tickets that are each taken once. It writes nothing for checkpoints, however large it grows. Run
 //! it with `cargo run --release -p quorate --example tickets`.
 
-use quorate::{Client, Context, InStore, LocalCluster, ObjectService, ReplySink, Store, client::ReadOptions};
+use quorate::{Context, InStore, LocalCluster, ObjectService, ReplySink, Store, client::ReadOptions};
 
 /// Keys are tickets, values say who has them. All state is in the store.
 struct Tickets;
@@ -31,9 +31,8 @@ impl ObjectService for Tickets {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let directory = std::env::temp_dir().join(format!("quorate-tickets-{}", std::process::id()));
-    let cluster = LocalCluster::start(&directory, 3, || Box::new(InStore::new(Tickets)))?;
-    let client = Client::builder().members(cluster.members()).build_blocking()?;
+    let cluster = LocalCluster::temporary(3, || Box::new(InStore::new(Tickets)))?;
+    let client = cluster.client().build_blocking()?;
     let session = client.open_session()?;
     for command in ["ann row 1 seat 4", "bob row 1 seat 4", "bob row 1 seat 5"] {
         let replies = session.call_one(command.as_bytes())?;
@@ -42,7 +41,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let taken = client.read(b"row 1".to_vec(), ReadOptions::default())?;
     print!("{}", String::from_utf8_lossy(&taken.body));
     assert_eq!(taken.body, b"row 1 seat 4: ann\nrow 1 seat 5: bob\n".as_slice());
-    drop(cluster);
-    std::fs::remove_dir_all(&directory)?;
     Ok(())
 }

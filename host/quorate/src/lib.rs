@@ -9,7 +9,7 @@
 pub mod client;
 mod local;
 
-pub use client::{BlockingClient, Client, Error, TlsFiles};
+pub use client::{BlockingClient, Client, Error, TlsFiles, TypedCallError};
 pub use local::LocalCluster;
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Entry, Events, FreshKeys,

@@ -1,7 +1,9 @@
 //! A whole cluster in one process, on real sockets and a real disk: for a service's own tests, and for trying things out.
 
+use crate::client::{Client, ClientBuilder};
 use aws_lc_rs::rand;
 use quorate_execute::Service;
+use quorate_order::Protocol;
 use quorate_runtime::{
     Config, DataDirectory, DirectoryError, Durability, Identity, MemberConfig, MemoryOracle, Options,
     Replica, Running, SigningConfig, SigningKey, StartError,
@@ -25,6 +27,18 @@ pub struct LocalCluster {
     oracle: MemoryOracle,
     /// The replicas that were started with an oracle of the caller's, and those with the one above: two oracles would each grant a half.
     asks: BTreeMap<ReplicaId, Asks>,
+    /// Behind the replicas: it goes when they have stopped.
+    temporary: Option<Temporary>,
+}
+
+/// A directory that is removed with everything in it.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // What can not be removed is in a place that the system empties.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Which oracle a replica asks.
@@ -50,8 +64,37 @@ impl LocalCluster {
         Self::start_with(directory, replicas, service, |_| {}, |_| Options::default())
     }
 
-    /// Like [`Self::start`], but `configure` may change the configuration of each replica, and `options` replace its parts. For Byzantine
-    /// faults set `fault_model` and `protocol`, with four replicas or more; their keys are then made.
+    /// Like [`Self::start`], in a directory of its own among the system's temporary files, which is removed with the cluster. Each replica
+    /// takes some 30 MB there.
+    ///
+    /// # Errors
+    /// Why the cluster can not be set up or a replica does not start.
+    pub fn temporary(
+        replicas: u16,
+        service: impl Fn() -> Box<dyn Service> + Send + 'static,
+    ) -> Result<Self, StartError> {
+        Self::temporary_with(replicas, service, |_| {}, |_| Options::default())
+    }
+
+    /// Like [`Self::start_with`], in a directory as that of [`Self::temporary`].
+    ///
+    /// # Errors
+    /// Why the cluster can not be set up or a replica does not start.
+    pub fn temporary_with(
+        replicas: u16,
+        service: impl Fn() -> Box<dyn Service> + Send + 'static,
+        configure: impl Fn(&mut Config),
+        options: impl Fn(ReplicaId) -> Options,
+    ) -> Result<Self, StartError> {
+        let name = format!("quorate-{}-{:016x}", std::process::id(), random());
+        let temporary = Temporary(std::env::temp_dir().join(name));
+        let mut cluster = Self::start_with(&temporary.0, replicas, service, configure, options)?;
+        cluster.temporary = Some(temporary);
+        Ok(cluster)
+    }
+
+    /// Like [`Self::start`], but `configure` may change the configuration of each replica, and `options` replace its parts. Where replicas
+    /// may lie, or few of them be slow, set `fault_model`, with as many replicas as it needs: the protocol follows, and keys are made.
     ///
     /// # Errors
     /// Why the cluster can not be set up or a replica does not start.
@@ -63,12 +106,19 @@ impl LocalCluster {
         options: impl Fn(ReplicaId) -> Options,
     ) -> Result<Self, StartError> {
         let mut configs = set_up(directory, replicas)?;
-        configs.iter_mut().for_each(configure);
+        configs.iter_mut().for_each(|config| {
+            configure(config);
+            let model = config.fault_model;
+            if config.protocol == Protocol::RAFT && (model.may_lie() || model.few_are_slow()) {
+                // Raft survives neither, so it can not be meant.
+                config.protocol = Protocol::MOD_SMART;
+            }
+        });
         make_keys(directory, &mut configs)?;
         let running = configs.iter().map(|_| None).collect();
         let service = Box::new(service);
         let (oracle, asks) = (MemoryOracle::default(), BTreeMap::new());
-        let mut cluster = Self { configs, running, service, oracle, asks };
+        let mut cluster = Self { configs, running, service, oracle, asks, temporary: None };
         for id in 1..=replicas {
             let replica = ReplicaId::new(id);
             cluster.restart_with(replica, options(replica))?;
@@ -79,6 +129,13 @@ impl LocalCluster {
     /// The replicas and their addresses, for a client.
     pub fn members(&self) -> Vec<(ReplicaId, String)> {
         self.configs[0].members.iter().map(|m| (ReplicaId::new(m.replica), m.address.clone())).collect()
+    }
+
+    /// Begins to describe a client of this cluster: its members and the faults that they may have are named.
+    pub fn client(&self) -> ClientBuilder {
+        let config = &self.configs[0];
+        let builder = Client::builder().members(self.members()).fault_model(config.fault_model);
+        config.faults.map_or(builder.clone(), |most| builder.faults(most))
     }
 
     /// The configuration of a replica.

@@ -23,6 +23,7 @@ mod session;
 mod socket;
 mod thread;
 mod tls;
+mod typed;
 
 pub use admin::{AdminConnection, AdminSender, REFUSED};
 pub use authentication::Authentication;
@@ -39,6 +40,7 @@ pub use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, RequestNumbe
 pub use quorate_wire::ReplyStatus;
 pub use replies::{ReplyListener, ReplyWatch, WatchedReply};
 pub use session::{CallFuture, Session};
+pub use typed::{BlockingTypedSession, TypedCallError, TypedSession};
 
 use admin::Question;
 use bytes::Bytes;

@@ -12,4 +12,5 @@ mod letters;
 mod liars;
 mod long_commands;
 mod own_replies;
+mod typed;
 mod workers;
