@@ -129,6 +129,13 @@ struct Home {
     leader_changes: u64,
 }
 
+impl Home {
+    fn new(node: Node, mouth: Option<Box<dyn Mouth>>) -> Self {
+        let (effects, speech) = (Effects::new(), mouth.map(Speech::of));
+        Self { node, effects, speech, turns: Durations::NONE, leader_changes: 0 }
+    }
+}
+
 impl Core for Home {
     fn take(&mut self, now: Time, input: Input) {
         if let (Some(speech), Input::Frame { conn, frame }) = (&mut self.speech, &input) {
@@ -240,13 +247,7 @@ impl Lane {
             node.bridge(Box::new(sides.posts.clone()));
         }
         Ok(Self {
-            home: Home {
-                node,
-                effects: Effects::new(),
-                speech: mouth.map(Speech::of),
-                turns: Durations::NONE,
-                leader_changes: 0,
-            },
+            home: Home::new(node, mouth),
             sockets: sockets(poll),
             pulse: Pulse::start(heartbeat)?,
             entry: Share::one_in(ENTRY),
