@@ -378,6 +378,12 @@ impl Children {
         self.replicas.iter().filter(|replica| replica.is_up()).count()
     }
 
+    /// The replicas that ended on their own, and were not started again.
+    pub(super) fn ended(&self) -> Vec<u16> {
+        let ended = self.replicas.iter().filter(|replica| replica.life == Life::Ended);
+        ended.map(|replica| replica.id).collect()
+    }
+
     /// Moves logs that are too long.
     pub(super) fn bound_logs(&self) {
         self.replicas.iter().for_each(Replica::bound_log);

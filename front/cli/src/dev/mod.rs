@@ -172,6 +172,12 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// These replicas, for a sentence.
+fn named(replicas: &[u16]) -> String {
+    let list: Vec<String> = replicas.iter().map(u16::to_string).collect();
+    format!("{} {}", if list.len() == 1 { "replica" } else { "replicas" }, list.join(", "))
+}
+
 struct Dev {
     directory: DevDirectory,
     children: Children,
@@ -220,6 +226,15 @@ impl Dev {
                     "fewer than {majority} replicas are left, so the cluster can not start; why they ended stands above"
                 )));
             }
+            let ended = self.children.ended();
+            if self.directory.made && !ended.is_empty() {
+                return Err(Failure::new(format!(
+                    "a new cluster begins only with all its replicas, and {} ended; why stands above. Do what it says, then start \
+                     `quorate dev{}` again",
+                    named(&ended),
+                    dir_option(&self.args.dir)
+                )));
+            }
             let answers = self.admin.ask_all();
             if let Some(leader) = admin::leader(&answers)
                 && admin::followers_of(&answers, leader) >= majority
@@ -231,8 +246,15 @@ impl Dev {
             if !told && started.elapsed() > SLOW {
                 told = true;
                 let logs = self.args.dir.join("replica-*").join("log.txt");
+                let down = match ended.as_slice() {
+                    [] => String::new(),
+                    ended => format!(
+                        "{} ended; if this cluster never worked, it begins only with all its replicas. ",
+                        named(ended)
+                    ),
+                };
                 eprintln!(
-                    "still no leader after {} s; what the replicas say is in {}",
+                    "still no leader after {} s. {down}What the replicas say is in {}",
                     SLOW.as_secs(),
                     logs.display()
                 );

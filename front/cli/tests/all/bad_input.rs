@@ -31,6 +31,26 @@ fn a_command_line_that_makes_no_sense() {
     }
 }
 
+/// A new cluster begins only with all its replicas, so nobody waits for one that can not listen.
+#[test]
+fn a_new_cluster_with_a_port_that_is_taken() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = home.path().join("dev");
+    let dir = dir.to_str().expect("UTF-8");
+    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    let first = taken.local_addr().expect("it is bound").port() - 2;
+    let dev = ["dev", "--dir", dir, "--port-base", &first.to_string(), "--no-web"];
+    quorate(&dev).fails(
+        1,
+        &[
+            "replica 3 does not start: can not listen on",
+            "Another process uses this port",
+            "a new cluster begins only with all its replicas, and replica",
+        ],
+    );
+    drop(taken);
+}
+
 #[test]
 fn no_cluster_is_known() {
     let empty = tempfile::tempdir().expect("a temporary directory");
