@@ -321,6 +321,13 @@ impl Votes {
         self.groups().any(|group| !group.whole && group.members.count_ones() >= needed)
     }
 
+    /// If members gave different answers: how many members answered, and in how many ways.
+    pub(crate) fn differ(&self) -> Option<(u32, usize)> {
+        let last = || self.groups().filter(|group| group.last);
+        let ways = last().count();
+        (ways > 1).then(|| (last().map(|group| group.members.count_ones()).sum(), ways))
+    }
+
     /// How many members gave the most frequent answer.
     pub(crate) fn most(&self) -> u32 {
         self.groups().map(|group| group.members.count_ones()).max().unwrap_or(0)

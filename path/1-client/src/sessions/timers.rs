@@ -25,6 +25,19 @@ fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, detail: &str)
     }
 }
 
+/// Why a request has no answer that counts, for people: what is known of all, and how often the members differ about this one. Of `needed`
+/// equal answers all but one may be missing since members lie, so where no more than that many lie, honest ones say at most `needed` things.
+fn why(entry: &Entry, needed: u32, detail: &str) -> String {
+    match entry.votes.differ() {
+        None => detail.to_owned(),
+        Some((members, ways)) if ways > needed as usize => format!(
+            "{detail}; {members} replicas answered in {ways} different ways: the service is not deterministic, or more replicas lie than the \
+             cluster survives"
+        ),
+        Some((members, ways)) => format!("{detail}; {members} replicas answered in {ways} different ways"),
+    }
+}
+
 /// The result of looking at one session's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
@@ -60,13 +73,13 @@ impl Sessions {
             }
             return;
         }
-        let held = session.pace.refused;
+        let (held, needed) = (session.pace.refused, self.rules.needed);
         let late_close = session.close_is_late(step.now);
         let (mut told, is_for_queries) = (false, session.queries);
         let mut tell = |call: CallId, entry: &Entry| {
             told = true;
             let unknown = entry.may_run() || entry.too_large.is_some();
-            let error = late_error(entry.refused.or(held), unknown, detail);
+            let error = late_error(entry.refused.or(held), unknown, &why(entry, needed, detail));
             step.out.push(Effect::Completed { call, result: Err(error) });
         };
         let (freed, earliest) = session.queue.give_up_late(step.now, &mut tell);
