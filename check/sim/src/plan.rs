@@ -521,6 +521,7 @@ const NO_BORDERS: BorderConfig = BorderConfig {
     interval_bytes_max: 0,
     ahead_percent: 0,
     full_every: 1,
+    every: None,
 };
 
 /// The sizes of [`Plan::sizes`].

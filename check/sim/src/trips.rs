@@ -39,6 +39,7 @@ const BORDERS: BorderConfig = BorderConfig {
     interval_bytes_max: NEVER,
     ahead_percent: 0,
     full_every: 1,
+    every: None,
 };
 
 /// Pillars have lanes of their own, which have their turns soon.

@@ -396,6 +396,8 @@ pub struct CheckpointStatus {
     pub trimmed: u64,
     /// The border at which this replica's state was found to differ from the agreed one, until it is repaired.
     pub diverged: Option<u64>,
+    /// How often the state here differed from the agreed one since the start of the process, whether it was repaired or not.
+    pub divergences: u64,
     /// The checkpoint that is being fetched, if any.
     pub transfer: Option<TransferStatus>,
     /// Damaged places in checkpoints that are not mended yet.

@@ -10,7 +10,7 @@ pub mod client;
 mod local;
 
 pub use client::{BlockingClient, Client, Error, TlsFiles, TypedCallError};
-pub use local::LocalCluster;
+pub use local::{CheckError, LocalCluster};
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Entry, Events, FreshKeys,
     InStore, KeyUse, Letter, LetterTooLong, Letters, Map, MembershipNow, ObjectService, Observer, OwnReplies,

@@ -10,10 +10,14 @@ use quorate_runtime::{
 };
 use quorate_types::{ClusterId, Incarnation, ReplicaId};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The time between two looks of [`LocalCluster::check`].
+const CHECK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Several replicas of one service in this process, each in a folder of its own below one directory.
 ///
@@ -40,6 +44,88 @@ impl Drop for Temporary {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// What [`LocalCluster::check`] looks at.
+struct Look {
+    replica: ReplicaId,
+    executed: u64,
+    border: u64,
+    digest: Option<String>,
+    divergences: u64,
+}
+
+impl Look {
+    fn at(running: &Running) -> Option<Self> {
+        let status = running.asker().ask()?;
+        Some(Self {
+            replica: ReplicaId::new(status.replica),
+            executed: status.executed,
+            border: status.checkpoints.last_seq,
+            digest: status.checkpoints.last_state_digest,
+            divergences: status.checkpoints.divergences,
+        })
+    }
+}
+
+/// Why [`LocalCluster::check`] does not say that all states are equal.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The states of two replicas differ.
+    Differ {
+        /// One of them.
+        replica: ReplicaId,
+        /// The other one.
+        from: ReplicaId,
+    },
+    /// The state of a replica differed from that of the others before. It is repaired from them.
+    Differed {
+        /// The replica.
+        replica: ReplicaId,
+    },
+    /// Not all replicas came as far as they must.
+    Late {
+        /// The seq behind which a border was waited for.
+        after: u64,
+        /// The last border of each replica.
+        borders: Vec<(ReplicaId, u64)>,
+    },
+    /// No replica runs.
+    NobodyRuns,
+    /// The cluster does not answer; the text says why.
+    Client(String),
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = "the service is not deterministic, or a machine does not work correctly. The replicas' logs name the keys that differ if the \
+                     service is in the object store; typical causes are clocks, random numbers of its own, and maps whose order differs";
+        match self {
+            Self::Differ { replica, from } => {
+                write!(f, "{replica} and {from} executed the same and have other states: {cause}")
+            }
+            Self::Differed { replica } => {
+                write!(f, "the state of {replica} differed from that of the others: {cause}")
+            }
+            Self::Late { after, borders } => write!(
+                f,
+                "not all replicas came to a border behind seq {after} in time: their last ones are {borders:?}; restart those that were \
+                 stopped, or wait longer"
+            ),
+            Self::NobodyRuns => f.write_str("no replica runs: start one again before the check"),
+            Self::Client(why) => write!(f, "the cluster does not answer: {why}"),
+        }
+    }
+}
+
+/// A test that unwraps it prints it by `Debug`.
+impl fmt::Debug for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for CheckError {}
 
 /// Which oracle a replica asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +224,39 @@ impl LocalCluster {
         config.faults.map_or(builder.clone(), |most| builder.faults(most))
     }
 
+    /// Compares the states of all replicas that run, at a checkpoint border of after now: for the end of a test, to learn that the service is
+    /// deterministic. It opens sessions, so that the log goes on.
+    ///
+    /// # Errors
+    /// When states differ, or differed before; when not all replicas come so far in this time.
+    pub fn check(&self, patience: Duration) -> Result<(), CheckError> {
+        let deadline = Instant::now() + patience;
+        let client = self.client().build_blocking().map_err(|why| CheckError::Client(why.to_string()))?;
+        let mut after = None;
+        loop {
+            let session = client.open_session().and_then(|session| session.close());
+            session.map_err(|why| CheckError::Client(why.to_string()))?;
+            let all: Vec<Look> = self.running.iter().flatten().filter_map(Look::at).collect();
+            let after = *after.get_or_insert(all.iter().map(|look| look.executed).max().unwrap_or(0));
+            if let Some(Look { replica, .. }) = all.iter().find(|look| look.divergences > 0) {
+                return Err(CheckError::Differed { replica: *replica });
+            }
+            let [first, others @ ..] = all.as_slice() else { return Err(CheckError::NobodyRuns) };
+            let together = others.iter().all(|look| look.border == first.border);
+            if first.border >= after && together && all.iter().all(|look| look.digest.is_some()) {
+                let differs = others.iter().find(|look| look.digest != first.digest);
+                return differs.map_or(Ok(()), |look| {
+                    Err(CheckError::Differ { replica: look.replica, from: first.replica })
+                });
+            }
+            if Instant::now() > deadline {
+                let borders = all.iter().map(|look| (look.replica, look.border)).collect();
+                return Err(CheckError::Late { after, borders });
+            }
+            std::thread::sleep(CHECK_PAUSE);
+        }
+    }
+
     /// The configuration of a replica.
     pub fn config(&self, replica: ReplicaId) -> Option<&Config> {
         self.configs.get(usize::from(replica.number()).checked_sub(1)?)
@@ -232,6 +351,8 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
         config.level = quorate_wire::FEATURE_LEVEL;
         // Small files: several replicas share this disk.
         config.durability.segment_mib = 24;
+        // States are small, and are compared soon.
+        config.checkpoints.interval_s = 1;
         configs.push(config);
     }
     Ok(configs)

@@ -694,7 +694,7 @@ impl Config {
         let (level, instances) = (self.level, self.instances);
         let (protocol, verified) = (self.agreed_protocol(), self.execution.agreed());
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {} level {level} instances {instances} window {WINDOW}{protocol}{verified}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {} level {level} instances {instances} window {WINDOW}{protocol}{verified} borders {}",
             self.service.agreed(),
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
@@ -703,6 +703,7 @@ impl Config {
             self.checkpoints.interval_bytes,
             self.checkpoints.interval_state_percent,
             self.checkpoints.interval_bytes_max,
+            self.checkpoints.interval_s,
         )
     }
 

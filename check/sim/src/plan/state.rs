@@ -120,7 +120,11 @@ pub(super) fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         interval_bytes_max: rng.spread(4 << 10, 64 << 10),
         ahead_percent: rng.pick(&[0, 10, 40, 100]),
         full_every: rng.pick(&[1, 2, 4, 10]),
+        every: None,
     };
+    // Without a draw of its own, so that all other choices of a seed stay.
+    let interval = plan.borders.interval_bytes;
+    plan.borders.every = interval.is_multiple_of(3).then(|| Span::from_millis(100 + interval % 2000));
     plan.log_bytes_max = rng.pick(&[8 << 10, 64 << 10, 1 << 30]);
     plan.fetch = FetchLimits {
         window: rng.pick(&[1, 16 << 10, 4 << 20]),

@@ -2,7 +2,9 @@
 //! be compared byte by byte (000, section 5.2).
 //!
 //! A border comes when the batches since the last border have filled the interval. A batch may ask for one earlier
-//! ([`quorate_wire::BatchHeader::border`]), which then comes at once.
+//! ([`quorate_wire::BatchHeader::border`]), which then comes at once. Where little is written it comes by agreed time, too
+//! ([`BorderConfig::every`]): so replicas whose states differ find that out soon, and a restart executes little. It waits until a part of the
+//! state's bytes was written, so that a large state is not written again and again for a few commands.
 //!
 //! Where replicas may lie, it comes when a share of the interval is over: the interval divided by the number of members, where agreed time
 //! counts as if bytes were written in it. So a leader that asks with each batch costs only a bounded part of the replicas' work, and a
@@ -58,6 +60,8 @@ pub struct BorderConfig {
     pub ahead_percent: u64,
     /// With differences, the whole state is written at one border of this many.
     pub full_every: u64,
+    /// A border comes with the first batch at which so much agreed time is over since the last one, if enough was written; `None`: by bytes only.
+    pub every: Option<Span>,
 }
 
 /// The bytes that each batch counts beside its own.
@@ -65,6 +69,10 @@ const BATCH_COST: u64 = 512;
 
 /// After a request for a border, each second of agreed time counts as this many bytes: an idle cluster may need a border, too.
 const SECOND_BYTES: u64 = 8 << 20;
+
+/// A border comes by time only if one part in so many of the state's bytes was written. With differences and [`BorderConfig::full_every`] of 8,
+/// at most 50 / 8 bytes of full checkpoints are then written for each byte of the log.
+const STATE_PARTS: u64 = 50;
 
 /// The facts about an executed batch that count.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +185,12 @@ impl Borders {
             || u128::from(self.since) + passed >= u128::from(self.share())
     }
 
+    /// Whether a border comes because time is over.
+    fn is_time(&self, batch: Executed) -> bool {
+        let passed = self.config.every.is_some_and(|every| batch.time.since(self.at) >= every);
+        passed && self.since.saturating_mul(STATE_PARTS) >= self.state_bytes
+    }
+
     /// Counts one executed batch.
     pub(crate) fn executed(&mut self, batch: Executed) -> Option<Point> {
         let interval = self.interval();
@@ -185,7 +199,7 @@ impl Borders {
         if !batch.settled {
             return None;
         }
-        if (self.owed && self.may_come_early(batch)) || self.since >= interval {
+        if (self.owed && self.may_come_early(batch)) || self.since >= interval || self.is_time(batch) {
             self.begin(self.number + 1, batch.time);
             return Some(Point::Border(self.number));
         }

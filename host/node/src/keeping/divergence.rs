@@ -20,6 +20,8 @@ pub(super) struct Divergence {
     none_agree: Option<(Seq, Vec<(ReplicaId, Digest)>)>,
     /// The checkpoint that this replica's state came from: at the start, or by a transfer.
     base: Seq,
+    /// How often the state differed since the start of the process.
+    count: u64,
 }
 
 impl Divergence {
@@ -39,6 +41,11 @@ impl Divergence {
         self.diverged.as_ref().map(|diverged| diverged.seq)
     }
 
+    /// How often the state differed since the start of the process, whether it was repaired or not.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The state differs at a border. Whether it is useless from now on.
     pub(super) fn found(&mut self, seq: Seq, own: Digest, agreed: Digest) -> bool {
         // What this replica said of borders before the checkpoint that its state came from is not about this state. And that checkpoint
@@ -47,6 +54,7 @@ impl Divergence {
             return false;
         }
         self.diverged = Some(Diverged { seq, own, agreed });
+        self.count += 1;
         true
     }
 

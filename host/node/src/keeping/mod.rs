@@ -416,6 +416,7 @@ impl Keeping {
             writing: self.own.writing().map(Seq::number),
             trimmed: self.trims.trimmed().number(),
             diverged: self.divergence.at().map(Seq::number),
+            divergences: self.divergence.count(),
             transfer: self.transfer.status(now),
             rotten: self.rot.places(),
             repaired: self.rot.mended(),

@@ -86,6 +86,7 @@ pub(crate) fn joins() -> NodeConfig {
             state_percent: 0,
             ahead_percent: 0,
             full_every: 1,
+            every: None,
         },
         log_bytes_max: 1 << 30,
         evidence: Vec::new(),

@@ -112,6 +112,37 @@ fn a_cluster_of_liars_needs_no_more_than_its_fault_model() {
     assert_eq!(client.query::<Bank>(&"ann".into(), ReadOptions::default()), Ok(Some(3)));
 }
 
+/// A service that is not deterministic: its state has what only one process knows.
+#[derive(Default, Serialize, Deserialize)]
+struct Local(usize);
+
+impl TypedService for Local {
+    type Command = ();
+    type Reply = ();
+    type Query = ();
+    type Answer = ();
+
+    fn execute(&mut self, (): (), _: &Context) {
+        self.0 = std::ptr::from_ref(self).addr();
+    }
+    fn query(&self, (): (), _: &Context) {}
+}
+
+#[test]
+fn a_check_finds_that_a_service_is_not_deterministic() {
+    let patience = std::time::Duration::from_secs(30);
+    let bank = LocalCluster::temporary(3, || Box::new(Typed(Bank::default()))).expect("it starts");
+    let client = bank.client().build_blocking().expect("it is built");
+    client.open::<Bank>().expect("a session").call(&deposit("ann", 1)).expect("it runs");
+    assert_eq!(bank.check(patience), Ok(()));
+
+    let local = LocalCluster::temporary(3, || Box::new(Typed(Local::default()))).expect("it starts");
+    let client = local.client().build_blocking().expect("it is built");
+    client.open::<Local>().expect("a session").call(&()).expect("it runs");
+    let why = local.check(patience).expect_err("each replica has another state");
+    assert!(why.to_string().contains("not deterministic"), "{why}");
+}
+
 #[test]
 fn a_temporary_cluster_leaves_nothing_behind() {
     let mut cluster = LocalCluster::temporary(1, || Box::new(Typed(Bank::default()))).expect("it starts");

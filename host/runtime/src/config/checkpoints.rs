@@ -56,6 +56,8 @@ pub struct CheckpointConfig {
     pub interval_state_percent: u32,
     /// The largest distance in bytes.
     pub interval_bytes_max: u64,
+    /// The largest distance in seconds of agreed time, where something is written; 0 for any.
+    pub interval_s: u32,
     /// How far before a border its capture begins, in percent of the interval.
     pub ahead_percent: u32,
     /// The number of borders from one full checkpoint to the next.
@@ -77,6 +79,7 @@ impl Default for CheckpointConfig {
             interval_bytes: 256 << 20,
             interval_state_percent: 400,
             interval_bytes_max: 2 << 30,
+            interval_s: 60,
             ahead_percent: 25,
             full_every: 8,
             rate_bytes: 64 << 20,
@@ -102,6 +105,7 @@ impl CheckpointConfig {
             interval_bytes_max: self.interval_bytes_max,
             ahead_percent: u64::from(self.ahead_percent),
             full_every: u64::from(self.full_every),
+            every: (self.interval_s > 0).then(|| Span::from_secs(u64::from(self.interval_s))),
         }
     }
 
@@ -144,6 +148,7 @@ impl CheckpointConfig {
                 self.interval_bytes, self.interval_bytes_max
             ));
         }
+        range("checkpoints: interval_s", self.interval_s, 0..=86_400, "86400 (a day)")?;
         range("checkpoints: ahead_percent", self.ahead_percent, 0..=90, "90")?;
         range("checkpoints: full_every", self.full_every, 1..=64, "64")?;
         for (key, rate) in

@@ -173,6 +173,12 @@ pub const METRICS: &[Metric] = &[
         "/checkpoints/diverged",
         "Whether the state here differs from the agreed one.",
     ),
+    once(
+        "quorate_divergences_total",
+        COUNTER,
+        "/checkpoints/divergences",
+        "How often it differed, whether it was repaired or not.",
+    ),
     once("quorate_transfer", Kind::Is, "/checkpoints/transfer", "Whether this replica fetches a checkpoint."),
     once(
         "quorate_transfer_done_bytes",

@@ -8,6 +8,7 @@ fn config(mode: CheckpointMode) -> BorderConfig {
         interval_bytes_max: 30_000,
         ahead_percent: 30,
         full_every: 4,
+        every: None,
     }
 }
 
@@ -158,4 +159,38 @@ fn the_interval_follows_the_state_within_its_bounds() {
     let mut staggered = new(BorderConfig { state_percent: 200, ..config(CheckpointMode::Staggered) }, 3, 0);
     staggered.measured(9_000);
     assert_eq!(points(&mut staggered, 6), [(6, Point::Border(1))]);
+}
+
+/// Replicas that differ find that out although little is written.
+#[test]
+fn a_border_comes_by_time_where_little_is_written() {
+    let by_time = BorderConfig { every: Some(Span::from_secs(60)), ..config(CheckpointMode::Differential) };
+    let mut borders = new(by_time, 3, 0);
+    assert_eq!(borders.executed(batch(8, false, 59_999)), None);
+    assert_eq!(borders.executed(batch(8, false, 60_000)), Some(Point::Border(1)));
+    borders.measured(0);
+    assert_eq!(
+        borders.executed(batch(8, false, 119_000)),
+        None,
+        "a minute after the last one, not after the start"
+    );
+    let unsettled = Executed { settled: false, ..batch(8, false, 120_000) };
+    assert_eq!(borders.executed(unsettled), None, "the state at the last border is not final yet");
+    assert_eq!(borders.executed(batch(8, false, 121_000)), Some(Point::Border(2)));
+    // Bytes bring one, too, and the minute begins anew.
+    borders.measured(0);
+    assert_eq!(borders.executed(batch(20_000, false, 130_000)), Some(Point::Border(3)));
+    borders.measured(0);
+    assert_eq!(borders.executed(batch(8, false, 181_000)), None);
+    assert_eq!(borders.executed(batch(8, false, 190_000)), Some(Point::Border(4)));
+}
+
+/// A large state is not written again for a few commands.
+#[test]
+fn a_border_by_time_waits_for_a_part_of_the_state() {
+    let by_time = BorderConfig { every: Some(Span::from_secs(1)), ..config(CheckpointMode::Full) };
+    let mut borders = new(by_time, 3, 0);
+    borders.resume(1, START, 200_000);
+    let reached = (1..=10).find(|second| borders.executed(batch(488, false, second * 1000)).is_some());
+    assert_eq!(reached, Some(4), "1000 bytes each, and a fiftieth of the state is 4000");
 }

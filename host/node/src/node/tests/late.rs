@@ -138,6 +138,7 @@ fn capturing_begins_ahead_of_the_border_with_the_state_there() {
         state_percent: 0,
         ahead_percent: 50,
         full_every: 1,
+        every: None,
     };
     let (mut host, goes) = leads(borders);
     asks(&mut host, &opening());
