@@ -100,10 +100,12 @@ mod costs;
 mod events;
 mod execution;
 mod executor;
+pub mod fuzzing;
 mod hints;
 mod images;
 mod known;
 mod letters;
+mod nested;
 mod objects;
 mod ordered;
 mod outcomes;
@@ -133,6 +135,10 @@ pub use execution::{Execution, Final, Known, Ordered, Sequential};
 pub use executor::{Executor, system_begins_anew};
 pub use images::ImageParts;
 pub use letters::{Letter, LetterTooLong, Letters};
+pub use nested::{
+    Answer, Answered, AnyJournaled, Arrival, Call, Chain, Deadlock, Failure, Journaled, JournaledService,
+    NestedCounts, NestedReport, NestedRequest, NestedRules, Refusal, Schedule, ServiceId, Ticket,
+};
 pub use objects::{InStore, ObjectService};
 pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism};
 pub use outcomes::{Outcome, Outcomes};
