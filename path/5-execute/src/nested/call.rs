@@ -4,7 +4,7 @@
 //! use it without locks, and whatever the command does is in the leg alone, until the executor takes it over.
 
 use super::chain::{Chain, ServiceId};
-use super::journal::{Doing, Entry, Journal, Mark};
+use super::journal::{Doing, Entry, Journal, LOCK_NAME_MAX, Mark};
 use super::rules::NestedRules;
 use super::service::{Answer, Deadlock, Failure, Ticket};
 use bytes::Bytes;
@@ -276,7 +276,7 @@ impl Call {
         }
     }
 
-    /// Takes a lock, which this command holds until it gives it back or ends. If another command holds it, this command's leg is taken back, and
+    /// Takes a lock, whose name has at most 256 bytes. This command holds it until it gives it back or ends. If another command holds it, this command's leg is taken back, and
     /// runs again once the lock is free. A lock that this command holds already is taken at once.
     /// Source: Kapritsos (Adam), section 4.3.1, figure 4.3 (trylock).
     ///
@@ -292,7 +292,7 @@ impl Call {
                 }
                 Some(_) => leg.end(Failure::NotDeterministic),
                 None => {
-                    leg.check(name.len(), KEY_BYTES_MAX as u64);
+                    leg.check(name.len(), LOCK_NAME_MAX as u64);
                     self.halt(Want::Lock(Bytes::copy_from_slice(name))).await;
                 }
             }

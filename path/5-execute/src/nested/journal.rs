@@ -6,6 +6,9 @@
 use super::service::Answer;
 use bytes::Bytes;
 
+/// The most bytes in the name of a lock.
+pub(super) const LOCK_NAME_MAX: usize = 256;
+
 /// What stands for what a command asked for or wrote, so that a replay that does something else is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(pub(super) u64);
@@ -64,7 +67,8 @@ impl Entry {
             Self::Range(_, found) => found.iter().map(|(key, value)| key.len() + value.len() + 8).sum(),
             Self::Asked(_, len) => *len as usize,
             Self::Answered(_, answer) => answer.content_len(),
-            Self::Wrote(_) | Self::Locked(..) | Self::Unlocked(_) => 0,
+            Self::Locked(..) => LOCK_NAME_MAX,
+            Self::Wrote(_) | Self::Unlocked(_) => 0,
         };
         24 + content as u64
     }

@@ -76,14 +76,15 @@ impl Nested {
         let why = match ended {
             Some(reply) => match self.commit((key, request), &mut leg, store, freed) {
                 None => {
-                    self.end_command(key, request, reply, freed);
+                    self.end_command((key, request), reply, ground.replies_max(), freed);
                     return true;
                 }
                 Some(why) => (why, String::new()),
             },
             None => why.unwrap_or((Failure::Foreign, String::new())),
         };
-        self.fail(key, request, why, freed);
+        let reply = self.fail(request, why);
+        self.end_command((key, request), reply, ground.replies_max(), freed);
         true
     }
 
@@ -213,22 +214,26 @@ impl Nested {
     }
 
     /// A command ended with this reply; its locks are free.
-    fn end_command(&mut self, key: Key, request: &mut Request, reply: Vec<u8>, freed: &mut Vec<Bytes>) {
+    fn end_command(
+        &mut self,
+        (key, request): (Key, &mut Request),
+        reply: Vec<u8>,
+        replies_max: usize,
+        freed: &mut Vec<Bytes>,
+    ) {
         let had = std::mem::take(&mut request.locks);
         freed.extend(self.locks.change(key, &had, &request.locks));
-        request.end_command(reply);
+        request.end_command(reply, replies_max);
     }
 
-    /// A command is ended. Its last leg does not count.
-    fn fail(&mut self, key: Key, request: &mut Request, why: (Failure, String), freed: &mut Vec<Bytes>) {
-        let (why, words) = why;
+    /// A command is ended. Its last leg does not count. Gives its reply.
+    fn fail(&mut self, request: &mut Request, (why, words): (Failure, String)) -> Vec<u8> {
         self.own.counts.failed += 1;
         if self.own.reports.len() < REPORTS_MAX {
             let (session, number, command) = (request.session(), request.number, request.command());
             self.own.reports.push(NestedReport { session, number, command, why, words });
         }
         request.journal = Journal::default();
-        let reply = self.service.failed(why);
-        self.end_command(key, request, reply, freed);
+        self.service.failed(why)
     }
 }

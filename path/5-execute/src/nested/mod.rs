@@ -7,7 +7,7 @@
 //! Source: Kapritsos, "Replicating Multithreaded Web Services" (Adam), chapter 4. The rules, and what differs: docs/protocols/adam.md; why
 //! futures: docs/decisions/0066-futures-as-syntax.md.
 //! Invariants: INV-NESTED-1 (`runner.rs`), INV-NESTED-2 (`locks.rs`), INV-NESTED-3 (`outgoing.rs`), INV-NESTED-4 to 6 (here).
-//! Tests: `tests/all/nested/`, `runner/tests.rs`, and golden scripts in `check/script/scripts/nested`.
+//! Tests: `tests/all/nested/`, `runner/tests.rs`, and the golden scripts in `check/script/scripts/nested`.
 
 mod call;
 mod chain;
@@ -98,6 +98,13 @@ pub(crate) struct Ground<'a> {
     pub(crate) sessions: &'a mut SessionTable,
     pub(crate) out: &'a mut Outcomes,
     pub(crate) time: AgreedTime,
+}
+
+impl Ground<'_> {
+    /// The most bytes in the replies to one request.
+    fn replies_max(&self) -> usize {
+        usize::try_from(self.sessions.limits().reply_bytes_per_request_max).unwrap_or(usize::MAX - 1)
+    }
 }
 
 /// What only this replica has: nothing here changes what a command does.
@@ -228,12 +235,16 @@ impl Nested {
     }
 
     fn hand_out(&mut self, sent: &outgoing::Sent, answers: Vec<Answer>, ground: &mut Ground<'_>) {
-        for (member, answer) in sent.members.iter().zip(answers) {
+        for (member, mut answer) in sent.members.iter().zip(answers) {
             let Some(request) = self.requests.get_mut(&member.key) else { continue };
             let asks = request.command() == member.command
                 && (request.open.remove(&member.ticket) || planted("answer-resumes-twice"));
             if !asks {
                 continue;
+            }
+            if self.bytes + self.outgoing.bytes() + answer.content_len() as u64 > self.rules.journal_bytes_max
+            {
+                answer = Answer::Status(ReplyStatus::TooLarge);
             }
             self.bytes += answer.content_len() as u64;
             request.answers.insert(member.ticket, answer);
@@ -327,7 +338,7 @@ impl Nested {
         }
         if let Some(why) = request.chain.refusal(self.rules.service, self.rules.chain_max as usize) {
             while request.present().is_some() {
-                request.end_command(self.service.failed(Failure::Refused(why)));
+                request.end_command(self.service.failed(Failure::Refused(why)), ground.replies_max());
             }
         }
         while let Some(command) = request.present() {
@@ -344,7 +355,6 @@ impl Nested {
         self.by_session.remove(&(id, number));
         let limits = ground.sessions.limits();
         let is_full = ground.out.arena().len() as u64 > limits.reply_bytes_per_batch_max;
-        let replies_max = limits.reply_bytes_per_request_max as usize;
         if ground.sessions.client(id).is_none() {
             ground.out.push(id, number, |_| ReplyStatus::SessionExpired);
         } else if request.kind == RequestKind::CloseSession {
@@ -353,7 +363,7 @@ impl Nested {
             ground.out.push(id, number, no_replies);
         } else {
             let mut body = Vec::new();
-            let status = answer(&request, ground.service, replies_max, &mut body);
+            let status = answer(&request, ground.service, ground.replies_max(), &mut body);
             ground.sessions.record(id, number, status, &body, ground.time);
             if is_full {
                 ground.out.push_withheld(id, number, status);

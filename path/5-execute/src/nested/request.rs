@@ -95,8 +95,11 @@ impl Request {
         128 + (self.body.len() + replies + answers) as u64 + self.journal.bytes()
     }
 
-    /// Takes over the reply to the present command, and begins with the next one.
-    pub(super) fn end_command(&mut self, reply: Vec<u8>) {
+    /// Takes over the reply to the present command, and begins with the next one. Of replies that are longer than `replies_max` bytes together,
+    /// which is too long to be sent, it keeps so many and one more.
+    pub(super) fn end_command(&mut self, mut reply: Vec<u8>, replies_max: usize) {
+        let kept: usize = self.replies.iter().map(Bytes::len).sum();
+        reply.truncate((replies_max + 1).saturating_sub(kept));
         self.replies.push(reply.into());
         self.journal = Journal::default();
         self.answers.clear();

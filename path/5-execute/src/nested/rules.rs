@@ -32,7 +32,8 @@ pub struct NestedRules {
     pub request_bytes_max: u64,
     /// The most bytes of a command's journal, with what it asks. 4 MiB by default.
     pub journal_bytes_per_command_max: u64,
-    /// The most bytes of all journals and nested requests under way. Once half of it is used, no request begins. 256 MiB by default.
+    /// The most bytes of all journals and nested requests under way. Once half of it is used, no request begins; an answer for which it has no room
+    /// counts as one that is too large. 256 MiB by default.
     pub journal_bytes_max: u64,
     /// The most requests under way; while there are so many, none begins. 10,000 by default.
     pub requests_max: u32,

@@ -60,7 +60,7 @@ pub enum Failure {
     Operations(u64),
     /// It asked so often.
     Asks(u32),
-    /// What it asked, a key or a value is longer than this.
+    /// What it asked, a key, a value or the name of a lock is longer than this.
     TooLong(u64),
     /// Its journal would have more than this many bytes.
     Journal(u64),
@@ -80,7 +80,9 @@ impl fmt::Display for Failure {
             Self::Foreign => f.write_str("ended: it awaits something that is neither a lock nor an answer"),
             Self::Operations(max) => write!(f, "ended: more than {max} operations between two halts"),
             Self::Asks(max) => write!(f, "ended: it asks other services more than {max} times"),
-            Self::TooLong(max) => write!(f, "ended: a key, a value or a question of more than {max} bytes"),
+            Self::TooLong(max) => {
+                write!(f, "ended: a key, a value, a lock's name or a question of more than {max} bytes")
+            }
             Self::Journal(max) => write!(f, "ended: its journal would have more than {max} bytes"),
             Self::Journals(max) => write!(f, "ended: all journals together would have more than {max} bytes"),
             Self::Panicked => f.write_str("ended: it panicked"),
