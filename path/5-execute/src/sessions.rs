@@ -10,6 +10,8 @@
 //! - A session ends when its client closes it, or when it executed nothing for [`SessionLimits::ttl`] of agreed time.
 //! - Request `last + 1` runs. A request with a lower number is answered with the reply that was kept for it; one with a higher number is
 //!   answered with the number that is expected.
+//! - Where commands ask other services, a request that is taken may end later. Until then the session takes the numbers behind it, one after the
+//!   other, answers none of those under way, and does not expire.
 //! - Replies from the lowest unanswered number on are kept. A request carries that number. It only grows, and never beyond the request's
 //!   own number or the expected one, whatever a client claims. It counts also if the request that carries it does not run.
 //! - A request does not run, and does not use up its number, while its session, or all sessions together, keep too many bytes.

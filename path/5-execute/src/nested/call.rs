@@ -308,9 +308,12 @@ impl Call {
     async fn halt(&mut self, want: Want) {
         let Some(mut leg) = self.leg.take() else { return };
         leg.operations += 1;
-        if leg.operations > leg.rules.operations_per_leg_max {
-            let max = leg.rules.operations_per_leg_max;
-            self.leg.insert(leg).end(Failure::Operations(max));
+        let NestedRules { operations_per_leg_max, journal_bytes_per_command_max, .. } = *leg.rules;
+        if leg.operations > operations_per_leg_max {
+            self.leg.insert(leg).end(Failure::Operations(operations_per_leg_max));
+        }
+        if leg.journal.bytes() > journal_bytes_per_command_max {
+            self.leg.insert(leg).end(Failure::Journal(journal_bytes_per_command_max));
         }
         leg.want = want;
         // Whoever polls this command has the other end.

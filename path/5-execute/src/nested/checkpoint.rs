@@ -181,22 +181,32 @@ impl Nested {
 
     /// Whether what was read is a state in which each request will go on.
     fn fits_together(&self) -> bool {
-        let in_ring =
-            self.ring.as_ref().map(|ring| (ring.keys().count(), ring.keys().collect::<BTreeSet<Key>>()));
-        let all_in_ring = in_ring.is_none_or(|(count, keys)| {
-            count == keys.len() && keys.len() == self.requests.len() && keys.iter().eq(self.requests.keys())
+        let ring_fits = self.ring.as_ref().is_none_or(|ring| {
+            let mut all: Vec<Key> = ring.keys().collect();
+            // Slots take requests from the queue in their order.
+            let (slots, queue) = all.split_at(all.len() - ring.queue.len());
+            let last = slots.iter().max();
+            let in_order = last.into_iter().chain(queue).is_sorted_by(|a, b| a < b);
+            all.sort_unstable();
+            in_order && all.iter().eq(self.requests.keys())
         });
-        all_in_ring && self.requests.iter().all(|(key, request)| self.will_go_on(*key, request))
+        ring_fits && self.requests.iter().all(|(key, request)| self.will_go_on(*key, request))
     }
 
     fn will_go_on(&self, key: Key, request: &Request) -> bool {
         let before = quorate_types::RequestNumber::new(request.number.number() - 1);
-        let follows = self.by_session.contains_key(&(request.session(), before));
+        let before = self.by_session.get(&(request.session(), before)).copied();
+        if before.is_some_and(|before| before > key) {
+            return false;
+        }
         let has_ring = self.ring.is_some();
         match &request.halt {
             Halt::Turn => has_ring,
-            Halt::Session => !has_ring && follows,
-            Halt::Lock(name) => has_ring || self.locks.holder(name, key).is_some(),
+            Halt::Session => !has_ring && before.is_some(),
+            Halt::Lock(name) => match self.locks.holder(name, key) {
+                Some(holder) => !self.locks.is_circle((key, &request.locks), holder, &self.requests),
+                None => has_ring,
+            },
             Halt::Answer(ticket) => {
                 let is_open = request.open.contains(ticket);
                 let is_there = request.answers.contains_key(ticket);

@@ -308,6 +308,7 @@ impl Request {
         let (ctx, chain, body) = (read_ctx(key, from)?, Chain::read(from)?, from.bytes()?);
         let mut request = Self::new((number, kind), body, ctx, chain);
         request.replies = from.list(Reader::bytes)?;
+        request.replies_bytes = request.replies.iter().map(Bytes::len).sum();
         request.journal = Journal::read(from)?;
         request.answers = from.map(|from| Ok((from.u32()?, Answer::read(from)?)))?;
         request.locks = from.map(|from| Ok((from.bytes()?, ())))?.into_keys().collect();

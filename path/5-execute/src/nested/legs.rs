@@ -27,8 +27,7 @@ impl Nested {
     /// Runs the present command's next leg. Whether the command ended.
     pub(super) fn leg(
         &mut self,
-        key: Key,
-        request: &mut Request,
+        (key, request): (Key, &mut Request),
         command: Bytes,
         freed: &mut Vec<Bytes>,
         ground: &mut Ground<'_>,

@@ -336,13 +336,11 @@ impl Nested {
         if ground.sessions.client(request.session()).is_none() || request.kind != RequestKind::Commands {
             return true;
         }
-        if let Some(why) = request.chain.refusal(self.rules.service, self.rules.chain_max as usize) {
-            while request.present().is_some() {
+        let refused = request.chain.refusal(self.rules.service, self.rules.chain_max as usize);
+        for command in request.commands() {
+            if let Some(why) = refused {
                 request.end_command(self.service.failed(Failure::Refused(why)), ground.replies_max());
-            }
-        }
-        while let Some(command) = request.present() {
-            if !self.leg(key, request, command, freed, ground) {
+            } else if !self.leg((key, request), command, freed, ground) {
                 return false;
             }
         }

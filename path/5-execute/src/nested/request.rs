@@ -38,8 +38,9 @@ pub(super) struct Request {
     pub(super) ctx: Context,
     pub(super) chain: Chain,
     pub(super) body: Bytes,
-    /// The replies to the commands before the present one.
+    /// The replies to the commands before the present one, and their bytes.
     pub(super) replies: Vec<Bytes>,
+    pub(super) replies_bytes: usize,
     pub(super) journal: Journal,
     /// Answers that are there and were not taken.
     pub(super) answers: BTreeMap<u32, Answer>,
@@ -64,6 +65,7 @@ impl Request {
             chain,
             body,
             replies: Vec::new(),
+            replies_bytes: 0,
             journal: Journal::default(),
             answers: BTreeMap::new(),
             open: BTreeSet::new(),
@@ -82,24 +84,23 @@ impl Request {
         self.replies.len() as u32
     }
 
-    /// The present command; `None` once all ended.
-    pub(super) fn present(&self) -> Option<Bytes> {
+    /// The commands that have not ended; the first one is the present one.
+    pub(super) fn commands(&self) -> Vec<Bytes> {
         let commands = Items::parse(&self.body).expect("INV-EXEC-2: commands are a list");
-        commands.iter().nth(self.replies.len()).map(|command| self.body.slice_ref(command))
+        commands.iter().skip(self.replies.len()).map(|command| self.body.slice_ref(command)).collect()
     }
 
     /// How many bytes count for it.
     pub(super) fn bytes(&self) -> u64 {
-        let replies: usize = self.replies.iter().map(Bytes::len).sum();
         let answers: usize = self.answers.values().map(Answer::content_len).sum();
-        128 + (self.body.len() + replies + answers) as u64 + self.journal.bytes()
+        128 + (self.body.len() + self.replies_bytes + answers) as u64 + self.journal.bytes()
     }
 
     /// Takes over the reply to the present command, and begins with the next one. Of replies that are longer than `replies_max` bytes together,
     /// which is too long to be sent, it keeps so many and one more.
     pub(super) fn end_command(&mut self, mut reply: Vec<u8>, replies_max: usize) {
-        let kept: usize = self.replies.iter().map(Bytes::len).sum();
-        reply.truncate((replies_max + 1).saturating_sub(kept));
+        reply.truncate((replies_max + 1).saturating_sub(self.replies_bytes));
+        self.replies_bytes += reply.len();
         self.replies.push(reply.into());
         self.journal = Journal::default();
         self.answers.clear();

@@ -257,6 +257,8 @@ fn large_commands_are_ended() {
     assert_eq!(long.0, Failure::TooLong(64 << 10));
     let asks = fails(|call| Box::pin(async move { _ = call.ask(ServiceId(2), &vec![0; 2 << 20]) }));
     assert_eq!(asks.0, Failure::TooLong(1 << 20));
+    let lock = fails(|call| Box::pin(async move { _ = call.lock(&[0; 257]).await }));
+    assert_eq!(lock.0, Failure::TooLong(256));
 }
 
 /// A panic ends the command, and its words are told; also one while the command is dropped.

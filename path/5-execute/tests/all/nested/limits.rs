@@ -46,6 +46,20 @@ fn all_journals_together_are_limited() {
     assert_eq!(replica.run(&place(4, &[], vec![answer(&small.left[0])])).ended.len(), 1);
 }
 
+/// Replies that are too long together are not kept for later, and say so when the request ends.
+#[test]
+fn replies_are_limited_while_others_are_under_way() {
+    let (mut replica, sessions) = with_sessions(&rules(), 1);
+    // What was seen doubles with each pair.
+    let long: Vec<_> = std::iter::repeat_n([Put(1), Get(1)], 20).flatten().collect();
+    let (long, last) = (command(&long), command(&[Ask(BANK), Answer]));
+    let did = replica.run(&place(2, &[commands(sessions[0], 1, 1, &[&long, &long, &last])], vec![]));
+    let image = replica.image();
+    assert!(image.system.len() < 2 << 20, "{}", image.system.len());
+    let did = replica.restarted().run(&place(3, &[], vec![answer(&did.left[0])]));
+    assert_eq!(did.ended[0].status, quorate_wire::ReplyStatus::TooLarge);
+}
+
 /// Reads something else each time that it runs.
 struct Fickle(AtomicU8);
 

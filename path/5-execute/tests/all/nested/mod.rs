@@ -1,6 +1,7 @@
 //! Services that ask others: schedules, locks, numbers, sessions, and what becomes of commands that misbehave.
 
 pub(crate) mod asking;
+mod bank;
 mod checkpoints;
 pub(crate) mod histories;
 mod limits;
