@@ -118,9 +118,10 @@ impl Journal {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Forgets all entries from this one on.
-    pub(super) fn truncate(&mut self, len: usize) {
-        let gone: u64 = self.entries.drain(len.min(self.entries.len())..).map(|entry| entry.bytes()).sum();
-        self.bytes -= gone;
+    /// Forgets all entries from this one on, and gives them.
+    pub(super) fn split_off(&mut self, len: usize) -> Vec<Entry> {
+        let gone = self.entries.split_off(len.min(self.entries.len()));
+        self.bytes -= gone.iter().map(Entry::bytes).sum::<u64>();
+        gone
     }
 }

@@ -56,8 +56,7 @@ impl Nested {
                 Given::Never => break (None, Some((Failure::Foreign, "it awaits an answer twice".into()))),
                 Given::TakenBack => {
                     self.own.counts.taken_back += 1;
-                    request.journal = std::mem::take(&mut leg.journal);
-                    request.journal.truncate(begun);
+                    take_back(request, &mut leg, begun);
                     self.halts(key, request, want);
                     return false;
                 }
@@ -234,5 +233,21 @@ impl Nested {
         }
         request.journal = Journal::default();
         self.service.failed(why)
+    }
+}
+
+/// The leg did nothing: what the command had done before it began is left, and answers that it took are there again.
+fn take_back(request: &mut Request, leg: &mut Leg, begun: usize) {
+    request.journal = std::mem::take(&mut leg.journal);
+    let undone = request.journal.split_off(begun);
+    let asked = undone.iter().filter(|entry| matches!(entry, Entry::Asked(..))).count() as u32;
+    let first = leg.asks - asked;
+    for entry in undone {
+        // What it asked itself it asks again.
+        if let Entry::Answered(ticket, answer) = entry
+            && ticket < first
+        {
+            request.answers.insert(ticket, answer);
+        }
     }
 }

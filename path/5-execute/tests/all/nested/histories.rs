@@ -156,6 +156,9 @@ fn lived(log: &Log, how: u64, seed: u64) -> Lived {
             }
             _ => {}
         }
+        for report in replica.executor().take_reports() {
+            assert!(!report.words.contains("awaits an answer"), "seed {seed}: {report:?}");
+        }
         if how == 4 {
             // What comes later is delivered before it runs.
             while ahead < log.batches.len() && (ahead <= at || pick(&mut random, 2) == 0) {

@@ -1,6 +1,6 @@
 //! Locks: who gets them, what a failed one does, and deadlocks.
 
-use super::asking::{BANK, ask, rules};
+use super::asking::{BANK, POST, ask, rules};
 use super::service::Step::{Add, Answer, Ask, Get, Lock, Put, Unlock};
 use super::world::{answer, place, reply, with_sessions};
 use quorate_execute::{NestedRules, Schedule};
@@ -72,6 +72,26 @@ fn locks_of_one_leg_make_no_deadlock() {
     assert_eq!((did.ended.len(), did.left.len()), (1, 1));
     assert_eq!(replica.run(&place(6, &[], vec![answer(&did.left[0])])).ended.len(), 1);
     assert_eq!(replica.executor().nested_counts().expect("it asks").deadlocks, 0);
+}
+
+/// A leg that takes an answer and then fails to get a lock takes the answer again when it runs again; what it asked in that leg it asks once.
+#[test]
+fn answers_outlive_a_leg_that_is_taken_back() {
+    let (mut replica, sessions) = with_sessions(&rules(), 2);
+    let hold = replica.run(&place(2, &[ask(sessions[1], 1, &[Lock(1), Ask(POST), Answer])], vec![]));
+    // Its second answer is there before the first one, so it takes both in one leg. The question to itself is refused at once.
+    let steps = [Ask(BANK), Ask(4), Answer, Answer, Ask(1), Answer, Ask(POST), Lock(1), Answer];
+    let first = replica.run(&place(3, &[ask(sessions[0], 1, &steps)], vec![]));
+    replica.run(&place(4, &[], vec![answer(&first.left[1])]));
+    let taken_back = replica.run(&place(5, &[], vec![answer(&first.left[0])]));
+    assert!(taken_back.ended.is_empty() && taken_back.left.is_empty());
+    let mut replica = replica.restarted();
+    let again = replica.run(&place(6, &[], vec![answer(&hold.left[0])]));
+    assert_eq!(again.left.len(), 1, "it has the lock, and what it asked leaves");
+    let last = replica.run(&place(7, &[], vec![answer(&again.left[0])]));
+    let said = reply(&last.ended[0]);
+    assert_eq!((said.matches('=').count(), said.matches("Refused").count()), (3, 1), "{said}");
+    assert!(replica.executor().take_reports().is_empty());
 }
 
 /// A command that gave a lock back before it failed to get another one does not hold the first one again.
