@@ -49,10 +49,7 @@ impl NestedPart {
             let key = Key::read(from)?;
             Ok((key, Request::read(key, from)?))
         })?;
-        let ring = match rules.schedule {
-            super::Schedule::Answered => None,
-            super::Schedule::Ring(slots) => Some(read_ring(slots, from)?),
-        };
+        let ring = rules.schedule.slots().map(|slots| read_ring(slots, from)).transpose()?;
         let backends = from.list(|from| Ok((ServiceId(from.u32()?), Backend::read(from)?)))?;
         let grows = requests.windows(2).all(|pair| pair[0].0 < pair[1].0)
             && backends.windows(2).all(|pair| pair[0].0 < pair[1].0);
@@ -138,8 +135,8 @@ impl Nested {
         let mut outgoing = Outgoing::default();
         for (id, mut backend) in part.backends {
             for sent in backend.sent.values_mut() {
-                if planted("time-out-by-a-local-clock") {
-                    sent.deadline = now.plus(nested.rules.patience);
+                if planted("time-out-by-a-local-clock") && sent.deadline.is_some() {
+                    sent.deadline = Some(now.plus(nested.rules.patience));
                 }
                 for member in &sent.members {
                     if let Some(request) = nested.requests.get_mut(&member.key)
@@ -162,7 +159,12 @@ impl Nested {
         sessions: &mut SessionTable,
     ) -> Result<(), CheckpointError> {
         let (id, number) = (request.session(), request.number);
-        if sessions.client(id).is_some() && !sessions.begin_again(id, number) {
+        // Only a request that has not begun may outlive its session, which was closed before it.
+        let fits = match sessions.client(id) {
+            Some(_) => sessions.begin_again(id, number),
+            None => matches!(request.halt, Halt::Turn | Halt::Session),
+        };
+        if !fits {
             return wrong("the numbers of requests under way");
         }
         let is_new = self.by_session.insert((id, number), key).is_none();

@@ -4,7 +4,7 @@ use super::chain::{Chain, Refusal, ServiceId};
 use super::journal::{Entry, Journal, Mark};
 use super::outgoing::{Backend, Member, Sent};
 use super::request::{Halt, Key, Request};
-use super::rules::{NestedRules, Schedule};
+use super::rules::{NestedRules, SLOTS_MAX, Schedule};
 use super::service::Answer;
 use crate::checkpoint::CheckpointError;
 use crate::context::Context;
@@ -97,13 +97,7 @@ impl NestedRules {
     /// `service u32 | slots of the ring u32, 0: answered | numbers u64 (8)`.
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
         put_u32(out, self.service.0);
-        put_u32(
-            out,
-            match self.schedule {
-                Schedule::Answered => 0,
-                Schedule::Ring(slots) => slots.max(1),
-            },
-        );
+        put_u32(out, self.schedule.slots().unwrap_or(0));
         self.numbers().into_iter().for_each(|number| put_u64(out, number));
     }
 
@@ -135,9 +129,6 @@ impl NestedRules {
         })
     }
 }
-
-/// The most slots of a ring.
-pub(super) const SLOTS_MAX: u32 = 1 << 16;
 
 impl Chain {
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
@@ -338,11 +329,13 @@ impl Request {
 }
 
 impl Backend {
-    /// `next number u64 | requests: number u64, lowest u64, deadline u64, chain, members, commands`.
+    /// `next number u64 | requests: number u64, lowest u64, deadline u64, chain, members, commands`. One that was given up has no members, and 0 as
+    /// its deadline.
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
         put_u64(out, self.next.number());
         put_list(out, self.sent.iter(), |out, (number, sent)| {
-            for number in [number.number(), sent.lowest.number(), sent.deadline.nanos()] {
+            for number in [number.number(), sent.lowest.number(), sent.deadline.map_or(0, AgreedTime::nanos)]
+            {
                 put_u64(out, number);
             }
             sent.chain.write_to(out);
@@ -358,7 +351,7 @@ impl Backend {
     pub(super) fn read(from: &mut Reader<'_>) -> Result<Self> {
         let next = RequestNumber::new(from.u64()?);
         let sent = from.map(|from| Ok((RequestNumber::new(from.u64()?), read_sent(from)?)))?;
-        let deadlines: Vec<AgreedTime> = sent.values().map(|sent| sent.deadline).collect();
+        let deadlines: Vec<Option<AgreedTime>> = sent.values().map(|sent| sent.deadline).collect();
         let numbers_fit = sent.keys().all(|number| number.number() > 0 && *number < next);
         let lowest_fit = sent.iter().all(|(number, sent)| sent.lowest <= *number);
         if next.number() == 0 || !numbers_fit || !lowest_fit || !deadlines.is_sorted() {
@@ -374,9 +367,14 @@ fn read_sent(from: &mut Reader<'_>) -> Result<Sent> {
     let members =
         from.list(|from| Ok(Member { key: Key::read(from)?, command: from.u32()?, ticket: from.u32()? }))?;
     let commands = from.bytes()?;
+    let given_up = members.is_empty() && deadline == AgreedTime::ZERO;
     match Items::parse(&commands) {
-        Ok(items) if items.len() == members.len() && members.is_sorted_by(|a, b| a < b) => {
-            Ok(Sent { lowest, chain, members, commands, deadline })
+        Ok(items)
+            if !items.is_empty()
+                && (items.len() == members.len() || given_up)
+                && members.is_sorted_by(|a, b| a < b) =>
+        {
+            Ok(Sent { lowest, chain, members, commands, deadline: (!given_up).then_some(deadline) })
         }
         _ => wrong("the commands of a nested request"),
     }

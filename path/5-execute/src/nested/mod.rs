@@ -34,8 +34,8 @@ pub use call::Call;
 pub use chain::{Chain, Refusal, ServiceId};
 pub(crate) use checkpoint::NestedPart;
 use locks::Locks;
-use outgoing::Outgoing;
 pub use outgoing::{Answered, NestedRequest};
+use outgoing::{Member, Outgoing};
 use quorate_types::{AgreedTime, RequestNumber, SessionId, planted};
 use quorate_wire::{ReplyStatus, RequestHeader, RequestKind};
 use request::{Halt, Key, Request};
@@ -66,8 +66,10 @@ pub struct NestedCounts {
     pub taken_back: u64,
     /// Locks that were not given, since their holders waited for the one that asked.
     pub deadlocks: u64,
-    /// Answers that nobody waited for: late, doubled, or never asked for.
+    /// Answers without a nested request: doubled, or never asked for.
     pub unasked: u64,
+    /// Answers to nested requests that were given up.
+    pub late: u64,
     /// Nested requests without an answer in time.
     pub timed_out: u64,
     /// Commands that were ended.
@@ -143,10 +145,7 @@ pub(crate) struct Nested {
 
 impl Nested {
     pub(crate) fn new(service: Arc<dyn AnyJournaled>, rules: NestedRules) -> Self {
-        let ring = match rules.schedule {
-            Schedule::Answered => None,
-            Schedule::Ring(slots) => Some(Ring::new(slots)),
-        };
+        let ring = rules.schedule.slots().map(Ring::new);
         let own =
             Own { counts: NestedCounts::default(), reports: Vec::new(), running_max: 1 << 16, running: 0 };
         let present = Present { ctx: Context::at(quorate_types::Seq::ZERO, AgreedTime::ZERO), next: 0 };
@@ -220,22 +219,21 @@ impl Nested {
             self.own.counts.unasked += 1;
             return;
         };
+        self.own.counts.late += u64::from(sent.deadline.is_none());
         let answers = sent.answers(answered, &self.rules);
-        self.hand_out(&sent, answers, ground);
+        self.hand_out(&sent.members, answers, ground);
     }
 
     /// Nested requests whose time is up have no known outcome.
     pub(crate) fn due(&mut self, now: AgreedTime, ground: &mut Ground<'_>) {
-        for (backend, number) in self.outgoing.due(now) {
-            if let Some(sent) = self.outgoing.answered(backend, number) {
-                self.own.counts.timed_out += 1;
-                self.hand_out(&sent, vec![Answer::Unknown; sent.members.len()], ground);
-            }
+        for members in self.outgoing.give_up(now) {
+            self.own.counts.timed_out += 1;
+            self.hand_out(&members, vec![Answer::Unknown; members.len()], ground);
         }
     }
 
-    fn hand_out(&mut self, sent: &outgoing::Sent, answers: Vec<Answer>, ground: &mut Ground<'_>) {
-        for (member, mut answer) in sent.members.iter().zip(answers) {
+    fn hand_out(&mut self, members: &[Member], answers: Vec<Answer>, ground: &mut Ground<'_>) {
+        for (member, mut answer) in members.iter().zip(answers) {
             let Some(request) = self.requests.get_mut(&member.key) else { continue };
             let asks = request.command() == member.command
                 && (request.open.remove(&member.ticket) || planted("answer-resumes-twice"));

@@ -51,10 +51,12 @@ pub(super) struct Member {
 pub(super) struct Sent {
     pub(super) lowest: RequestNumber,
     pub(super) chain: Chain,
+    /// Empty once it was given up.
     pub(super) members: Vec<Member>,
     pub(super) commands: Bytes,
-    /// From then on its outcome counts as unknown. Those of later numbers are not earlier.
-    pub(super) deadline: AgreedTime,
+    /// From then on its outcome counts as unknown. Those of later numbers are not earlier. Nothing once it was given up: the backend takes numbers
+    /// without gaps, so it is sent until it is answered.
+    pub(super) deadline: Option<AgreedTime>,
 }
 
 /// What goes to one service.
@@ -129,7 +131,7 @@ impl Outgoing {
             let (number, commands) = (backend.next, Bytes::from(bytes));
             let lowest = backend.lowest();
             backend.next = number.next();
-            let deadline = now.plus(rules.patience);
+            let deadline = Some(now.plus(rules.patience));
             let sent = Sent { lowest, chain: first.chain, members, commands, deadline };
             requests.push(sent.request(first.backend, number));
             backend.sent.insert(number, sent);
@@ -148,19 +150,23 @@ impl Outgoing {
         Some(sent)
     }
 
-    /// Those whose time is up.
-    pub(super) fn due(&self, now: AgreedTime) -> Vec<(ServiceId, RequestNumber)> {
-        let due = |(backend, of): (&ServiceId, &Backend)| {
-            let (backend, sent) = (*backend, of.sent.iter().take_while(|(_, sent)| sent.deadline <= now));
-            sent.map(|(number, _)| (backend, *number)).collect::<Vec<_>>()
+    /// Gives up those whose time is up. Gives their members, which hear nothing of them any more.
+    pub(super) fn give_up(&mut self, now: AgreedTime) -> Vec<Vec<Member>> {
+        let sent = self.backends.values_mut().flat_map(|backend| {
+            let is_over = move |sent: &&mut Sent| sent.deadline.is_none_or(|deadline| deadline <= now);
+            backend.sent.values_mut().take_while(is_over).filter(|sent| sent.deadline.is_some())
+        });
+        let give_up = |sent: &mut Sent| {
+            sent.deadline = None;
+            std::mem::take(&mut sent.members)
         };
-        self.backends.iter().flat_map(due).collect()
+        sent.map(give_up).collect()
     }
 
     /// When the first time is up.
     pub(super) fn next_deadline(&self) -> Option<AgreedTime> {
-        let firsts = self.backends.values().filter_map(|backend| backend.sent.values().next());
-        firsts.map(|sent| sent.deadline).min()
+        let firsts = self.backends.values().filter_map(|of| of.sent.values().find_map(|sent| sent.deadline));
+        firsts.min()
     }
 
     /// All that have no answer, as they left.

@@ -36,12 +36,7 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn new(slots: u32) -> Self {
-        Self {
-            slots: vec![Slot::Stopped; slots.max(1) as usize],
-            active: 0,
-            batch: 0,
-            queue: VecDeque::new(),
-        }
+        Self { slots: vec![Slot::Stopped; slots as usize], active: 0, batch: 0, queue: VecDeque::new() }
     }
 
     /// The request whose turn it is.

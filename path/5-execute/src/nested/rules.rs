@@ -8,10 +8,23 @@ use quorate_types::Span;
 pub enum Schedule {
     /// What is answered goes on, where the answer stands in the order.
     Answered,
-    /// This many slots, of which one is active. The next one becomes active when a request halts, or when the batch has no request left for
+    /// This many slots, at most 65,536, of which one is active. The next one becomes active when a request halts, or when the batch has no request left for
     /// the active slot. While the active slot waits for an answer all others wait, so it changes nothing when answers come.
     /// Source: Kapritsos (Adam), section 4.3.1, deterministic pipelining.
     Ring(u32),
+}
+
+/// The most slots of a ring; with more it has as many.
+pub(super) const SLOTS_MAX: u32 = 1 << 16;
+
+impl Schedule {
+    /// How many slots a ring has.
+    pub(super) fn slots(self) -> Option<u32> {
+        match self {
+            Self::Answered => None,
+            Self::Ring(slots) => Some(slots.clamp(1, SLOTS_MAX)),
+        }
+    }
 }
 
 /// The schedule and the limits of nested requests. All replicas of a service must begin with the same ones, since these affect what becomes

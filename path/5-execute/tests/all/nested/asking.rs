@@ -201,13 +201,33 @@ pub(crate) fn a_time_out_is_agreed() {
     assert_eq!(other.run(&late), did);
     assert_eq!(other.digest(), replica.digest());
     let counts = replica.executor().nested_counts().expect("it asks");
-    assert_eq!((counts.timed_out, counts.unasked), (1, 1));
+    assert_eq!((counts.timed_out, counts.late, counts.unasked), (1, 1, 0));
     assert_eq!(replica.executor().next_deadline(), None);
 }
 
 #[test]
 fn a_time_out_is_agreed_and_ordered() {
     a_time_out_is_agreed();
+}
+
+/// What was given up is sent until it is answered, since the backend takes numbers without gaps; its answer counts for nobody.
+#[test]
+fn what_was_given_up_is_still_sent() {
+    let rules = NestedRules { patience: Span::from_nanos(100), ..rules() };
+    let (mut replica, sessions) = with_sessions(&rules, 2);
+    let first = replica.run(&place(10, &[ask(sessions[0], 1, &[Ask(BANK), Answer])], vec![])).left;
+    assert_eq!(replica.run(&place(110, &[], vec![])).ended.len(), 1, "the outcome is unknown");
+    let mut replica = replica.restarted();
+    assert_eq!(replica.executor().unanswered().collect::<Vec<_>>(), first);
+    let second = replica.run(&place(111, &[ask(sessions[1], 1, &[Ask(BANK), Answer])], vec![])).left;
+    assert_eq!(numbers(&second), [(2, 2, 1)]);
+    assert_eq!(replica.executor().next_deadline().map(|time| time.nanos()), Some(211));
+    let late = replica.run(&place(112, &[], vec![answer(&first[0])]));
+    assert!(late.ended.is_empty());
+    assert_eq!(replica.executor().unanswered().collect::<Vec<_>>(), second);
+    assert_eq!(replica.run(&place(113, &[], vec![answer(&second[0])])).ended.len(), 1);
+    let counts = replica.executor().nested_counts().expect("it asks");
+    assert_eq!((counts.late, counts.unasked), (1, 0));
 }
 
 /// An answer that can not be read says that nobody knows what happened; another status is handed on.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quorate_execute::{
     CheckpointError, Executor, ImageParts, NestedRules, Schedule, ServiceId, SessionLimits, fuzzing,
 };
-use quorate_types::AgreedTime;
+use quorate_types::{AgreedTime, Span};
 use std::fs;
 use std::path::Path;
 
@@ -21,8 +21,8 @@ fn begin(system: &[u8]) -> usize {
 }
 
 /// The richest state of a random history.
-fn image(schedule: Schedule, seed: u64) -> ImageParts {
-    let log = Log::random(&rules(schedule), seed, 0).played(seed);
+fn image(rules: &NestedRules, seed: u64, apart: u64) -> ImageParts {
+    let log = Log::random(rules, seed, apart).played(seed);
     let mut replica = Replica::new(&log.rules);
     let images = log.batches.iter().map(|place| {
         replica.run(place);
@@ -39,13 +39,16 @@ fn restored(system: &[u8], image: &ImageParts) -> Result<Executor, CheckpointErr
     Ok(executor)
 }
 
-fn images() -> [(&'static str, ImageParts); 4] {
-    let (answered, ring) = (Schedule::Answered, Schedule::Ring(3));
+fn images() -> [(&'static str, ImageParts); 5] {
+    let (answered, ring) = (rules(Schedule::Answered), rules(Schedule::Ring(3)));
+    // Some of what it asked was given up.
+    let late = NestedRules { patience: Span::from_nanos(5), ..answered.clone() };
     [
-        ("answered_1", image(answered, 1)),
-        ("answered_2", image(answered, 2)),
-        ("ring_1", image(ring, 1)),
-        ("ring_2", image(ring, 2)),
+        ("answered_1", image(&answered, 1, 0)),
+        ("answered_2", image(&answered, 2, 0)),
+        ("ring_1", image(&ring, 1, 0)),
+        ("ring_2", image(&ring, 2, 0)),
+        ("late", image(&late, 3, 3)),
     ]
 }
 
@@ -97,7 +100,7 @@ proptest! {
 
     /// Damaged bytes are refused, or are another state that holds its invariants and goes on; never a panic.
     #[test]
-    fn damage_is_no_danger(which in 0..4_usize, damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+    fn damage_is_no_danger(which in 0..5_usize, damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let (_, image) = &images()[which];
         let mut system = image.system.clone();
         let from = begin(&system) + 8;
