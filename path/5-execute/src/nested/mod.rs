@@ -66,7 +66,7 @@ pub struct NestedCounts {
     pub taken_back: u64,
     /// Locks that were not given, since their holders waited for the one that asked.
     pub deadlocks: u64,
-    /// Answers without a nested request: doubled, or never asked for.
+    /// Answers that are none: doubled, never asked for, or of a status after which the request is sent again.
     pub unasked: u64,
     /// Answers to nested requests that were given up.
     pub late: u64,
@@ -215,7 +215,8 @@ impl Nested {
 
     /// An answer has its place in the order.
     pub(crate) fn answered(&mut self, answered: &Answered, ground: &mut Ground<'_>) {
-        let Some(sent) = self.outgoing.answered(answered.backend, answered.number) else {
+        let sent = answered.is_final().then(|| self.outgoing.answered(answered.backend, answered.number));
+        let Some(sent) = sent.flatten() else {
             self.own.counts.unasked += 1;
             return;
         };

@@ -31,10 +31,18 @@ pub struct Answered {
     pub backend: ServiceId,
     /// The number of the nested request.
     pub number: RequestNumber,
-    /// How it ended there.
+    /// How it ended there. A status after which the backend takes the number again, such as [`ReplyStatus::Overloaded`], is no answer.
     pub status: ReplyStatus,
     /// The body that belongs to the status: for [`ReplyStatus::Done`] one reply for each command, an item list.
     pub body: Bytes,
+}
+
+impl Answered {
+    /// Whether the backend is done with the number: otherwise it takes the request when it is sent again.
+    pub(super) fn is_final(&self) -> bool {
+        use ReplyStatus::{Done, ReplyForgotten, SessionExpired, TooLarge};
+        matches!(self.status, Done | TooLarge | ReplyForgotten | SessionExpired)
+    }
 }
 
 /// Whose question a command of a nested request is.

@@ -238,13 +238,16 @@ fn wrong_answers_are_named() {
         (ReplyStatus::Done, items(&[b"1", b"2"]), "Unknown"),
         (ReplyStatus::Done, vec![1, 2, 3], "Unknown"),
         (ReplyStatus::Done, items(&[&[0; 101]]), "Status(TooLarge)"),
-        (ReplyStatus::Forbidden, b"no".to_vec(), "Status(Forbidden)"),
+        (ReplyStatus::SessionExpired, vec![], "Status(SessionExpired)"),
     ];
     for (number, (status, body, says)) in (1..).zip(wrong) {
         let left = replica.run(&place(2, &[ask(sessions[0], number, &[Ask(BANK), Answer])], vec![])).left;
         let (backend, number) = (left[0].backend, left[0].number);
-        let arrival = Arrival::Answer(Answered { backend, number, status, body: body.into() });
-        let did = replica.run(&place(3, &[], vec![arrival]));
+        // The backend would take it again, so that is no answer.
+        let again = Answered { backend, number, status: ReplyStatus::Overloaded, body: Default::default() };
+        let arrival = Answered { status, body: body.into(), ..again.clone() };
+        let arrivals = vec![Arrival::Answer(again), Arrival::Answer(arrival)];
+        let did = replica.run(&place(3, &[], arrivals));
         assert!(reply(&did.ended[0]).ends_with(says), "{did:?}");
     }
 }
