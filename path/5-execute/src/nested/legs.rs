@@ -158,11 +158,13 @@ impl Nested {
             }
             Want::Lock(name) => {
                 let mark = Mark::of(Doing::Lock, &[name]);
+                // Taken back, it would hold again what it gave back, and others might wait for that.
+                let counts = !request.locks.is_subset(&leg.locks);
+                let keeps = if counts { &leg.locks } else { &request.locks };
                 let got = match self.locks.holder(name, key) {
                     None => true,
-                    Some(holder) if self.locks.is_circle((key, &leg.locks), holder, &self.requests) => false,
-                    // Taken back, it would hold again what it gave back, and others might wait for that.
-                    Some(_) if !request.locks.is_subset(&leg.locks) => return Given::Halts,
+                    Some(holder) if self.locks.is_circle((key, keeps), holder, &self.requests) => false,
+                    Some(_) if counts => return Given::Halts,
                     Some(_) => return Given::TakenBack,
                 };
                 self.own.counts.deadlocks += u64::from(!got);

@@ -1,7 +1,7 @@
 //! The locks of commands: who holds which, and who waits.
 //!
-//! Only what a command took before its last halt is held: a leg that fails to get a lock is taken back, with the locks that it took itself. So a
-//! circle of waiting commands goes through such locks alone.
+//! A leg that fails to get a lock is taken back, with the locks that it took itself. So a circle of waiting commands goes through locks that were
+//! taken before the last halt; or in the last leg, if that one had given a lock back and so counts.
 
 use super::request::{Halt, Key, Request};
 use bytes::Bytes;
@@ -49,11 +49,11 @@ impl Locks {
         Some(key)
     }
 
-    /// Whether waiting for a lock of this holder would close a circle, for a request that holds these locks.
+    /// Whether waiting for a lock of this holder would close a circle, for a request that would keep these locks meanwhile.
     /// Source: Kapritsos (Adam), section 4.3.2, where a time-out stands in for this.
     pub(super) fn is_circle(
         &self,
-        (asks, holds): (Key, &BTreeSet<Bytes>),
+        (asks, keeps): (Key, &BTreeSet<Bytes>),
         holder: Key,
         requests: &BTreeMap<Key, Request>,
     ) -> bool {
@@ -61,10 +61,12 @@ impl Locks {
         // Each waits for one lock at most, so there is one way to go; no longer than there are requests.
         for _ in 0..=requests.len() {
             let Some(Halt::Lock(name)) = requests.get(&at).map(|request| &request.halt) else { return false };
+            if keeps.contains(name) {
+                return !planted("deadlock-unseen");
+            }
             match self.holder(name, at) {
-                Some(next) if next == asks => return holds.contains(name) && !planted("deadlock-unseen"),
-                Some(next) => at = next,
-                None => return false,
+                Some(next) if next != asks => at = next,
+                _ => return false,
             }
         }
         false

@@ -22,7 +22,21 @@ fn pick(random: &mut Random, below: u64) -> u8 {
     (random.next() % below) as u8
 }
 
+/// Takes and gives back locks, and halts in between.
+fn locks(random: &mut Random) -> Vec<Step> {
+    let count = 1 + pick(random, 6);
+    let part = |_| match pick(random, 4) {
+        0 => vec![Step::Unlock(pick(random, 3))],
+        1 => vec![Step::Ask(BANK), Step::Answer],
+        _ => vec![Step::Lock(pick(random, 3)), Step::Add(0)],
+    };
+    (0..count).flat_map(part).collect()
+}
+
 fn program(random: &mut Random) -> Vec<Step> {
+    if pick(random, 3) == 0 {
+        return locks(random);
+    }
     let count = 1 + pick(random, 9);
     let mut steps: Vec<Step> = (0..count)
         .map(|_| match pick(random, 24) {

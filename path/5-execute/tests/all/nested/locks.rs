@@ -58,6 +58,33 @@ fn a_deadlock_is_seen_at_once() {
     a_deadlock_is_seen();
 }
 
+/// A circle may go through a lock that was taken in the leg that closes it, if that leg gave another one back and so counts where it halts.
+#[test]
+fn a_deadlock_through_a_new_lock_is_seen() {
+    let (mut replica, sessions) = with_sessions(&NestedRules { schedule: Schedule::Ring(3), ..rules() }, 3);
+    let (old, new, other) = (1, 2, 3);
+    let asks = [
+        ask(
+            sessions[0],
+            1,
+            &[Lock(old), Ask(2), Answer, Ask(2), Answer, Unlock(old), Lock(new), Lock(other), Add(9)],
+        ),
+        ask(sessions[1], 1, &[Lock(other), Ask(3), Answer, Lock(new), Add(9)]),
+        ask(sessions[2], 1, &[Lock(new), Ask(4), Answer, Unlock(new), Ask(4), Answer]),
+    ];
+    let mut left = replica.run(&place(2, &asks, vec![])).left;
+    let mut ended = Vec::new();
+    for time in 3..10 {
+        let did = replica.run(&place(time, &[], left.iter().map(answer).collect()));
+        ended.extend(did.ended.iter().map(reply));
+        left = did.left;
+    }
+    assert_eq!(ended.len(), 3, "all of them end");
+    let told: Vec<usize> = ended.iter().map(|said| said.matches("no").count()).collect();
+    assert_eq!(told.iter().sum::<usize>(), 1, "{ended:?}");
+    assert_eq!(replica.executor().nested_counts().expect("it asks").deadlocks, 1);
+}
+
 /// Two commands take two locks in opposite orders, each within one leg: none is ever in the other one's way.
 #[test]
 fn locks_of_one_leg_make_no_deadlock() {
