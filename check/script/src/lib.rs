@@ -11,7 +11,7 @@
 //! ```
 //!
 //! [`check_file`] runs a script against a [`Harness`]; [`raft::Cluster`] is the one for Raft, [`merge::Replicas`] the one for the
-//! merge; their modules list the commands. With `QUORATE_UPDATE=1` in the environment tests
+//! merge, [`nested::Shop`] the one for services that ask others; their modules list the commands. With `QUORATE_UPDATE=1` in the environment tests
 //! write the expected output anew. Scripts stand in
 //! `scripts/`, a folder for each subject, in the order in which its `README.md` lists them; the suite that every protocol passes is
 //! `tests/all/order_suite.rs`. Tests of the runner itself: `src/*/tests.rs`.
@@ -21,6 +21,7 @@ mod diff;
 mod harness;
 pub mod merge;
 pub mod mod_smart;
+pub mod nested;
 pub mod raft;
 mod script;
 pub mod world;

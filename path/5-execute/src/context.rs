@@ -121,6 +121,10 @@ impl Context {
     pub const fn level(&self) -> u32 {
         self.level
     }
+    /// The seed of the batch.
+    pub(crate) const fn batch_seed(&self) -> u64 {
+        self.seed
+    }
     /// A seed that is the same on every replica and differs from command to command.
     pub const fn seed(&self) -> u64 {
         let mut state = Random::new(self.seed).next();

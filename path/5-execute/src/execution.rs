@@ -13,12 +13,13 @@ use crate::around::MembershipNow;
 use crate::checkpoint::CheckpointError;
 use crate::executor::Executor;
 use crate::images::ImageParts;
+use crate::nested::Arrival;
 use crate::ordered::Parallelism;
 use crate::outcomes::Outcomes;
 use crate::verified::Verified;
 use crate::work::{Work, Worked};
 use quorate_state::store::{Changed, Version};
-use quorate_types::{InstanceId, Seq, Slot, Time};
+use quorate_types::{InstanceId, Seq, Slot, Time, planted};
 use quorate_wire::{Batch, Ruling};
 use std::collections::VecDeque;
 
@@ -38,6 +39,8 @@ pub enum Ordered {
     Ahead(u64),
     /// A border: the state here becomes an image.
     Border,
+    /// What the last batch brings from other services. Delivered right after it, and final with it.
+    Nested(Vec<Arrival>),
     /// What the batch of this seq says about results of earlier ones. Only where results are verified; it never becomes final itself.
     Ruled(Seq, Ruling),
 }
@@ -45,7 +48,7 @@ pub enum Ordered {
 impl Ordered {
     /// Whether it is final together with the batch before it: nobody reads or compares the state between the two.
     pub const fn follows(&self) -> bool {
-        matches!(self, Self::Level(_) | Self::Members(_))
+        matches!(self, Self::Level(_) | Self::Members(_) | Self::Nested(_))
     }
 }
 
@@ -207,6 +210,7 @@ impl Executor {
         while matches!(done, Final::Batch(_)) && delivered.front().is_some_and(Ordered::follows) {
             self.take_one(delivered.pop_front()?, outcomes);
         }
+        self.close(outcomes);
         outcomes.set_events(self.take_events());
         Some(done)
     }
@@ -227,6 +231,10 @@ impl Executor {
             }
             Ordered::Members(now) => {
                 self.meet_members(&now);
+                Final::Nothing
+            }
+            Ordered::Nested(arrivals) => {
+                self.hear(&arrivals, outcomes);
                 Final::Nothing
             }
             Ordered::Ahead(border) => Final::Ahead(border, self.objects()),
@@ -252,7 +260,12 @@ impl Sequential {
 
 impl Execution for Sequential {
     fn deliver(&mut self, ordered: Ordered) {
-        self.delivered.push_back(ordered);
+        match ordered {
+            Ordered::Nested(arrivals) if planted("answer-used-when-it-arrives") => {
+                self.executor.hear(&arrivals, &mut Outcomes::new());
+            }
+            ordered => self.delivered.push_back(ordered),
+        }
     }
 
     fn next(&mut self, _: Time, outcomes: &mut Outcomes) -> Option<Final> {

@@ -7,6 +7,7 @@
 //! Invariants: INV-EXEC-1 (every seq is executed once, in order), INV-EXEC-2 (a delivered batch is well formed: stage 2
 //! checked it), INV-EXEC-4 (equal histories give equal outcomes and equal images). Tests: `tests/`.
 
+mod asking;
 mod following;
 
 use crate::Lookup;
@@ -17,6 +18,7 @@ use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, r
 use crate::context::Context;
 use crate::events::{Events, Observer, Tells};
 use crate::images::{ImageParts, Shadow};
+use crate::nested::{self, Nested, NestedPart};
 use crate::outcomes::Outcomes;
 use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies};
 use crate::published::Published;
@@ -67,6 +69,8 @@ pub struct Executor {
     level: u32,
     /// What was ruled about results, if they are verified.
     chain: Option<Chain>,
+    /// The requests under way, if commands may ask other services.
+    nested: Option<Box<Nested>>,
 }
 
 impl Executor {
@@ -82,7 +86,8 @@ impl Executor {
         let (seq, shadow, level) = (Seq::ZERO, Shadow::new(), FEATURE_LEVEL);
         let (time, deadline) = (start_time, service.next_deadline());
         let agreed = Agreed::at(seq, time, level);
-        Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level, chain: None }
+        let nested = service.journaled().map(|(service, rules)| Box::new(Nested::new(service, rules)));
+        Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level, chain: None, nested }
     }
 
     /// The facts that are agreed at delivery: how far the log was delivered, and the agreed time there.
@@ -128,6 +133,7 @@ impl Executor {
     pub fn execute(&mut self, seq: Seq, batch: &Batch, out: &mut Outcomes) {
         let moment = self.deliver(seq, alone(seq), &batch.header());
         self.run_batch(seq, batch, moment, None, out);
+        self.close(out);
         out.set_events(self.take_events());
     }
 
@@ -154,6 +160,9 @@ impl Executor {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
         self.changed(None, before, &mut results);
+        if self.nested.is_some() {
+            self.begin_nested(ctx, batch.header().count, due, out);
+        }
         let (mut requests, mut index, mut next_window) = (batch.requests(), 0_usize, 0);
         loop {
             if index == next_window {
@@ -168,6 +177,9 @@ impl Executor {
                 _ => {
                     let ctx = ctx.with_request(index as u32);
                     match &mut results {
+                        None if self.nested.is_some() => {
+                            self.accept(&header, body, ctx, nested::Chain::client(), out)
+                        }
                         None => drop(self.run(&header, body, &ctx, None, out)),
                         Some(results) => self.settle((index, &header), body, &ctx, *results, out),
                     }
@@ -449,7 +461,9 @@ impl Executor {
     /// The agreed time from which on the service is called for its deadline. Once this time comes and nothing else is ordered, a leader
     /// submits an empty batch with the time.
     pub fn next_deadline(&self) -> Option<AgreedTime> {
-        self.deadline.map(|deadline| deadline.plus(self.agreed.apart()))
+        let nested = self.nested.as_ref().and_then(|nested| nested.next_deadline());
+        let first = self.deadline.into_iter().chain(nested).min();
+        first.map(|deadline| deadline.plus(self.agreed.apart()))
     }
     /// Commands of the last batch told this.
     pub(crate) fn tell(&mut self, told: Vec<Told>) {
@@ -498,13 +512,15 @@ impl Executor {
     /// When the parts are not those of an image of this service. If `system` is at fault, nothing has changed. After other errors a service
     /// that is not in the store may be half restored: do not use this executor then.
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
-        let Read { seq, time, level, sessions, chain } = read_system(system)?;
+        let Read { seq, time, level, mut sessions, chain, nested } = read_system(system)?;
+        let nested = self.restored_nested(seq, time, nested, &mut sessions)?;
         self.shadow.restore(&mut *self.service, objects)?;
         if !(planted("sessions-kept-over-a-rollback") && seq < self.seq) {
             (self.replies, self.sessions) = (replies_for(sessions.limits()), sessions);
         }
         (self.seq, self.time, self.level) = (seq, time, level);
         self.chain = chain;
+        self.nested = nested;
         self.deadline = self.service.next_deadline();
         self.agreed.go_on(seq, time, level);
         Ok(())
@@ -533,7 +549,8 @@ impl Executor {
         self.service.checkpoint(out)
     }
 
-    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, and where results are verified what was ruled about them.
+    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, and the requests under way where commands may ask other services, or what was
+    /// ruled about results where they are verified.
     fn system(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.seq.number().to_le_bytes());
@@ -543,6 +560,9 @@ impl Executor {
             SessionTable::new(self.sessions.limits().clone()).write_to(&mut out);
         } else {
             self.sessions.write_to(&mut out);
+        }
+        if let Some(nested) = &self.nested {
+            nested.write_to(&mut out);
         }
         if let Some(chain) = &self.chain {
             chain.write_to(&mut out);
@@ -554,6 +574,7 @@ impl Executor {
     pub fn invariants(&self, thorough: bool) {
         if thorough {
             self.sessions.invariants();
+            self.nested.iter().for_each(|nested| nested.invariants());
         }
     }
 }
@@ -565,6 +586,7 @@ struct Read {
     level: u32,
     sessions: SessionTable,
     chain: Option<Chain>,
+    nested: Option<NestedPart>,
 }
 
 /// Makes the executor's part of an image that of a cluster which begins with it: no ruling is to come for what it holds.
@@ -592,12 +614,14 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
     let time = AgreedTime::from_nanos(read_u64(from)?);
     let level = read_u32(from)?;
     let sessions = SessionTable::restored(from, time)?;
+    let nested = NestedPart::is_next(bytes).then(|| NestedPart::read(bytes)).transpose()?;
     let chain = match bytes.len() {
+        _ if nested.is_some() => None,
         0 => None,
         Chain::BYTES => Some(Chain::read(bytes)?),
         _ => return Err(CheckpointError::Malformed("bytes after the sessions")),
     };
-    Ok(Read { seq, time, level, sessions, chain })
+    Ok(Read { seq, time, level, sessions, chain, nested })
 }
 
 fn replies_for(limits: &SessionLimits) -> BatchReplies {
@@ -621,7 +645,9 @@ fn answer(id: SessionId, number: RequestNumber, handling: Handling<'_>, full: bo
                 }
                 Handling::Overloaded => ReplyStatus::Overloaded,
                 Handling::Expired => ReplyStatus::SessionExpired,
-                Handling::Run { .. } => unreachable!("INV-SESSION-1: a request that is to run is run"),
+                Handling::UnderWay | Handling::Run { .. } => {
+                    unreachable!("INV-SESSION-1: a request that is to run is run")
+                }
             });
         }
     }

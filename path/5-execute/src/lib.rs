@@ -8,6 +8,8 @@
 //!   transfers. Right for large states.
 //! - [`TypedService`], run as [`Typed`]: commands and state are ordinary Rust types. At each checkpoint execution waits until the
 //!   whole state is written, so for small states.
+//! - [`JournaledService`], run as [`Journaled`] in the store: its commands ask other services, and others run meanwhile. No host brings what they
+//!   ask to other services yet (docs/protocols/adam.md).
 //! - [`Service`] over bytes, with its own checkpoint; and [`Tracked`] besides, when it can tell which of its objects changed.
 //!
 //! Each of them may also be called at a time that it names, when a session ended, and when the membership changed: `next_deadline`,
@@ -17,7 +19,7 @@
 //! replicated state (docs/decisions/0001-reply-cache-beside-the-sessions.md).
 //!
 //! Everything is deterministic: equal batches in equal order give equal outcomes and equal images.
-//! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 and 8 (`execution.rs`), 9 (`ordered/`), 10 and 11 (`speculative/`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
+//! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 and 8 (`execution.rs`), 9 (`ordered/`), 10 and 11 (`speculative/`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`), INV-NESTED-1 to 6 (`nested/`). Tests:
 //! `tests/`.
 //!
 //! A whole service of ordinary types:
@@ -100,10 +102,12 @@ mod costs;
 mod events;
 mod execution;
 mod executor;
+pub mod fuzzing;
 mod hints;
 mod images;
 mod known;
 mod letters;
+mod nested;
 mod objects;
 mod ordered;
 mod outcomes;
@@ -133,6 +137,10 @@ pub use execution::{Execution, Final, Known, Ordered, Sequential};
 pub use executor::{Executor, system_begins_anew};
 pub use images::ImageParts;
 pub use letters::{Letter, LetterTooLong, Letters};
+pub use nested::{
+    Answer, Answered, AnyJournaled, Arrival, Call, Chain, Deadlock, Failure, Journaled, JournaledService,
+    NestedCounts, NestedReport, NestedRequest, NestedRules, Refusal, Schedule, ServiceId, Ticket,
+};
 pub use objects::{InStore, ObjectService};
 pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism};
 pub use outcomes::{Outcome, Outcomes};

@@ -12,6 +12,7 @@ use crate::checkpoint::{
 use crate::context::Context;
 use crate::events::Tells;
 use crate::letters::Letter;
+use crate::nested::{AnyJournaled, NestedRules};
 use crate::parallel::{ParallelService, Ran};
 use crate::service::{BatchReplies, KeyUse, ReplySink, Service};
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
@@ -106,6 +107,11 @@ pub trait ObjectService: Send {
 
     /// The service whose commands may run at the same time, as [`Service::parallel`] says.
     fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        None
+    }
+
+    /// The service whose commands ask other services, with its rules, as [`Service::journaled`] says.
+    fn journaled(&self) -> Option<(Arc<dyn AnyJournaled>, NestedRules)> {
         None
     }
 
@@ -206,6 +212,9 @@ impl<S: ObjectService + 'static> Service for InStore<S> {
     }
     fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
         self.service.parallel()
+    }
+    fn journaled(&self) -> Option<(Arc<dyn AnyJournaled>, NestedRules)> {
+        self.service.journaled()
     }
     fn adopt(&mut self, ran: &mut Ran) {
         self.service.adopt(&mut self.store, ran);

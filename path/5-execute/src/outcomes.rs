@@ -1,6 +1,7 @@
 //! How the requests of one batch ended. Stage 6 (reply) sends this to the clients that are connected to this replica.
 
 use crate::events::Events;
+use crate::nested::NestedRequest;
 use quorate_types::{ClientId, RequestNumber, Seq, SessionId};
 use quorate_wire::{Reply, ReplyStatus};
 use std::ops::Range;
@@ -25,13 +26,15 @@ pub struct Outcome {
 }
 
 /// The outcomes of one batch, one for each request, in the batch's order, with their replies in one buffer. Reused from
-/// batch to batch.
+/// batch to batch. Where commands ask other services, a request that is under way when its batch ends has its outcome in the batch in
+/// which it ends, and one that is repeated meanwhile has none.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     seq: Seq,
     list: Vec<Outcome>,
     arena: Vec<u8>,
     events: Option<Events>,
+    nested: Vec<NestedRequest>,
 }
 
 /// A larger arena is freed once it is no longer needed.
@@ -68,6 +71,13 @@ impl Outcomes {
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
     }
+    /// What leaves for other services at the end of the batch, in the order of services and numbers.
+    pub fn nested(&self) -> &[NestedRequest] {
+        &self.nested
+    }
+    pub(crate) fn set_nested(&mut self, nested: Vec<NestedRequest>) {
+        self.nested = nested;
+    }
     pub(crate) fn events(&self) -> Option<&Events> {
         self.events.as_ref()
     }
@@ -77,12 +87,13 @@ impl Outcomes {
 
     /// Outcomes without events, whose bodies follow each other in the arena.
     pub(crate) fn from_parts(seq: Seq, list: Vec<Outcome>, arena: Vec<u8>) -> Self {
-        Self { seq, list, arena, events: None }
+        Self { seq, list, arena, events: None, nested: Vec::new() }
     }
 
     pub(crate) fn begin(&mut self, seq: Seq) {
         (self.seq, self.events) = (seq, None);
         self.list.clear();
+        self.nested.clear();
         self.arena.clear();
         self.arena.shrink_to(ARENA_KEPT);
     }

@@ -5,6 +5,7 @@ use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::context::Context;
 use crate::events::Tells;
 use crate::letters::Letter;
+use crate::nested::{AnyJournaled, NestedRules};
 use crate::parallel::{ParallelService, Ran};
 use crate::tracked::Tracked;
 use quorate_state::store::Store;
@@ -127,6 +128,12 @@ pub trait Service: Send {
 
     /// The service whose commands may run at the same time, if this is one ([`Parallel`](crate::Parallel) makes it one).
     fn parallel(&self) -> Option<Arc<dyn ParallelService>> {
+        None
+    }
+
+    /// The service whose commands ask other services, with its rules, if this is one ([`Journaled`](crate::Journaled) makes it one). The
+    /// executor then runs its commands, and does not call [`Self::execute`].
+    fn journaled(&self) -> Option<(Arc<dyn AnyJournaled>, NestedRules)> {
         None
     }
 

@@ -10,6 +10,8 @@
 //! - A session ends when its client closes it, or when it executed nothing for [`SessionLimits::ttl`] of agreed time.
 //! - Request `last + 1` runs. A request with a lower number is answered with the reply that was kept for it; one with a higher number is
 //!   answered with the number that is expected.
+//! - Where commands ask other services, a request that is taken may end later. Until then the session takes the numbers behind it, one after the
+//!   other, answers none of those under way, and does not expire.
 //! - Replies from the lowest unanswered number on are kept. A request carries that number. It only grows, and never beyond the request's
 //!   own number or the expected one, whatever a client claims. It counts also if the request that carries it does not run.
 //! - A request does not run, and does not use up its number, while its session, or all sessions together, keep too many bytes.
@@ -88,6 +90,8 @@ pub enum Handling<'a> {
     Forgotten,
     /// Requests before it are missing; this number is the next.
     Expected(RequestNumber),
+    /// It runs, or waits for its turn. It is answered when it ends.
+    UnderWay,
     /// Too many replies are kept.
     Overloaded,
     /// The session does not exist any more.
@@ -117,6 +121,8 @@ struct Session {
     /// The agreed time when it was opened or last executed something.
     last_active: AgreedTime,
     replies: Replies,
+    /// How many requests after the last one are under way. A checkpoint has it with these requests.
+    under_way: u64,
 }
 
 #[derive(Debug)]
@@ -225,7 +231,13 @@ impl SessionTable {
             self.expiry.pop();
             let Some(session) = self.session(id) else { continue };
             let due = session.last_active.plus(self.limits.ttl);
-            if due <= now {
+            if due <= now && session.under_way > 0 {
+                // Its client waits.
+                self.expiry.push(Reverse((now.plus(self.limits.ttl), id)));
+                if let Some(session) = self.session_mut(id) {
+                    session.last_active = now;
+                }
+            } else if due <= now {
                 ended.extend(self.remove(id).map(|client| (id, client)));
             } else {
                 self.expiry.push(Reverse((due, id)));
@@ -299,7 +311,9 @@ impl SessionTable {
         }
         let id = SessionId { index, generation: self.cells[index as usize].generation + 1 };
         let replies = Replies::default();
-        self.install(id, Session { client, nonce, key, last: 0, lowest: 1, last_active: now, replies });
+        let session =
+            Session { client, nonce, key, last: 0, lowest: 1, last_active: now, replies, under_way: 0 };
+        self.install(id, session);
         Some(id)
     }
 
@@ -374,8 +388,12 @@ impl SessionTable {
                 None => Handling::Forgotten,
             };
         }
-        if number > session.last + 1 {
-            return Handling::Expected(RequestNumber::new(session.last + 1));
+        let taken = session.last + session.under_way;
+        if number <= taken {
+            return Handling::UnderWay;
+        }
+        if number > taken + 1 {
+            return Handling::Expected(RequestNumber::new(taken + 1));
         }
         let full = number > session.lowest.saturating_add(window)
             || session.replies.byte_len() > per_session
@@ -404,6 +422,19 @@ impl SessionTable {
         self.kept_bytes -= freed;
     }
 
+    /// The request that was to run according to [`Self::handling`] is under way: [`Self::record`] comes later.
+    pub(crate) fn begin(&mut self, id: SessionId) {
+        let session = self.session_mut(id).expect("INV-SESSION-1: a request that is to run has its session");
+        session.under_way += 1;
+    }
+
+    /// A request that is under way in a checkpoint. Whether it is the session's next one.
+    pub(crate) fn begin_again(&mut self, id: SessionId, number: RequestNumber) -> bool {
+        let Some(session) = self.session_mut(id) else { return false };
+        session.under_way += 1;
+        session.last.checked_add(session.under_way) == Some(number.number())
+    }
+
     /// Records how a request ended that was to run according to [`Self::handling`].
     ///
     /// # Panics
@@ -422,6 +453,7 @@ impl SessionTable {
         }
         assert_eq!(number.number(), session.last + 1, "INV-SESSION-1 {id}: numbers run in order");
         session.last = number.number();
+        session.under_way = session.under_way.saturating_sub(1);
         session.last_active = now;
         session.replies.push(status, body);
         session.check();

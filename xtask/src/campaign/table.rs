@@ -272,13 +272,14 @@ pub(super) const TABLE: &[Campaign] = &[
     },
     Campaign {
         name: "models",
-        covers: "random runs of single parts: protocols, checkpoints, transfers",
+        covers: "random runs of single parts: protocols, checkpoints, transfers, services that ask others",
         usual: "20 min",
         steps: &[
             tests("-p quorate-order --lib chaos", &[("QUORATE_SEEDS", "2000")]),
             tests("-p quorate-script --test all order_suite", &[("QUORATE_SEEDS", "2000")]),
             tests("-p quorate-state --test all checkpoint_model", &[("QUORATE_SEEDS", "10000")]),
             tests("-p quorate-state --test all transfer::seeds", &[("QUORATE_SEEDS", "10000")]),
+            tests("-p quorate-execute --test all nested::histories", &[("QUORATE_SEEDS", "20000")]),
         ],
         sample: &[],
     },

@@ -3,6 +3,7 @@
 mod golden;
 mod merge;
 mod mod_smart;
+mod nested;
 mod order_suite;
 mod raft;
 mod suite;

@@ -122,6 +122,7 @@ fn read_session(
         lowest: read_u64(from)?,
         last_active: AgreedTime::from_nanos(read_u64(from)?),
         replies: Replies::default(),
+        under_way: 0,
     };
     let numbers_fit = session.lowest >= 1
         && session.last < u64::MAX

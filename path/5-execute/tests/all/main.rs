@@ -11,6 +11,7 @@ mod images;
 mod kinds;
 mod leaders;
 mod letters;
+mod nested;
 mod ordered;
 #[cfg(planted)]
 mod planted;

@@ -1,6 +1,7 @@
 //! The bugs put back: the histories of `images.rs` find each of them. Only in a build with `--cfg planted`; one test, since a
 //! bug is in force in the whole process.
 
+use crate::nested::{asking, locks, ring, sessions};
 use crate::{early, histories, ordered, speculative, verified};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -45,7 +46,7 @@ fn each_bug_is_found() {
         println!("{bug}: {why}");
         assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
     }
-    let by: [(&str, fn()); 9] = [
+    let by: [(&str, fn()); 20] = [
         ("reply-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("read-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("border-before-its-ruling", verified::an_image_waits_for_the_rulings_before_it),
@@ -55,6 +56,17 @@ fn each_bug_is_found() {
         ("foreseen-is-delivered", early::what_was_not_decided_leaves_nothing),
         ("stale-foreseen-stays", early::what_a_new_leader_proposes_runs_on_its_own_past),
         ("token-without-chain", verified::a_token_stands_for_everything_before),
+        ("answer-used-when-it-arrives", asking::an_answer_counts_at_its_place),
+        ("journal-without-reads", asking::reads_come_from_the_journal),
+        ("writes-repeated-by-a-replay", asking::writes_are_not_repeated),
+        ("numbers-by-arrival", asking::numbers_follow_who_asks),
+        ("lowest-number-by-arrival", asking::the_lowest_number_has_no_answer),
+        ("answer-resumes-twice", asking::an_answer_counts_once),
+        ("ring-skips-who-waits", || ring::arrivals_change_nothing(60)),
+        ("lock-kept-over-a-rollback", locks::a_rollback_frees_locks),
+        ("deadlock-unseen", locks::a_deadlock_is_seen),
+        ("time-out-by-a-local-clock", asking::a_time_out_is_agreed),
+        ("next-request-before-the-one-under-way", sessions::a_session_keeps_its_order),
     ];
     for (bug, test) in by {
         test();
