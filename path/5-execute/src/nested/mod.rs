@@ -39,7 +39,7 @@ use outgoing::{Member, Outgoing};
 use quorate_types::{AgreedTime, RequestNumber, SessionId, planted};
 use quorate_wire::{ReplyStatus, RequestHeader, RequestKind};
 use request::{Halt, Key, Request};
-use ring::{Ring, Turn};
+use ring::Ring;
 pub use rules::{NestedRules, Schedule};
 use serde::Serialize;
 pub use service::{Answer, AnyJournaled, Deadlock, Failure, Journaled, JournaledService, Ticket};
@@ -284,7 +284,7 @@ impl Nested {
     fn run_ring(&mut self, ground: &mut Ground<'_>) {
         let mut passed = 0;
         while let Some(ring) = &mut self.ring {
-            let Turn::Of(key) = ring.turn() else { return };
+            let Some(key) = ring.turn() else { return };
             let slots = ring.slots.len();
             let request = self.requests.get(&key).expect("INV-NESTED-4: a slot has a request under way");
             let (halt, before) = (request.halt.clone(), RequestNumber::new(request.number.number() - 1));

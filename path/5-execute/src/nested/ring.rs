@@ -14,15 +14,6 @@ pub(super) enum Slot {
     Stopped,
 }
 
-/// What the active slot does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// This request has its turn.
-    Of(Key),
-    /// All requests ended.
-    Rests,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
     pub(super) slots: Vec<Slot>,
@@ -39,16 +30,16 @@ impl Ring {
         Self { slots: vec![Slot::Stopped; slots as usize], active: 0, batch: 0, queue: VecDeque::new() }
     }
 
-    /// The request whose turn it is.
-    pub(super) fn turn(&mut self) -> Turn {
+    /// The request whose turn it is; none once all of them ended.
+    pub(super) fn turn(&mut self) -> Option<Key> {
         loop {
             if self.slots.iter().all(|slot| *slot == Slot::Stopped) {
-                let Some(next) = self.queue.front() else { return Turn::Rests };
+                let next = self.queue.front()?;
                 (self.batch, self.active) = (next.seq, 0);
                 self.slots.fill(Slot::Free);
             }
             match self.slots[self.active] {
-                Slot::Taken(key) => return Turn::Of(key),
+                Slot::Taken(key) => return Some(key),
                 Slot::Stopped => self.go_on(),
                 Slot::Free => match self.queue.pop_front_if(|next| next.seq == self.batch) {
                     Some(key) => self.slots[self.active] = Slot::Taken(key),
